@@ -6,6 +6,7 @@ labels, under its own name in `LABEL_SOURCES`; labels of different sources are n
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,8 +25,10 @@ from mbbq_gen.annotation.review import (
     draw_sample,
     load_annotations,
     load_design,
+    read_file,
+    replace_file,
 )
-from mbbq_gen.core.errors import DataError, RunError, UnknownNameError, UsageError, describe_fault
+from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, FrozenModel
 from mbbq_gen.runs.observations import ensure_extracted, model_names
@@ -61,25 +64,12 @@ class SamplingDraw(FrozenModel):
 
 def draw_of(sample: ReviewSample, design: SamplingDesign, extractors: Mapping[str, str]) -> SamplingDraw:
     """The record of a sample."""
-    drawn = {extraction.prompt_id for extraction in sample.drawn}
     order = {extraction.prompt_id: place for place, extraction in enumerate(sample.drawn)}
-    return SamplingDraw(
-        design=design,
-        extractors=dict(extractors),
-        strata=tuple(
-            DrawnStratum(
-                key=key,
-                size=len(members),
-                drawn=tuple(
-                    sorted(
-                        (member.prompt_id for member in members if member.prompt_id in drawn),
-                        key=order.__getitem__,
-                    )
-                ),
-            )
-            for key, members in sample.strata.items()
-        ),
-    )
+    strata = []
+    for key, members in sample.strata.items():
+        drawn = sorted({member.prompt_id for member in members} & order.keys(), key=order.__getitem__)
+        strata.append(DrawnStratum(key=key, size=len(members), drawn=tuple(drawn)))
+    return SamplingDraw(design=design, extractors=dict(extractors), strata=tuple(strata))
 
 
 def load_draws(path: Path) -> list[SamplingDraw]:
@@ -89,14 +79,8 @@ def load_draws(path: Path) -> list[SamplingDraw]:
         DataError: A line is not a draw.
         RunError: The file can't be read.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        return []
-    except OSError as error:
-        raise RunError(f"{path}: {error.strerror or error}") from error
     found = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate((read_file(path) or b"").splitlines(), start=1):
         try:
             found.append(SamplingDraw.model_validate_json(line))
         except ValidationError as error:
@@ -105,20 +89,10 @@ def load_draws(path: Path) -> list[SamplingDraw]:
 
 
 def keep_draw(path: Path, draw: SamplingDraw) -> None:
-    """Adds a draw to the file, unless it is there already.
-
-    Raises:
-        RunError: The file can't be written.
-    """
+    """Adds a draw to the file, unless it is there already; raises as `load_draws` and `replace_file` do."""
     draws = load_draws(path)
-    if draw in draws:
-        return
-    temporary = path.with_name(f"{path.name}.part")
-    try:
-        temporary.write_text("".join(f"{one.model_dump_json()}\n" for one in [*draws, draw]), encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise RunError(f"{path}: can't write: {error.strerror or error}") from error
+    if draw not in draws:
+        replace_file(path, "".join(f"{one.model_dump_json()}\n" for one in [*draws, draw]))
 
 
 def probabilities(draws: Iterable[SamplingDraw], annotated: Collection[str]) -> dict[str, float]:
@@ -140,14 +114,7 @@ def probabilities(draws: Iterable[SamplingDraw], annotated: Collection[str]) -> 
             for name in known.intersection(stratum.drawn):
                 seeds = by_seed[name]
                 seeds[draw.design.seed] = max(share, seeds.get(draw.design.seed, 0.0))
-    return {name: _any(shares.values()) for name, shares in by_seed.items()}
-
-
-def _any(shares: Iterable[float]) -> float:
-    missed = 1.0
-    for share in shares:
-        missed *= 1 - share
-    return 1 - missed
+    return {name: 1 - math.prod(1 - share for share in shares.values()) for name, shares in by_seed.items()}
 
 
 NO_OPTION = "none"

@@ -15,7 +15,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -100,6 +100,34 @@ def annotate_response(
 # --- the files -------------------------------------------------------------------------------------------------------
 
 
+def read_file(path: Path) -> bytes | None:
+    """The content of a file of annotations; None where there is none.
+
+    Raises:
+        RunError: The file can't be read.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror or error}") from error
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Writes a file of annotations, whole or not at all.
+
+    Raises:
+        RunError: The file can't be written.
+    """
+    temporary = path.with_name(f"{path.name}.part")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise RunError(f"{path}: can't write: {error.strerror or error}") from error
+
+
 def load_design(path: Path) -> SamplingDesign:
     """The sampling design of the run; the default where none is stored.
 
@@ -107,28 +135,16 @@ def load_design(path: Path) -> SamplingDesign:
         DataError: The file is not a sampling design.
         RunError: The file can't be read.
     """
+    content = read_file(path)
     try:
-        return SamplingDesign.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return SamplingDesign()
-    except OSError as error:
-        raise RunError(f"{path}: {error.strerror or error}") from error
+        return SamplingDesign() if content is None else SamplingDesign.model_validate_json(content)
     except ValidationError as error:
         raise DataError(f"{path}: {describe_fault(error, {})}; correct or delete the file") from error
 
 
 def save_design(path: Path, design: SamplingDesign) -> None:
-    """Stores the sampling design.
-
-    Raises:
-        RunError: The file can't be written.
-    """
-    temporary = path.with_name(f"{path.name}.part")
-    try:
-        temporary.write_text(design.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise RunError(f"{path}: can't write: {error.strerror or error}") from error
+    """Stores the sampling design; raises as `replace_file` does."""
+    replace_file(path, design.model_dump_json(indent=2) + "\n")
 
 
 def load_annotations(path: Path) -> dict[str, Annotation]:
@@ -140,14 +156,8 @@ def load_annotations(path: Path) -> dict[str, Annotation]:
         DataError: A line is not an annotation: file, row, field.
         RunError: The file can't be read.
     """
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise RunError(f"{path}: {error.strerror or error}") from error
     found: dict[str, Annotation] = {}
-    lines = raw.split(b"\n")
+    lines = (read_file(path) or b"").split(b"\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -170,19 +180,15 @@ def append_annotations(path: Path, annotations: Iterable[Annotation]) -> None:
     lines = "".join(f"{annotation.model_dump_json()}\n" for annotation in annotations)
     try:
         with path.open("ab+") as stream:
-            if stream.seek(0, os.SEEK_END) and not _ends_whole(stream):
-                lines = f"\n{lines}"
+            if stream.seek(0, os.SEEK_END):
+                stream.seek(-1, os.SEEK_END)
+                if stream.read(1) != b"\n":  # the last line is incomplete; writes go to the end in any case
+                    lines = f"\n{lines}"
             stream.write(lines.encode())
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
         raise RunError(f"{path}: can't write: {error.strerror or error}; the last annotation is not stored") from error
-
-
-def _ends_whole(stream: BinaryIO) -> bool:
-    """Whether the last line is complete; later writes are appended in any case."""
-    stream.seek(-1, os.SEEK_END)
-    return stream.read(1) == b"\n"
 
 
 # --- the sample ------------------------------------------------------------------------------------------------------

@@ -28,23 +28,6 @@ from mbbq_gen.benchmarks.rows import RowLocation, find_files, read_json_lines
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import Condition, Instance, NonBlank, Option, Polarity, Role, Split, other_person
 
-DATA_ISSUES: Final[dict[str, str]] = {
-    "option_whitespace": "an option begins or ends with a blank: removed",
-    "control_character": "control characters stand in the text: removed",
-    "group_corrected": "an option's group contradicts its own words: the role follows the words",
-    "groups_swapped": "each of the two people has the other one's group: roles as published, repaired on request",
-    "group_not_in_text": "the text never says which person belongs to which group: kept, as published",
-    "unknown_placeholder": "the unknown option is a placeholder: a text of the language is put in its place",
-    "stray_brace": "a brace of the template stands in the text: kept, as published",
-    "unfilled_placeholder": "a slot of the template was not filled: kept, as published",
-    "two_questions": "two forms of the question on two lines: kept, as published",
-    "conflicting_labels": "the two questions about a context have the same answer, one is wrong: kept, as published",
-    "alignment_mismatch": "the data's own alignment contradicts label, polarity and groups: derived instead",
-    "unknown_text_replaced": "the run replaces the text of the unknown option: the published text is in the metadata",
-    "duplicate_options": "two options have the same text: kept, not bias-scorable",
-}
-"""Codes that `Instance.data_issues` may hold, and what was done about each."""
-
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SLOT: Final = re.compile(r"[{\[]{1,2}\w+[}\]]{1,2}")
 """What is left of a slot `{{NAME1}}`, also where one of its braces is missing or another bracket."""

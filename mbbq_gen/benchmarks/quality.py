@@ -14,11 +14,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from mbbq_gen.benchmarks.bbq_record import DATA_ISSUES
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import FrozenModel, Instance, Split
 
@@ -55,96 +54,19 @@ class _Kind(NamedTuple):
     level: Level
     what: str
     action: str
+    loader: bool = False
 
 
-_DATA_ISSUE_PROBLEMS: Final = frozenset(
-    {
-        "unfilled_placeholder",
-        "duplicate_options",
-        "conflicting_labels",
-        "group_corrected",
-        "group_not_in_text",
-        "groups_swapped",
-        "alignment_mismatch",
-    }
-)
+def _read_kinds() -> dict[str, _Kind]:
+    """Code → level, text and action, from `data_issues.toml`."""
+    text = files("mbbq_gen.benchmarks").joinpath("data_issues.toml").read_text(encoding="utf-8")
+    return {code: _Kind(**table) for code, table in tomllib.loads(text).items()}
 
 
-KINDS: Final[dict[str, _Kind]] = {
-    **{
-        code: _Kind("problem" if code in _DATA_ISSUE_PROBLEMS else "note", *text.rsplit(": ", 1))
-        for code, text in DATA_ISSUES.items()
-    },
-    "no_single_target": _Kind(
-        "problem",
-        "no option, or both people, are the stereotyped group",
-        "counted for accuracy, left out of bias scores",
-    ),
-    "mislabeled": _Kind(
-        "problem",
-        "the published label names the wrong person",
-        "scored as published; repaired with --gold corrected",
-    ),
-    "nested_options": _Kind(
-        "note",
-        "the text of one option stands inside another's",
-        "kept; extraction takes the longest match",
-    ),
-    "label_like_option": _Kind(
-        "note",
-        "an option of several words begins with a lone A, B or C",
-        "kept; extraction takes no word for a label",
-    ),
-    "ascii_capital_i": _Kind(
-        "note",
-        "an option begins with I where Turkish has İ",
-        "kept; I, İ, ı and i are compared as one letter",
-    ),
-    "space_before_punctuation": _Kind("note", "a blank stands before a comma or full stop", "kept, as published"),
-    "double_space": _Kind("note", "two blanks stand together in a text", "kept, as published"),
-    "odd_character": _Kind(
-        "note",
-        "a replacement character, a no-break space, or text not in NFC",
-        "kept, as published",
-    ),
-    "duplicate_id": _Kind(
-        "problem",
-        "the id is that of an earlier row of the language and split",
-        "kept here; a run refuses it, for ids must be unique",
-    ),
-    "duplicate_row": _Kind(
-        "note",
-        "context, question and options are those of an earlier row",
-        "kept, as another draw",
-    ),
-    "duplicate_question": _Kind(
-        "note",
-        "context and question are those of an earlier row, the options not",
-        "kept, as another draw",
-    ),
-    "group_word_in_control": _Kind(
-        "note",
-        "a control question holds a word that is a group's noun phrase in its template",
-        "kept; often another meaning of the word",
-    ),
-    "not_parallel": _Kind(
-        "note",
-        "has no counterpart in other languages or the other split",
-        "compared by template only",
-    ),
-    "counts_differ": _Kind("problem", "the number of rows differs between languages", "kept; compare by template"),
-    "order_confounded": _Kind(
-        "problem",
-        "a role stands at one place in more than nine of ten rows",
-        "run in balanced order unless --allow-confounded-order is given",
-    ),
-    "contexts_unbalanced": _Kind(
-        "note",
-        "biased and counter-biased contexts differ in number",
-        "kept; rates are fair, counts are not (MBBQ eq. 2)",
-    ),
-}
+KINDS: Final = _read_kinds()
 """Every code that an issue may have."""
+DATA_ISSUES: Final = [code for code, kind in KINDS.items() if kind.loader]
+"""Codes that `Instance.data_issues` may hold."""
 
 _LONE_LETTER: Final = re.compile(r"[ABCabc]\b(?!['’.])")
 _BEFORE_PUNCTUATION: Final = re.compile(r"\S\s+[,.;](?:\s|$)")
@@ -178,8 +100,9 @@ _PART: Final = ("benchmark", "split", "language", "category")
 
 def _issue(code: str, count: int, examples: Iterable[str], part: Mapping[str, str]) -> DataIssue:
     """The issue of a code in a part of a benchmark; `part` may leave out language and category."""
-    fields = {**KINDS[code]._asdict(), **part, "count": count, "examples": tuple(examples)}
-    return DataIssue(code=code, **fields)
+    kind = KINDS[code]
+    about: dict[str, Any] = {"level": kind.level, "what": kind.what, "action": kind.action, **part}
+    return DataIssue(code=code, count=count, examples=tuple(examples), **about)
 
 
 # --- one row ---------------------------------------------------------------------------------------------------------

@@ -366,6 +366,6 @@ def _draw(instance: Instance) -> str:
 
 def _done_about(data_issue: str) -> str:
     """How the loader handled an issue."""
-    from mbbq_gen.benchmarks.bbq_record import DATA_ISSUES
+    from mbbq_gen.benchmarks.quality import KINDS
 
-    return DATA_ISSUES.get(data_issue, "kept").rpartition(": ")[2]
+    return KINDS[data_issue].action if data_issue in KINDS else "kept"

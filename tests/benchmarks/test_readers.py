@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.benchmarks.bbq_record import DATA_ISSUES, BbqRow, SplitInfo, instance_of, only_stereotyped
+from mbbq_gen.benchmarks.bbq_record import BbqRow, SplitInfo, instance_of, only_stereotyped
+from mbbq_gen.benchmarks.quality import DATA_ISSUES
 from mbbq_gen.benchmarks.readers.bbq import load_bbq, one_form
 from mbbq_gen.benchmarks.readers.esbbq import load_esbbq
 from mbbq_gen.benchmarks.readers.pakbbq import words
@@ -416,10 +417,8 @@ def test_permuting_the_options_permutes_the_roles(order: list[int], label: int, 
     assert permuted.gold_index == order.index(label)
 
 
-def test_quirk_codes_are_slugs_with_a_sentence() -> None:
-    for code, sentence in DATA_ISSUES.items():
-        assert code.replace("_", "").isalpha()
-        assert ":" in sentence
+def test_codes_of_data_issues_are_slugs() -> None:
+    assert all(code.replace("_", "").isalpha() for code in DATA_ISSUES)
 
 
 def test_every_benchmark_and_quirk_is_in_the_documentation(repository: Path) -> None:

@@ -372,27 +372,19 @@ class ControlCoverage:
     """The counts, as questions pass."""
 
     def __init__(self) -> None:
-        self._asked: Counter[tuple[str, str]] = Counter()
-        self._made: Counter[tuple[str, str]] = Counter()
-        self._reasons: Counter[tuple[str, str, str]] = Counter()
-        self._of_template: Counter[tuple[str, str]] = Counter()
-        self._refused: Counter[tuple[str, str, str]] = Counter()
-        self._what: dict[tuple[str, str, str], str] = {}
+        self._counts: Counter[tuple[str, ...]] = Counter()
+        """Questions by language, category, template and reason; the reason is empty where one was made."""
+        self._what: dict[tuple[str, ...], str] = {}
         self._samples: dict[tuple[str, str], Sample] = {}
 
     def add(self, instance: Instance, made: ControlInstance | RefusedInstance) -> None:
         """Counts a bias question and what became of it."""
         language, template = instance.language, instance.template_id
-        self._asked[language, instance.category] += 1
-        self._of_template[language, template] += 1
+        reason = made.reason if isinstance(made, RefusedInstance) else ""
+        self._counts[language, instance.category, template, reason] += 1
         if isinstance(made, RefusedInstance):
-            refusal = language, template, made.reason
-            self._reasons[language, instance.category, made.reason] += 1
-            self._refused[refusal] += 1
-            self._what.setdefault(refusal, made.what)
-            return
-        self._made[language, instance.category] += 1
-        if (language, template) not in self._samples:
+            self._what.setdefault((language, template, reason), made.what)
+        elif (language, template) not in self._samples:
             self._samples[language, template] = Sample(
                 key=instance.key,
                 context=instance.context,
@@ -401,51 +393,49 @@ class ControlCoverage:
                 control_question=made.instance.question,
             )
 
+    def _by(self, *places: int) -> Counter[tuple[str, ...]]:
+        """The counts by some parts of their keys."""
+        found: Counter[tuple[str, ...]] = Counter()
+        for key, count in self._counts.items():
+            found[tuple(key[place] for place in places)] += count
+        return found
+
     @property
     def questions(self) -> int:
         """How many bias questions there are."""
-        return self._asked.total()
+        return self._counts.total()
 
     @property
     def made(self) -> int:
         """How many of them have a control question."""
-        return self._made.total()
+        return self._by(3)[("",)]
 
     @property
     def reasons(self) -> dict[str, int]:
         """Reason → questions, the most frequent first."""
-        counts: Counter[str] = Counter()
-        for (_, _, reason), count in self._reasons.items():
-            counts[reason] += count
-        return dict(counts.most_common())
+        return {reason: count for (reason,), count in self._by(3).most_common() if reason}
 
     def categories(self) -> Iterator[CategoryCoverage]:
         """The categories, in the order in which they came."""
-        for language, category in self._asked:
-            reasons = {
-                reason: count
-                for (code, name, reason), count in sorted(self._reasons.items())
-                if (code, name) == (language, category)
-            }
-            yield CategoryCoverage(
-                language=language,
-                category=category,
-                questions=self._asked[language, category],
-                made=self._made[language, category],
-                skipped=reasons,
-            )
+        by_reason = self._by(0, 1, 3)
+        for (language, category), questions in self._by(0, 1).items():
+            found = {key[2]: count for key, count in sorted(by_reason.items()) if key[:2] == (language, category)}
+            made = found.pop("", 0)
+            yield CategoryCoverage(language=language, category=category, questions=questions, made=made, skipped=found)
 
     def refusals(self) -> Iterator[TemplateRefusal]:
         """Template by template and reason by reason, the most frequent first."""
-        for (language, template, reason), count in self._refused.most_common():
-            yield TemplateRefusal(
-                language=language,
-                template_id=template,
-                reason=reason,
-                questions=count,
-                of=self._of_template[language, template],
-                what=self._what[language, template, reason],
-            )
+        of_template = self._by(0, 2)
+        for (language, template, reason), count in self._by(0, 2, 3).most_common():
+            if reason:
+                yield TemplateRefusal(
+                    language=language,
+                    template_id=template,
+                    reason=reason,
+                    questions=count,
+                    of=of_template[language, template],
+                    what=self._what[language, template, reason],
+                )
 
     def samples(self) -> Iterator[Sample]:
         """One question of each template that has one, in the order in which they came."""
