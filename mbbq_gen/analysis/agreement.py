@@ -77,23 +77,37 @@ def pair_agreement(
     orders_differ = not pairs.height and "option_order" in alike and column != "option_order"
     if orders_differ:
         pairs = _pairs(part, column, pair, [name for name in _ALIKE if name != "option_order"])
-    templates = tuple(pairs[TEMPLATE].unique().sort().to_list())
-    tables = np.zeros((len(templates), _ROLES, _ROLES))
-    place = {name: row for row, name in enumerate(templates)}
-    counted = pairs.group_by(TEMPLATE, "choice", "choice_other").len()
-    for template, ours, theirs, count in counted.rows():
-        tables[place[template], CHOICES.index(ours), CHOICES.index(theirs)] = count
-    weights = one_panel_weights(templates, sampling)
-    sizes = tables.sum(axis=(1, 2))
+    templates, tables = _contingency(pairs)
+    equal_share, kappa = equality_and_kappa(templates, tables[:, :_ROLES, :_ROLES], sampling)
     return PairAgreement(
         first=pair[0],
         second=pair[1],
         condition=condition,
         n_pairs=pairs.height,
         orders_differ=orders_differ and pairs.height > 0,
-        equal_share=ratio_of(tables.trace(axis1=1, axis2=2), sizes, weights).score(sampling),
-        kappa=kappa_estimate(tables, weights).score(sampling),
+        equal_share=equal_share,
+        kappa=kappa,
     )
+
+
+def _contingency(pairs: pl.DataFrame) -> tuple[tuple[str, ...], Array]:
+    """The templates of pairs, and how often each made which two CHOICES: templates × choices × choices."""
+    templates = tuple(pairs[TEMPLATE].unique().sort().to_list())
+    tables = np.zeros((len(templates), len(CHOICES), len(CHOICES)))
+    place = {name: row for row, name in enumerate(templates)}
+    for template, ours, theirs, count in pairs.group_by(TEMPLATE, "choice", "choice_other").len().rows():
+        tables[place[template], CHOICES.index(ours), CHOICES.index(theirs)] = count
+    return templates, tables
+
+
+def equality_and_kappa(
+    templates: tuple[str, ...], tables: Array, sampling: InferenceSettings
+) -> tuple[EstimateResult, EstimateResult]:
+    """Share of equal choices and Cohen's kappa of contingency tables (templates × k × k)."""
+    weights = one_panel_weights(templates, sampling)
+    equal = ratio_of(tables.trace(axis1=1, axis2=2), tables.sum(axis=(1, 2)), weights)
+    kappa = jackknifed(tables, cohen_kappa, cohen_kappa(np.tensordot(weights, tables, axes=(1, 0))))
+    return equal.score(sampling), kappa.score(sampling)
 
 
 _ALIKE = ("model", "split", "language", "reasoning_effort", "variant", "label_style", "option_order")
@@ -132,15 +146,14 @@ def cohen_kappa(tables: Array) -> Array:
     whole = tables.sum(axis=(-2, -1))
     safe = np.where(whole > 0, whole, np.nan)
     observed = np.trace(tables, axis1=-2, axis2=-1) / safe
-    expected = (tables.sum(axis=-1) * tables.sum(axis=-2)).sum(axis=-1) / safe**2
+    return _beyond_chance(observed, (tables.sum(axis=-1) * tables.sum(axis=-2)).sum(axis=-1) / safe**2)
+
+
+def _beyond_chance(observed: Array, expected: Array) -> Array:
+    """(Observed − expected) / (1 − expected); NaN where chance alone makes all alike."""
     room = 1 - expected
     kappa: Array = np.divide(observed - expected, room, out=np.full(np.shape(room), np.nan), where=room > 1e-12)
     return kappa
-
-
-def kappa_estimate(tables: Array, weights: Array) -> Estimate:
-    """Cohen's kappa of the templates' summed contingency tables (templates × k × k), with their resamples' weights."""
-    return jackknifed(tables, cohen_kappa, cohen_kappa(np.tensordot(weights, tables, axes=(1, 0))))
 
 
 def jackknifed(tables: Array, function: Callable[[Array], Array], drawn: Array) -> Estimate:
@@ -150,23 +163,15 @@ def jackknifed(tables: Array, function: Callable[[Array], Array], drawn: Array) 
     value = float(function(total)) if n else float("nan")
     sizes = tables.sum(axis=tuple(range(1, tables.ndim)))
     share = sizes / sizes.sum() if n and sizes.sum() else sizes
-    if n < 2:
-        nothing = np.full(n, np.nan)
-        return Estimate(
-            value=value,
-            influences=nothing,
-            scaled_influences=nothing,
-            template_weights=share,
-            bootstrap_values=drawn,
-            bounds=(-1.0, 1.0),
-        )
-    without = np.asarray(function(total[None] - tables), dtype=float)
-    influences = (n - 1) / n * (np.nanmean(without) - without) if not np.isnan(without).all() else np.full(n, np.nan)
-    scaled_influences = influences * (n / (n - 1)) ** 0.5
+    influences = np.full(n, np.nan)
+    if n > 1:
+        without = np.asarray(function(total[None] - tables), dtype=float)
+        if not np.isnan(without).all():
+            influences = (n - 1) / n * (np.nanmean(without) - without)
     return Estimate(
         value=value,
         influences=influences,
-        scaled_influences=scaled_influences,
+        scaled_influences=influences * (n / (n - 1)) ** 0.5 if n > 1 else influences,
         template_weights=share,
         bootstrap_values=drawn,
         bounds=(-1.0, 1.0),
@@ -232,8 +237,9 @@ def _flips_of(
     raters = counts.sum(axis=1)
     pairs = raters * (raters - 1) / 2
     equal = (counts * (counts - 1) / 2).sum(axis=1)
+    alike = (counts * (counts - 1)).sum(axis=1) / (raters * (raters - 1))
     templates, where = np.unique(ratings[TEMPLATE].to_numpy(), return_inverse=True)
-    columns = [pairs - equal, pairs, *_fleiss_columns(counts)]
+    columns = [pairs - equal, pairs, raters * 0 + 1, alike, *(counts / raters[:, None]).T]
     sums = np.stack([np.bincount(where, column, len(templates)) for column in columns], axis=1).astype(np.float64)
     weights = one_panel_weights(tuple(templates.tolist()), sampling)
     habits = counts.sum(axis=0) / counts.sum()
@@ -249,30 +255,17 @@ def _flips_of(
     )
 
 
-def _fleiss_columns(counts: Array) -> list[Array]:
-    """For each question: 1, its share of equal pairs, and its shares of the choices."""
-    raters = counts.sum(axis=1)
-    equal = (counts * (counts - 1)).sum(axis=1) / (raters * (raters - 1))
-    return [raters * 0 + 1, equal, *(counts / raters[:, None]).T]
-
-
 def fleiss_kappa(sums: Array) -> Array:
     """Fleiss' kappa (1971) from sums over questions, last axis: questions, shares of equal pairs, shares of choices.
 
     Questions may have different numbers of ratings. NaN where only one choice was ever made, or there is no question.
     """
     n = np.where(sums[..., 0] > 0, sums[..., 0], np.nan)
-    observed = sums[..., 1] / n
-    expected = ((sums[..., 2:] / n[..., None]) ** 2).sum(axis=-1)
-    room = 1 - expected
-    kappa: Array = np.divide(observed - expected, room, out=np.full(np.shape(room), np.nan), where=room > 1e-12)
-    return kappa
+    return _beyond_chance(sums[..., 1] / n, ((sums[..., 2:] / n[..., None]) ** 2).sum(axis=-1))
 
 
 ALL = "all"
 """The group of all languages together."""
-_READ = 3
-"""The choices that name a role come first."""
 
 
 class Flip(FrozenModel):
@@ -371,13 +364,9 @@ def _paired(answers: pl.DataFrame, first: Method, second: Method) -> pl.DataFram
 def _agreement(
     pairs: pl.DataFrame, language: str, split: Split, methods: tuple[Method, Method], sampling: InferenceSettings
 ) -> MethodPair:
-    templates = tuple(pairs[TEMPLATE].unique().sort().to_list())
-    tables = np.zeros((len(templates), len(CHOICES), len(CHOICES)))
-    place = {name: row for row, name in enumerate(templates)}
-    for template, ours, theirs, count in pairs.group_by(TEMPLATE, "choice", "choice_other").len().rows():
-        tables[place[template], CHOICES.index(ours), CHOICES.index(theirs)] = count
-    weights, read = one_panel_weights(templates, sampling), tables[:, :_READ, :_READ]
-    sizes = read.sum(axis=(1, 2))
+    templates, tables = _contingency(pairs)
+    read = tables[:, :_ROLES, :_ROLES]
+    equal_share, kappa = equality_and_kappa(templates, read, sampling)
     whole = tables.sum(axis=0)
     flips = [
         Flip(first=ours, second=theirs, n=int(whole[row, column]))
@@ -391,9 +380,9 @@ def _agreement(
         first=methods[0],
         second=methods[1],
         n_pairs=pairs.height,
-        n_read=int(sizes.sum()),
-        equal_share=ratio_of(read.trace(axis1=1, axis2=2), sizes, weights).score(sampling),
-        kappa=kappa_estimate(read, weights).score(sampling),
+        n_read=int(read.sum()),
+        equal_share=equal_share,
+        kappa=kappa,
         flips=tuple(sorted(flips, key=lambda flip: -flip.n)),
     )
 

@@ -189,16 +189,11 @@ def _tables(read: pl.DataFrame) -> list[Array]:
     """Chosen role × order, a table for each stratum."""
     strata: dict[tuple[object, ...], Array] = {}
     for *stratum, role, order, count in (
-        read.group_by(*_STRATA, "chosen_role", "option_order").len().sort(pl_all()).rows()
+        read.group_by(*_STRATA, "chosen_role", "option_order").len().sort(pl.all().cast(pl.String)).rows()
     ):
         table = strata.setdefault(tuple(stratum), np.zeros((len(ROLES), len(ORDERS)), dtype=int))
         table[ROLES.index(role), ORDERS.index(order)] = count
     return list(strata.values())
-
-
-def pl_all() -> pl.Expr:
-    """All columns as text, to sort by."""
-    return pl.all().cast(pl.String)
 
 
 def _place_of() -> Array:
@@ -314,7 +309,7 @@ def _unit_tables(read: pl.DataFrame) -> list[_UnitTable]:
         .agg((pl.col("chosen_role") == role).sum().cast(pl.Int64).alias(role) for role in ROLES)
         .group_by(*_STRATA, *ROLES, "option_order")
         .len()
-        .sort(pl_all())
+        .sort(pl.all().cast(pl.String))
     )
     found = []
     for _, part in sorted(units.partition_by(_STRATA, as_dict=True).items(), key=lambda item: str(item[0])):
@@ -339,14 +334,14 @@ def _imbalance(read: pl.DataFrame) -> float | None:
 
 def balanced_score(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> BalancedScore:
     """The score as it is and with every order weighing the same within context × polarity."""
-    plain_panel = make_panel(frame, [], sampling)
-    if not plain_panel.templates:
+    panel = make_panel(frame, [], sampling)
+    if not panel.templates:
         nothing = no_score("no answers")
         return BalancedScore(metric=metric.name, plain=nothing, balanced=nothing, difference=nothing)
-    (plain,) = plain_panel.estimates(metric)
+    (plain,) = panel.estimates(metric)
     ordered = frame.filter(pl.col("option_order").cast(pl.String).is_in(ORDERS))
-    found = np.zeros((len(ORDERS), len(plain_panel.templates), len(CELLS)))
-    place = {name: row for row, name in enumerate(plain_panel.templates)}
+    cells = np.zeros((len(ORDERS), len(panel.templates), len(CELLS)))
+    place = {name: row for row, name in enumerate(panel.templates)}
     counted = (
         ordered.filter(~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE)))
         .with_columns(cell_expression(), template_expression(), pl.col("option_order").cast(pl.String))
@@ -354,8 +349,7 @@ def balanced_score(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetti
         .agg(weight_of_rows(ordered))
     )
     for order, template, cell, weight in counted.rows():
-        found[ORDERS.index(order), place[template], cell] = weight
-    cells = found
+        cells[ORDERS.index(order), place[template], cell] = weight
     factors = _order_factors(cells.sum(axis=1))
     if factors is None:
         nothing = no_score("some order of roles is missing, so that a role never stands at some place")
@@ -371,7 +365,7 @@ def balanced_score(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetti
         influences=influences,
         scaled_influences=influences * widening,
         template_weights=sizes / sizes.sum() if sizes.sum() else sizes,
-        bootstrap_values=_drawn_balanced(cells, plain_panel.weights, metric, sampling),
+        bootstrap_values=_drawn_balanced(cells, panel.weights, metric, sampling),
         bounds=(metric.low, metric.high),
     )
     return BalancedScore(
@@ -382,13 +376,9 @@ def balanced_score(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetti
     )
 
 
-def _kinds() -> Array:
-    """Cells × kinds of question (context × polarity; condition for those without a single target): zeros and ones."""
-    kinds = list(dict.fromkeys((cell.condition, cell.context, cell.polarity) for cell in CELLS))
-    found = np.zeros((len(CELLS), len(kinds)))
-    for row, cell in enumerate(CELLS):
-        found[row, kinds.index((cell.condition, cell.context, cell.polarity))] = 1.0
-    return found
+_KIND_OF_CELL = [(cell.condition, cell.context, cell.polarity) for cell in CELLS]
+_KINDS: Array = np.array([[float(one == kind) for kind in dict.fromkeys(_KIND_OF_CELL)] for one in _KIND_OF_CELL])
+"""Cells × kinds of question (context × polarity; condition for those without a single target): zeros and ones."""
 
 
 def _order_factors(totals: Array) -> Array | None:
@@ -397,28 +387,22 @@ def _order_factors(totals: Array) -> Array | None:
     Within a kind of question every order used weighs the same, and all together as much as the kind has answers. All
     six orders are used where they are there, else a Latin square that is.
     """
-    kinds = _kinds()
-    sizes = totals @ kinds
-    factors = np.zeros((*totals.shape[:-2], len(ORDERS), kinds.shape[1]))
-    for kind in range(kinds.shape[1]):
+    sizes = totals @ _KINDS
+    factors = np.zeros((*totals.shape[:-2], len(ORDERS), _KINDS.shape[1]))
+    for kind in range(_KINDS.shape[1]):
         asked = sizes[..., kind]
         if not asked.any():
             continue
-        used = _balancing_orders(asked.reshape(-1, len(ORDERS)).min(axis=0) if asked.ndim > 1 else asked)
-        if used is None:
+        least = asked.reshape(-1, len(ORDERS)).min(axis=0)
+        present = {order for order, size in zip(ORDERS, least, strict=True) if size > 0}
+        balancing = next((orders for orders in (ORDERS, *LATIN_SQUARES) if set(orders) <= present), None)
+        if balancing is None:
             return None
+        used = [ORDERS.index(order) for order in balancing]
         whole = asked.sum(axis=-1, keepdims=True)
         factors[..., used, kind] = whole / len(used) / asked[..., used]
-    found: Array = factors @ kinds.T
+    found: Array = factors @ _KINDS.T
     return found
-
-
-def _balancing_orders(sizes: Array) -> list[int] | None:
-    present = {order for order, size in zip(ORDERS, sizes, strict=True) if size > 0}
-    for wanted in (ORDERS, *LATIN_SQUARES):
-        if set(wanted) <= present:
-            return [ORDERS.index(order) for order in wanted]
-    return None
 
 
 def _drawn_balanced(cells: Array, weights: Array, metric: Metric, sampling: InferenceSettings) -> Array:

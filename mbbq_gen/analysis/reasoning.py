@@ -146,9 +146,7 @@ def reasoning_groups(
     ).with_columns(pl.col(name).cast(pl.String) for name in columns.values())
     parts = joined.partition_by(list(columns.values()), as_dict=True) if columns else {(): joined}
     levels = in_order([str(level) for level in joined["reasoning_effort"].drop_nulls().unique()])
-    places = {
-        level: f"{place:03}" for place, level in enumerate(levels)
-    }  # levels from the lowest effort to the highest
+    places = {level: f"{place:03}" for place, level in enumerate(levels)}  # from the lowest effort to the highest
 
     def rank(values: Sequence[object]) -> list[tuple[bool, str]]:
         named = zip(columns, values, strict=True)

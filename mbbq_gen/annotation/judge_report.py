@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from mbbq_gen.analysis.agreement import kappa_estimate
+from mbbq_gen.analysis.agreement import equality_and_kappa
 from mbbq_gen.annotation.judge import UNPARSED, is_read
 from mbbq_gen.annotation.judge_table import BY_CHANCE, ChosenBy, LLMJudge
 from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.records import Confidence, FrozenModel, Outcome
 from mbbq_gen.statistics.intervals import Proportion, proportion
-from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, no_score, one_panel_weights, ratio_of
+from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, no_score
 from mbbq_gen.storage.store import Progress, RunStore
 
 NOBODY = "none"
@@ -156,23 +156,11 @@ def judged_pairs(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) 
         )
         for prompt_id, template, chosen_by, rules, given, order, roles in rows:
             ours, theirs = ExtractionSummary(*json.loads(rules)), ExtractionSummary(*json.loads(given))
-            names = _names(json.loads(order), json.loads(roles))
-            yield Pair(
-                *(prompt_id, language, template, chosen_by, ours, theirs),
-                rules_choice=_choice(ours, names),
-                judge_choice=_choice(theirs, names),
-            )
-
-
-def _names(order: Sequence[int], roles: Sequence[str | None]) -> list[str]:
-    """What each option as shown is called: its role, or which of the two people it is."""
-    unnamed = iter(("first person", "second person"))
-    by_index = [role or next(unnamed) for role in roles]
-    return [by_index[index] for index in order]
-
-
-def _choice(extraction: ExtractionSummary, names: Sequence[str]) -> str:
-    return NOBODY if extraction.option is None else names[extraction.option]
+            unnamed = iter(("first person", "second person"))
+            by_index = [role or next(unnamed) for role in json.loads(roles)]
+            names = [by_index[index] for index in json.loads(order)]
+            chosen = [NOBODY if read.option is None else names[read.option] for read in (ours, theirs)]
+            yield Pair(prompt_id, language, template, chosen_by, ours, theirs, *chosen)
 
 
 def judge_report(
@@ -256,15 +244,8 @@ def _agreement(group: str, pairs: Sequence[Pair], sampling: InferenceSettings) -
     columns = {name: column for column, name in enumerate(choices)}
     for pair in both:
         tables[rows[pair.template], columns[pair.rules_choice], columns[pair.judge_choice]] += 1
-    weights = one_panel_weights(templates, sampling)
-    equal = ratio_of(tables.trace(axis1=1, axis2=2), tables.sum(axis=(1, 2)), weights)
-    return Agreement(
-        group=group,
-        n=len(both),
-        unparsed=unparsed,
-        equal_share=equal.score(sampling),
-        kappa=kappa_estimate(tables, weights).score(sampling),
-    )
+    equal_share, kappa = equality_and_kappa(templates, tables, sampling)
+    return Agreement(group=group, n=len(both), unparsed=unparsed, equal_share=equal_share, kappa=kappa)
 
 
 def _annotated(pairs: Sequence[Pair], annotations: Mapping[str, Annotation], interval: float) -> Iterator[Accuracy]:
@@ -311,9 +292,6 @@ class JudgeExtraction(FrozenModel):
 
 def judge_labels(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) -> dict[str, JudgeExtraction]:
     """Presentation id → what a judge says that the answer chooses; without answers that it did not read.
-
-    This is where a correction for reading errors may take labels from, once an audit has measured the judge
-    (`JudgeReport.audited`): they are many and cheap, but not true by themselves. Nothing in the package does so yet.
 
     Args:
         versions: Language → the version of the rules that `rules_choice` is of; only these languages.
