@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from mbbq_gen.benchmarks.download import ArchiveLimits, Unpacking, unpack
+from mbbq_gen.benchmarks.archives import ArchiveLimits, Unpacking, unpack
 from mbbq_gen.benchmarks.release_catalogue import (
     MatchedFile,
     PinnedFile,

@@ -34,7 +34,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mbbq_gen.benchmarks.download import ATTEMPTS, ArchiveLimits, Download
+from mbbq_gen.benchmarks.archives import ArchiveLimits
+from mbbq_gen.benchmarks.download import ATTEMPTS, Download
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.benchmarks.release_catalogue import (
     Release,
