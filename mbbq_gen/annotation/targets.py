@@ -1,10 +1,9 @@
-"""What a person may judge of a run, answers or the thoughts before them: their readings and the verdicts' files."""
+"""The extractions of a run that a person annotates, of answers or of reasoning traces, and the files they go to."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
-from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from mbbq_gen.annotation.annotations import DRAWS_NAME
 from mbbq_gen.annotation.review import ANNOTATIONS_NAME, DESIGN_NAME
@@ -20,92 +19,61 @@ from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 
 class ReviewedAnswer(NamedTuple):
-    """One reading with what was read."""
+    """One extraction with its text."""
 
     stored: ExtractionRow
     answered: CompletedPrompt
-    """With the text that was read as its response."""
+    """With the text that was extracted from as its response."""
     extraction: Extraction
 
 
-class ReviewTarget(Protocol):
-    """Texts of a run that were read, and where verdicts on their readings are kept."""
-
-    of_answers: bool
-    """Whether they are answers."""
-    annotations_path: Path
-    design_path: Path
-    draws_path: Path
-
-    def versions(self, extractor: str, step: Callable[[int], None]) -> dict[str, str]:
-        """Language → the version whose readings are judged; reads first what it has not read yet."""
-
-    def extractions(self, store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
-        """All readings of these versions."""
-
-    def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
-        """One of them with what was read; None where there is none."""
-
-    def explain(self, answered: CompletedPrompt) -> Explanation | None:
-        """How the engine reads it; None where the service itself says what it is."""
-
-
-class Answers:
-    """What models said."""
+class ReviewTarget:
+    """The answers of a run, whose extractions a person annotates."""
 
     of_answers = True
+    """Whether answers are annotated, and not reasoning traces."""
+    _names = (ANNOTATIONS_NAME, DESIGN_NAME, DRAWS_NAME)
 
     def __init__(self, folder: RunFolder, resources: PackPaths) -> None:
         self._folder, self._resources = folder, resources
-        self.annotations_path = folder.path / ANNOTATIONS_NAME
-        self.design_path = folder.path / DESIGN_NAME
-        self.draws_path = folder.path / DRAWS_NAME
+        self.annotations_path, self.design_path, self.draws_path = (folder.path / name for name in self._names)
 
     def versions(self, extractor: str, step: Callable[[int], None]) -> dict[str, str]:
-        """Those of a reader of answers."""
+        """Language → the version whose extractions are annotated; missing extractions are made first."""
         return ensure_extracted(self._folder, self._resources, extractor, step)
 
     def extractions(self, store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
-        """What was read in answers."""
+        """All extractions of these versions."""
         return iter_extractions(store, versions)
 
     def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
-        """An answer with its reading."""
+        """One of them with its text; None where there is none."""
         found = find_extraction(store, prompt_id, version)
         return None if found is None else ReviewedAnswer(*found, stored_extractions(store, prompt_id)[version])
 
     def explain(self, answered: CompletedPrompt) -> Explanation | None:
-        """As `explain` does."""
+        """How the engine reads it; None where the service itself says what it is."""
         return explain_answer(answered, self._resources)
 
 
-class ReasoningTarget:
-    """What models thought first; the right option is the one that the thought settles on."""
+class ReasoningTarget(ReviewTarget):
+    """The reasoning traces of a run; the right option is the one that the trace concludes."""
 
     of_answers = False
-
-    def __init__(self, folder: RunFolder, resources: PackPaths) -> None:
-        self._folder, self._resources = folder, resources
-        self.annotations_path = folder.path / "annotations-reasoning.jsonl"
-        self.design_path = folder.path / "annotation-sample-reasoning.json"
-        self.draws_path = folder.path / "annotation-draws-reasoning.jsonl"
+    _names = ("annotations-reasoning.jsonl", "annotation-sample-reasoning.json", "annotation-draws-reasoning.jsonl")
 
     def versions(self, extractor: str, step: Callable[[int], None]) -> dict[str, str]:
-        """The one reader of thoughts, for every language."""
+        """The one extractor of reasoning traces, for every language."""
         version = extract_all_reasoning(self._folder, self._resources, step)
         with self._folder.open_store(read_only=True) as store:
             return dict.fromkeys(store.languages(), version)
 
     def extractions(self, store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
-        """What was read in thoughts."""
+        """The extractions of reasoning traces."""
         for version in dict.fromkeys(versions.values()):
             yield from reasoning_extractions(store, version, versions)
 
     def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
-        """A thought in its answer's place, with its reading."""
+        """A trace in its answer's place, with its extraction."""
         found = find_reasoning_extraction(store, prompt_id, version, self._resources)
         return None if found is None else ReviewedAnswer(*found)
-
-    def explain(self, answered: CompletedPrompt) -> Explanation | None:
-        """How the reader of answers reads the whole of it."""
-        return explain_answer(answered, self._resources)

@@ -36,7 +36,7 @@ A field of theirs that has our name and is not mentioned is taken as it is; thei
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -168,11 +168,6 @@ class FieldMapper:
                 )
         return {name: value for name, value in found.items() if not is_empty(value)}
 
-    def their_name(self, ours: str) -> str | None:
-        """Their name of one of our fields, where it is another."""
-        theirs = self.field_map.fields.get(ours)
-        return None if theirs == ours else theirs
-
     def _option_place(self, row: Mapping[str, Any], named: int | str, what: str, place: RowLocation) -> int | None:
         """The place of an option, counted from 0; None where their field is empty."""
         if isinstance(named, int):
@@ -269,12 +264,13 @@ def read_instances(path: Path, field_map: Path | None = None) -> Iterator[Instan
             " Parquet"
         )
     mapped = None if field_map is None else FieldMapper(read_field_map(field_map), field_map)
-    return _unique(_read(path, mapped))
+    return _read(path, mapped)
 
 
-def _unique(rows: Iterable[tuple[RowLocation, Instance]]) -> Iterator[Instance]:
-    """The instances, each of whose keys may stand once."""
+def _read(path: Path, mapped: FieldMapper | None) -> Iterator[Instance]:
+    """The instances of a file that is there, each of whose keys may stand once."""
     seen: dict[str, int] = {}
+    rows = read_json_lines(path, Instance) if mapped is None and not is_table(path) else _mapped_rows(path, mapped)
     for place, instance in rows:
         first = seen.setdefault(instance.key, place.row)
         if first != place.row:
@@ -282,26 +278,20 @@ def _unique(rows: Iterable[tuple[RowLocation, Instance]]) -> Iterator[Instance]:
         yield instance
 
 
-def _read(path: Path, mapped: FieldMapper | None) -> Iterator[tuple[RowLocation, Instance]]:
-    """The instances of a file that is there, each with its place."""
-    if mapped is None and not is_table(path):
-        yield from read_json_lines(path, Instance)
-        return
+def _mapped_rows(path: Path, mapped: FieldMapper | None) -> Iterator[tuple[RowLocation, Instance]]:
+    """The instances made of a file's fields; a fault names our field, and theirs where it has another name."""
     for place, row in raw_rows(path):
-        plain = _nested(row, place) if is_table(path) else dict(row)
-        fields = plain if mapped is None else _typed(mapped.fields_of({**row, **plain}, place), place)
-        yield place, _instance(fields, place, mapped)
-
-
-def _instance(fields: dict[str, Any], place: RowLocation, mapped: FieldMapper | None) -> Instance:
-    """The instance that the fields make; a fault names our field, and theirs where it has another name."""
-    try:
-        return Instance.model_validate(fields)
-    except ValidationError as error:
-        location = error.errors(include_url=False, include_input=False, include_context=False)[0]["loc"]
-        theirs = mapped.their_name(str(location[0])) if mapped and location else None
-        message = describe_fault(error, {})
-        raise place.error(message + (f" (their field {theirs!r})" if theirs else "")) from error
+        fields = _nested(row, place) if is_table(path) else dict(row)
+        if mapped is not None:
+            fields = _typed(mapped.fields_of({**row, **fields}, place), place)
+        try:
+            yield place, Instance.model_validate(fields)
+        except ValidationError as error:
+            location = error.errors(include_url=False, include_input=False, include_context=False)[0]["loc"]
+            ours = str(location[0]) if location else ""
+            theirs = mapped.field_map.fields.get(ours, ours) if mapped else ours
+            other = f" (their field {theirs!r})" if theirs != ours else ""
+            raise place.error(describe_fault(error, {}) + other) from error
 
 
 # --- rows of any kind ------------------------------------------------------------------------------------------------

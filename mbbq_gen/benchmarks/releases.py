@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -298,7 +299,7 @@ def _copy(release: Release, origin: str, folder: Path, raw: Path, tools: Install
     from mbbq_gen.benchmarks.download import Download, new_client
 
     client = tools.client or new_client()
-    step = _step(tools, "downloading")
+    step = partial(tools.progress, "downloading")
     download = Download(origin, _beside(folder, ".part"), client, _LARGEST_ARCHIVE, tools.sleep, step)
     try:
         download.fetch()
@@ -313,13 +314,9 @@ def _copy(release: Release, origin: str, folder: Path, raw: Path, tools: Install
     download.discard()
 
 
-def _step(tools: InstallTools, stage: Stage) -> Callable[[int, int | None], None]:
-    return lambda done, total: tools.progress(stage, done, total)
-
-
 def _unpacked(archive: Path, label: str, release: Release, raw: Path, tools: InstallTools) -> SourceTree:
     """What an archive holds of the release."""
-    step = _step(tools, "unpacking")
+    step = partial(tools.progress, "unpacking")
     return SourceTree(
         label, unpack(archive, raw, Unpacking(label, lambda path: is_wanted(path, release), tools.limits, step))
     )

@@ -92,7 +92,7 @@ def annotate(
     command continues where it stopped. Or fill in a sheet (--csv, --html) and --import it. The result, by language and
     with Wilson intervals, is shown for the sample (unweighted) and for the whole run (weighted).
     """
-    from mbbq_gen.annotation.targets import Answers, ReasoningTarget
+    from mbbq_gen.annotation.targets import ReasoningTarget, ReviewTarget
     from mbbq_gen.runs.run_folder import RunFolder
 
     folder = RunFolder(run_path)
@@ -106,7 +106,7 @@ def annotate(
     given = {"sample": sample_size, "by": group_by, "seed": seed, "languages": language, "extractor": extractor}
     if traces and extractor is not None:
         raise UsageError("--reasoning, --extractor: reasoning traces have one extractor; leave --extractor out")
-    source = (ReasoningTarget if traces else Answers)(folder, resources(packs))
+    source = (ReasoningTarget if traces else ReviewTarget)(folder, resources(packs))
     job = _Annotating(folder, source, {name: value for name, value in given.items() if value is not None})
     if sheet is not None:
         job.take_sheet(sheet)

@@ -26,7 +26,6 @@ from mbbq_gen.core.options import (
     LATIN_SQUARES,
     OPEN_VARIANT,
     PUBLISHED,
-    Order,
     OrderPolicy,
     labels_of,
     options_in_order,
@@ -63,20 +62,18 @@ class OptionOrderPlan:
         """
         if self.policy == "published":
             return [PUBLISHED]
-        options = options_by_role(instance)
-        return [tuple(options[role] for role in order) for order in self._role_orders(instance, variant_number)]
-
-    def _role_orders(self, instance: Instance, variant_number: int) -> tuple[Order, ...]:
-        twin = instance.parallel_id or instance.instance_id
+        chance = stable_number(self.seed, instance.parallel_id or instance.instance_id, variant_number)
         if self.policy == "cyclic":
-            return LATIN_SQUARES[stable_number(self.seed, twin, variant_number) % 2]
-        if self.policy == "all":
-            return ALL_ORDERS
-        if self.policy == "shuffled":
-            return (ALL_ORDERS[stable_number(self.seed, twin, variant_number) % 6],)
-        rank = self.ranks[instance.key]
-        square = LATIN_SQUARES[(rank // 3 + variant_number) % 2]
-        return (square[(rank + variant_number) % 3],)
+            orders: tuple[Order, ...] = LATIN_SQUARES[chance % 2]
+        elif self.policy == "all":
+            orders = ALL_ORDERS
+        elif self.policy == "shuffled":
+            orders = (ALL_ORDERS[chance % 6],)
+        else:
+            rank = self.ranks[instance.key]
+            orders = (LATIN_SQUARES[(rank // 3 + variant_number) % 2][(rank + variant_number) % 3],)
+        options = options_by_role(instance)
+        return [tuple(options[role] for role in order) for order in orders]
 
 
 def orders_of(policy: str) -> int:
@@ -184,7 +181,12 @@ def render_prompt(
     messages = [Message(role="system", content="\n\n".join(texts))] if texts else []
     for example in examples:
         messages.append(Message(role="user", content=_ask(example.instance, setting, example.order)))
-        messages.append(Message(role="assistant", content=_answer(example, setting)))
+        right = example.instance.gold_index
+        assert right is not None  # an Instance always has one
+        texts = options_in_order(example.instance, example.order, setting.unknown_text)
+        place = example.order.index(right)
+        answer = fill(setting.variant.shot_answer, {"label": setting.labels(texts)[place], "option": texts[place]})
+        messages.append(Message(role="assistant", content=answer))
     messages.append(Message(role="user", content=_ask(instance, setting, order)))
     digest = stable_digest(
         instance.key,
@@ -276,15 +278,6 @@ def _ask(instance: Instance, setting: PromptSettings, order: Sequence[int]) -> s
     values |= {f"option_{letter}": option for letter, option in zip("abc", texts, strict=True)}
     text = without_context(setting.variant.text) if setting.no_context else setting.variant.text
     return fill(text, values).strip()
-
-
-def _answer(example: SolvedExample, setting: PromptSettings) -> str:
-    """The assistant's message of an example."""
-    right = example.instance.gold_index
-    assert right is not None  # an Instance always has one
-    place = example.order.index(right)
-    texts = options_in_order(example.instance, example.order, setting.unknown_text)
-    return fill(setting.variant.shot_answer, {"label": setting.labels(texts)[place], "option": texts[place]})
 
 
 def without_context(text: str) -> str:

@@ -94,7 +94,7 @@ class PromptVariants:
                 if variant == OPEN_VARIANT or not self._published:
                     self._by_id(code, variant)
             for variant in own if UNLABELLED in settings.label_styles else ():
-                self._listed(code, variant, UNLABELLED)
+                with_option_labels(self._by_id(code, variant), UNLABELLED)
 
     def files(self) -> dict[str, str]:
         """benchmark/file → sha256, for the files that published variants were read from."""
@@ -132,10 +132,6 @@ class PromptVariants:
         """A variant from the packs, written whole or composed."""
         return self._composed[language].get(variant) or self._packs[language].by_id(variant)
 
-    def _listed(self, language: str, variant: str, style: str) -> PromptVariant:
-        """A variant as it lists its options in a label style."""
-        return with_option_labels(self._by_id(language, variant), style)
-
     def _pack(self, instance: Instance) -> PromptPack:
         return self._packs[self._settings.instruction_language or instance.language]
 
@@ -167,7 +163,10 @@ class PromptVariants:
         native = self._native.get(instance.language)
         return [
             PromptSettings(
-                self._listed(code, variant, style), style, native_labels=native if style == NATIVE else None, **shared
+                with_option_labels(self._by_id(code, variant), style),
+                style,
+                native_labels=native if style == NATIVE else None,
+                **shared,
             )
             for variant in settings.variants
             if variant != OPEN_VARIANT

@@ -67,7 +67,6 @@ def load_bbg(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 
 
 def _read(path: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of a file."""
     info = find_benchmark("bbg")
     seen: set[str] = set()
     for pair in in_pairs(read_table(path, BbgRow), _check_next):

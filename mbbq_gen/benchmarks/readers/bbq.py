@@ -102,7 +102,6 @@ def load_bbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 
 
 def _read(files: list[tuple[Path, SplitInfo]], root: Path) -> Iterator[Instance]:
-    """The instances of the files."""
     published = _published_targets(root)
     for path, source in files:
         templates = _read_templates(root / "templates" / f"new_templates - {path.stem}.csv")
@@ -259,7 +258,6 @@ def load_bbq_lite(folder: Path, language: str, split: Split) -> Iterator[Instanc
 
 
 def _read_lite(path: Path, source: SplitInfo) -> Iterator[Instance]:
-    """The instances of a file that is there."""
     try:
         rows = _File.model_validate_json(note_file(path).read_bytes()).examples
     except ValidationError as error:

@@ -70,7 +70,6 @@ def load_cbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 
 
 def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
-    """The instances of the files."""
     info = find_benchmark("cbbq")
     for path in paths:
         slug = info.categories[path.parts[-3]]

@@ -117,7 +117,6 @@ def load_esbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 
 
 def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
-    """The instances of the files."""
     for path, source in files:
         seen: Counter[str] = Counter()
         last_id = -1

@@ -35,7 +35,6 @@ def load_jbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 
 
 def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
-    """The instances of the files."""
     for path, source in files:
         seen: set[int] = set()
         for place, row in read_rows(path):

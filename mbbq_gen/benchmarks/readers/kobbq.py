@@ -165,7 +165,6 @@ def load_kobbq_all(folder: Path, language: str, split: Split) -> Iterator[Instan
 
 
 def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of a file that is there."""
     seen: set[str] = set()
     templates = path.with_name(TEMPLATES_FILE)
     slots = TemplateSlots(templates) if templates.is_file() else None

@@ -60,7 +60,6 @@ def load_pakbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]
 
 
 def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
-    """The instances of the files."""
     for path, source in files:
         for block in in_blocks(read_rows(path), source.published, contradictions=True):
             first_place, first = block[0]
