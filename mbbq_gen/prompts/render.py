@@ -26,6 +26,7 @@ from mbbq_gen.core.options import (
     LATIN_SQUARES,
     OPEN_VARIANT,
     PUBLISHED,
+    Order,
     OrderPolicy,
     labels_of,
     options_in_order,
