@@ -58,7 +58,7 @@ class PairAgreement(FrozenModel):
     second: str
     condition: Condition
     n_pairs: int
-    """Questions asked alike (prompt variant, order, labels) of both and read in both."""
+    """Questions put alike (prompt variant, order, labels) to both and read in both."""
     orders_differ: bool
     """Whether questions shown in different orders had to be paired, for none were shown in the same order."""
     equal_share: EstimateResult
@@ -70,7 +70,7 @@ class PairAgreement(FrozenModel):
 def pair_agreement(
     answers: pl.DataFrame, column: str, pair: tuple[str, str], condition: Condition, sampling: InferenceSettings
 ) -> PairAgreement:
-    """Agreement of two values of a column of `choices`, on questions that were asked alike of both."""
+    """Agreement of two values of a column of `choices`, on questions that were put alike to both."""
     part = answers.filter((pl.col("condition") == condition) & (pl.col("choice") != "unparsed"))
     alike = _ALIKE if column != "method" else _asked_alike(part, pair)
     pairs = _pairs(part, column, pair, alike)
@@ -113,11 +113,11 @@ def equality_and_kappa(
 _ALIKE = ("model", "split", "language", "reasoning_effort", "variant", "label_style", "option_order")
 """What two answers must share to be paired, but for what is compared."""
 _SHOWN = ("variant", "label_style", "option_order")
-"""What methods may differ in beside themselves: likelihoods are asked after a prompt variant of their own."""
+"""What methods may differ in beside themselves: likelihoods are measured after a prompt variant of their own."""
 
 
 def shared_columns(ours: pl.DataFrame, theirs: pl.DataFrame) -> tuple[str, ...]:
-    """Prompt variant, labels and order, where both methods were asked alike; none where one has others."""
+    """Prompt variant, labels and order, where both methods have the same; none where one has others."""
     is_alike = all(set(ours[name].unique()) & set(theirs[name].unique()) for name in _SHOWN)
     return _SHOWN if is_alike else ()
 
@@ -393,10 +393,10 @@ def method_scores(
     """Every score by every way, by language and split; each beside how far it is from the first way's."""
     panel = make_panel(frame, ["language", "split", "method"], sampling)
     places = {tuple(group.values()): place for place, group in enumerate(panel.groups)}
-    asked = list(dict.fromkeys((language, split) for language, split, _ in places))
+    places_of_scores = list(dict.fromkeys((language, split) for language, split, _ in places))
     for metric in metrics:
         found = panel.estimates(metric)
-        for language, split in asked:
+        for language, split in places_of_scores:
             first = places.get((language, split, methods[0]))
             for method in methods:
                 place = places.get((language, split, method))

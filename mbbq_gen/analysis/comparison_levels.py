@@ -183,18 +183,18 @@ class LevelTests:
         """Do the levels differ?"""
         left_out = self.left_out(scores)
         defined = [place for place, level in enumerate(self.levels) if level not in left_out]
-        told = [scores[place] for place in defined]
+        compared = [scores[place] for place in defined]
         hypothesis = f"{metric.name} does not differ across {self.across}"
         if left_out:
             hypothesis += f", leaving out {', '.join(left_out)}"
         if self._is_crossed:
-            yield crossed_groups(told, hypothesis, seed=self._seed)
+            yield crossed_groups(compared, hypothesis, seed=self._seed)
             return
         by_template = self.bias.template_scores(metric)[defined]
-        yield equality_test(told, hypothesis, seed=self._seed)
+        yield equality_test(compared, hypothesis, seed=self._seed)
         yield friedman(by_template.T, hypothesis)
         yield kruskal_wallis(list(by_template), hypothesis, "template")
-        if (nothing := missing("kruskal_wallis", told, hypothesis)) is not None:
+        if (nothing := missing("kruskal_wallis", compared, hypothesis)) is not None:
             yield nothing.model_copy(update={"unit": "item"})
         elif metric.is_mean:
             items = item_scores(self.frame, metric, self.bias.sampling.unparsed, [self.column])

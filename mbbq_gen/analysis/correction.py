@@ -103,16 +103,16 @@ def labelled_groups(
     """
     columns = grouping_columns(by)
     panel = panel_of(list(tally_groups(frame, columns)), sampling)
-    sizes, told = _keyed(frame, columns), _keyed(labelled, columns)
-    told = told.with_columns(cell_expression(), weight=told["weight"] * weights_of_answers(told, frame))
-    counted = told.group_by("class_model", "class_language").agg(pl.col("prompt_id").n_unique())
+    sizes, keyed = _keyed(frame, columns), _keyed(labelled, columns)
+    keyed = keyed.with_columns(cell_expression(), weight=keyed["weight"] * weights_of_answers(keyed, frame))
+    counted = keyed.group_by("class_model", "class_language").agg(pl.col("prompt_id").n_unique())
     annotated = {(model, language): count for model, language, count in counted.rows()}
-    wrong = (told["cell"] != told["right_cell"]).to_numpy()
-    rate = usual_error_rate(wrong, told["weight"].to_numpy())
-    parts = _parts(sizes, columns), _parts(told, columns)
+    wrong = (keyed["cell"] != keyed["right_cell"]).to_numpy()
+    rate = usual_error_rate(wrong, keyed["weight"].to_numpy())
+    parts = _parts(sizes, columns), _parts(keyed, columns)
     return [
         _labelled_group(
-            panel, place, (parts[0].get(key, sizes.clear()), parts[1].get(key, told.clear())), annotated, rate
+            panel, place, (parts[0].get(key, sizes.clear()), parts[1].get(key, keyed.clear())), annotated, rate
         )
         for place, key in enumerate([tuple(group[name] for name in columns) for group in panel.groups])
     ]
@@ -154,21 +154,21 @@ def _labelled_group(
     annotated: Mapping[tuple[str, str], int],
     rate: float,
 ) -> AnnotatedGroup:
-    rows, told = parts
-    labels = told["prompt_id"].n_unique()
+    rows, labelled = parts
+    labels = labelled["prompt_id"].n_unique()
     reason = _why_not(rows, labels, annotated)
     if reason is not None:
         return AnnotatedGroup(panel.groups[place], labels, None, reason)
     templates = {name: number for number, name in enumerate(panel.templates)}
     counted = rows.group_by(TEMPLATE, *_CLASS).agg(weight_of_rows(rows))
-    classes = sorted({row[1:-1] for row in counted.rows()} | set(told.select(_CLASS).unique().rows()))
+    classes = sorted({row[1:-1] for row in counted.rows()} | set(labelled.select(_CLASS).unique().rows()))
     class_sizes = np.zeros((len(templates), len(classes)))
     for template, *names, count in counted.rows():
         class_sizes[templates[template], classes.index(tuple(names))] += count
     cells = np.zeros(panel.cells[place].shape)
     for template, cell, count in rows.group_by(TEMPLATE, cell_expression()).agg(weight_of_rows(rows)).rows():
         cells[templates[template], cell] += count
-    kinds = [classes.index(row) for row in told.select(_CLASS).rows()]
+    kinds = [classes.index(row) for row in labelled.select(_CLASS).rows()]
     return AnnotatedGroup(
         panel.groups[place],
         labels,
@@ -178,11 +178,11 @@ def _labelled_group(
             classes=tuple(classes),
             class_sizes=class_sizes,
             labelled=AnnotatedCells(
-                read=told["cell"].to_numpy().astype(np.int64),
-                right=told["right_cell"].to_numpy().astype(np.int64),
-                template=np.array([templates[name] for name in told[TEMPLATE]], dtype=np.int64),
+                read=labelled["cell"].to_numpy().astype(np.int64),
+                right=labelled["right_cell"].to_numpy().astype(np.int64),
+                template=np.array([templates[name] for name in labelled[TEMPLATE]], dtype=np.int64),
                 kind=np.array(kinds, dtype=np.int64),
-                weight=told["weight"].to_numpy(),
+                weight=labelled["weight"].to_numpy(),
             ),
             error_rate=rate,
         ),
@@ -395,14 +395,14 @@ class CorrectedLevels:
         sampling: InferenceSettings,
     ) -> None:
         column = grouping_columns([across])[across]
-        told = labelled.filter((pl.col("split") == "bias") & pl.col(column).cast(pl.String).is_in(list(levels)))
-        groups = labelled_groups(frame.filter(pl.col("split") == "bias"), told, [across], sampling)
+        kept = labelled.filter((pl.col("split") == "bias") & pl.col(column).cast(pl.String).is_in(list(levels)))
+        groups = labelled_groups(frame.filter(pl.col("split") == "bias"), kept, [across], sampling)
         by_level = {group.group[across]: group for group in groups}
-        errors = {found.group[across]: found for found in extraction_errors(told, [across], sampling.confidence)}
+        errors = {found.group[across]: found for found in extraction_errors(kept, [across], sampling.confidence)}
         self._groups = [by_level[level] for level in levels]
         self.errors = [errors.get(level) for level in levels]
         """How often answers of each level are extracted wrongly; None for one without labels."""
-        self._told, self._sampling = told, sampling
+        self._labelled, self._sampling = kept, sampling
 
     def score(self, metric: Metric, place: int) -> CorrectedScore:
         """The corrected score of a level."""
@@ -431,4 +431,4 @@ class CorrectedLevels:
 
     def matrices(self) -> tuple[ConfusionMatrix, ...]:
         """What answers say by how they are read."""
-        return tuple(confusion_matrices(self._told, self._sampling.confidence)) if self._told.height else ()
+        return tuple(confusion_matrices(self._labelled, self._sampling.confidence)) if self._labelled.height else ()

@@ -80,7 +80,7 @@ def assumed_components(metric: Metric) -> Components:
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """What can be asked, in each language and split."""
+    """What there is to ask, in each language and split."""
 
     stock: tuple[int, ...]
     """Questions of each template that count for the metric."""
@@ -155,7 +155,7 @@ class DesignSearch:
         return self._or_everything(min(found, key=lambda design: (design.width, design.requests), default=None))
 
     def _or_everything(self, found: StudyDesign | None) -> StudyDesign | None:
-        """The design, told as all of it where it is."""
+        """The design, or `everything` where it asks as much."""
         everything = self.everything()
         return everything if found is not None and found.requests == everything.requests else found
 

@@ -390,17 +390,17 @@ def _order_factors(totals: Array) -> Array | None:
     sizes = totals @ _KINDS
     factors = np.zeros((*totals.shape[:-2], len(ORDERS), _KINDS.shape[1]))
     for kind in range(_KINDS.shape[1]):
-        asked = sizes[..., kind]
-        if not asked.any():
+        counts_of_kind = sizes[..., kind]
+        if not counts_of_kind.any():
             continue
-        least = asked.reshape(-1, len(ORDERS)).min(axis=0)
+        least = counts_of_kind.reshape(-1, len(ORDERS)).min(axis=0)
         present = {order for order, size in zip(ORDERS, least, strict=True) if size > 0}
         balancing = next((orders for orders in (ORDERS, *LATIN_SQUARES) if set(orders) <= present), None)
         if balancing is None:
             return None
         used = [ORDERS.index(order) for order in balancing]
-        whole = asked.sum(axis=-1, keepdims=True)
-        factors[..., used, kind] = whole / len(used) / asked[..., used]
+        whole = counts_of_kind.sum(axis=-1, keepdims=True)
+        factors[..., used, kind] = whole / len(used) / counts_of_kind[..., used]
     found: Array = factors @ _KINDS.T
     return found
 

@@ -140,7 +140,7 @@ def power_table(
         )
     if shape is not None and templates > shape.templates:
         raise UsageError(f"--templates {templates}: {benchmark} has {shape.templates}")
-    asked = questions if questions is not None else shape.questions if shape else 1.0
+    n_questions = questions if questions is not None else shape.questions if shape else 1.0
     share = effective_share if effective_share is not None else shape.effective_share if shape else 1.0
     effective = max(templates * share, 1.0)
     if templates < MIN_TEMPLATES:
@@ -149,13 +149,13 @@ def power_table(
         raise UsageError(
             f"--templates {templates}: they differ so much in size that they count as {effective:.1f}; give more"
         )
-    if variants < 1 or asked <= 0:
+    if variants < 1 or n_questions <= 0:
         raise UsageError(
-            f"--variants {variants}, --questions {asked:g}: at least 1 prompt variant and 1 question are needed"
+            f"--variants {variants}, --questions {n_questions:g}: at least 1 prompt variant and 1 question are needed"
         )
     if prompt_effects == "random" and variants < MIN_PROMPT_VARIANTS:
         raise UsageError(f"--variants {variants}: {TOO_FEW_PROMPT_VARIANTS}; give {MIN_PROMPT_VARIANTS} or more")
-    variances = _variances(assumptions, effective, variants, templates * asked)
+    variances = _variances(assumptions, effective, variants, templates * n_questions)
     drawn = _variances_of_variants(assumptions, variants) if prompt_effects == "random" else {}
     reach, further = _reach(effective, level, power), _reach(max(variants, 2), level, power)
     return PowerTable(
@@ -165,7 +165,7 @@ def power_table(
         n_templates_effective=effective,
         variants=variants,
         prompt_effects=prompt_effects,
-        questions=asked,
+        questions=n_questions,
         level=level,
         power=power,
         assumptions=assumptions,
@@ -195,8 +195,8 @@ def _variances(sd: VarianceAssumptions, templates: float, variants: int, answers
         + sd.answer**2 / (variants * answers)
     )
     languages = 2 * (sd.template_language**2 / templates + sd.answer**2 / (variants * answers))
-    wordings = 2 * (sd.template_prompt_variant**2 / templates + sd.answer**2 / answers)
-    return {"one score against 0": one, "two languages": languages, "two prompt variants": wordings}
+    variants_of_prompt = 2 * (sd.template_prompt_variant**2 / templates + sd.answer**2 / answers)
+    return {"one score against 0": one, "two languages": languages, "two prompt variants": variants_of_prompt}
 
 
 def _variances_of_variants(sd: VarianceAssumptions, variants: int) -> dict[Question, float]:

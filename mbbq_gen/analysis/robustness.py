@@ -70,7 +70,7 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
 
     Returns:
         None where the prompt variants are not composed, or all alike, and the reasoning effort too; why not, where
-        their effects can't be told apart.
+        their effects can't be separated.
     """
     variants = [str(variant) for variant in frame["variant"].unique().sort()]
     levels = in_order([str(level) for level in frame["reasoning_effort"].drop_nulls().unique()])
@@ -97,7 +97,7 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
     whole = _Contrasts({key: cells[key[1:]] for key in found}, found, axes, metric, sampling)
     main, interactions = list(whole.main()), list(whole.interactions(confounded_interactions(variants)))
     adjusted = holm([effect.test.p_value for effect in (*main, *interactions)])
-    told = [
+    effects = [
         effect.model_copy(update={"test": effect.test.adjusted(p)})
         for effect, p in zip((*main, *interactions), adjusted, strict=True)
     ]
@@ -106,8 +106,8 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
         n_cells=len(cells),
         n_templates=len(panel.templates),
         means=tuple(whole.means()),
-        main=tuple(told[: len(main)]),
-        interactions=tuple(told[len(main) :]),
+        main=tuple(effects[: len(main)]),
+        interactions=tuple(effects[len(main) :]),
         by_language=tuple(
             effect
             for language in (languages if len(languages) > 1 else ())

@@ -191,9 +191,9 @@ def _batch(tallies: list[Tally], weights: Array | None, settings: ScoreSettings)
     by_template = tallies[0].counts(settings.unparsed, cells)
     resampled = None if weights is None else resample_counts(by_template, weights)
     total = Counts(by_template.values.sum(axis=1), settings.unparsed)
-    asked = tallies[0].counts(settings.unparsed, np.stack([tally.n_requested.sum(axis=0) for tally in tallies]))
+    requested = tallies[0].counts(settings.unparsed, np.stack([tally.n_requested.sum(axis=0) for tally in tallies]))
     by_variant = [tally.by_prompt_variant for tally in tallies if tally.by_prompt_variant is not None]
-    return GroupCounts(tallies, by_template, total, resampled, asked, np.stack(by_variant) if by_variant else None)
+    return GroupCounts(tallies, by_template, total, resampled, requested, np.stack(by_variant) if by_variant else None)
 
 
 def _score_batch(batch: GroupCounts, settings: ScoreSettings) -> list[GroupScore]:

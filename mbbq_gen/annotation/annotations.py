@@ -222,21 +222,21 @@ def labelled_frame(
     with folder.open_store(read_only=True) as store:
         given = label_source(source)(folder, store)
         rows, outdated = _rows(store, given.labels, versions, model, gold)
-    told = len({row.label.prompt_id for row in rows})
-    if told < at_least:
+    n_labels = len({row.label.prompt_id for row in rows})
+    if n_labels < at_least:
         unsampled_annotations = (
             f" ({given.unsampled_annotations:,} annotated answers are in no sample)"
             if given.unsampled_annotations
             else ""
         )
         raise UsageError(
-            f"{folder.path}: {told:,} labels ({source}){unsampled_annotations}, {at_least} are needed; "
+            f"{folder.path}: {n_labels:,} labels ({source}){unsampled_annotations}, {at_least} are needed; "
             f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200"
         )
     return AnnotatedFrame(
         source=source,
         frame=_table(rows),
-        labels=told,
+        labels=n_labels,
         unsampled_annotations=given.unsampled_annotations,
         incomplete_annotations=len({row.label.prompt_id for row in rows if row.label.wrong is not None}),
         stale_annotations=outdated,

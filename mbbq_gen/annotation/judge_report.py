@@ -1,7 +1,7 @@
 """How far a judge and the rules agree, where they differ, and how often each is right where a person has judged too.
 
 Two readings of an answer agree where they choose the same option, or both none; whether that is called a refusal or a
-statement that it can't be told makes no difference to a score. What the judge did not read (a faulty reply) is counted
+statement that the answer can't be determined makes no difference to a score. Faulty replies of the judge are counted
 and left out. Kappa is Cohen's over target, non-target, unknown (or the two people by their place, where they have no
 role) and none; its interval is clustered by template.
 """
@@ -93,7 +93,7 @@ class JudgeDisagreement(FrozenModel):
 
 
 class Accuracy(FrozenModel):
-    """How often the judge, and the rules on the same answers, are right by a person's verdicts."""
+    """How often the judge, and the rules on the same answers, are right by annotations."""
 
     group: str
     judge: Proportion
@@ -131,7 +131,7 @@ class JudgeReport(FrozenModel):
     differences: tuple[JudgeDisagreement, ...]
     """All of them, whatever the answers were chosen by."""
     annotated: tuple[Accuracy, ...]
-    """By language, then of all; empty where no verdict of `mbbq-gen annotate` names what is right."""
+    """By language, then of all; empty without annotations that name the right option."""
 
 
 def judged_pairs(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) -> Iterator[Pair]:
@@ -249,15 +249,15 @@ def _agreement(group: str, pairs: Sequence[Pair], sampling: InferenceSettings) -
 
 
 def _annotated(pairs: Sequence[Pair], annotations: Mapping[str, Annotation], interval: float) -> Iterator[Accuracy]:
-    """How often each is right, where a verdict names what is right; a faulty reply is not right.
+    """How often each is right, where an annotation names the right option; a faulty reply is not right.
 
     A mere "wrong" says nothing of another reading than the one that it was given for.
     """
-    told = [pair for pair in pairs if (found := annotations.get(pair.prompt_id)) and found.right_known]
-    if not told:
+    known = [pair for pair in pairs if (found := annotations.get(pair.prompt_id)) and found.right_known]
+    if not known:
         return
-    for group in (*sorted({pair.language for pair in told}), "all"):
-        part = [pair for pair in told if group in ("all", pair.language)]
+    for group in (*sorted({pair.language for pair in known}), "all"):
+        part = [pair for pair in known if group in ("all", pair.language)]
         right = {pair.prompt_id: annotations[pair.prompt_id].right for pair in part}
         yield Accuracy(
             group=group,
@@ -291,7 +291,7 @@ class JudgeExtraction(FrozenModel):
 
 
 def judge_labels(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) -> dict[str, JudgeExtraction]:
-    """Presentation id → what a judge says that the answer chooses; without answers that it did not read.
+    """Prompt id → what a judge says that the answer chooses; without answers that it did not read.
 
     Args:
         versions: Language → the version of the rules that `rules_choice` is of; only these languages.

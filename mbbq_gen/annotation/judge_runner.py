@@ -75,7 +75,7 @@ def selected_extractions(store: RunStore, versions: Mapping[str, str], choice: J
 
 
 def confident_extractions(store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
-    """The rules' readings of the answers that nobody has to be asked about (`is_settled`)."""
+    """The rules' readings of the answers that need no judge (`is_settled`)."""
     return (extraction for extraction in iter_extractions(store, versions) if is_settled(extraction))
 
 
@@ -97,7 +97,7 @@ def judge_requests(
     request_key: Callable[[Sequence[Message], str], str],
     step: Callable[[], None] = lambda: None,
 ) -> Iterator[JudgeRequest]:
-    """What a judge is asked about answers, in plan order; `request_key` is the provider's."""
+    """The requests about answers, in plan order; `request_key` is the provider's."""
     ids = {extraction.prompt_id for extraction in chosen}
     for number, answered in answers_by_number(store, ids):
         sheet = sheet_of(answered, judge.prompt, judge.seed)
@@ -142,9 +142,9 @@ def name_of(model: str) -> str:
 
 
 def judge_provider(model: str, options: Mapping[str, JsonValue], prompt: JudgePrompt, resources: PackPaths) -> Provider:
-    """The model of a judge, asked for JSON of the reply's schema where its service knows how.
+    """The model of a judge, with the reply's JSON schema where its service supports one.
 
-    A model that refuses to be asked so is asked without: the prompt says what a reply looks like.
+    A model that refuses the schema gets requests without it: the prompt describes the reply.
 
     Raises:
         UsageError: where the model can't be had as it was named.

@@ -360,9 +360,9 @@ class _Judged:
                 for extraction in members
                 if extraction.prompt_id in annotations
             ]
-            told = sum(self._judge(extraction, annotation, stratum) for extraction, annotation in given)
-            if told:
-                self.weights[stratum] = len(members) / told
+            n_judged = sum(self._judge(extraction, annotation, stratum) for extraction, annotation in given)
+            if n_judged:
+                self.weights[stratum] = len(members) / n_judged
 
     def _judge(self, extraction: ExtractionRow, annotation: Annotation, stratum: Stratum) -> bool:
         """Records whether an extraction is correct; returns False where the annotation does not tell."""

@@ -151,8 +151,8 @@ def without_option_labels(variant: PromptVariant) -> PromptVariant:
         UsageError: where it asks for a label, or does not list the options a line each.
     """
     text = _OPTION_LINE.sub("- ", variant.text)
-    asked = {*placeholders(text), *placeholders(variant.system or "")}
-    if any(name.startswith("label_") for name in asked):
+    names = {*placeholders(text), *placeholders(variant.system or "")}
+    if any(name.startswith("label_") for name in names):
         raise UsageError(
             f"--label-style {UNLABELLED}: the variant {variant.id} asks for a label; choose variants that don't, such"
             " as polite, bare or --axes format=free"

@@ -120,7 +120,7 @@ def subset(frame: pl.DataFrame, name: Subset) -> pl.DataFrame:
 
 
 def without_equal_pairs(frame: pl.DataFrame) -> pl.DataFrame:
-    """Without disambiguated pairs that were answered alike: a habit of naming one group, whatever was asked.
+    """Without disambiguated pairs that were answered alike: a habit of naming one group, whatever the question.
 
     A pair is a negative and a non-negative question about one context with the same two people, asked in one prompt
     variant of one model. Questions without a partner, or whose partner's answer could not be parsed, stay.
@@ -175,10 +175,10 @@ def weights_of_answers(rows: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
         return pl.repeat(1.0, rows.height, eager=True)
     keys = [pl.col(name).cast(pl.String) for name in ("model", *STRATA[2:])]
     strata = frame.group_by(keys).agg(pl.col(WEIGHT).mean().alias("design"))
-    told = rows.select(keys).join(
+    joined = rows.select(keys).join(
         strata, on=[key.meta.output_name() for key in keys], how="left", maintain_order="left"
     )
-    return told["design"].fill_null(1.0)
+    return joined["design"].fill_null(1.0)
 
 
 def alike(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
@@ -332,10 +332,10 @@ def _tally_of(
     outcomes = np.bincount(part["outcome"].to_physical().to_numpy(), rows, len(get_args(Outcome)))
     answered = part["cell"].is_not_null().to_numpy()
     numbers, where = np.unique(part["template"].to_numpy()[answered], return_inverse=True)
-    cells, asked = np.zeros((len(numbers), len(CELLS))), np.zeros((len(numbers), len(CELLS)))
+    cells, plain = np.zeros((len(numbers), len(CELLS))), np.zeros((len(numbers), len(CELLS)))
     places = (where, part["cell"].fill_null(0).to_numpy()[answered])
     np.add.at(cells, places, weights[answered])
-    np.add.at(asked, places, rows[answered])
+    np.add.at(plain, places, rows[answered])
     by_variant = None
     if n_variants is not None:
         by_variant = np.zeros((len(numbers), n_variants, len(CELLS)))
@@ -348,7 +348,7 @@ def _tally_of(
         n_corrected=int(rows[part["was_corrected"].to_numpy()].sum()),
         templates=tuple(clusters[number] for number in numbers),
         cells=cells,
-        without_weights=asked,
+        without_weights=plain,
         by_prompt_variant=by_variant,
     )
 

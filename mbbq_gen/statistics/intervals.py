@@ -212,13 +212,13 @@ def boundary_interval(
     drawn = _gamma(scores.size)
     extra = drawn[:, -1] * sizes.mean()
     below = drawn[:, :-1] @ sizes + extra
-    told = drawn[:, :-1] @ (sizes * scores)
+    weighted = drawn[:, :-1] @ (sizes * scores)
     tail, low, high = (1 - confidence) / 2, middle, middle
     up, down = (unseen * (STRETCH if is_near else 1.0) for is_near in near)
     if sides.down is not None:
-        low = float(np.quantile((told + extra * max(ends[0], sides.start - max(down, sides.down))) / below, tail))
+        low = float(np.quantile((weighted + extra * max(ends[0], sides.start - max(down, sides.down))) / below, tail))
     if sides.up is not None:
-        high = float(np.quantile((told + extra * min(ends[1], sides.start + max(up, sides.up))) / below, 1 - tail))
+        high = float(np.quantile((weighted + extra * min(ends[1], sides.start + max(up, sides.up))) / below, 1 - tail))
     return BoundaryInterval(min(low, middle), max(high, middle), rests_on_unseen=sides.are_few)
 
 

@@ -66,9 +66,9 @@ class MissingDataPanels:
             return None
         counts = self._panel.total
         stem = "answered" if metric.condition is None else f"{metric.condition}_all"
-        asked = float(sum(counts[stem][place] for place in pair))
+        requested = float(sum(counts[stem][place] for place in pair))
         read = float(sum((metric.parse_rate(counts) * counts[stem])[place] for place in pair))
-        if not asked > read:
+        if not requested > read:
             return None
         pair = pair if first_is_higher else pair[::-1]
         if self._is_found(metric, pair, metric.extremes, 1.0):
@@ -77,7 +77,7 @@ class MissingDataPanels:
         for _ in range(_STEPS):
             middle = (low + high) / 2
             low, high = (middle, high) if self._is_found(metric, pair, metric.extremes, middle) else (low, middle)
-        return TippingPoint(share=high, read_rate=read / (read + high * (asked - read)))
+        return TippingPoint(share=high, read_rate=read / (read + high * (requested - read)))
 
     def _is_found(self, metric: Metric, pair: tuple[int, int], scenarios: tuple[Scenario, ...], share: float) -> bool:
         """Whether the first is higher for sure, that share of the unparsed answers being against it."""

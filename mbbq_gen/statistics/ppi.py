@@ -255,9 +255,9 @@ def prepare(group: PPIGroup) -> PPIProblem:
     drawn = np.bincount(joined, labelled.weight, len(distinct))
     whole = sizes @ merge
     totals = group.cells.sum(axis=0)
-    asked = totals @ _blocks()
+    wholes = totals @ _blocks()
     shares = totals[:, None] * _blocks()
-    means = np.divide(shares, asked, out=np.zeros_like(shares), where=asked > 0)
+    means = np.divide(shares, wholes, out=np.zeros_like(shares), where=wholes > 0)
     found: Array = _blocks() @ means.T
     return PPIProblem(
         group=group,
