@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import get_args
@@ -282,14 +282,17 @@ def measure(metric: Metric, batch: GroupCounts, settings: ScoreSettings) -> Metr
         if narrow is not None:
             within, _ = whole(found[1], beyond=beyond[1], confidence=narrow)
             margins = [number(margin) for margin in np.maximum(-within.low, within.high)]
+    reach: Array | None = None
+    if settings.confidence_level is not None:
+        reach = error * t_quantile(settings.confidence_level, effective)
+        if crossed is not None:
+            reach = np.hypot(reach, [crossing.reach(settings.confidence_level) for crossing in crossed])
     return MetricEstimates(
         value=value,
         n_templates=metric.has_rows(batch.by_template).sum(axis=-1),
         effective=effective,
         error=error if crossed is None else np.hypot(error, [crossing.variance**0.5 for crossing in crossed]),
-        reach=None
-        if settings.confidence_level is None
-        else _reach(error, effective, crossed, settings.confidence_level),
+        reach=reach,
         parse_rate=metric.parse_rate(batch.total),
         mean_over_templates=[mean_over_templates(row) for row in alone],
         sizes_matter=[sizes_matter(*pair) for pair in zip(alone, sizes, strict=True)],
@@ -325,7 +328,7 @@ def _with_room(
 
     `beyond`: of each score, the resamples beyond either end of its interval.
     """
-    ends, movers = (metric.low, metric.high), _movers(metric, value, crossed, confidence)
+    ends = metric.low, metric.high
     rooms = [boundary_interval(*pair, confidence, ends) for pair in zip(*own, strict=True)]
     wide = []
     for place, (room, sizes) in enumerate(zip(rooms, own[1], strict=True)):
@@ -333,30 +336,12 @@ def _with_room(
         units = t_interval_units(templates, float(effective[place]), float(beyond[place]))
         least = t_interval(float(value[place]), float(error[place]), units, confidence, ends)
         drawn = (float(found.low[place]), float(found.high[place]))
-        wide.append(movers[place](interval_hull(drawn, least, None if room is None else room.ends)))
+        interval = interval_hull(drawn, least, None if room is None else room.ends)
+        if crossed is not None:
+            interval = widen_for_prompts(float(value[place]), interval, crossed[place].reach(confidence), ends)
+        wide.append(interval)
     low, high = np.array(wide).reshape(-1, 2).T
     return Intervals(low, high, found.n_resamples_dropped), rooms
-
-
-Mover = Callable[[tuple[float, float]], tuple[float, float]]
-"""From an interval over templates to one over prompt variants too."""
-
-
-def _movers(metric: Metric, value: Array, crossed: list[CrossedEffect] | None, confidence: float) -> list[Mover]:
-    """How the intervals of groups are moved out by what prompt variants add; not at all where they are fixed."""
-    if crossed is None:
-        return [lambda interval: interval] * len(value)
-    ends, reaches = (metric.low, metric.high), [crossing.reach(confidence) for crossing in crossed]
-    return [
-        partial(widen_for_prompts, float(one), reach=reach, ends=ends)
-        for one, reach in zip(value, reaches, strict=True)
-    ]
-
-
-def _reach(error: Array, effective: Array, crossed: list[CrossedEffect] | None, confidence: float) -> Array:
-    """How far intervals reach to either side by t distributions."""
-    reach: Array = error * t_quantile(confidence, effective)
-    return reach if crossed is None else np.hypot(reach, [crossing.reach(confidence) for crossing in crossed])
 
 
 def _metric_score(
@@ -378,7 +363,11 @@ def _metric_score(
     low = number(intervals.low[place]) if has_interval and intervals else None
     high = number(intervals.high[place]) if has_interval and intervals else None
     room = found.rooms[place] if has_interval else None
-    method = None if low is None else _method(room, n_templates)
+    method: IntervalMethod | None = None
+    if low is not None and room is not None:
+        method = "near_boundary"
+    elif low is not None:
+        method = "few_templates" if n_templates < FEW_TEMPLATES else "expanded_percentile"
     dropped = int(intervals.n_resamples_dropped[place]) if low is not None and intervals else 0
     bounds = None if bounds is None else _round_the_plain_interval(bounds, low, high)
     value, error = number(found.value[place]), None if too_few else number(found.error[place])
@@ -423,13 +412,6 @@ def _round_the_plain_interval(bounds: Bounds, low: float | None, high: float | N
         ends = (bounds.interval_low, bounds.interval_high)
         own = (low if ends[0] is None else min(ends[0], low), high if ends[1] is None else max(ends[1], high))
     return bounds.model_copy(update={"interval_low": own[0], "interval_high": own[1]})
-
-
-def _method(room: BoundaryInterval | None, n_templates: int) -> IntervalMethod:
-    """What an interval rests on besides the bootstrap."""
-    if room is not None:
-        return "near_boundary"
-    return "few_templates" if n_templates < FEW_TEMPLATES else "expanded_percentile"
 
 
 def _bounds(metric: Metric, batch: GroupCounts, settings: ScoreSettings) -> list[Bounds | None]:
@@ -538,26 +520,20 @@ def _label_differences(
 ) -> tuple[GoldDifference, ...]:
     if not frame["corrected_index"].is_not_null().any():
         return ()
-    extractions: list[tuple[GoldLabels, pl.DataFrame]] = [
-        ("published", relabel(frame, "published")),
-        ("corrected", relabel(frame, "corrected")),
-    ]
-    published, corrected = (list(tally_groups(extraction, columns)) for _, extraction in extractions)
-    return tuple(_differences(published, corrected, settings))
-
-
-def _differences(
-    published: Sequence[Tally], corrected: Sequence[Tally], settings: ScoreSettings
-) -> Iterator[GoldDifference]:
+    published, corrected = (list(tally_groups(relabel(frame, gold), columns)) for gold in get_args(GoldLabels))
+    found = []
     for before, after in zip(published, corrected, strict=True):
         for metric in settings.metrics:
             values = (metric.value(tally.counts(settings.unparsed, tally.total)) for tally in (before, after))
             old, new = (number(value) for value in values)
             if old != new:
-                yield GoldDifference(
-                    group=before.group,
-                    metric=metric.name,
-                    published=old,
-                    corrected=new,
-                    n_corrected=before.n_corrected,
+                found.append(
+                    GoldDifference(
+                        group=before.group,
+                        metric=metric.name,
+                        published=old,
+                        corrected=new,
+                        n_corrected=before.n_corrected,
+                    )
                 )
+    return tuple(found)
