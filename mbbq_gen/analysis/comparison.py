@@ -21,14 +21,13 @@ from typing import Literal, get_args
 import polars as pl
 
 from mbbq_gen.analysis.ability import Selection, keep_templates, select_templates, template_ability
-from mbbq_gen.analysis.comparison_levels import ComparedLevels, ComparisonSettings
-from mbbq_gen.analysis.comparison_table import WARNINGS, Comparison, ComparisonTable, MetricComparison, PairDifference
+from mbbq_gen.analysis.comparison_levels import ComparedLevels, ComparisonSettings, holm_adjusted
+from mbbq_gen.analysis.comparison_table import WARNINGS, Comparison, ComparisonTable
 from mbbq_gen.analysis.correction import AnnotatedFrame, CorrectedLevels
 from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.core.records import NO_RESPONSE
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import TEMPLATE, grouping_columns, partition, template_expression
-from mbbq_gen.statistics.hypothesis_tests import holm
 from mbbq_gen.statistics.panel import InferenceSettings
 
 Across = Literal["language", "model", "variant", "reasoning_effort", "method", "extractor"]
@@ -214,23 +213,15 @@ def adjust_p_values(comparisons: Sequence[Comparison]) -> list[Comparison]:
     pairs = [pair for comparison in comparisons for metric in comparison.metrics for pair in metric.pairs]
     if not pairs:
         return list(comparisons)
-    kinds = [holm([pair.tests[place].p_value for pair in pairs]) for place in range(len(pairs[0].tests))]
-    controlled = holm([pair.adjusted_test.p_value for pair in pairs])
-    adjusted = iter(
-        pair.model_copy(
+    adjusted = iter(holm_adjusted(pairs))
+    return [
+        comparison.model_copy(
             update={
-                "tests": tuple(test.adjusted(kinds[place][row]) for place, test in enumerate(pair.tests)),
-                "adjusted_test": pair.adjusted_test.adjusted(controlled[row]),
+                "metrics": tuple(
+                    metric.model_copy(update={"pairs": tuple(next(adjusted) for _ in metric.pairs)})
+                    for metric in comparison.metrics
+                )
             }
         )
-        for row, pair in enumerate(pairs)
-    )
-
-    def of_metric(metric: MetricComparison) -> MetricComparison:
-        own: list[PairDifference] = [next(adjusted) for _ in metric.pairs]
-        return metric.model_copy(update={"pairs": tuple(own)})
-
-    return [
-        comparison.model_copy(update={"metrics": tuple(of_metric(metric) for metric in comparison.metrics)})
         for comparison in comparisons
     ]

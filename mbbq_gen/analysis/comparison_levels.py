@@ -181,18 +181,12 @@ class ComparedLevels:
         """One metric over all levels."""
         scores, controls = self._bias.estimates(metric), self._control.estimates(metric)
         found = [self._pair(metric, pair, scores, controls) for pair in combinations(range(len(self._levels)), 2)]
-        adjusted = [holm([pair.tests[number].p_value for pair in found]) for number in range(len(found[0].tests))]
-        again = holm([pair.adjusted_test.p_value for pair in found])
         corrected = holm([pair.corrected.p_value if pair.corrected else None for pair in found])
         pairs = [
             pair.model_copy(
-                update={
-                    "tests": tuple(test.adjusted(adjusted[number][row]) for number, test in enumerate(pair.tests)),
-                    "adjusted_test": pair.adjusted_test.adjusted(again[row]),
-                    "corrected": pair.corrected and pair.corrected.model_copy(update={"p_adjusted": corrected[row]}),
-                }
+                update={"corrected": pair.corrected and pair.corrected.model_copy(update={"p_adjusted": p_adjusted})}
             )
-            for row, pair in enumerate(found)
+            for pair, p_adjusted in zip(holm_adjusted(found), corrected, strict=True)
         ]
         return MetricComparison(
             metric=metric.name,
@@ -417,6 +411,21 @@ class ComparedLevels:
         if len(values) < 2 or len(errors) < 2:
             return True  # orders that can't be balanced: the design itself puts some role in some place
         return abs(values[0] - values[1]) < 1.96 * math.hypot(*errors)
+
+
+def holm_adjusted(pairs: Sequence[PairDifference]) -> list[PairDifference]:
+    """The pairs with the p values of each kind of test adjusted over all of them (Holm)."""
+    kinds = [holm([pair.tests[number].p_value for pair in pairs]) for number in range(len(pairs[0].tests))]
+    controlled = holm([pair.adjusted_test.p_value for pair in pairs])
+    return [
+        pair.model_copy(
+            update={
+                "tests": tuple(test.adjusted(kinds[number][row]) for number, test in enumerate(pair.tests)),
+                "adjusted_test": pair.adjusted_test.adjusted(controlled[row]),
+            }
+        )
+        for row, pair in enumerate(pairs)
+    ]
 
 
 def _plain(name: str, panel: Panel, place: int) -> float | None:

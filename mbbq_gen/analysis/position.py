@@ -21,7 +21,7 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.options import LABEL_STYLES
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, FrozenModel
-from mbbq_gen.scoring.cells import CELLS, Array, Counts, cell_expression, count_matrix
+from mbbq_gen.scoring.cells import CELLS, Array, Counts, cell_expression, count_matrix, question_kinds
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import TEMPLATE, partition, template_expression, weight_of_rows
 from mbbq_gen.statistics.hypothesis_tests import PERMUTATIONS, TestResult, Unit, permutation_p, untestable
@@ -376,20 +376,16 @@ def balanced_score(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetti
     )
 
 
-_KIND_OF_CELL = [(cell.condition, cell.context, cell.polarity) for cell in CELLS]
-_KINDS: Array = np.array([[float(one == kind) for kind in dict.fromkeys(_KIND_OF_CELL)] for one in _KIND_OF_CELL])
-"""Cells × kinds of question (context × polarity; condition for those without a single target): zeros and ones."""
-
-
 def _order_factors(totals: Array) -> Array | None:
     """From orders × cells (any axes before) to the factor of every answer, orders × cells; None where none balances.
 
     Within a kind of question every order used weighs the same, and all together as much as the kind has answers. All
     six orders are used where they are there, else a Latin square that is.
     """
-    sizes = totals @ _KINDS
-    factors = np.zeros((*totals.shape[:-2], len(ORDERS), _KINDS.shape[1]))
-    for kind in range(_KINDS.shape[1]):
+    kinds = question_kinds()
+    sizes = totals @ kinds
+    factors = np.zeros((*totals.shape[:-2], len(ORDERS), kinds.shape[1]))
+    for kind in range(kinds.shape[1]):
         counts_of_kind = sizes[..., kind]
         if not counts_of_kind.any():
             continue
@@ -401,7 +397,7 @@ def _order_factors(totals: Array) -> Array | None:
         used = [ORDERS.index(order) for order in balancing]
         whole = counts_of_kind.sum(axis=-1, keepdims=True)
         factors[..., used, kind] = whole / len(used) / counts_of_kind[..., used]
-    found: Array = factors @ _KINDS.T
+    found: Array = factors @ kinds.T
     return found
 
 

@@ -137,11 +137,9 @@ def parse_json_row(line: bytes, schema: type[RowT], place: RowLocation) -> RowT:
 
 def _row_error(line: bytes, error: ValidationError, place: RowLocation) -> DataError:
     """What is wrong with a line, said as near to its cause as can be told."""
-    try:
-        line.decode("utf-8")
-    except UnicodeDecodeError as fault:
-        wrong = f"not UTF-8 (byte 0x{line[fault.start]:02x} at byte {fault.start + 1}); save the file as UTF-8"
-        return place.error(wrong, _last_key(line[: fault.start]))
+    fault = _utf8_fault(line, place, is_json=True)
+    if fault is not None:
+        return fault
     first = error.errors(include_url=False, include_input=False)[0]
     if first["type"] == "json_invalid":
         reason = str(first.get("ctx", {}).get("error", first["msg"]))
@@ -248,10 +246,16 @@ def _python_literal(text: str) -> Any:
 def _not_utf8(path: Path) -> DataError:
     """The first line of a file that is not UTF-8."""
     with path.open("rb") as stream:
-        for number, line in enumerate(stream, start=1):
-            try:
-                line.decode("utf-8")
-            except UnicodeDecodeError as fault:
-                wrong = f"not UTF-8 (byte 0x{line[fault.start]:02x} at byte {fault.start + 1}); save the file as UTF-8"
-                return RowLocation(path, number).error(wrong)
-    return DataError(f"{path}: not UTF-8; save the file as UTF-8")
+        faults = (_utf8_fault(line, RowLocation(path, number)) for number, line in enumerate(stream, start=1))
+        fault = next((fault for fault in faults if fault is not None), None)
+    return fault or DataError(f"{path}: not UTF-8; save the file as UTF-8")
+
+
+def _utf8_fault(line: bytes, place: RowLocation, *, is_json: bool = False) -> DataError | None:
+    """The error of a line that is not UTF-8, of JSON with the field; None for any other line."""
+    try:
+        line.decode("utf-8")
+    except UnicodeDecodeError as fault:
+        wrong = f"not UTF-8 (byte 0x{line[fault.start]:02x} at byte {fault.start + 1}); save the file as UTF-8"
+        return place.error(wrong, _last_key(line[: fault.start]) if is_json else "")
+    return None

@@ -216,3 +216,12 @@ def _supposed(cell: Cell, scenario: Scenario) -> Cell:
         "right": _right_choice(cell.context, cell.polarity),
     }
     return _scorable_cell(cell.context, cell.polarity, choices[scenario])
+
+
+@cache
+def question_kinds() -> Array:
+    """CELLS × kinds of question (context × polarity; condition for those without a single target): zeros and ones."""
+    kinds = [(cell.condition, cell.context, cell.polarity) for cell in CELLS]
+    distinct = list(dict.fromkeys(kinds))
+    found: Array = np.eye(len(distinct))[[distinct.index(kind) for kind in kinds]]
+    return found

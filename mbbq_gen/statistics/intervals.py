@@ -263,7 +263,7 @@ def _sides(scores: Array, sizes: Array, middle: float, near: tuple[bool, bool]) 
     usual = float(values[most]) if weights[most] > sizes.sum() / 2 else None
     if usual is not None:
         apart = np.abs(scores - usual)
-        if _effective(sizes * apart) < ENOUGH:
+        if effective_number(sizes * apart) < ENOUGH:
             return _Sides(usual, float(apart.max()), float(apart.max()), are_few=True)
     away = scores - middle
     spread = float(sizes @ away**2 / sizes.sum())
@@ -273,7 +273,7 @@ def _sides(scores: Array, sizes: Array, middle: float, near: tuple[bool, bool]) 
     tails = [tail for tail in (down, up) if tail is not None]
     if not tails:
         return None
-    are_few = any(_effective(sizes * tail) < ENOUGH for tail in tails)
+    are_few = any(effective_number(sizes * tail) < ENOUGH for tail in tails)
     return _Sides(middle, _largest(down), _largest(up), are_few)
 
 
@@ -281,7 +281,7 @@ def _largest(tail: Array | None) -> float | None:
     return None if tail is None else float(tail.max())
 
 
-def _effective(parts: Array) -> float:
+def effective_number(parts: Array) -> float:
     """How many parts of one size would count as much; 0 where all are 0."""
     squares = float((parts**2).sum())
     return float(parts.sum()) ** 2 / squares if squares else 0.0

@@ -28,15 +28,14 @@ wrong as often as labels of the whole run are. `benches/simulate_all.py` holds a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from mbbq_gen.scoring.cells import CELLS, Array, Counts, UnparsedPolicy, count_matrix
+from mbbq_gen.scoring.cells import CELLS, Array, Counts, UnparsedPolicy, count_matrix, question_kinds
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.statistics.influence import influence, n_templates_effective
 
@@ -230,7 +229,7 @@ class PPIProblem:
         factors = np.sqrt(counts / np.maximum(counts - 1, 1))
         off: Array = self.weights * (scores - means[self.joined]) * factors[self.joined]
         classes = self.class_totals.shape[1]
-        same = _blocks() @ _blocks().T
+        same = question_kinds() @ question_kinds().T
         squares = ((linear[:, None] - linear[None, :]) ** 2 * same).sum(axis=1)
         found: Array = squares / np.maximum(same.sum(axis=1) - 1, 1)
         swing = found[self.group.labelled.read]
@@ -255,10 +254,10 @@ def prepare(group: PPIGroup) -> PPIProblem:
     drawn = np.bincount(joined, labelled.weight, len(distinct))
     whole = sizes @ merge
     totals = group.cells.sum(axis=0)
-    wholes = totals @ _blocks()
-    shares = totals[:, None] * _blocks()
+    wholes = totals @ question_kinds()
+    shares = totals[:, None] * question_kinds()
     means = np.divide(shares, wholes, out=np.zeros_like(shares), where=wholes > 0)
-    found: Array = _blocks() @ means.T
+    found: Array = question_kinds() @ means.T
     return PPIProblem(
         group=group,
         blocks=found,
@@ -284,23 +283,8 @@ def join_classes(classes: Sequence[AnswerClass], labels: Sequence[int]) -> list[
     names = list(classes)
     depth = len(names[0]) if names else 0
     for kept in range(depth - 1, -1, -1):
-        counts = _count(names, labels)
+        counts = {name: sum(n for own, n in zip(names, labels, strict=True) if own == name) for name in names}
         names = [(*name[:kept], *[_REST] * (depth - kept)) if counts[name] < CLASS_LABELS else name for name in names]
-    counts = _count(names, labels)
+    counts = {name: sum(n for own, n in zip(names, labels, strict=True) if own == name) for name in names}
     largest = max(counts, key=lambda name: (counts[name], name), default=())
     return [largest if counts[name] < CLASS_LABELS else name for name in names]
-
-
-def _count(names: Sequence[AnswerClass], labels: Sequence[int]) -> Mapping[AnswerClass, int]:
-    counts: dict[AnswerClass, int] = {}
-    for name, count in zip(names, labels, strict=True):
-        counts[name] = counts.get(name, 0) + count
-    return counts
-
-
-@cache
-def _blocks() -> Array:
-    """CELLS × kinds of question, of zeros and ones."""
-    kinds = [(cell.condition, cell.context, cell.polarity) for cell in CELLS]
-    distinct = list(dict.fromkeys(kinds))
-    return np.eye(len(distinct))[[distinct.index(kind) for kind in kinds]]
