@@ -318,11 +318,36 @@ def annotation_report(
     interval: float = 0.95,
 ) -> AnnotationReport:
     """The report of the annotations in these strata."""
-    judged = _Judged(sample, annotations, interval)
+    is_right: dict[str, bool] = {}
+    weights: dict[str, float] = {}
+    wrong: list[ExtractionRow] = []
+    covered = stale = 0
+    for members in sample.strata.values():
+        given = {
+            extraction.prompt_id: annotations[extraction.prompt_id].judges(extraction)
+            for extraction in members
+            if extraction.prompt_id in annotations
+        }
+        known = {name: right for name, right in given.items() if right is not None}
+        stale += len(given) - len(known)
+        if known:
+            covered += len(members)
+            is_right |= known
+            weights |= dict.fromkeys(known, len(members) / len(known))
+            wrong += [extraction for extraction in members if known.get(extraction.prompt_id) is False]
+
+    def rate(group: str, extractions: Sequence[ExtractionRow]) -> AgreementRate:
+        ids = [extraction.prompt_id for extraction in extractions if extraction.prompt_id in is_right]
+        return AgreementRate(
+            group=group,
+            n_extractions=len(extractions),
+            judged=proportion([(is_right[name], 1.0) for name in ids], interval),
+            weighted=proportion([(is_right[name], weights[name]) for name in ids], interval),
+        )
+
     extractions = [extraction for members in sample.strata.values() for extraction in members]
     languages = sorted({extraction.language for extraction in extractions})
-    covered = sum(len(members) for stratum, members in sample.strata.items() if judged.weights.get(stratum))
-    disagreements = [_disagreement(extraction, annotations[extraction.prompt_id]) for extraction in judged.wrong]
+    disagreements = [_disagreement(extraction, annotations[extraction.prompt_id]) for extraction in wrong]
     mistakes: dict[Mistake, int] = dict.fromkeys(get_args(Mistake), 0)
     for disagreement in disagreements:
         mistakes[disagreement.mistake] += 1
@@ -331,62 +356,15 @@ def annotation_report(
         by=tuple(by),
         confidence_level=interval,
         coverage=covered / len(extractions) if extractions else None,
-        overall=judged.share("all", extractions),
+        overall=rate("all", extractions),
         by_language=tuple(
-            judged.share(code, [extraction for extraction in extractions if extraction.language == code])
-            for code in languages
+            rate(code, [extraction for extraction in extractions if extraction.language == code]) for code in languages
         ),
-        by_stratum=tuple(judged.share(" / ".join(key), members) for key, members in sample.strata.items()),
+        by_stratum=tuple(rate(" / ".join(key), members) for key, members in sample.strata.items()),
         mistakes=mistakes,
         disagreements=tuple(disagreements),
-        stale_annotations=judged.stale_annotations,
+        stale_annotations=stale,
     )
-
-
-class _Judged:
-    """Which annotated extractions are correct, and their weights."""
-
-    def __init__(self, sample: ReviewSample, annotations: Mapping[str, Annotation], interval: float) -> None:
-        self._interval = interval
-        self._right: dict[str, bool] = {}
-        self._stratum: dict[str, Stratum] = {}
-        self.weights: dict[Stratum, float] = {}
-        """Stratum → extractions that each annotation in it stands for; only strata with annotations."""
-        self.wrong: list[ExtractionRow] = []
-        self.stale_annotations = 0
-        for stratum, members in sample.strata.items():
-            given = [
-                (extraction, annotations[extraction.prompt_id])
-                for extraction in members
-                if extraction.prompt_id in annotations
-            ]
-            n_judged = sum(self._judge(extraction, annotation, stratum) for extraction, annotation in given)
-            if n_judged:
-                self.weights[stratum] = len(members) / n_judged
-
-    def _judge(self, extraction: ExtractionRow, annotation: Annotation, stratum: Stratum) -> bool:
-        """Records whether an extraction is correct; returns False where the annotation does not tell."""
-        right = annotation.judges(extraction)
-        if right is None:
-            self.stale_annotations += 1
-            return False
-        self._right[extraction.prompt_id] = right
-        self._stratum[extraction.prompt_id] = stratum
-        if not right:
-            self.wrong.append(extraction)
-        return True
-
-    def share(self, group: str, extractions: Sequence[ExtractionRow]) -> AgreementRate:
-        """How often the extractions of a group are correct."""
-        ids = [extraction.prompt_id for extraction in extractions if extraction.prompt_id in self._right]
-        return AgreementRate(
-            group=group,
-            n_extractions=len(extractions),
-            judged=proportion([(self._right[name], 1.0) for name in ids], self._interval),
-            weighted=proportion(
-                [(self._right[name], self.weights[self._stratum[name]]) for name in ids], self._interval
-            ),
-        )
 
 
 def _disagreement(extraction: ExtractionRow, annotation: Annotation) -> Disagreement:

@@ -169,7 +169,7 @@ class _Whole:
         self.patterns: dict[tuple[str, str, str], re.Pattern[str]] = {}
         self.parallel: set[str] = set()
 
-    def see(self, instance: Instance) -> list[str]:
+    def see(self, instance: Instance) -> Iterator[str]:
         """Codes of what a row shows beside those before it."""
         part = instance.benchmark, instance.split, instance.language, instance.category
         self.parts[part] += 1
@@ -180,10 +180,6 @@ class _Whole:
             self.alignments[*part, instance.alignment] += 1
         if instance.parallel_id is not None:
             self.parallel.add(instance.benchmark)
-        return [*self._repeated(instance, part), *self._group_words(instance), *self._unparallel(instance)]
-
-    def _repeated(self, instance: Instance, part: tuple[str, str, str, str]) -> Iterator[str]:
-        """Whether the row, its id or its question has been seen before."""
         name = stable_number(instance.key)
         question = stable_number(*part, instance.context, instance.question)
         row = stable_number(question, *(option.text for option in instance.options))
@@ -196,8 +192,12 @@ class _Whole:
         self.ids.add(name)
         self.rows.add(row)
         self.questions.add(question)
+        if self._has_group_word(instance):
+            yield "group_word_in_control"
+        if instance.parallel_id is None and instance.benchmark in self.parallel:
+            yield "not_parallel"
 
-    def _group_words(self, instance: Instance) -> Iterator[str]:
+    def _has_group_word(self, instance: Instance) -> bool:
         """Whether a control question holds a noun phrase of its template's groups, seen in the bias split before."""
         where = instance.benchmark, instance.language, instance.template_id
         if instance.split == "bias":
@@ -205,19 +205,13 @@ class _Whole:
             people = [term for term, option in zip(terms, instance.options, strict=False) if option.role != "unknown"]
             self.phrases[where] |= {term.casefold() for term in people if len(term) > 2}
             self.patterns.pop(where, None)
-            return
+            return False
         if not self.phrases[where]:
-            return
+            return False
         if where not in self.patterns:
             phrases = "|".join(re.escape(phrase) for phrase in sorted(self.phrases[where]))
             self.patterns[where] = re.compile(rf"(?<!\w)(?:{phrases})(?!\w)")
-        if self.patterns[where].search(f"{instance.context} {instance.question}".casefold()):
-            yield "group_word_in_control"
-
-    def _unparallel(self, instance: Instance) -> Iterator[str]:
-        """Whether the row has no parallel id in a benchmark whose other rows have one."""
-        if instance.parallel_id is None and instance.benchmark in self.parallel:
-            yield "not_parallel"
+        return self.patterns[where].search(f"{instance.context} {instance.question}".casefold()) is not None
 
     def issues(self) -> Iterator[DataIssue]:
         """Issues in the counts: they differ between languages, order gives roles away, alignments differ in number."""
