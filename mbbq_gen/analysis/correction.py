@@ -28,7 +28,7 @@ from mbbq_gen.analysis.correction_table import (
 )
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, Confidence
 from mbbq_gen.scoring.cells import cell_expression
-from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, ReasonCode
+from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import (
     TEMPLATE,
@@ -245,20 +245,8 @@ def corrected_metric(group: AnnotatedGroup, metric: Metric, sampling: InferenceS
     """One corrected metric of a group."""
     estimate = group.estimate(metric, sampling)
     if estimate is None:
-        return _nothing(group.n_labels, group.reason)
+        return CorrectedScore(value=None, n_labels=group.n_labels, reason=group.reason, reason_code="undefined")
     return CorrectedScore(**_numbers(estimate, group.n_labels, sampling, (metric.low, metric.high)))
-
-
-def _nothing(labels: int, reason: str | None, code: ReasonCode = "undefined") -> CorrectedScore:
-    return CorrectedScore(
-        **dict.fromkeys(
-            ("value", "ci_low", "ci_high", "standard_error", "uncorrected", "correction", "ppi_lambda"), None
-        ),
-        degrees_of_freedom=None,
-        n_labels=labels,
-        reason=reason,
-        reason_code=code,
-    )
 
 
 def _numbers(
@@ -415,7 +403,8 @@ class CorrectedLevels:
         one, other = first.estimate(metric, self._sampling), second.estimate(metric, self._sampling)
         labels = first.n_labels + second.n_labels
         if one is None or other is None:
-            return CorrectedDifference(**dict(_nothing(labels, first.reason or second.reason)), p_value=None)
+            reason = first.reason or second.reason
+            return CorrectedDifference(value=None, n_labels=labels, reason=reason, reason_code="undefined")
         difference = one.minus(other)
         is_testable = difference.error > 0 and difference.n_templates >= MIN_TEMPLATES
         statistic = abs(difference.value) / difference.error if is_testable else float("nan")

@@ -55,9 +55,9 @@ class TestResult(FrozenModel):
     unit: Unit
     hypothesis: str
     """What is tested: the statement that a small p value speaks against."""
-    statistic: float | None
-    statistic_name: str
-    p_value: float | None
+    statistic: float | None = None
+    statistic_name: str = ""
+    p_value: float | None = None
     """None where the test can't be made; `reason` says why."""
     p_adjusted: float | None = None
     """Corrected for several tests at once; None where it stands alone."""
@@ -89,9 +89,6 @@ def untestable(  # noqa: PLR0917
         test=test,
         unit=unit,
         hypothesis=hypothesis,
-        statistic=None,
-        statistic_name="",
-        p_value=None,
         n=n,
         reason=reason,
         reason_code=code,
@@ -100,14 +97,10 @@ def untestable(  # noqa: PLR0917
 
 def too_few(test: TestName, unit: Unit, hypothesis: str, n: int) -> TestResult | None:
     """The result of a test on fewer units than tell anything; None where there are enough of them."""
-    if n >= _fewest(unit):
+    if n >= (MIN_TEMPLATES if unit == "template" else 2):
         return None
     reason = TOO_FEW if unit == "template" else f"fewer than two {unit}s"
     return untestable(test, unit, hypothesis, n, reason, "too_few_templates" if unit == "template" else "undefined")
-
-
-def _fewest(unit: Unit) -> int:
-    return MIN_TEMPLATES if unit == "template" else 2
 
 
 # --- one score against 0 ---------------------------------------------------------------------------------------------

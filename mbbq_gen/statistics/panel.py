@@ -64,16 +64,16 @@ class EstimateResult(FrozenModel):
 
     value: float | None
     """None where it is undefined; `reason` says why."""
-    ci_low: float | None
+    ci_low: float | None = None
     """Lower end of the expanded percentile interval over templates; None where there is none."""
-    ci_high: float | None
-    standard_error: float | None
+    ci_high: float | None = None
+    standard_error: float | None = None
     """Cluster-robust, by the templates' influences; with random prompt variants, also by theirs."""
-    t_ci_low: float | None
+    t_ci_low: float | None = None
     """Value minus t times the standard error: a check on the bootstrap."""
-    t_ci_high: float | None
-    n_templates: int
-    n_templates_effective: float | None
+    t_ci_high: float | None = None
+    n_templates: int = 0
+    n_templates_effective: float | None = None
     n_prompt_variants: int | None = None
     """Prompt variants that it generalises over; None where they are fixed."""
     reason: str | None = None
@@ -356,16 +356,12 @@ def _with_leverage(estimate: Estimate) -> Estimate:
 def delta_method(estimates: Sequence[Estimate], function: Callable[..., Any], slopes: Sequence[float]) -> Estimate:
     """A smooth function of estimates, with its slopes at their values; `function` takes numbers and arrays alike."""
     linear = combine(estimates, slopes)
-    drawn = np.asarray(function(*(estimate.bootstrap_values for estimate in estimates)), dtype=float)
-    return Estimate(
+    return replace(
+        linear,
         value=float(function(*(estimate.value for estimate in estimates))),
-        influences=linear.influences,
-        scaled_influences=linear.scaled_influences,
-        template_weights=linear.template_weights,
-        bootstrap_values=drawn,
-        unseen_deviation=linear.unseen_deviation,
-        parse_rate=linear.parse_rate,
-        crossed_effect=linear.crossed_effect,
+        bootstrap_values=np.asarray(function(*(estimate.bootstrap_values for estimate in estimates)), dtype=float),
+        bounds=(-math.inf, math.inf),
+        operands=None,
         components=tuple(estimates),
     )
 
@@ -562,18 +558,7 @@ def excludes_zero(score: EstimateResult) -> bool:
 
 def no_score(reason: str, code: ReasonCode = "undefined") -> EstimateResult:
     """The score that there is none of, and why."""
-    return EstimateResult(
-        value=None,
-        ci_low=None,
-        ci_high=None,
-        standard_error=None,
-        t_ci_low=None,
-        t_ci_high=None,
-        n_templates=0,
-        n_templates_effective=None,
-        reason=reason,
-        reason_code=code,
-    )
+    return EstimateResult(value=None, reason=reason, reason_code=code)
 
 
 FEWEST: Final = 10
