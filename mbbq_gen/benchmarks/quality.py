@@ -311,16 +311,27 @@ def count_instances(instances: Iterable[Instance]) -> list[CategoryCount]:
         templates[part][instance.category].add(instance.template_id)
     found = []
     for part, by_category in counts.items():
+        benchmark, language, split = part
+        published = published_counts().get(benchmark, _Published(source=""))
+        expected = {**published.rows, "all": published.total}
+        notes = dict(published.notes)
+        if missing := sorted(set(published.rows) - set(by_category)):
+            notes["all"] = f"not in this copy: {', '.join(missing)}"
         sizes = {category: len(ids) for category, ids in templates[part].items()}
-        found += [_count(part, category, count, sizes[category]) for category, count in by_category.items()]
-        total = sum(by_category.values(), Counter[str]())
-        published = published_counts().get(part[0])
-        missing = sorted(set(published.rows) - set(by_category)) if published else []
-        found.append(
-            _count(
-                part, "all", total, sum(sizes.values()), f"not in this copy: {', '.join(missing)}" if missing else None
+        sizes["all"] = sum(sizes.values())
+        for category, count in {**by_category, "all": sum(by_category.values(), Counter[str]())}.items():
+            found.append(
+                CategoryCount(
+                    benchmark=benchmark,
+                    language=language,
+                    split=split,
+                    category=category,
+                    templates=sizes[category],
+                    published_rows=expected.get(category),
+                    note=notes.get(category) if expected.get(category) not in (None, count["rows"]) else None,
+                    **{field: count[field] for field in _FIELDS},
+                )
             )
-        )
     return found
 
 
@@ -328,25 +339,3 @@ _FIELDS = (
     "rows", "ambiguous", "disambiguated", "negative", "non_negative", "biased", "counter_biased", "unscorable",
     "wrong_labels",
 )  # fmt: skip
-
-
-def _count(
-    part: _Part, category: str, count: Counter[str], templates: int, missing: str | None = None
-) -> CategoryCount:
-    """The counts of a category, beside the paper's."""
-    benchmark, language, split = part
-    published = published_counts().get(benchmark)
-    rows = note = None
-    if published is not None:
-        rows = published.total if category == "all" else published.rows.get(category)
-        note = missing or published.notes.get(category) if rows not in (None, count["rows"]) else None
-    return CategoryCount(
-        benchmark=benchmark,
-        language=language,
-        split=split,
-        category=category,
-        templates=templates,
-        published_rows=rows,
-        note=note,
-        **{field: count[field] for field in _FIELDS},
-    )

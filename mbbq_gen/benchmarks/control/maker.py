@@ -12,14 +12,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from mbbq_gen.benchmarks.control.mention import SubstitutionRefusedError
 from mbbq_gen.benchmarks.control.people import (
     NamePair,
     NamePairs,
-    People,
     describe_apart,
     describe_people,
     gender_of_story,
@@ -100,11 +99,8 @@ class ControlGenerator:
         self.control_set = control_set
         self._language = Language(control_set)
         self._pairs = NamePairs(control_set)
-        self._described = lru_cache(maxsize=4096)(self._describe)
+        self._described = lru_cache(maxsize=4096)(partial(describe_people, language=self._language))
         self._planned = lru_cache(maxsize=4096)(self._plan)
-
-    def _describe(self, options: tuple[str, str]) -> People | None:
-        return describe_people(options, self._language)
 
     def _plan(self, text: str, options: tuple[str, str], places: Places | None) -> SubstitutionPlan | tuple[str, str]:
         """The plan of a text, or the reason why there is none and the words at which it failed."""
@@ -112,11 +108,9 @@ class ControlGenerator:
         try:
             if places is not None:
                 return plan_from_spans(text, places, people or describe_apart(options, self._language), self._language)
-            return (
-                ("indistinct_people", " / ".join(options))
-                if people is None
-                else plan_substitution(text, people, self._language)
-            )
+            if people is None:
+                return "indistinct_people", " / ".join(options)
+            return plan_substitution(text, people, self._language)
         except SubstitutionRefusedError as left:
             return left.reason, left.what
 
