@@ -373,8 +373,8 @@ def has_swapped_groups(row: BbqRow) -> bool:
     ending behind the name.
     """
     for words, pattern, group in _TELLS_GROUP:
-        told = pattern.search(row.context) if words in row.context else None
-        people = [index for index in range(3) if told and row.texts[index].strip().startswith(told.group(1))]
+        match = pattern.search(row.context) if words in row.context else None
+        people = [index for index in range(3) if match and row.texts[index].strip().startswith(match.group(1))]
         if len(people) == 1:
             return not row.groups[people[0]].startswith(group)
     return False

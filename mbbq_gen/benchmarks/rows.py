@@ -136,7 +136,7 @@ def parse_json_row(line: bytes, schema: type[RowT], place: RowLocation) -> RowT:
 
 
 def _row_error(line: bytes, error: ValidationError, place: RowLocation) -> DataError:
-    """What is wrong with a line, said as near to its cause as can be told."""
+    """The error of a line, as near to its cause as possible."""
     fault = _utf8_fault(line, place, is_json=True)
     if fault is not None:
         return fault

@@ -166,8 +166,8 @@ class ControlGenerator:
         texts = [apply_plan(plan, names, gender, self.control_set) for plan in (context, question)]
         rules = self._language.rules
         groups = [option.group for option in instance.options if option.role != "unknown" and option.group]
-        told = {word for group in groups for word in phrase(group.replace("_", " "), self.control_set)}
-        telling = [word for word in told if len(word) >= LEAST_GROUP_WORD and word not in rules.modifiers]
+        group_words = {word for group in groups for word in phrase(group.replace("_", " "), self.control_set)}
+        telling = [word for word in group_words if len(word) >= LEAST_GROUP_WORD and word not in rules.modifiers]
         for text in texts:
             found = holds_any(text, telling, self._language)
             if found is not None:

@@ -25,8 +25,8 @@ class Mention:
     """The form of a name that the mention's ending asks for."""
     gender: NameGender | None = None
     """Its grammatical gender, where the determiner tells."""
-    told: bool = False
-    """Whether a verb tells who a stand-in before it is, which stays: "one was *fat*"."""
+    by_verb: bool = False
+    """Whether a verb says who a stand-in before it is, which stays: "one was *fat*"."""
     behind: str = ""
     """What is written behind the name in place of a verb that the mention holds: Dutch "heet"."""
     bare: bool = False
@@ -69,7 +69,7 @@ def refuse_beside(mentions: Sequence[Mention], words: Sequence[Word], language: 
 
 
 def refuse_openers(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> None:
-    """Raises where more is told of a person behind words that are no part of a mention: "is *dressed in* rags"."""
+    """Raises where words say more of a person behind words that are no part of a mention: "is *dressed in* rags"."""
     inside = {place for mention in mentions for place in range(mention.first, mention.last + 1)}
     for one in range(len(words) - 1) if mentions else ():
         pair = f"{words[one].low} {words[one + 1].low}"
@@ -82,10 +82,10 @@ def _refuse_neighbours(mentions: Sequence[Mention], words: Sequence[Word], langu
     rules = language.rules
     for mention in mentions:
         before = words[mention.first - 1] if mention.first and not words[mention.first].gap else None
-        if before is not None and before.low.endswith(rules.never_behind) and not mention.told:
+        if before is not None and before.low.endswith(rules.never_behind) and not mention.by_verb:
             raise SubstitutionRefusedError("unreplaced_mention", before.text + words[mention.first].text)
         places = rules.agreement.places if rules.agreement else ()
-        if before is not None and mention.told and before.low in places:
+        if before is not None and mention.by_verb and before.low in places:
             raise SubstitutionRefusedError("group_stated_elsewhere", f"{before.text} {words[mention.first].text}")
         behind = words[mention.last + 1] if mention.last + 1 < len(words) else None
         if behind is None or behind.gap:
@@ -93,7 +93,7 @@ def _refuse_neighbours(mentions: Sequence[Mention], words: Sequence[Word], langu
         if behind.low in rules.collectives and not (rules.head_first or rules.joined or rules.unspaced):
             beside = shown(words, mention.first, mention.last + 1)  # "een arm gezin"
             raise SubstitutionRefusedError("group_stated_elsewhere", beside)
-        if mention.told and behind.low in rules.nominalizers:
+        if mention.by_verb and behind.low in rules.nominalizers:
             raise SubstitutionRefusedError("group_stated_elsewhere", words[mention.last].text + behind.text)
         if behind.low.startswith(rules.name_signs):
             raise SubstitutionRefusedError("adjacent_names", words[mention.last].text + behind.text)

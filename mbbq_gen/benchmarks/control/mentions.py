@@ -252,11 +252,13 @@ def find_mentions(words: Sequence[Word], people: People, language: Language) -> 
     for one, other in itertools.pairwise(found):
         if one.last >= other.first:
             raise SubstitutionRefusedError("unreplaced_mention", shown(words, one.first, other.last))
-    told = [_beside_told(mention, before, words) for before, mention in zip([None, *found], found, strict=False)]
-    told = [_behind_naming(mention, before, words) for before, mention in zip([None, *told], told, strict=False)]
-    refuse_beside(told, words, language)
-    refuse_openers(told, words, language)
-    return told
+    described = [_beside_told(mention, before, words) for before, mention in zip([None, *found], found, strict=False)]
+    described = [
+        _behind_naming(mention, before, words) for before, mention in zip([None, *described], described, strict=False)
+    ]
+    refuse_beside(described, words, language)
+    refuse_openers(described, words, language)
+    return described
 
 
 def _said_again(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> Iterator[Mention]:
@@ -284,17 +286,17 @@ def _said_again(mentions: Sequence[Mention], words: Sequence[Word], language: La
 
 def _beside_told(mention: Mention, before: Mention | None, words: Sequence[Word]) -> Mention:
     """Leaves a stand-in where the one before it stays too: "one of whom is *gay* and the other who's *straight*"."""
-    if before is None or not before.told or mention.inner is None:
+    if before is None or not before.by_verb or mention.inner is None:
         return mention
     if any(mark in word.gap for word in words[before.last + 1 : mention.first + 1] for mark in ".?!"):
         return mention
-    return replace(mention, first=mention.inner, told=True, gender=None)
+    return replace(mention, first=mention.inner, by_verb=True, gender=None)
 
 
 def _behind_naming(mention: Mention, before: Mention | None, words: Sequence[Word]) -> Mention:
     """A name behind a comma that stands for the verb of naming before: Catalan "una es deia Anna i l'altra, Mireia"."""
-    named = before is not None and before.told and bool(before.kept)
-    elided = mention.told and not mention.kept and words[mention.first].gap == ","
+    named = before is not None and before.by_verb and bool(before.kept)
+    elided = mention.by_verb and not mention.kept and words[mention.first].gap == ","
     return replace(mention, bare=named and elided)
 
 
@@ -337,13 +339,13 @@ class _Finder(MentionBoundaries, MentionInflection):
             low -= self._is_determined(low)
             case = self._case(person, low, right)
             gender = self._gender_there(person, low, right) or self._gender_of_stand_in(low)
-            return Mention(number, low, self._opened(right), case=case, gender=gender, told=True)
-        told = low - self._is_determined(low)
+            return Mention(number, low, self._opened(right), case=case, gender=gender, by_verb=True)
+        opening = low - self._is_determined(low)
         is_had = person.attachment == "behind" or (self.rules.head_first and person.attachment == "adjective")
-        if is_had and self._is_had_by_stand_in(person, told):
-            kept = self.rules.told[self.words[told - 1].low]
-            gender = self._gender_of_stand_in(told)
-            return Mention(number, told - 1, right, kept, self._case(person, low, right), gender, told=True)
+        if is_had and self._is_had_by_stand_in(person, opening):
+            kept = self.rules.told[self.words[opening - 1].low]
+            gender = self._gender_of_stand_in(opening)
+            return Mention(number, opening - 1, right, kept, self._case(person, low, right), gender, by_verb=True)
         if not headed and not self._is_bare_adjective(person, low, right):
             raise SubstitutionRefusedError("group_stated_elsewhere", shown(self.words, max(low - 2, 0), right))
         self._refuse_several(person, low, right)
@@ -367,7 +369,7 @@ class _Finder(MentionBoundaries, MentionInflection):
         """The first word of a mention with modifiers and what leads it in before its determiner.
 
         Raises:
-            SubstitutionRefusedError: where somebody is told to have the person.
+            SubstitutionRefusedError: where the text says that somebody has the person.
         """
         while self.rules.head_last and start and self.words[start].gap == "" and self._is_modifier(start - 1):
             start -= 1

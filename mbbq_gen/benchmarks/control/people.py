@@ -308,7 +308,7 @@ def _choose_pair(control_set: ControlSet, story_id: str, gender: NameGender, use
 def names_clash(first: str, second: str, grammar: NameGrammar) -> bool:
     """Whether one name is a part of the other, accents aside: Ella and Isabella, Ali and Muhammed Ali, Ana and Aitana.
 
-    Such a pair can't be told apart with certainty in a free answer.
+    Such a pair can't be distinguished with certainty in a free answer.
     """
     folded = (_without_accents(_lower(first, grammar)), _without_accents(_lower(second, grammar)))
     return folded[0] in folded[1] or folded[1] in folded[0]

@@ -38,12 +38,12 @@ def person_spans(instance: Instance, options: tuple[str, str]) -> Places | None:
     Raises:
         DataError: for what is no list of places in the context.
     """
-    told = instance.metadata.get(KEY)
-    if told is None:
+    given = instance.metadata.get(KEY)
+    if given is None:
         return None
-    if not isinstance(told, dict) or not isinstance(told.get("context"), list):
+    if not isinstance(given, dict) or not isinstance(given.get("context"), list):
         raise _fault(instance, "no list 'context' of places")
-    found = sorted(_place(place, instance, options) for place in told["context"])
+    found = sorted(_place(place, instance, options) for place in given["context"])
     if any(one[1] > other[0] for one, other in itertools.pairwise(found)):
         raise _fault(instance, "two places overlap")
     return tuple(found) if {person for *_, person in found} == {0, 1} else None

@@ -21,7 +21,7 @@ APPOSITION_REACH = 5
 
 
 def refuse_told_beside(words: Sequence[Word], mentions: Sequence[Mention], people: People, language: Language) -> None:
-    """Raises SubstitutionRefusedError where more is told of a person right beside a mention than the mention holds."""
+    """Raises SubstitutionRefusedError where words right beside a mention say more of a person than the mention."""
     if not language.rules.fenced:
         return
     inside = {place for mention in mentions for place in range(mention.first, mention.last + 1)}
@@ -37,15 +37,15 @@ def refuse_told_beside(words: Sequence[Word], mentions: Sequence[Mention], peopl
 def _refuse_complement(words: Sequence[Word], mention: Mention, inside: set[int], language: Language) -> None:
     """Raises where the word behind goes with the person: "директор *завода*", "un réfugié *syrien*"."""
     rules, place = language.rules, mention.last + 1
-    if place >= len(words) or place in inside or words[place].gap or mention.told:
+    if place >= len(words) or place in inside or words[place].gap or mention.by_verb:
         return
     behind, last = words[place].low, words[mention.last]
-    told = behind in rules.never_before or behind.endswith(rules.never_before_endings or "\0")
+    is_complement = behind in rules.never_before or behind.endswith(rules.never_before_endings or "\0")
     if rules.only_before_endings:
-        told |= behind not in _functions(language) and not behind.endswith(rules.only_before_endings)
+        is_complement |= behind not in _functions(language) and not behind.endswith(rules.only_before_endings)
     if rules.article_prefix and mention.first == mention.last and not _has_article(last):
-        told |= _has_article(words[place])  # "حارس *العمارة*"
-    if told:
+        is_complement |= _has_article(words[place])  # "حارس *العمارة*"
+    if is_complement:
         raise SubstitutionRefusedError("group_stated_elsewhere", f"{last.text} {words[place].text}")
 
 
@@ -56,7 +56,7 @@ def _has_article(word: Word) -> bool:
 
 def _refuse_cut_phrase(words: Sequence[Word], mention: Mention, inside: set[int], language: Language) -> None:
     """Raises where a word that is no part of the option stands between a determiner and the person."""
-    if not language.rules.noun_last or not mention.first or words[mention.first].gap or mention.told:
+    if not language.rules.noun_last or not mention.first or words[mention.first].gap or mention.by_verb:
         return
     if words[mention.first].low in language.determiners or words[mention.first - 1].low in _functions(language):
         return
@@ -74,7 +74,7 @@ def _refuse_cut_phrase(words: Sequence[Word], mention: Mention, inside: set[int]
 def _is_like_a_name(
     words: Sequence[Word], own: Sequence[Mention], person: PersonDescription, language: Language
 ) -> bool:
-    """Whether a person is told by a name: in letters that have capitals, one within a sentence; in others, a word that
+    """Whether a person is called by a name: in letters that have capitals, one within a sentence; in others, a word that
     never has a determiner and is none for people."""
     if person.is_name:
         return True
@@ -215,7 +215,7 @@ def plan_from_spans(text: str, places: Places, people: People, language: Languag
 
 
 def _by_stems(person: PersonDescription, language: Language) -> PersonDescription:
-    """The person, told also by words without the endings that they have in the option: "조울증이", "조울증"."""
+    """The person, described also by words without the endings that they have in the option: "조울증이", "조울증"."""
     stems = [stem for word in person.telling for stem in sorted(language.stems(word)) if len(stem) > 1]
     return replace(person, telling=tuple(dict.fromkeys((*person.telling, *stems))))
 
@@ -226,9 +226,9 @@ def _planned(
     """The plan of a text with these mentions."""
     inside = covered(mentions)
     outside = [word for place, word in enumerate(words) if place not in inside]
-    told = next((word.text for word in outside if word.low in language.rules.group_words), None)
-    if mentions and told is not None:
-        raise SubstitutionRefusedError("group_stated_elsewhere", told)
+    group_word = next((word.text for word in outside if word.low in language.rules.group_words), None)
+    if mentions and group_word is not None:
+        raise SubstitutionRefusedError("group_stated_elsewhere", group_word)
     for person in people:
         found = first_of(outside, person.left_over, language)
         if found is not None:
@@ -361,7 +361,7 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
             was = text[word.start : end]
             return word.start, end, NameSlot(mention.person, rules.before_names[word.low], was, behind=behind)
     before = _as_written(kept, was) + " " if kept else ""
-    named = mention.told and (bool(kept) or mention.bare)  # "es diu Anna", but "és l'Anna"
+    named = mention.by_verb and (bool(kept) or mention.bare)  # "es diu Anna", but "és l'Anna"
     form = form or ("" if named else rules.name_form or "")
     following = next((word for word in words[mention.last + 1 :] if word.start >= end), None)
     goes_on = rules.behind_names.get(following.low, "") if following is not None and not following.gap else ""
@@ -376,7 +376,7 @@ def _closing_comma(words: Sequence[Word], mention: Mention, language: Language) 
     if any(is_aside(word, language) for word in there[1:]):
         return 1
     is_clause = there[-1].low in rules.closing_verbs and any(word.low in rules.relatives for word in there)
-    if not is_clause or mention.told or mention.last + 1 == len(words):
+    if not is_clause or mention.by_verb or mention.last + 1 == len(words):
         return 0
     following, opens = words[mention.last + 1], mention.first == 0 or words[mention.first].gap.endswith((".", "?", "!"))
     opens = opens or words[mention.first - 1].low in set(rules.clause_words) - set(rules.before_bare)

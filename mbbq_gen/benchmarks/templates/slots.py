@@ -227,6 +227,6 @@ def parallel_forms(lists: Mapping[str, tuple[str, ...]], slot: str) -> list[dict
     listed = {form: lists[slot + form] for form in ("", "-def", "-indef") if slot + form in lists}
     lengths = {slot + form: len(words) for form, words in listed.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise ValueError(f"the lists of {slot} have different lengths ({told}); list the same words in every form")
+        counts = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise ValueError(f"the lists of {slot} have different lengths ({counts}); list the same words in every form")
     return [dict(zip(listed, words, strict=True)) for words in zip(*listed.values(), strict=True)]
