@@ -74,8 +74,8 @@ def _refuse_cut_phrase(words: Sequence[Word], mention: Mention, inside: set[int]
 def _is_like_a_name(
     words: Sequence[Word], own: Sequence[Mention], person: PersonDescription, language: Language
 ) -> bool:
-    """Whether a person is called by a name: in letters that have capitals, one within a sentence; in others, a word that
-    never has a determiner and is none for people."""
+    """Whether a person is called by a name: in letters that have capitals, one within a sentence; in others, a word
+    that never has a determiner and is none for people."""
     if person.is_name:
         return True
     if words[0].text[0].lower() != words[0].text[0].upper():

@@ -201,11 +201,8 @@ def _published_target(block: Block, published: dict[tuple[str, int], int | None]
 
 def _published_targets(root: Path) -> dict[tuple[str, int], int | None] | None:
     """Category and example id → `target_loc`, from the authors' own table; None where the copy has no such table."""
-    path = next(
-        (root / place / "additional_metadata.csv" for place in _METADATA_PLACES
-         if (root / place / "additional_metadata.csv").is_file()),
-        None,
-    )  # fmt: skip
+    places = (root / place / "additional_metadata.csv" for place in _METADATA_PLACES)
+    path = next((place for place in places if place.is_file()), None)
     if path is None:
         return None
     found: dict[tuple[str, int], int | None] = {}
