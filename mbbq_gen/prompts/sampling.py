@@ -92,27 +92,18 @@ class FewShotExample:
     """The role (0 target, 1 non-target, 2 unknown) at each position."""
 
 
-@dataclass(frozen=True)
-class _Candidate:
-    key: str
-    template_id: str
-    rank: int
-
-
 class FewShotSampler:
     """Finds examples among the questions of the same benchmark, split and language."""
 
     def __init__(self, units: Iterable[SamplingUnit], seed: int) -> None:
         self._seed = seed
-        self._pools: dict[tuple[str, str, str, Role], list[_Candidate]] = defaultdict(list)
+        self._pools: dict[tuple[str, str, str, Role], list[SamplingUnit]] = defaultdict(list)
         for unit in units:
             role = gold_role_of(unit)
             if role is not None:
-                rank = stable_number(seed, "shot", unit.twin)
-                candidate = _Candidate(unit.key, unit.template_id, rank)
-                self._pools[unit.benchmark, unit.split, unit.language, role].append(candidate)
+                self._pools[unit.benchmark, unit.split, unit.language, role].append(unit)
         for pool in self._pools.values():
-            pool.sort(key=lambda candidate: (candidate.rank, candidate.key))
+            pool.sort(key=lambda unit: (stable_number(seed, "shot", unit.twin), unit.key))
 
     def choose(self, unit: SamplingUnit, count: int) -> list[FewShotExample]:
         """`count` examples for a question, each from a template of its own where there are enough.
@@ -132,7 +123,7 @@ class FewShotSampler:
             examples.append(FewShotExample(candidate.key, orders[(start // 9 + number) % len(orders)]))
         return examples
 
-    def _find(self, unit: SamplingUnit, role: Role, used: set[str], turn: int) -> _Candidate:
+    def _find(self, unit: SamplingUnit, role: Role, used: set[str], turn: int) -> SamplingUnit:
         """The example whose turn it is: from a template not used yet if there is one, never from the question's."""
         pool = self._pools[unit.benchmark, unit.split, unit.language, role]
         begin = stable_number(self._seed, unit.twin, turn) % len(pool) if pool else 0

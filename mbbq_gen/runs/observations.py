@@ -144,7 +144,7 @@ def load_sums(
     step: Callable[[int], None] = _nothing,
     tell: Callable[[str], None] = _nothing,
 ) -> tuple[polars.DataFrame, Progress]:
-    """What `load_run_observations` gives, added up (`scoring.tally.sums`) part after part: no table of all answers is made.
+    """What `load_run_observations` gives, added up (`tally.sums`) part after part: no table of all answers is made.
 
     Args:
         folder: The run.
