@@ -29,9 +29,10 @@ from mbbq_gen.scoring.cells import Array, Counts, count_matrix, scenario_matrix
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS, Fraction, Metric
 from mbbq_gen.scoring.tally import grouping_columns, item_scores
-from mbbq_gen.statistics.crossed_groups import crossed, crossed_groups
 from mbbq_gen.statistics.hypothesis_tests import (
     TestResult,
+    crossed,
+    crossed_groups,
     equality_test,
     friedman,
     holm,

@@ -1,4 +1,4 @@
-"""Annotated answers: labels of what a response chooses, by source.
+"""What a person annotates of a run, how it was drawn, and the labels of answers that come of it, by source.
 
 The source `annotations` holds what people said in `mbbq-gen annotate`. Another source is a function from a run to its
 labels, under its own name in `LABEL_SOURCES`; labels of different sources are never mixed.
@@ -11,7 +11,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from pydantic import ValidationError
 
@@ -31,16 +31,87 @@ from mbbq_gen.annotation.review import (
 from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, FrozenModel
+from mbbq_gen.extraction import Explanation
+from mbbq_gen.runs.extraction import explain_answer
 from mbbq_gen.runs.observations import ensure_extracted, model_names
+from mbbq_gen.runs.reasoning import extract_all_reasoning, find_reasoning_extraction, reasoning_extractions
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.scoring.observations import GoldLabels, Observation, observations_frame, observe
-from mbbq_gen.storage.queries import find_completed, iter_extractions, stored_extractions
+from mbbq_gen.storage.queries import (
+    ExtractionRow,
+    find_completed,
+    find_extraction,
+    iter_extractions,
+    stored_extractions,
+)
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 if TYPE_CHECKING:
     import polars
 
+
 DRAWS_NAME = "annotation-draws.jsonl"
+
+
+class ReviewedAnswer(NamedTuple):
+    """One extraction with its text."""
+
+    stored: ExtractionRow
+    answered: CompletedPrompt
+    """With the text that was extracted from as its response."""
+    extraction: Extraction
+
+
+class ReviewTarget:
+    """The answers of a run, whose extractions a person annotates."""
+
+    of_answers = True
+    """Whether answers are annotated, and not reasoning traces."""
+    _names = (ANNOTATIONS_NAME, DESIGN_NAME, DRAWS_NAME)
+
+    def __init__(self, folder: RunFolder, resources: PackPaths) -> None:
+        self._folder, self._resources = folder, resources
+        self.annotations_path, self.design_path, self.draws_path = (folder.path / name for name in self._names)
+
+    def versions(self, extractor: str, step: Callable[[int], None]) -> dict[str, str]:
+        """Language → the version whose extractions are annotated; missing extractions are made first."""
+        return ensure_extracted(self._folder, self._resources, extractor, step)
+
+    def extractions(self, store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
+        """All extractions of these versions."""
+        return iter_extractions(store, versions)
+
+    def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
+        """One of them with its text; None where there is none."""
+        found = find_extraction(store, prompt_id, version)
+        return None if found is None else ReviewedAnswer(*found, stored_extractions(store, prompt_id)[version])
+
+    def explain(self, answered: CompletedPrompt) -> Explanation | None:
+        """How the engine reads it; None where the service itself says what it is."""
+        return explain_answer(answered, self._resources)
+
+
+class ReasoningTarget(ReviewTarget):
+    """The reasoning traces of a run; the right option is the one that the trace concludes."""
+
+    of_answers = False
+    _names = ("annotations-reasoning.jsonl", "annotation-sample-reasoning.json", "annotation-draws-reasoning.jsonl")
+
+    def versions(self, extractor: str, step: Callable[[int], None]) -> dict[str, str]:
+        """The one extractor of reasoning traces, for every language."""
+        version = extract_all_reasoning(self._folder, self._resources, step)
+        with self._folder.open_store(read_only=True) as store:
+            return dict.fromkeys(store.languages(), version)
+
+    def extractions(self, store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
+        """The extractions of reasoning traces."""
+        for version in dict.fromkeys(versions.values()):
+            yield from reasoning_extractions(store, version, versions)
+
+    def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
+        """A trace in its answer's place, with its extraction."""
+        found = find_reasoning_extraction(store, prompt_id, version, self._resources)
+        return None if found is None else ReviewedAnswer(*found)
 
 
 class DrawnStratum(FrozenModel):

@@ -18,8 +18,8 @@ from mbbq_gen.core.text import all_of
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mbbq_gen.annotation.annotations import ReviewTarget
     from mbbq_gen.annotation.review import Annotation, AnnotationReport, ReviewSample, SamplingDesign
-    from mbbq_gen.annotation.targets import ReviewTarget
     from mbbq_gen.report.sheets import SheetEntry, SheetRow
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.storage.store import RunStore
@@ -92,7 +92,7 @@ def annotate(
     command continues where it stopped. Or fill in a sheet (--csv, --html) and --import it. The result, by language and
     with Wilson intervals, is shown for the sample (unweighted) and for the whole run (weighted).
     """
-    from mbbq_gen.annotation.targets import ReasoningTarget, ReviewTarget
+    from mbbq_gen.annotation.annotations import ReasoningTarget, ReviewTarget
     from mbbq_gen.runs.run_folder import RunFolder
 
     folder = RunFolder(run_path)

@@ -11,8 +11,10 @@ drawn) (Phipson & Smyth 2010): never 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import combinations
 from typing import Final, Literal
 
 import numpy as np
@@ -366,9 +368,9 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-_LEAST = 0.001
+_LEAST_P = 0.001
 """The smallest p value: the interval's draws tell no finer."""
-_STEPS = 14
+_P_STEPS = 14
 
 
 def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettings) -> TestResult:
@@ -400,10 +402,10 @@ def _p_value(estimate: Estimate, margin: float, sampling: InferenceSettings) -> 
         if not estimate.standard_error > 0:
             return 1.0
         return float(special.stdtr(estimate.effective - 1, (abs(estimate.value) - margin) / estimate.standard_error))
-    low, high = _LEAST, 0.5
+    low, high = _LEAST_P, 0.5
     if _lies_within(estimate, margin, low, sampling):
         return low
-    for _ in range(_STEPS):
+    for _ in range(_P_STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if _lies_within(estimate, margin, middle, sampling) else (middle, high)
     return high
@@ -440,3 +442,47 @@ def missing(test: TestName, estimates: Sequence[Estimate], hypothesis: str) -> T
         if code is not None:
             return untestable(test, "template", hypothesis, templates, _REASONS[code], code)
     return None
+
+
+_LEAST = 1e-6
+"""The smallest p value that is looked for."""
+_STEPS = 30
+"""Of the bisection, on the logarithm."""
+
+
+def crossed(estimate: Estimate, hypothesis: str, *, seed: int = 0) -> TestResult:
+    """Is the number 0 over prompt variants like these? `hypothesis` is what speaks against."""
+    if (nothing := missing("crossed", [estimate], hypothesis)) is not None:
+        return nothing
+    flipped = zero_test(estimate, hypothesis, seed=seed).p_value
+    low, high = math.log(_LEAST), 0.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        reaches = estimate.analytic_reach(1 - math.exp(middle)) >= abs(estimate.value)
+        low, high = (middle, high) if reaches else (low, middle)
+    return TestResult(
+        test="crossed",
+        unit="template",
+        hypothesis=hypothesis,
+        statistic=estimate.value,
+        statistic_name="value",
+        p_value=max(math.exp(high), flipped or 0.0),
+        n=estimate.n_templates,
+        n_prompt_variants=None if estimate.crossed_effect is None else estimate.crossed_effect.count,
+    )
+
+
+def crossed_groups(estimates: Sequence[Estimate], hypothesis: str, *, seed: int = 0) -> TestResult:
+    """Do several scores differ over prompt variants like these? The least of the pairs' p values, as Holm adjusts
+    it."""
+    pairs = [crossed(one.subtract(other), hypothesis, seed=seed) for one, other in combinations(estimates, 2)]
+    if not pairs:
+        reason = "fewer than two groups"
+        return untestable("crossed", "template", hypothesis, 0, reason, "not_applicable")
+    known = [p for p in holm([pair.p_value for pair in pairs]) if p is not None]
+    if not known:
+        return pairs[0]
+    statistic = max(abs(pair.statistic or 0.0) for pair in pairs)
+    return pairs[0].model_copy(
+        update={"p_value": min(known), "statistic": statistic, "statistic_name": "largest difference"}
+    )
