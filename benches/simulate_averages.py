@@ -15,8 +15,7 @@ from simulated import BIAS, CHOICES, MBBQ, RIGHT, Array, Generator, Held, World,
 from mbbq_gen.scoring.cells import CELLS
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.statistics.crossed_groups import crossed
-from mbbq_gen.statistics.hypothesis_tests import friedman, sign_flip, sign_flip_groups
+from mbbq_gen.statistics.hypothesis_tests import crossed, friedman, sign_flip, sign_flip_groups
 from mbbq_gen.statistics.intervals import resample_weights
 from mbbq_gen.statistics.panel import Estimate, InferenceSettings, Panel, contributions, mean_of_strata, shares
 from mbbq_gen.statistics.variance_components import Cells, estimate_components

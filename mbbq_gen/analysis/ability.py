@@ -4,9 +4,8 @@ The control set asks the same questions with first names in the two groups' plac
 
 * a model that is not above chance on a template's control questions can't do them, and its "bias" there says nothing:
   MBBQ §5.2 keeps the templates on which it is above chance, in disambiguated contexts, in all languages compared;
-* a model that leans to a name that stands in the target's place does so because of the position, the prompt variant or
-  the
-  story. What is left of its bias after the same score on the control questions is taken off is due to the group.
+* a model that prefers a name in the target's place does so because of the position, the prompt variant or the story.
+  What is left of its bias after the same score on the control questions is taken off is due to the group.
 """
 
 from __future__ import annotations

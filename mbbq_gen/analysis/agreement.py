@@ -58,7 +58,7 @@ class PairAgreement(FrozenModel):
     second: str
     condition: Condition
     n_pairs: int
-    """Questions asked alike (prompt variant, order, labels) of both and read in both."""
+    """Questions put alike (prompt variant, order, labels) to both and read in both."""
     orders_differ: bool
     """Whether questions shown in different orders had to be paired, for none were shown in the same order."""
     equal_share: EstimateResult
@@ -70,7 +70,7 @@ class PairAgreement(FrozenModel):
 def pair_agreement(
     answers: pl.DataFrame, column: str, pair: tuple[str, str], condition: Condition, sampling: InferenceSettings
 ) -> PairAgreement:
-    """Agreement of two values of a column of `choices`, on questions that were asked alike of both."""
+    """Agreement of two values of a column of `choices`, on questions that were put alike to both."""
     part = answers.filter((pl.col("condition") == condition) & (pl.col("choice") != "unparsed"))
     alike = _ALIKE if column != "method" else _asked_alike(part, pair)
     pairs = _pairs(part, column, pair, alike)
@@ -78,27 +78,46 @@ def pair_agreement(
     if orders_differ:
         pairs = _pairs(part, column, pair, [name for name in _ALIKE if name != "option_order"])
     templates, tables = _contingency(pairs)
-    weights = one_panel_weights(templates, sampling)
-    sizes = tables.sum(axis=(1, 2))
+    equal_share, kappa = equality_and_kappa(templates, tables[:, :_ROLES, :_ROLES], sampling)
     return PairAgreement(
         first=pair[0],
         second=pair[1],
         condition=condition,
         n_pairs=pairs.height,
         orders_differ=orders_differ and pairs.height > 0,
-        equal_share=ratio_of(tables.trace(axis1=1, axis2=2), sizes, weights).score(sampling),
-        kappa=kappa_estimate(tables, weights).score(sampling),
+        equal_share=equal_share,
+        kappa=kappa,
     )
+
+
+def _contingency(pairs: pl.DataFrame) -> tuple[tuple[str, ...], Array]:
+    """The templates of pairs, and how often each made which two CHOICES: templates × choices × choices."""
+    templates = tuple(pairs[TEMPLATE].unique().sort().to_list())
+    tables = np.zeros((len(templates), len(CHOICES), len(CHOICES)))
+    place = {name: row for row, name in enumerate(templates)}
+    for template, ours, theirs, count in pairs.group_by(TEMPLATE, "choice", "choice_other").len().rows():
+        tables[place[template], CHOICES.index(ours), CHOICES.index(theirs)] = count
+    return templates, tables
+
+
+def equality_and_kappa(
+    templates: tuple[str, ...], tables: Array, sampling: InferenceSettings
+) -> tuple[EstimateResult, EstimateResult]:
+    """Share of equal choices and Cohen's kappa of contingency tables (templates × k × k)."""
+    weights = one_panel_weights(templates, sampling)
+    equal = ratio_of(tables.trace(axis1=1, axis2=2), tables.sum(axis=(1, 2)), weights)
+    kappa = jackknifed(tables, cohen_kappa, cohen_kappa(np.tensordot(weights, tables, axes=(1, 0))))
+    return equal.score(sampling), kappa.score(sampling)
 
 
 _ALIKE = ("model", "split", "language", "reasoning_effort", "variant", "label_style", "option_order")
 """What two answers must share to be paired, but for what is compared."""
 _SHOWN = ("variant", "label_style", "option_order")
-"""What methods may differ in beside themselves: likelihoods are asked after a prompt variant of their own."""
+"""What methods may differ in beside themselves: likelihoods are measured after a prompt variant of their own."""
 
 
 def shared_columns(ours: pl.DataFrame, theirs: pl.DataFrame) -> tuple[str, ...]:
-    """Prompt variant, labels and order, where both methods were asked alike; none where one has others."""
+    """Prompt variant, labels and order, where both methods have the same; none where one has others."""
     is_alike = all(set(ours[name].unique()) & set(theirs[name].unique()) for name in _SHOWN)
     return _SHOWN if is_alike else ()
 
@@ -122,31 +141,19 @@ def _pairs(answers: pl.DataFrame, column: str, pair: tuple[str, str], alike: Seq
     return ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
 
 
-def _contingency(pairs: pl.DataFrame) -> tuple[tuple[str, ...], Array]:
-    """The templates, and for each how often the one chose this and the other that: templates × roles × roles."""
-    templates = tuple(pairs[TEMPLATE].unique().sort().to_list())
-    tables = np.zeros((len(templates), _ROLES, _ROLES))
-    place = {name: row for row, name in enumerate(templates)}
-    counted = pairs.group_by(TEMPLATE, "choice", "choice_other").len()
-    for template, ours, theirs, count in counted.rows():
-        tables[place[template], CHOICES.index(ours), CHOICES.index(theirs)] = count
-    return templates, tables
-
-
 def cohen_kappa(tables: Array) -> Array:
     """Cohen's kappa of contingency tables (…, k, k); NaN where both always chose the same one, or nothing is there."""
     whole = tables.sum(axis=(-2, -1))
     safe = np.where(whole > 0, whole, np.nan)
     observed = np.trace(tables, axis1=-2, axis2=-1) / safe
-    expected = (tables.sum(axis=-1) * tables.sum(axis=-2)).sum(axis=-1) / safe**2
+    return _beyond_chance(observed, (tables.sum(axis=-1) * tables.sum(axis=-2)).sum(axis=-1) / safe**2)
+
+
+def _beyond_chance(observed: Array, expected: Array) -> Array:
+    """(Observed − expected) / (1 − expected); NaN where chance alone makes all alike."""
     room = 1 - expected
     kappa: Array = np.divide(observed - expected, room, out=np.full(np.shape(room), np.nan), where=room > 1e-12)
     return kappa
-
-
-def kappa_estimate(tables: Array, weights: Array) -> Estimate:
-    """Cohen's kappa of the templates' summed contingency tables (templates × k × k), with their resamples' weights."""
-    return jackknifed(tables, cohen_kappa, cohen_kappa(np.tensordot(weights, tables, axes=(1, 0))))
 
 
 def jackknifed(tables: Array, function: Callable[[Array], Array], drawn: Array) -> Estimate:
@@ -156,23 +163,15 @@ def jackknifed(tables: Array, function: Callable[[Array], Array], drawn: Array) 
     value = float(function(total)) if n else float("nan")
     sizes = tables.sum(axis=tuple(range(1, tables.ndim)))
     share = sizes / sizes.sum() if n and sizes.sum() else sizes
-    if n < 2:
-        nothing = np.full(n, np.nan)
-        return Estimate(
-            value=value,
-            influences=nothing,
-            scaled_influences=nothing,
-            template_weights=share,
-            bootstrap_values=drawn,
-            bounds=(-1.0, 1.0),
-        )
-    without = np.asarray(function(total[None] - tables), dtype=float)
-    influences = (n - 1) / n * (np.nanmean(without) - without) if not np.isnan(without).all() else np.full(n, np.nan)
-    scaled_influences = influences * (n / (n - 1)) ** 0.5
+    influences = np.full(n, np.nan)
+    if n > 1:
+        without = np.asarray(function(total[None] - tables), dtype=float)
+        if not np.isnan(without).all():
+            influences = (n - 1) / n * (np.nanmean(without) - without)
     return Estimate(
         value=value,
         influences=influences,
-        scaled_influences=scaled_influences,
+        scaled_influences=influences * (n / (n - 1)) ** 0.5 if n > 1 else influences,
         template_weights=share,
         bootstrap_values=drawn,
         bounds=(-1.0, 1.0),
@@ -214,31 +213,21 @@ def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Fl
     if levels < 2:
         return None
     others = [name for name in _FACTORS if name != factor]
-    for loose in _loosenings(others):
+    for loose in [
+        (),
+        *((name,) for name in ("option_order", "variant") if name in others),
+        tuple(n for n in others if n in ("option_order", "variant")),
+    ]:
         held = [name for name in others if name not in loose]
-        groups = _ratings(answers, factor, held)
+        keys = [TEMPLATE, QUESTION, *held]
+        part = answers.with_columns(pl.col(name).cast(pl.String) for name in [*keys, factor])
+        one_each = part.unique([*keys, factor], keep="first", maintain_order=True)
+        counts = [(pl.col("choice") == choice).sum().cast(pl.Float64).alias(choice) for choice in CHOICES]
+        groups = one_each.group_by(keys).agg(counts)
         repeated = groups.filter(pl.sum_horizontal(CHOICES) > 1)
         if repeated.height:
             return _flips_of(factor, levels, repeated, loose, sampling)
     return None
-
-
-def _loosenings(others: Sequence[str]) -> list[tuple[str, ...]]:
-    """What to let go, least first: nothing, the order, the prompt variant, both."""
-    return [
-        (),
-        *((name,) for name in ("option_order", "variant") if name in others),
-        tuple(n for n in others if n in ("option_order", "variant")),
-    ]
-
-
-def _ratings(answers: pl.DataFrame, factor: str, held: Sequence[str]) -> pl.DataFrame:
-    """For each question with the held factors fixed: how many values of the factor gave each choice."""
-    keys = [TEMPLATE, QUESTION, *held]
-    part = answers.with_columns(pl.col(name).cast(pl.String) for name in [*keys, factor])
-    one_each = part.unique([*keys, factor], keep="first", maintain_order=True)
-    counts = [(pl.col("choice") == choice).sum().cast(pl.Float64).alias(choice) for choice in CHOICES]
-    return one_each.group_by(keys).agg(counts)
 
 
 def _flips_of(
@@ -248,8 +237,9 @@ def _flips_of(
     raters = counts.sum(axis=1)
     pairs = raters * (raters - 1) / 2
     equal = (counts * (counts - 1) / 2).sum(axis=1)
+    alike = (counts * (counts - 1)).sum(axis=1) / (raters * (raters - 1))
     templates, where = np.unique(ratings[TEMPLATE].to_numpy(), return_inverse=True)
-    columns = [pairs - equal, pairs, *_fleiss_columns(counts)]
+    columns = [pairs - equal, pairs, raters * 0 + 1, alike, *(counts / raters[:, None]).T]
     sums = np.stack([np.bincount(where, column, len(templates)) for column in columns], axis=1).astype(np.float64)
     weights = one_panel_weights(tuple(templates.tolist()), sampling)
     habits = counts.sum(axis=0) / counts.sum()
@@ -265,30 +255,17 @@ def _flips_of(
     )
 
 
-def _fleiss_columns(counts: Array) -> list[Array]:
-    """For each question: 1, its share of equal pairs, and its shares of the choices."""
-    raters = counts.sum(axis=1)
-    equal = (counts * (counts - 1)).sum(axis=1) / (raters * (raters - 1))
-    return [raters * 0 + 1, equal, *(counts / raters[:, None]).T]
-
-
 def fleiss_kappa(sums: Array) -> Array:
     """Fleiss' kappa (1971) from sums over questions, last axis: questions, shares of equal pairs, shares of choices.
 
     Questions may have different numbers of ratings. NaN where only one choice was ever made, or there is no question.
     """
     n = np.where(sums[..., 0] > 0, sums[..., 0], np.nan)
-    observed = sums[..., 1] / n
-    expected = ((sums[..., 2:] / n[..., None]) ** 2).sum(axis=-1)
-    room = 1 - expected
-    kappa: Array = np.divide(observed - expected, room, out=np.full(np.shape(room), np.nan), where=room > 1e-12)
-    return kappa
+    return _beyond_chance(sums[..., 1] / n, ((sums[..., 2:] / n[..., None]) ** 2).sum(axis=-1))
 
 
 ALL = "all"
 """The group of all languages together."""
-_READ = 3
-"""The choices that name a role come first."""
 
 
 class Flip(FrozenModel):
@@ -387,9 +364,9 @@ def _paired(answers: pl.DataFrame, first: Method, second: Method) -> pl.DataFram
 def _agreement(
     pairs: pl.DataFrame, language: str, split: Split, methods: tuple[Method, Method], sampling: InferenceSettings
 ) -> MethodPair:
-    templates, tables = _tables(pairs)
-    weights, read = one_panel_weights(templates, sampling), tables[:, :_READ, :_READ]
-    sizes = read.sum(axis=(1, 2))
+    templates, tables = _contingency(pairs)
+    read = tables[:, :_ROLES, :_ROLES]
+    equal_share, kappa = equality_and_kappa(templates, read, sampling)
     whole = tables.sum(axis=0)
     flips = [
         Flip(first=ours, second=theirs, n=int(whole[row, column]))
@@ -403,21 +380,11 @@ def _agreement(
         first=methods[0],
         second=methods[1],
         n_pairs=pairs.height,
-        n_read=int(sizes.sum()),
-        equal_share=ratio_of(read.trace(axis1=1, axis2=2), sizes, weights).score(sampling),
-        kappa=kappa_estimate(read, weights).score(sampling),
+        n_read=int(read.sum()),
+        equal_share=equal_share,
+        kappa=kappa,
         flips=tuple(sorted(flips, key=lambda flip: -flip.n)),
     )
-
-
-def _tables(pairs: pl.DataFrame) -> tuple[tuple[str, ...], Array]:
-    """The templates, and for each how often one way chose this and the other that: templates × choices × choices."""
-    templates = tuple(pairs[TEMPLATE].unique().sort().to_list())
-    tables = np.zeros((len(templates), len(CHOICES), len(CHOICES)))
-    place = {name: row for row, name in enumerate(templates)}
-    for template, ours, theirs, count in pairs.group_by(TEMPLATE, "choice", "choice_other").len().rows():
-        tables[place[template], CHOICES.index(ours), CHOICES.index(theirs)] = count
-    return templates, tables
 
 
 def method_scores(
@@ -426,10 +393,10 @@ def method_scores(
     """Every score by every way, by language and split; each beside how far it is from the first way's."""
     panel = make_panel(frame, ["language", "split", "method"], sampling)
     places = {tuple(group.values()): place for place, group in enumerate(panel.groups)}
-    asked = list(dict.fromkeys((language, split) for language, split, _ in places))
+    places_of_scores = list(dict.fromkeys((language, split) for language, split, _ in places))
     for metric in metrics:
         found = panel.estimates(metric)
-        for language, split in asked:
+        for language, split in places_of_scores:
             first = places.get((language, split, methods[0]))
             for method in methods:
                 place = places.get((language, split, method))

@@ -15,15 +15,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Literal, get_args
 
 import polars as pl
 
-from mbbq_gen.analysis.ability import Selection, TemplateSelection, keep_templates, select_templates, template_ability
-from mbbq_gen.analysis.comparison_levels import ComparedLevels, ComparisonSettings
+from mbbq_gen.analysis.ability import Selection, keep_templates, select_templates, template_ability
+from mbbq_gen.analysis.comparison_levels import ComparedLevels, ComparisonSettings, holm_adjusted
 from mbbq_gen.analysis.comparison_table import WARNINGS, Comparison, ComparisonTable
 from mbbq_gen.analysis.correction import AnnotatedFrame, CorrectedLevels
-from mbbq_gen.analysis.multiplicity import HypothesisFamily, adjust_p_values
 from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.core.records import NO_RESPONSE
 from mbbq_gen.scoring.metrics import Metric
@@ -145,8 +145,17 @@ def _compare_group(
         found = f"{len(levels)} of it ({', '.join(levels) or 'none'}) in the bias split{inside}"
         raise UsageError(f"--across {across}: {found}; give runs with two or more")
     frame = frame.filter(pl.col(column).cast(pl.String).is_in(levels))
-    shared, left_out = _shared_templates(bias, column, levels)
-    matched = _selection(frame, across, shared, select or "above-chance") if _has_control(frame) or select else None
+    seen = bias.select(template_expression(), pl.col(column).cast(pl.String)).unique().drop_nulls()
+    counted = seen.group_by(TEMPLATE).len().sort(TEMPLATE)
+    is_shared = counted["len"] == len(levels)
+    shared, left_out = counted.filter(is_shared)[TEMPLATE].to_list(), counted.filter(~is_shared)[TEMPLATE].to_list()
+    is_answer = ~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE))
+    control = frame.filter((pl.col("split") == "control") & (pl.col("condition") == "disambiguated") & is_answer)
+    matched = (
+        select_templates(template_ability(frame, [across]), shared, select or "above-chance")
+        if control.height or select
+        else None
+    )
     if select and matched:
         shared = list(matched.kept)
     if len(shared) < 2:
@@ -178,19 +187,41 @@ def _compare_group(
     )
 
 
-def _has_control(frame: pl.DataFrame) -> bool:
-    """Whether there are answers to disambiguated control questions; failures are none."""
-    had = ~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE))
-    return bool(frame.filter((pl.col("split") == "control") & (pl.col("condition") == "disambiguated") & had).height)
+Extent = Literal["pairs", "all"]
+"""The pairs of one metric in one group; or all pairs, metrics and groups of a comparison."""
+FAMILIES: tuple[Extent, ...] = get_args(Extent)
 
 
-def _selection(frame: pl.DataFrame, across: Across, shared: Sequence[str], kind: Selection) -> TemplateSelection:
-    return select_templates(template_ability(frame, [across]), shared, kind)
+@dataclass(frozen=True)
+class HypothesisFamily:
+    """What is held together."""
+
+    extent: Extent = "pairs"
+    simultaneous: bool = False
+    """Whether the intervals of differences hold all at once (Bonferroni)."""
+
+    def sampling(self, sampling: InferenceSettings, pairs: int, all_differences: int) -> InferenceSettings:
+        """The confidence of each difference; `all_differences`: over all pairs, metrics and groups."""
+        count = pairs if self.extent == "pairs" else all_differences
+        if not self.simultaneous or count < 2:
+            return sampling
+        return replace(sampling, confidence=1 - (1 - sampling.confidence) / count)
 
 
-def _shared_templates(bias: pl.DataFrame, column: str, levels: Sequence[str]) -> tuple[list[str], list[str]]:
-    """Templates that every level has answers to, and the others."""
-    seen = bias.select(template_expression(), pl.col(column).cast(pl.String)).unique().drop_nulls()
-    counted = seen.group_by(TEMPLATE).len().sort(TEMPLATE)
-    is_shared = counted["len"] == len(levels)
-    return counted.filter(is_shared)[TEMPLATE].to_list(), counted.filter(~is_shared)[TEMPLATE].to_list()
+def adjust_p_values(comparisons: Sequence[Comparison]) -> list[Comparison]:
+    """The comparisons with the p values of each kind of test adjusted over all their pairs and metrics (Holm)."""
+    pairs = [pair for comparison in comparisons for metric in comparison.metrics for pair in metric.pairs]
+    if not pairs:
+        return list(comparisons)
+    adjusted = iter(holm_adjusted(pairs))
+    return [
+        comparison.model_copy(
+            update={
+                "metrics": tuple(
+                    metric.model_copy(update={"pairs": tuple(next(adjusted) for _ in metric.pairs)})
+                    for metric in comparison.metrics
+                )
+            }
+        )
+        for comparison in comparisons
+    ]

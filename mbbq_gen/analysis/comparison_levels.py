@@ -29,9 +29,10 @@ from mbbq_gen.scoring.cells import Array, Counts, count_matrix, scenario_matrix
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS, Fraction, Metric
 from mbbq_gen.scoring.tally import grouping_columns, item_scores
-from mbbq_gen.statistics.crossed_groups import crossed, crossed_groups
 from mbbq_gen.statistics.hypothesis_tests import (
     TestResult,
+    crossed,
+    crossed_groups,
     equality_test,
     friedman,
     holm,
@@ -42,6 +43,7 @@ from mbbq_gen.statistics.hypothesis_tests import (
     wilcoxon,
     zero_test,
 )
+from mbbq_gen.statistics.intervals import LOW_PARSING
 from mbbq_gen.statistics.missing_data import (
     MissingDataBounds,
     MissingDataPanels,
@@ -59,182 +61,6 @@ from mbbq_gen.statistics.panel import (
     no_score,
     number,
 )
-from mbbq_gen.statistics.scenarios import LOW_PARSING
-
-
-@dataclass(frozen=True)
-class ComparisonWarnings:
-    """Warnings: what else the differences between the levels could come from."""
-
-    bias: Panel
-    """A group a level: the bias split."""
-    frame: pl.DataFrame
-    """Its answers."""
-    column: str
-    """What the levels are levels of."""
-    levels: Sequence[str]
-    corrected: CorrectedLevels | None
-    is_cut: bool
-    """Whether templates are left out that some level does not have."""
-
-    def of_pair(
-        self,
-        metric: Metric,
-        pair: tuple[int, int],
-        found: EstimateResult,
-        controlled: Estimate,
-        parts: DifferenceDecomposition | None,
-    ) -> Iterable[WarningCode]:
-        """What a difference must be read with; `controlled`: the same difference on the control questions."""
-        if (parse_rate(self.bias, metric, pair) or 0.0) < LOW_PARSING:
-            yield "low_parse_rate"
-        rates = [self._read(place) for place in pair]
-        if abs((rates[0] or 0.0) - (rates[1] or 0.0)) > PARSING_GAP:
-            yield "parse_rate_differs"
-        read_gap = gap(*rates) or 0.0
-        yield from flags_of(found, read_gap, self.corrected.error_gap(pair) if self.corrected else None)
-        is_found = excludes_zero(found)
-        if is_found and self._unparsed_could_explain(metric, pair, found):
-            yield "unparsed_could_explain"
-        if is_found and parts is not None and not excludes_zero(parts.direction):
-            yield "ability_could_explain"
-        if is_found and self._position_could_explain(metric, pair):
-            yield "position_could_explain"
-        if excludes_zero(controlled.score(self.bias.sampling)):
-            yield "control_differs"
-        templates = len(self.bias.templates) if found.value is None else found.n_templates
-        if templates < MIN_TEMPLATES:
-            yield "too_few_templates"
-        elif templates < FEW_TEMPLATES:
-            yield "few_templates"
-        if self.is_cut:
-            yield "templates_excluded"
-
-    def _read(self, place: int) -> float | None:
-        return number(float(METRICS["parse_rate"].value(self.bias.total)[place]))
-
-    def _unparsed_could_explain(self, metric: Metric, pair: tuple[int, int], found: EstimateResult) -> bool:
-        """Whether the difference loses its sign if unparsed answers had been most against it."""
-        if metric.extremes is None or found.value is None:
-            return False
-        upper, lower = pair if found.value > 0 else pair[::-1]
-        totals = self.bias.cells.sum(axis=1)
-        least, most = (
-            metric.value(Counts(totals @ scenario_matrix(scenario) @ count_matrix(), "keep"))
-            for scenario in metric.extremes
-        )
-        return bool(least[upper] <= most[lower])
-
-    def _position_could_explain(self, metric: Metric, pair: tuple[int, int]) -> bool:
-        """Whether places are preferred in a level, and the difference is not sure once orders are balanced."""
-        sampling = self.bias.sampling
-        halves = [self.frame.filter(pl.col(self.column).cast(pl.String) == self.levels[place]) for place in pair]
-        p_values = [place_test(read_answers(half), seed=sampling.seed).p_value for half in halves]
-        if all(p is not None and p >= 0.05 for p in p_values):
-            return False
-        balanced = [balanced_score(half, metric, sampling).balanced for half in halves]
-        values = [score.value for score in balanced if score.value is not None]
-        errors = [score.standard_error for score in balanced if score.standard_error is not None]
-        if len(values) < 2 or len(errors) < 2:
-            return True  # orders that can't be balanced: the design itself puts some role in some place
-        return abs(values[0] - values[1]) < 1.96 * math.hypot(*errors)
-
-
-@dataclass(frozen=True)
-class LevelTests:
-    """Tests of levels over the same templates."""
-
-    bias: Panel
-    """A group a level: the bias split."""
-    frame: pl.DataFrame
-    """Its answers."""
-    across: str
-    column: str
-    """The column of what the levels are levels of."""
-    levels: Sequence[str]
-    margin: float | None
-    """What scores and differences are tested to be smaller than."""
-
-    @property
-    def _is_crossed(self) -> bool:
-        return self.bias.sampling.prompt_effects == "random"
-
-    @property
-    def _seed(self) -> int:
-        return self.bias.sampling.seed
-
-    def against_zero(self, metric: Metric, place: int, score: Estimate) -> Iterable[TestResult]:
-        """Is a level's score 0?"""
-        if metric.low >= 0:
-            return
-        hypothesis = f"{metric.name} of {self.levels[place]} is 0"
-        if self._is_crossed:
-            yield crossed(score, hypothesis, seed=self._seed)
-        else:
-            yield zero_test(score, hypothesis, seed=self._seed)
-            yield wilcoxon(self.bias.template_scores(metric)[place], f"{hypothesis} in the middle of the templates")
-        if self.margin is not None:
-            what = f"{metric.name} of {self.levels[place]}"
-            yield tost(score, self.margin, what, self.bias.sampling)
-
-    def left_out(self, scores: Sequence[Estimate]) -> tuple[str, ...]:
-        """Levels whose score has no interval, where at least two have one."""
-        found = [level for level, score in zip(self.levels, scores, strict=True) if score.missing_reason is not None]
-        return tuple(found) if len(found) + 2 <= len(self.levels) else ()
-
-    def overall(self, metric: Metric, scores: Sequence[Estimate]) -> Iterable[TestResult]:
-        """Do the levels differ?"""
-        left_out = self.left_out(scores)
-        defined = [place for place, level in enumerate(self.levels) if level not in left_out]
-        told = [scores[place] for place in defined]
-        hypothesis = f"{metric.name} does not differ across {self.across}"
-        if left_out:
-            hypothesis += f", leaving out {', '.join(left_out)}"
-        if self._is_crossed:
-            yield crossed_groups(told, hypothesis, seed=self._seed)
-            return
-        by_template = self.bias.template_scores(metric)[defined]
-        yield equality_test(told, hypothesis, seed=self._seed)
-        yield friedman(by_template.T, hypothesis)
-        yield kruskal_wallis(list(by_template), hypothesis, "template")
-        if (nothing := missing("kruskal_wallis", told, hypothesis)) is not None:
-            yield nothing.model_copy(update={"unit": "item"})
-        elif metric.is_mean:
-            yield kruskal_wallis(self._items(metric, defined), hypothesis, "item")
-        else:
-            reason = "the metric is no mean over answers: a question has no score of it"
-            yield untestable("kruskal_wallis", "item", hypothesis, 0, reason, "not_applicable")
-
-    def _items(self, metric: Metric, places: Sequence[int]) -> list[Array]:
-        items = item_scores(self.frame, metric, self.bias.sampling.unparsed, [self.column])
-        return [items.filter(items[self.column] == self.levels[place])["score"].to_numpy() for place in places]
-
-    def of_pair(
-        self, metric: Metric, pair: tuple[int, int], scores: Sequence[Estimate], difference: Estimate
-    ) -> Iterable[TestResult]:
-        """Have two levels the same score?"""
-        one, other = pair
-        hypothesis = f"{metric.name} is equal in {self.levels[one]} and {self.levels[other]}"
-        if self._is_crossed:
-            yield crossed(difference, hypothesis, seed=self._seed)
-        else:
-            flipped = equality_test([scores[one], scores[other]], hypothesis, seed=self._seed)
-            spread = difference.standard_error * difference.effective**0.5
-            effect = number(difference.value / spread) if spread > 0 else None
-            yield flipped.model_copy(update={"effect": effect, "effect_name": "d_z"})
-            by_template = self.bias.template_scores(metric)
-            yield wilcoxon(by_template[one] - by_template[other], f"{hypothesis} in the middle of the templates")
-        if self.margin is not None:
-            what = f"the difference of {metric.name} of {self.levels[one]} and {self.levels[other]}"
-            yield tost(difference, self.margin, what, self.bias.sampling)
-
-    def adjusted(self, metric: Metric, pair: tuple[int, int], adjusted: Estimate) -> TestResult:
-        """Have two levels the same score, the control questions' taken off?"""
-        one, other = (self.levels[place] for place in pair)
-        hypothesis = f"{metric.name} minus control is equal in {one} and {other}"
-        if self._is_crossed:
-            return crossed(adjusted, hypothesis, seed=self._seed)
-        return zero_test(adjusted, hypothesis, seed=self._seed)
 
 
 def _rate(name: str, *fractions: Fraction, combine: Callable[..., Any] | None = None) -> Metric:
@@ -293,17 +119,6 @@ def kitagawa_decomposition(
     factors, sampling = FACTORS[metric.name], panel.sampling
     rate = [panel.estimates(factors.rate)[place] for place in pair]
     direction = [panel.estimates(factors.direction)[place] for place in pair]
-    by_rate, by_direction = _kitagawa(rate, direction)
-    rest = difference.subtract(by_rate).subtract(by_direction)
-    return DifferenceDecomposition(
-        rate=by_rate.score(sampling),
-        direction=by_direction.score(sampling),
-        unknown=None if factors is AMBIGUOUS_FACTORS else rest.score(sampling),
-    )
-
-
-def _kitagawa(rate: Sequence[Estimate], direction: Sequence[Estimate]) -> tuple[Estimate, Estimate]:
-    """How much of rate₁ · direction₁ − rate₂ · direction₂ is due to rate, and how much to direction."""
     four = [*rate, *direction]
     gap_rate, gap_direction = rate[0].value - rate[1].value, direction[0].value - direction[1].value
     mean_rate, mean_direction = (rate[0].value + rate[1].value) / 2, (direction[0].value + direction[1].value) / 2
@@ -317,7 +132,12 @@ def _kitagawa(rate: Sequence[Estimate], direction: Sequence[Estimate]) -> tuple[
         lambda n1, n2, l1, l2: (n1 + n2) / 2 * (l1 - l2),
         (gap_direction / 2, gap_direction / 2, mean_rate, -mean_rate),
     )
-    return by_rate, by_direction
+    rest = difference.subtract(by_rate).subtract(by_direction)
+    return DifferenceDecomposition(
+        rate=by_rate.score(sampling),
+        direction=by_direction.score(sampling),
+        unknown=None if factors is AMBIGUOUS_FACTORS else rest.score(sampling),
+    )
 
 
 @dataclass(frozen=True)
@@ -355,20 +175,27 @@ class ComparedLevels:
         self._matched = self._bias.on_templates(kept) if len(kept) > 1 else None
         self._why_unmatched = _why_unmatched(matched)
         self._confidences = {found.group[across]: found.shares for found in confidence_shares(self._frame, [across])}
-        self._tests = LevelTests(self._bias, self._frame, across, self._column, self._levels, how.margin)
-        self._doubts = ComparisonWarnings(self._bias, self._frame, self._column, self._levels, corrected, is_cut)
+        self._across, self._margin, self._is_cut = across, how.margin, is_cut
+        self._is_crossed = how.sampling.prompt_effects == "random"
 
     def compare(self, metric: Metric) -> MetricComparison:
         """One metric over all levels."""
         scores, controls = self._bias.estimates(metric), self._control.estimates(metric)
-        pairs = self._pairs(metric, scores, controls)
+        found = [self._pair(metric, pair, scores, controls) for pair in combinations(range(len(self._levels)), 2)]
+        corrected = holm([pair.corrected.p_value if pair.corrected else None for pair in found])
+        pairs = [
+            pair.model_copy(
+                update={"corrected": pair.corrected and pair.corrected.model_copy(update={"p_adjusted": p_adjusted})}
+            )
+            for pair, p_adjusted in zip(holm_adjusted(found), corrected, strict=True)
+        ]
         return MetricComparison(
             metric=metric.name,
             sign=metric.sign,
             n_templates=len(self._bias.templates),
             levels=tuple(self._level(metric, place, scores, controls) for place in range(len(self._levels))),
-            overall=tuple(self._tests.overall(metric, scores)),
-            left_out=self._tests.left_out(scores),
+            overall=tuple(self._overall_tests(metric, scores)),
+            left_out=self._left_out(scores),
             pairs=tuple(pairs),
         )
 
@@ -385,6 +212,7 @@ class ComparedLevels:
     def _level(
         self, metric: Metric, place: int, scores: Sequence[Estimate], controls: Sequence[Estimate]
     ) -> LevelScore:
+        ends = self._unread.ends(metric)
         return LevelScore(
             level=self._levels[place],
             n_answers=sum(self._bias.tallies[place].outcomes.values()),
@@ -394,34 +222,16 @@ class ComparedLevels:
             score=scores[place].score(self._sampling),
             control=controls[place].score(self._sampling),
             adjusted=scores[place].subtract(controls[place]).score(self._sampling),
-            bounds=self._bounds(metric, place, scores[place]),
-            tests=tuple(self._tests.against_zero(metric, place, scores[place])),
+            bounds=None
+            if ends is None
+            else missing_data_bounds(ends[0][place], ends[1][place], scores[place], self._sampling),
+            tests=tuple(self._against_zero(metric, place, scores[place])),
             confidences=self._confidences.get(self._levels[place], {}),
             corrected=self._corrected.score(metric, place) if self._corrected else None,
             extraction_error=self._corrected.errors[place] if self._corrected else None,
         )
 
-    def _bounds(self, metric: Metric, place: int, score: Estimate) -> MissingDataBounds | None:
-        ends = self._unread.ends(metric)
-        return None if ends is None else missing_data_bounds(ends[0][place], ends[1][place], score, self._sampling)
-
     # --- pairs ---
-
-    def _pairs(self, metric: Metric, scores: Sequence[Estimate], controls: Sequence[Estimate]) -> list[PairDifference]:
-        found = [self._pair(metric, pair, scores, controls) for pair in combinations(range(len(self._levels)), 2)]
-        adjusted = [holm([pair.tests[number].p_value for pair in found]) for number in range(len(found[0].tests))]
-        again = holm([pair.adjusted_test.p_value for pair in found])
-        corrected = holm([pair.corrected.p_value if pair.corrected else None for pair in found])
-        return [
-            pair.model_copy(
-                update={
-                    "tests": tuple(test.adjusted(adjusted[number][row]) for number, test in enumerate(pair.tests)),
-                    "adjusted_test": pair.adjusted_test.adjusted(again[row]),
-                    "corrected": pair.corrected and pair.corrected.model_copy(update={"p_adjusted": corrected[row]}),
-                }
-            )
-            for row, pair in enumerate(found)
-        ]
 
     def _pair(
         self, metric: Metric, pair: tuple[int, int], scores: Sequence[Estimate], controls: Sequence[Estimate]
@@ -438,12 +248,12 @@ class ComparedLevels:
             difference=found,
             bounds=self._pair_bounds(metric, pair, difference),
             tipping_point=self._tipping_point(metric, pair, found),
-            tests=tuple(self._tests.of_pair(metric, pair, scores, difference)),
+            tests=tuple(self._tests_of_pair(metric, pair, scores, difference)),
             adjusted=adjusted.score(self._wide),
-            adjusted_test=self._tests.adjusted(metric, pair, adjusted),
+            adjusted_test=self._adjusted_test(metric, pair, adjusted),
             matched=self._matched_difference(metric, pair),
             decomposition=parts,
-            warnings=tuple(self._doubts.of_pair(metric, pair, found, controlled, parts)),
+            warnings=tuple(self._warnings_of_pair(metric, pair, found, controlled, parts)),
             corrected=self._corrected.difference(metric, pair) if self._corrected else None,
         )
 
@@ -465,6 +275,158 @@ class ComparedLevels:
             return no_score(self._why_unmatched)
         scores = self._matched.estimates(metric)
         return scores[pair[0]].subtract(scores[pair[1]]).score(self._wide)
+
+    # --- tests ---
+
+    def _against_zero(self, metric: Metric, place: int, score: Estimate) -> Iterable[TestResult]:
+        """Is a level's score 0?"""
+        if metric.low >= 0:
+            return
+        hypothesis = f"{metric.name} of {self._levels[place]} is 0"
+        if self._is_crossed:
+            yield crossed(score, hypothesis, seed=self._sampling.seed)
+        else:
+            yield zero_test(score, hypothesis, seed=self._sampling.seed)
+            yield wilcoxon(self._bias.template_scores(metric)[place], f"{hypothesis} in the middle of the templates")
+        if self._margin is not None:
+            what = f"{metric.name} of {self._levels[place]}"
+            yield tost(score, self._margin, what, self._sampling)
+
+    def _left_out(self, scores: Sequence[Estimate]) -> tuple[str, ...]:
+        """Levels whose score has no interval, where at least two have one."""
+        found = [level for level, score in zip(self._levels, scores, strict=True) if score.missing_reason is not None]
+        return tuple(found) if len(found) + 2 <= len(self._levels) else ()
+
+    def _overall_tests(self, metric: Metric, scores: Sequence[Estimate]) -> Iterable[TestResult]:
+        """Do the levels differ?"""
+        left_out = self._left_out(scores)
+        defined = [place for place, level in enumerate(self._levels) if level not in left_out]
+        compared = [scores[place] for place in defined]
+        hypothesis = f"{metric.name} does not differ across {self._across}"
+        if left_out:
+            hypothesis += f", leaving out {', '.join(left_out)}"
+        if self._is_crossed:
+            yield crossed_groups(compared, hypothesis, seed=self._sampling.seed)
+            return
+        by_template = self._bias.template_scores(metric)[defined]
+        yield equality_test(compared, hypothesis, seed=self._sampling.seed)
+        yield friedman(by_template.T, hypothesis)
+        yield kruskal_wallis(list(by_template), hypothesis, "template")
+        if (nothing := missing("kruskal_wallis", compared, hypothesis)) is not None:
+            yield nothing.model_copy(update={"unit": "item"})
+        elif metric.is_mean:
+            items = item_scores(self._frame, metric, self._sampling.unparsed, [self._column])
+            yield kruskal_wallis(
+                [items.filter(items[self._column] == self._levels[place])["score"].to_numpy() for place in defined],
+                hypothesis,
+                "item",
+            )
+        else:
+            reason = "the metric is no mean over answers: a question has no score of it"
+            yield untestable("kruskal_wallis", "item", hypothesis, 0, reason, "not_applicable")
+
+    def _tests_of_pair(
+        self, metric: Metric, pair: tuple[int, int], scores: Sequence[Estimate], difference: Estimate
+    ) -> Iterable[TestResult]:
+        """Have two levels the same score?"""
+        one, other = pair
+        hypothesis = f"{metric.name} is equal in {self._levels[one]} and {self._levels[other]}"
+        if self._is_crossed:
+            yield crossed(difference, hypothesis, seed=self._sampling.seed)
+        else:
+            flipped = equality_test([scores[one], scores[other]], hypothesis, seed=self._sampling.seed)
+            spread = difference.standard_error * difference.effective**0.5
+            effect = number(difference.value / spread) if spread > 0 else None
+            yield flipped.model_copy(update={"effect": effect, "effect_name": "d_z"})
+            by_template = self._bias.template_scores(metric)
+            yield wilcoxon(by_template[one] - by_template[other], f"{hypothesis} in the middle of the templates")
+        if self._margin is not None:
+            what = f"the difference of {metric.name} of {self._levels[one]} and {self._levels[other]}"
+            yield tost(difference, self._margin, what, self._sampling)
+
+    def _adjusted_test(self, metric: Metric, pair: tuple[int, int], adjusted: Estimate) -> TestResult:
+        """Have two levels the same score, the control questions' taken off?"""
+        one, other = (self._levels[place] for place in pair)
+        hypothesis = f"{metric.name} minus control is equal in {one} and {other}"
+        if self._is_crossed:
+            return crossed(adjusted, hypothesis, seed=self._sampling.seed)
+        return zero_test(adjusted, hypothesis, seed=self._sampling.seed)
+
+    # --- warnings: what else the differences could come from ---
+
+    def _warnings_of_pair(
+        self,
+        metric: Metric,
+        pair: tuple[int, int],
+        found: EstimateResult,
+        controlled: Estimate,
+        parts: DifferenceDecomposition | None,
+    ) -> Iterable[WarningCode]:
+        """What a difference must be read with; `controlled`: the same difference on the control questions."""
+        if (parse_rate(self._bias, metric, pair) or 0.0) < LOW_PARSING:
+            yield "low_parse_rate"
+        rates = [number(float(METRICS["parse_rate"].value(self._bias.total)[place])) for place in pair]
+        if abs((rates[0] or 0.0) - (rates[1] or 0.0)) > PARSING_GAP:
+            yield "parse_rate_differs"
+        read_gap = gap(*rates) or 0.0
+        yield from flags_of(found, read_gap, self._corrected.error_gap(pair) if self._corrected else None)
+        is_found = excludes_zero(found)
+        if is_found and self._unparsed_could_explain(metric, pair, found):
+            yield "unparsed_could_explain"
+        if is_found and parts is not None and not excludes_zero(parts.direction):
+            yield "ability_could_explain"
+        if is_found and self._position_could_explain(metric, pair):
+            yield "position_could_explain"
+        if excludes_zero(controlled.score(self._sampling)):
+            yield "control_differs"
+        templates = len(self._bias.templates) if found.value is None else found.n_templates
+        if templates < MIN_TEMPLATES:
+            yield "too_few_templates"
+        elif templates < FEW_TEMPLATES:
+            yield "few_templates"
+        if self._is_cut:
+            yield "templates_excluded"
+
+    def _unparsed_could_explain(self, metric: Metric, pair: tuple[int, int], found: EstimateResult) -> bool:
+        """Whether the difference loses its sign if unparsed answers had been most against it."""
+        if metric.extremes is None or found.value is None:
+            return False
+        upper, lower = pair if found.value > 0 else pair[::-1]
+        totals = self._bias.cells.sum(axis=1)
+        least, most = (
+            metric.value(Counts(totals @ scenario_matrix(scenario) @ count_matrix(), "keep"))
+            for scenario in metric.extremes
+        )
+        return bool(least[upper] <= most[lower])
+
+    def _position_could_explain(self, metric: Metric, pair: tuple[int, int]) -> bool:
+        """Whether places are preferred in a level, and the difference is not sure once orders are balanced."""
+        sampling = self._sampling
+        halves = [self._frame.filter(pl.col(self._column).cast(pl.String) == self._levels[place]) for place in pair]
+        p_values = [place_test(read_answers(half), seed=sampling.seed).p_value for half in halves]
+        if all(p is not None and p >= 0.05 for p in p_values):
+            return False
+        balanced = [balanced_score(half, metric, sampling).balanced for half in halves]
+        values = [score.value for score in balanced if score.value is not None]
+        errors = [score.standard_error for score in balanced if score.standard_error is not None]
+        if len(values) < 2 or len(errors) < 2:
+            return True  # orders that can't be balanced: the design itself puts some role in some place
+        return abs(values[0] - values[1]) < 1.96 * math.hypot(*errors)
+
+
+def holm_adjusted(pairs: Sequence[PairDifference]) -> list[PairDifference]:
+    """The pairs with the p values of each kind of test adjusted over all of them (Holm)."""
+    kinds = [holm([pair.tests[number].p_value for pair in pairs]) for number in range(len(pairs[0].tests))]
+    controlled = holm([pair.adjusted_test.p_value for pair in pairs])
+    return [
+        pair.model_copy(
+            update={
+                "tests": tuple(test.adjusted(kinds[number][row]) for number, test in enumerate(pair.tests)),
+                "adjusted_test": pair.adjusted_test.adjusted(controlled[row]),
+            }
+        )
+        for row, pair in enumerate(pairs)
+    ]
 
 
 def _plain(name: str, panel: Panel, place: int) -> float | None:

@@ -28,12 +28,12 @@ from mbbq_gen.analysis.correction_table import (
 )
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, Confidence
 from mbbq_gen.scoring.cells import cell_expression
-from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, ReasonCode
+from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.scoring.sums import rows_of
 from mbbq_gen.scoring.tally import (
     TEMPLATE,
     grouping_columns,
+    rows_of,
     tally_groups,
     template_expression,
     weight_of_rows,
@@ -103,21 +103,19 @@ def labelled_groups(
     """
     columns = grouping_columns(by)
     panel = panel_of(list(tally_groups(frame, columns)), sampling)
-    sizes, told = _keyed(frame, columns), _keyed(labelled, columns)
-    told = told.with_columns(cell_expression(), weight=told["weight"] * weights_of_answers(told, frame))
-    annotated = _annotated_languages(told)
-    rate = _error_rate(told)
-    parts = _parts(sizes, columns), _parts(told, columns)
+    sizes, keyed = _keyed(frame, columns), _keyed(labelled, columns)
+    keyed = keyed.with_columns(cell_expression(), weight=keyed["weight"] * weights_of_answers(keyed, frame))
+    counted = keyed.group_by("class_model", "class_language").agg(pl.col("prompt_id").n_unique())
+    annotated = {(model, language): count for model, language, count in counted.rows()}
+    wrong = (keyed["cell"] != keyed["right_cell"]).to_numpy()
+    rate = usual_error_rate(wrong, keyed["weight"].to_numpy())
+    parts = _parts(sizes, columns), _parts(keyed, columns)
     return [
         _labelled_group(
-            panel, place, (parts[0].get(key, sizes.clear()), parts[1].get(key, told.clear())), annotated, rate
+            panel, place, (parts[0].get(key, sizes.clear()), parts[1].get(key, keyed.clear())), annotated, rate
         )
-        for place, key in enumerate(_keys(panel, columns))
+        for place, key in enumerate([tuple(group[name] for name in columns) for group in panel.groups])
     ]
-
-
-def _keys(panel: Panel, columns: Mapping[str, str]) -> list[tuple[str | None, ...]]:
-    return [tuple(group[name] for name in columns) for group in panel.groups]
 
 
 def _keyed(frame: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
@@ -149,17 +147,6 @@ def _parts(frame: pl.DataFrame, columns: Mapping[str, str]) -> dict[tuple[Any, .
     return dict(frame.partition_by(names, as_dict=True))
 
 
-def _annotated_languages(told: pl.DataFrame) -> dict[tuple[str, str], int]:
-    """(Model, language) → labels."""
-    counted = told.group_by("class_model", "class_language").agg(pl.col("prompt_id").n_unique())
-    return {(model, language): count for model, language, count in counted.rows()}
-
-
-def _error_rate(told: pl.DataFrame) -> float:
-    wrong = (told["cell"] != told["right_cell"]).to_numpy()
-    return usual_error_rate(wrong, told["weight"].to_numpy())
-
-
 def _labelled_group(
     panel: Panel,
     place: int,
@@ -167,21 +154,21 @@ def _labelled_group(
     annotated: Mapping[tuple[str, str], int],
     rate: float,
 ) -> AnnotatedGroup:
-    rows, told = parts
-    labels = told["prompt_id"].n_unique()
+    rows, labelled = parts
+    labels = labelled["prompt_id"].n_unique()
     reason = _why_not(rows, labels, annotated)
     if reason is not None:
         return AnnotatedGroup(panel.groups[place], labels, None, reason)
     templates = {name: number for number, name in enumerate(panel.templates)}
     counted = rows.group_by(TEMPLATE, *_CLASS).agg(weight_of_rows(rows))
-    classes = sorted({row[1:-1] for row in counted.rows()} | set(told.select(_CLASS).unique().rows()))
+    classes = sorted({row[1:-1] for row in counted.rows()} | set(labelled.select(_CLASS).unique().rows()))
     class_sizes = np.zeros((len(templates), len(classes)))
     for template, *names, count in counted.rows():
         class_sizes[templates[template], classes.index(tuple(names))] += count
     cells = np.zeros(panel.cells[place].shape)
     for template, cell, count in rows.group_by(TEMPLATE, cell_expression()).agg(weight_of_rows(rows)).rows():
         cells[templates[template], cell] += count
-    kinds = [classes.index(row) for row in told.select(_CLASS).rows()]
+    kinds = [classes.index(row) for row in labelled.select(_CLASS).rows()]
     return AnnotatedGroup(
         panel.groups[place],
         labels,
@@ -191,11 +178,11 @@ def _labelled_group(
             classes=tuple(classes),
             class_sizes=class_sizes,
             labelled=AnnotatedCells(
-                read=told["cell"].to_numpy().astype(np.int64),
-                right=told["right_cell"].to_numpy().astype(np.int64),
-                template=np.array([templates[name] for name in told[TEMPLATE]], dtype=np.int64),
+                read=labelled["cell"].to_numpy().astype(np.int64),
+                right=labelled["right_cell"].to_numpy().astype(np.int64),
+                template=np.array([templates[name] for name in labelled[TEMPLATE]], dtype=np.int64),
                 kind=np.array(kinds, dtype=np.int64),
-                weight=told["weight"].to_numpy(),
+                weight=labelled["weight"].to_numpy(),
             ),
             error_rate=rate,
         ),
@@ -258,37 +245,8 @@ def corrected_metric(group: AnnotatedGroup, metric: Metric, sampling: InferenceS
     """One corrected metric of a group."""
     estimate = group.estimate(metric, sampling)
     if estimate is None:
-        return _nothing(group.n_labels, group.reason)
+        return CorrectedScore(value=None, n_labels=group.n_labels, reason=group.reason, reason_code="undefined")
     return CorrectedScore(**_numbers(estimate, group.n_labels, sampling, (metric.low, metric.high)))
-
-
-def corrected_difference(
-    first: AnnotatedGroup, second: AnnotatedGroup, metric: Metric, sampling: InferenceSettings
-) -> CorrectedDifference:
-    """The corrected difference of two groups over one list of templates."""
-    one, other = first.estimate(metric, sampling), second.estimate(metric, sampling)
-    labels = first.n_labels + second.n_labels
-    if one is None or other is None:
-        return CorrectedDifference(**dict(_nothing(labels, first.reason or second.reason)), p_value=None)
-    difference = one.minus(other)
-    is_testable = difference.error > 0 and difference.n_templates >= MIN_TEMPLATES
-    statistic = abs(difference.value) / difference.error if is_testable else float("nan")
-    return CorrectedDifference(
-        **_numbers(difference, labels, sampling, (metric.low - metric.high, metric.high - metric.low)),
-        p_value=number(float(2 * special.stdtr(difference.degrees, -statistic))),
-    )
-
-
-def _nothing(labels: int, reason: str | None, code: ReasonCode = "undefined") -> CorrectedScore:
-    return CorrectedScore(
-        **dict.fromkeys(
-            ("value", "ci_low", "ci_high", "standard_error", "uncorrected", "correction", "ppi_lambda"), None
-        ),
-        degrees_of_freedom=None,
-        n_labels=labels,
-        reason=reason,
-        reason_code=code,
-    )
 
 
 def _numbers(
@@ -425,14 +383,14 @@ class CorrectedLevels:
         sampling: InferenceSettings,
     ) -> None:
         column = grouping_columns([across])[across]
-        told = labelled.filter((pl.col("split") == "bias") & pl.col(column).cast(pl.String).is_in(list(levels)))
-        groups = labelled_groups(frame.filter(pl.col("split") == "bias"), told, [across], sampling)
+        kept = labelled.filter((pl.col("split") == "bias") & pl.col(column).cast(pl.String).is_in(list(levels)))
+        groups = labelled_groups(frame.filter(pl.col("split") == "bias"), kept, [across], sampling)
         by_level = {group.group[across]: group for group in groups}
-        errors = {found.group[across]: found for found in extraction_errors(told, [across], sampling.confidence)}
+        errors = {found.group[across]: found for found in extraction_errors(kept, [across], sampling.confidence)}
         self._groups = [by_level[level] for level in levels]
         self.errors = [errors.get(level) for level in levels]
         """How often answers of each level are extracted wrongly; None for one without labels."""
-        self._told, self._sampling = told, sampling
+        self._labelled, self._sampling = kept, sampling
 
     def score(self, metric: Metric, place: int) -> CorrectedScore:
         """The corrected score of a level."""
@@ -440,7 +398,20 @@ class CorrectedLevels:
 
     def difference(self, metric: Metric, pair: tuple[int, int]) -> CorrectedDifference:
         """The corrected difference of two levels."""
-        return corrected_difference(self._groups[pair[0]], self._groups[pair[1]], metric, self._sampling)
+        first = self._groups[pair[0]]
+        second = self._groups[pair[1]]
+        one, other = first.estimate(metric, self._sampling), second.estimate(metric, self._sampling)
+        labels = first.n_labels + second.n_labels
+        if one is None or other is None:
+            reason = first.reason or second.reason
+            return CorrectedDifference(value=None, n_labels=labels, reason=reason, reason_code="undefined")
+        difference = one.minus(other)
+        is_testable = difference.error > 0 and difference.n_templates >= MIN_TEMPLATES
+        statistic = abs(difference.value) / difference.error if is_testable else float("nan")
+        return CorrectedDifference(
+            **_numbers(difference, labels, self._sampling, (metric.low - metric.high, metric.high - metric.low)),
+            p_value=number(float(2 * special.stdtr(difference.degrees, -statistic))),
+        )
 
     def error_gap(self, pair: tuple[int, int]) -> float | None:
         """How much more often answers of the first level are extracted wrongly; None where that is not known."""
@@ -449,4 +420,4 @@ class CorrectedLevels:
 
     def matrices(self) -> tuple[ConfusionMatrix, ...]:
         """What answers say by how they are read."""
-        return tuple(confusion_matrices(self._told, self._sampling.confidence)) if self._told.height else ()
+        return tuple(confusion_matrices(self._labelled, self._sampling.confidence)) if self._labelled.height else ()

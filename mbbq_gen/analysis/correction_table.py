@@ -24,17 +24,17 @@ class CorrectedScore(FrozenModel):
 
     value: float | None
     """None where it is undefined, or there are too few labels; `reason` says which."""
-    ci_low: float | None
+    ci_low: float | None = None
     """Lower end of the interval: over templates, and over which answers were labelled."""
-    ci_high: float | None
-    standard_error: float | None
-    uncorrected: float | None
+    ci_high: float | None = None
+    standard_error: float | None = None
+    uncorrected: float | None = None
     """As the answers were read."""
-    correction: float | None
+    correction: float | None = None
     """Value minus uncorrected."""
-    ppi_lambda: float | None
+    ppi_lambda: float | None = None
     """λ: 1 where the extractions count fully, 0 where the labels alone do; None of a difference."""
-    degrees_of_freedom: float | None
+    degrees_of_freedom: float | None = None
     n_labels: int
     reason: str | None = None
     reason_code: ReasonCode | None = None
@@ -52,7 +52,7 @@ class CorrectedGroup(FrozenModel):
 class CorrectedDifference(CorrectedScore):
     """A corrected difference of two levels, first minus second, with its test against 0."""
 
-    p_value: float | None
+    p_value: float | None = None
     """By the t distribution that the interval is made of; two-sided."""
     p_adjusted: float | None = None
     """Holm's over all pairs."""

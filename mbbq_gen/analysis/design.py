@@ -80,7 +80,7 @@ def assumed_components(metric: Metric) -> Components:
 
 @dataclass(frozen=True)
 class DesignSpace:
-    """What can be asked, in each language and split."""
+    """What there is to ask, in each language and split."""
 
     stock: tuple[int, ...]
     """Questions of each template that count for the metric."""
@@ -155,7 +155,7 @@ class DesignSearch:
         return self._or_everything(min(found, key=lambda design: (design.width, design.requests), default=None))
 
     def _or_everything(self, found: StudyDesign | None) -> StudyDesign | None:
-        """The design, told as all of it where it is."""
+        """The design, or `everything` where it asks as much."""
         everything = self.everything()
         return everything if found is not None and found.requests == everything.requests else found
 
@@ -285,16 +285,12 @@ class _Block:
                 if self.prompt_variants >= MIN_PROMPT_VARIANTS
                 else float("inf")
             )
-            squares = squares + reach**2 * self._variance_of_variants(within=within)
+            sd, offer = self.study.components.assumptions, self.study.offer
+            left = 1 - within * self.prompt_variants / offer.prompt_variants
+            one = sd.prompt_variant**2 if self.study.target == "score" else 2 * sd.language_prompt_variant**2
+            squares = squares + reach**2 * (one / self.prompt_variants * left)
         width: Array = 2 * squares**0.5
         return width
-
-    def _variance_of_variants(self, *, within: bool) -> float:
-        """What the prompt variants of the run add where they are taken for others."""
-        sd, offer = self.study.components.assumptions, self.study.offer
-        left = 1 - within * self.prompt_variants / offer.prompt_variants
-        one = sd.prompt_variant**2 if self.study.target == "score" else 2 * sd.language_prompt_variant**2
-        return one / self.prompt_variants * left
 
     def _variance(self, templates: Array, questions: Array, *, within: bool) -> Array:
         study, sd = self.study, self.study.components.assumptions

@@ -21,7 +21,7 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.options import LABEL_STYLES
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, FrozenModel
-from mbbq_gen.scoring.cells import CELLS, Array, Counts, cell_expression, count_matrix
+from mbbq_gen.scoring.cells import CELLS, Array, Counts, cell_expression, count_matrix, question_kinds
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import TEMPLATE, partition, template_expression, weight_of_rows
 from mbbq_gen.statistics.hypothesis_tests import PERMUTATIONS, TestResult, Unit, permutation_p, untestable
@@ -143,10 +143,29 @@ def position_report(
 ) -> PositionReport:
     """The preferences of one group."""
     read = read_answers(frame)
+    styles = read.with_columns(pl.col("label_style").cast(pl.String)).partition_by("label_style", as_dict=True)
+    found = []
+    for (style,), part in sorted(styles.items(), key=lambda item: str(item[0])):
+        tables = _tables(part)
+        independent = [np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum() for table in tables]
+        chosen, expected, whole = _places(sum(tables)), _places(np.sum(independent, axis=0)), part.height  # type: ignore[arg-type]
+        labels = LABEL_STYLES.get(str(style), ("1st", "2nd", "3rd"))
+        found += [
+            PositionShare(
+                label_style=None if style is None else str(style),
+                place=place,
+                label=labels[place],
+                chosen=int(chosen[place]),
+                share=float(chosen[place]) / whole,
+                expected=float(expected[place]) / whole,
+                preference=float(chosen[place] - expected[place]) / whole,
+            )
+            for place in range(len(ROLES))
+        ]
     return PositionReport(
         group=group,
         n_answers=read.height,
-        places=tuple(_place_shares(read)),
+        places=tuple(found),
         test=place_test(read, seed=sampling.seed),
         imbalance=_imbalance(read),
         scores=tuple(balanced_score(frame, metric, sampling) for metric in metrics),
@@ -170,16 +189,11 @@ def _tables(read: pl.DataFrame) -> list[Array]:
     """Chosen role × order, a table for each stratum."""
     strata: dict[tuple[object, ...], Array] = {}
     for *stratum, role, order, count in (
-        read.group_by(*_STRATA, "chosen_role", "option_order").len().sort(pl_all()).rows()
+        read.group_by(*_STRATA, "chosen_role", "option_order").len().sort(pl.all().cast(pl.String)).rows()
     ):
         table = strata.setdefault(tuple(stratum), np.zeros((len(ROLES), len(ORDERS)), dtype=int))
         table[ROLES.index(role), ORDERS.index(order)] = count
     return list(strata.values())
-
-
-def pl_all() -> pl.Expr:
-    """All columns as text, to sort by."""
-    return pl.all().cast(pl.String)
 
 
 def _place_of() -> Array:
@@ -195,34 +209,6 @@ def _places(tables: Array) -> Array:
     """From tables (…, roles, orders) to how often each place was chosen."""
     counted: Array = np.tensordot(tables, _place_of(), axes=((-2, -1), (0, 1)))
     return counted
-
-
-def _expected(tables: Sequence[Array]) -> Array:
-    """How often each place would be chosen if the role did not depend on the order."""
-    independent = [np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum() for table in tables]
-    return _places(np.sum(independent, axis=0))
-
-
-def _place_shares(read: pl.DataFrame) -> list[PositionShare]:
-    styles = read.with_columns(pl.col("label_style").cast(pl.String)).partition_by("label_style", as_dict=True)
-    found = []
-    for (style,), part in sorted(styles.items(), key=lambda item: str(item[0])):
-        tables = _tables(part)
-        chosen, expected, whole = _places(sum(tables)), _expected(tables), part.height  # type: ignore[arg-type]
-        labels = LABEL_STYLES.get(str(style), ("1st", "2nd", "3rd"))
-        found += [
-            PositionShare(
-                label_style=None if style is None else str(style),
-                place=place,
-                label=labels[place],
-                chosen=int(chosen[place]),
-                share=float(chosen[place]) / whole,
-                expected=float(expected[place]) / whole,
-                preference=float(chosen[place] - expected[place]) / whole,
-            )
-            for place in range(len(ROLES))
-        ]
-    return found
 
 
 def place_test(read: pl.DataFrame, *, seed: int = 0) -> TestResult:
@@ -244,7 +230,11 @@ def place_test(read: pl.DataFrame, *, seed: int = 0) -> TestResult:
     drawn, expected = np.zeros((PERMUTATIONS, len(ROLES))), np.zeros(len(ROLES))
     for table in tables:
         rows, columns = table.counts.sum(axis=1), table.counts.sum(axis=0)
-        drawn += _dealt_anew(table, generator)
+        few = table.counts.sum() <= _SHUFFLED and (table.counts.sum(axis=1) @ table.answers).sum() <= _LOWEST
+        step = max(1, _AT_ONCE // int(table.counts.sum() if few else table.counts.size))
+        sizes = [min(step, PERMUTATIONS - start) for start in range(0, PERMUTATIONS, step)]
+        dealt = _shuffled if few else _tables_drawn
+        drawn += np.concatenate(list(dealt(table, sizes, generator)))
         expected += _places(table.answers.T @ (np.outer(rows, columns) / rows.sum()))
     safe = np.where(expected > 0, expected, 1.0)
     statistics = ((drawn - expected) ** 2 / safe).sum(axis=1)
@@ -277,15 +267,6 @@ _AT_ONCE = 1_000_000
 """Cells that are drawn together: enough to be fast, few enough to stay small in memory."""
 _SHUFFLED = 1000
 """Questions of one kind up to which orders are shuffled one by one, which is done before scipy.stats is loaded."""
-
-
-def _dealt_anew(table: _UnitTable, generator: np.random.Generator) -> Array:
-    """How often each place is chosen when the orders are dealt anew: PERMUTATIONS × places."""
-    few = table.counts.sum() <= _SHUFFLED and (table.counts.sum(axis=1) @ table.answers).sum() <= _LOWEST
-    step = max(1, _AT_ONCE // int(table.counts.sum() if few else table.counts.size))
-    sizes = [min(step, PERMUTATIONS - start) for start in range(0, PERMUTATIONS, step)]
-    dealt = _shuffled if few else _tables_drawn
-    return np.concatenate(list(dealt(table, sizes, generator)))
 
 
 def _shuffled(table: _UnitTable, sizes: Sequence[int], generator: np.random.Generator) -> Iterator[Array]:
@@ -328,7 +309,7 @@ def _unit_tables(read: pl.DataFrame) -> list[_UnitTable]:
         .agg((pl.col("chosen_role") == role).sum().cast(pl.Int64).alias(role) for role in ROLES)
         .group_by(*_STRATA, *ROLES, "option_order")
         .len()
-        .sort(pl_all())
+        .sort(pl.all().cast(pl.String))
     )
     found = []
     for _, part in sorted(units.partition_by(_STRATA, as_dict=True).items(), key=lambda item: str(item[0])):
@@ -353,19 +334,40 @@ def _imbalance(read: pl.DataFrame) -> float | None:
 
 def balanced_score(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> BalancedScore:
     """The score as it is and with every order weighing the same within context × polarity."""
-    plain_panel = make_panel(frame, [], sampling)
-    if not plain_panel.templates:
+    panel = make_panel(frame, [], sampling)
+    if not panel.templates:
         nothing = no_score("no answers")
         return BalancedScore(metric=metric.name, plain=nothing, balanced=nothing, difference=nothing)
-    (plain,) = plain_panel.estimates(metric)
+    (plain,) = panel.estimates(metric)
     ordered = frame.filter(pl.col("option_order").cast(pl.String).is_in(ORDERS))
-    cells = _cells_by_order(ordered, plain_panel.templates)
+    cells = np.zeros((len(ORDERS), len(panel.templates), len(CELLS)))
+    place = {name: row for row, name in enumerate(panel.templates)}
+    counted = (
+        ordered.filter(~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE)))
+        .with_columns(cell_expression(), template_expression(), pl.col("option_order").cast(pl.String))
+        .group_by("option_order", TEMPLATE, "cell")
+        .agg(weight_of_rows(ordered))
+    )
+    for order, template, cell, weight in counted.rows():
+        cells[ORDERS.index(order), place[template], cell] = weight
     factors = _order_factors(cells.sum(axis=1))
     if factors is None:
         nothing = no_score("some order of roles is missing, so that a role never stands at some place")
         return BalancedScore(metric=metric.name, plain=plain.score(sampling), balanced=nothing, difference=nothing)
     by_template = Counts((factors[:, None] * cells).sum(axis=0) @ count_matrix(), sampling.unparsed)
-    balanced = _weighted_estimate(metric, by_template, _drawn_balanced(cells, plain_panel.weights, metric, sampling))
+    total = Counts(by_template.values.sum(axis=0), by_template.unparsed)
+    influences = influence(metric, by_template, total)
+    effective = float(n_templates_effective(metric, by_template))
+    widening = (effective / (effective - 1)) ** 0.5 if effective > 1 else float("nan")
+    sizes = metric.fractions[0].denominator(by_template)
+    balanced = Estimate(
+        value=float(metric.value(total)),
+        influences=influences,
+        scaled_influences=influences * widening,
+        template_weights=sizes / sizes.sum() if sizes.sum() else sizes,
+        bootstrap_values=_drawn_balanced(cells, panel.weights, metric, sampling),
+        bounds=(metric.low, metric.high),
+    )
     return BalancedScore(
         metric=metric.name,
         plain=plain.score(sampling),
@@ -374,58 +376,29 @@ def balanced_score(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetti
     )
 
 
-def _cells_by_order(frame: pl.DataFrame, templates: Sequence[str]) -> Array:
-    """Orders × templates × cells."""
-    found = np.zeros((len(ORDERS), len(templates), len(CELLS)))
-    place = {name: row for row, name in enumerate(templates)}
-    counted = (
-        frame.filter(~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE)))
-        .with_columns(cell_expression(), template_expression(), pl.col("option_order").cast(pl.String))
-        .group_by("option_order", TEMPLATE, "cell")
-        .agg(weight_of_rows(frame))
-    )
-    for order, template, cell, weight in counted.rows():
-        found[ORDERS.index(order), place[template], cell] = weight
-    return found
-
-
-def _kinds() -> Array:
-    """Cells × kinds of question (context × polarity; condition for those without a single target): zeros and ones."""
-    kinds = list(dict.fromkeys((cell.condition, cell.context, cell.polarity) for cell in CELLS))
-    found = np.zeros((len(CELLS), len(kinds)))
-    for row, cell in enumerate(CELLS):
-        found[row, kinds.index((cell.condition, cell.context, cell.polarity))] = 1.0
-    return found
-
-
 def _order_factors(totals: Array) -> Array | None:
     """From orders × cells (any axes before) to the factor of every answer, orders × cells; None where none balances.
 
     Within a kind of question every order used weighs the same, and all together as much as the kind has answers. All
     six orders are used where they are there, else a Latin square that is.
     """
-    kinds = _kinds()
+    kinds = question_kinds()
     sizes = totals @ kinds
     factors = np.zeros((*totals.shape[:-2], len(ORDERS), kinds.shape[1]))
     for kind in range(kinds.shape[1]):
-        asked = sizes[..., kind]
-        if not asked.any():
+        counts_of_kind = sizes[..., kind]
+        if not counts_of_kind.any():
             continue
-        used = _balancing_orders(asked.reshape(-1, len(ORDERS)).min(axis=0) if asked.ndim > 1 else asked)
-        if used is None:
+        least = counts_of_kind.reshape(-1, len(ORDERS)).min(axis=0)
+        present = {order for order, size in zip(ORDERS, least, strict=True) if size > 0}
+        balancing = next((orders for orders in (ORDERS, *LATIN_SQUARES) if set(orders) <= present), None)
+        if balancing is None:
             return None
-        whole = asked.sum(axis=-1, keepdims=True)
-        factors[..., used, kind] = whole / len(used) / asked[..., used]
+        used = [ORDERS.index(order) for order in balancing]
+        whole = counts_of_kind.sum(axis=-1, keepdims=True)
+        factors[..., used, kind] = whole / len(used) / counts_of_kind[..., used]
     found: Array = factors @ kinds.T
     return found
-
-
-def _balancing_orders(sizes: Array) -> list[int] | None:
-    present = {order for order, size in zip(ORDERS, sizes, strict=True) if size > 0}
-    for wanted in (ORDERS, *LATIN_SQUARES):
-        if set(wanted) <= present:
-            return [ORDERS.index(order) for order in wanted]
-    return None
 
 
 def _drawn_balanced(cells: Array, weights: Array, metric: Metric, sampling: InferenceSettings) -> Array:
@@ -438,22 +411,6 @@ def _drawn_balanced(cells: Array, weights: Array, metric: Metric, sampling: Infe
             counts = Counts((factors * totals).sum(axis=0) @ count_matrix(), sampling.unparsed)
             found[number] = float(metric.value(counts))
     return found
-
-
-def _weighted_estimate(metric: Metric, by_template: Counts, drawn: Array) -> Estimate:
-    total = Counts(by_template.values.sum(axis=0), by_template.unparsed)
-    influences = influence(metric, by_template, total)
-    effective = float(n_templates_effective(metric, by_template))
-    widening = (effective / (effective - 1)) ** 0.5 if effective > 1 else float("nan")
-    sizes = metric.fractions[0].denominator(by_template)
-    return Estimate(
-        value=float(metric.value(total)),
-        influences=influences,
-        scaled_influences=influences * widening,
-        template_weights=sizes / sizes.sum() if sizes.sum() else sizes,
-        bootstrap_values=drawn,
-        bounds=(metric.low, metric.high),
-    )
 
 
 # --- texts of the unknown option -------------------------------------------------------------------------------------

@@ -140,7 +140,7 @@ def power_table(
         )
     if shape is not None and templates > shape.templates:
         raise UsageError(f"--templates {templates}: {benchmark} has {shape.templates}")
-    asked = questions if questions is not None else shape.questions if shape else 1.0
+    n_questions = questions if questions is not None else shape.questions if shape else 1.0
     share = effective_share if effective_share is not None else shape.effective_share if shape else 1.0
     effective = max(templates * share, 1.0)
     if templates < MIN_TEMPLATES:
@@ -149,14 +149,13 @@ def power_table(
         raise UsageError(
             f"--templates {templates}: they differ so much in size that they count as {effective:.1f}; give more"
         )
-    if variants < 1 or asked <= 0:
+    if variants < 1 or n_questions <= 0:
         raise UsageError(
-            f"--variants {variants}, --questions {asked:g}: at least 1 prompt variant and 1 question are needed"
+            f"--variants {variants}, --questions {n_questions:g}: at least 1 prompt variant and 1 question are needed"
         )
     if prompt_effects == "random" and variants < MIN_PROMPT_VARIANTS:
         raise UsageError(f"--variants {variants}: {TOO_FEW_PROMPT_VARIANTS}; give {MIN_PROMPT_VARIANTS} or more")
-    variances = _variances(assumptions, effective, variants, templates * asked)
-    drawn = _variances_of_variants(assumptions, variants) if prompt_effects == "random" else {}
+    variances = _variances(assumptions, effective, variants, templates * n_questions)
     reach, further = _reach(effective, level, power), _reach(max(variants, 2), level, power)
     return PowerTable(
         benchmark=benchmark,
@@ -165,19 +164,18 @@ def power_table(
         n_templates_effective=effective,
         variants=variants,
         prompt_effects=prompt_effects,
-        questions=asked,
+        questions=n_questions,
         level=level,
         power=power,
         assumptions=assumptions,
         detectable=tuple(
             DetectableEffect(
                 question=name,
-                standard_error=(variance + drawn.get(name, 0.0)) ** 0.5,
-                minimum_detectable_effect=_possible(
-                    (reach**2 * variance + further**2 * drawn.get(name, 0.0)) ** 0.5, name
-                ),
+                standard_error=(variance + drawn) ** 0.5,
+                minimum_detectable_effect=_possible((reach**2 * variance + further**2 * drawn) ** 0.5, name),
             )
-            for name, variance in variances.items()
+            for name, (variance, of_variants) in variances.items()
+            for drawn in [of_variants if prompt_effects == "random" else 0.0]
         ),
     )
 
@@ -187,23 +185,21 @@ def _possible(difference: float, question: Question) -> float | None:
     return difference if difference <= (1.0 if question == "one score against 0" else 2.0) else None
 
 
-def _variances(sd: VarianceAssumptions, templates: float, variants: int, answers: float) -> dict[Question, float]:
-    """Of prompt variants that are fixed."""
+def _variances(
+    sd: VarianceAssumptions, templates: float, variants: int, answers: float
+) -> dict[Question, tuple[float, float]]:
+    """The variance with fixed prompt variants, and what random ones add."""
     one = (
         (sd.template**2 + sd.template_language**2) / templates
         + sd.template_prompt_variant**2 / (templates * variants)
         + sd.answer**2 / (variants * answers)
     )
     languages = 2 * (sd.template_language**2 / templates + sd.answer**2 / (variants * answers))
-    wordings = 2 * (sd.template_prompt_variant**2 / templates + sd.answer**2 / answers)
-    return {"one score against 0": one, "two languages": languages, "two prompt variants": wordings}
-
-
-def _variances_of_variants(sd: VarianceAssumptions, variants: int) -> dict[Question, float]:
-    """What random prompt variants add."""
+    prompt_variants = 2 * (sd.template_prompt_variant**2 / templates + sd.answer**2 / answers)
     return {
-        "one score against 0": sd.prompt_variant**2 / variants,
-        "two languages": 2 * sd.language_prompt_variant**2 / variants,
+        "one score against 0": (one, sd.prompt_variant**2 / variants),
+        "two languages": (languages, 2 * sd.language_prompt_variant**2 / variants),
+        "two prompt variants": (prompt_variants, 0.0),
     }
 
 

@@ -124,12 +124,29 @@ def reasoning_groups(
 ) -> Iterator[ReasoningGroup]:
     """A report for each group."""
     columns = grouping_columns(by)
-    joined = _joined(frames).with_columns(pl.col(name).cast(pl.String) for name in columns.values())
+    names = ("outcome", "chosen_index", "chosen_role", "biased", "counter_biased", "correct")
+    conclusion = frames.reasoning.select(pl.col(name).alias(f"conclusion_{name}") for name in names)
+    table = (
+        frames.answers.with_columns(template_expression()).hstack(conclusion).hstack(frames.facts).with_row_index("row")
+    )
+    read = [pl.col(name).cast(pl.String).is_in(sorted(PARSED)) for name in ("outcome", "conclusion_outcome")]
+    both = pl.col("has_thought") & read[0] & read[1]
+    apart = pl.col("chosen_index") != pl.col("conclusion_chosen_index")
+    unknown = pl.col("chosen_role").cast(pl.String) == "unknown"
+    joined = table.with_columns(
+        concluded=read[1],
+        both=both,
+        scorable=both & pl.col("has_single_target"),
+        consistent=~apart,
+        switched_to_unknown=apart & unknown.fill_null(False),
+        switched_to_stereotype=apart & pl.col("biased").fill_null(False),
+        switched_to_other=apart & pl.col("counter_biased").fill_null(False),
+        turned_right=apart & pl.col("correct").fill_null(False),
+        turned_wrong=apart & pl.col("conclusion_correct").fill_null(False),
+    ).with_columns(pl.col(name).cast(pl.String) for name in columns.values())
     parts = joined.partition_by(list(columns.values()), as_dict=True) if columns else {(): joined}
     levels = in_order([str(level) for level in joined["reasoning_effort"].drop_nulls().unique()])
-    places = {
-        level: f"{place:03}" for place, level in enumerate(levels)
-    }  # levels from the lowest effort to the highest
+    places = {level: f"{place:03}" for place, level in enumerate(levels)}  # from the lowest effort to the highest
 
     def rank(values: Sequence[object]) -> list[tuple[bool, str]]:
         named = zip(columns, values, strict=True)
@@ -141,30 +158,6 @@ def reasoning_groups(
     for values, part in sorted(parts.items(), key=lambda item: rank(item[0])):
         group = dict(zip(columns, (None if value is None else str(value) for value in values), strict=True))
         yield _group(group, part, frames.rows(part["row"].to_list()), metrics, sampling)
-
-
-def _joined(frames: ReasoningFrames) -> pl.DataFrame:
-    """One table: the answers' columns, the choices of the conclusions, and the transitions."""
-    names = ("outcome", "chosen_index", "chosen_role", "biased", "counter_biased", "correct")
-    conclusion = frames.reasoning.select(pl.col(name).alias(f"conclusion_{name}") for name in names)
-    table = (
-        frames.answers.with_columns(template_expression()).hstack(conclusion).hstack(frames.facts).with_row_index("row")
-    )
-    read = [pl.col(name).cast(pl.String).is_in(sorted(PARSED)) for name in ("outcome", "conclusion_outcome")]
-    both = pl.col("has_thought") & read[0] & read[1]
-    apart = pl.col("chosen_index") != pl.col("conclusion_chosen_index")
-    unknown = pl.col("chosen_role").cast(pl.String) == "unknown"
-    return table.with_columns(
-        concluded=read[1],
-        both=both,
-        scorable=both & pl.col("has_single_target"),
-        consistent=~apart,
-        switched_to_unknown=apart & unknown.fill_null(False),
-        switched_to_stereotype=apart & pl.col("biased").fill_null(False),
-        switched_to_other=apart & pl.col("counter_biased").fill_null(False),
-        turned_right=apart & pl.col("correct").fill_null(False),
-        turned_wrong=apart & pl.col("conclusion_correct").fill_null(False),
-    )
 
 
 def _group(

@@ -14,7 +14,6 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.reasoning import in_order
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.languages.axes import confounded_interactions, is_orthogonal, parse_variant_name, varied_axes
-from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import partition
 from mbbq_gen.statistics.hypothesis_tests import TestResult, equality_test, friedman, holm, kendall_w, zero_test
@@ -71,7 +70,7 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
 
     Returns:
         None where the prompt variants are not composed, or all alike, and the reasoning effort too; why not, where
-        their effects can't be told apart.
+        their effects can't be separated.
     """
     variants = [str(variant) for variant in frame["variant"].unique().sort()]
     levels = in_order([str(level) for level in frame["reasoning_effort"].drop_nulls().unique()])
@@ -98,7 +97,7 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
     whole = _Contrasts({key: cells[key[1:]] for key in found}, found, axes, metric, sampling)
     main, interactions = list(whole.main()), list(whole.interactions(confounded_interactions(variants)))
     adjusted = holm([effect.test.p_value for effect in (*main, *interactions)])
-    told = [
+    effects = [
         effect.model_copy(update={"test": effect.test.adjusted(p)})
         for effect, p in zip((*main, *interactions), adjusted, strict=True)
     ]
@@ -107,8 +106,8 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
         n_cells=len(cells),
         n_templates=len(panel.templates),
         means=tuple(whole.means()),
-        main=tuple(told[: len(main)]),
-        interactions=tuple(told[len(main) :]),
+        main=tuple(effects[: len(main)]),
+        interactions=tuple(effects[len(main) :]),
         by_language=tuple(
             effect
             for language in (languages if len(languages) > 1 else ())
@@ -319,9 +318,15 @@ def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: Infere
         (name, estimate) for name, estimate in zip(names, estimates, strict=True) if not np.isnan(estimate.value)
     ]
     values = [estimate.value for _, estimate in defined]
-    worst = _worst(metric, defined)
+    if not defined:
+        worst = None
+    elif metric.low < 0:
+        worst = max(defined, key=lambda item: abs(item[1].value))
+    else:
+        worst = min(defined, key=lambda item: item[1].value)
     hypothesis = f"{metric.name} does not differ between values of {factor}"
-    shared = panel.on_templates(_templates_of_all(panel.by_template.values.sum(axis=2), panel.templates))
+    answered = panel.by_template.values.sum(axis=2)
+    shared = panel.on_templates([name for place, name in enumerate(panel.templates) if (answered[:, place] > 0).all()])
     return MetricSpread(
         metric=metric.name,
         factor=factor,
@@ -342,19 +347,6 @@ def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: Infere
             friedman(shared.template_scores(metric).T, hypothesis),
         ),
     )
-
-
-def _templates_of_all(answered: Array, templates: Sequence[str]) -> list[str]:
-    """The templates with answers in all groups; `answered` is groups × templates."""
-    return [name for place, name in enumerate(templates) if (answered[:, place] > 0).all()]
-
-
-def _worst(metric: Metric, defined: Sequence[tuple[str | None, Estimate]]) -> tuple[str | None, Estimate] | None:
-    if not defined:
-        return None
-    if metric.low < 0:
-        return max(defined, key=lambda item: abs(item[1].value))
-    return min(defined, key=lambda item: item[1].value)
 
 
 def rank_stability(

@@ -23,8 +23,7 @@ from mbbq_gen.scoring.baselines import BASELINES, Baseline, baseline_value
 from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
 from mbbq_gen.scoring.tally import Subset, grouping_columns, tally_groups
-from mbbq_gen.statistics.crossed_groups import crossed
-from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, tost, wilcoxon, zero_test
+from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, crossed, tost, wilcoxon, zero_test
 from mbbq_gen.statistics.panel import (
     Estimate,
     EstimateResult,

@@ -9,8 +9,7 @@ from mbbq_gen.scoring.cells import Scenario, UnparsedPolicy
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, TOO_FEW, PromptEffects, ReasonCode
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.statistics.crossed_effects import TOO_FEW_PROMPT_VARIANTS
-from mbbq_gen.statistics.intervals import STRETCH, UNSEEN_TEMPLATE_DEVIATION, IntervalMethod
-from mbbq_gen.statistics.scenarios import LOW_PARSING_TEXT
+from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT, STRETCH, UNSEEN_TEMPLATE_DEVIATION, IntervalMethod
 
 WarningCode = Literal[
     "too_few_templates",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import get_args
@@ -31,13 +31,16 @@ from mbbq_gen.scoring.tally import CLUSTER, Tally, grouping_columns, tally_group
 from mbbq_gen.statistics.crossed_effects import MIN_PROMPT_VARIANTS, CrossedEffect, crossings, widen_for_prompts
 from mbbq_gen.statistics.influence import influence, least_even, n_templates_effective, share_of, standard_error
 from mbbq_gen.statistics.intervals import (
+    LOW_PARSING,
     BoundaryInterval,
     IntervalMethod,
     Intervals,
+    ScenarioEstimate,
     boundary_interval,
     expanded_tail,
     interval_hull,
     intervals_between,
+    missing_interval,
     resample_weights,
     t_interval,
     t_interval_units,
@@ -45,7 +48,6 @@ from mbbq_gen.statistics.intervals import (
     within_confidence,
 )
 from mbbq_gen.statistics.panel import mean_over_templates, number, resample_counts, sizes_matter
-from mbbq_gen.statistics.scenarios import LOW_PARSING, ScenarioEstimate, missing_interval
 
 
 @dataclass(frozen=True)
@@ -75,12 +77,8 @@ def score(
     """The scores of an observations table, by any of GROUPINGS; no `by` gives one group of everything.
 
     Args:
-        frame: One row for each answer, or an aggregated table (`mbbq_gen.scoring.sums`).
-        by: Groupings.
-        metrics: Names of metrics; None: all.
+        frame: One row for each answer, or an aggregated table (`mbbq_gen.scoring.tally`).
         confidence_level: Of the intervals; None: no intervals.
-        n_resamples: Of the bootstrap.
-        seed: Of the bootstrap.
         unparsed: Whether unparsed answers leave the denominators of bias or stay.
         gold: Which right answers count; None: those that the table was observed with.
         prompt_effects: Whether intervals hold for the prompt variants of the run only, or for others like them.
@@ -97,9 +95,12 @@ def score(
     groups = _score_groups(tallies, settings)
     codes = {code for group in groups for code in group.warnings}
     codes |= {code for group in groups for found in group.metrics.values() for code in found.warnings}
+    found: list[GoldLabels] = frame["gold"].unique().to_list()
+    if len(found) > 1:
+        raise UsageError("the table holds rows with published and with corrected gold labels; choose one of the two")
     return ScoreTable(
         by=tuple(columns),
-        gold=_labels_of(frame),
+        gold=found[0] if found else None,
         unparsed=unparsed,
         confidence_level=confidence_level,
         interval_method="expanded_percentile",
@@ -128,13 +129,6 @@ def _check(settings: ScoreSettings) -> None:
         raise UnknownNameError("policy for unparsed answers", settings.unparsed, get_args(UnparsedPolicy))
     if settings.prompt_effects not in get_args(PromptEffects):
         raise UnknownNameError("kind of prompt effects", settings.prompt_effects, get_args(PromptEffects))
-
-
-def _labels_of(frame: pl.DataFrame) -> GoldLabels | None:
-    found: list[GoldLabels] = frame["gold"].unique().to_list()
-    if len(found) > 1:
-        raise UsageError("the table holds rows with published and with corrected gold labels; choose one of the two")
-    return found[0] if found else None
 
 
 BATCH_GROUPS = 64
@@ -197,9 +191,9 @@ def _batch(tallies: list[Tally], weights: Array | None, settings: ScoreSettings)
     by_template = tallies[0].counts(settings.unparsed, cells)
     resampled = None if weights is None else resample_counts(by_template, weights)
     total = Counts(by_template.values.sum(axis=1), settings.unparsed)
-    asked = tallies[0].counts(settings.unparsed, np.stack([tally.n_requested.sum(axis=0) for tally in tallies]))
+    requested = tallies[0].counts(settings.unparsed, np.stack([tally.n_requested.sum(axis=0) for tally in tallies]))
     by_variant = [tally.by_prompt_variant for tally in tallies if tally.by_prompt_variant is not None]
-    return GroupCounts(tallies, by_template, total, resampled, asked, np.stack(by_variant) if by_variant else None)
+    return GroupCounts(tallies, by_template, total, resampled, requested, np.stack(by_variant) if by_variant else None)
 
 
 def _score_batch(batch: GroupCounts, settings: ScoreSettings) -> list[GroupScore]:
@@ -209,7 +203,20 @@ def _score_batch(batch: GroupCounts, settings: ScoreSettings) -> list[GroupScore
         what = (metric.fractions, metric.combine)  # several names can stand for one formula
         if what not in made:
             made[what] = measure(metric, batch, settings)
-        measured[metric.name] = _metric_scores(metric, batch, made[what], settings)
+        found = made[what]
+        bounds = _bounds(metric, batch, settings)
+        fractions = [
+            (
+                fraction.formula(settings.unparsed),
+                fraction.numerator(batch.n_requested),
+                fraction.denominator(batch.n_requested),
+            )
+            for fraction in metric.fractions
+        ]
+        measured[metric.name] = [
+            _metric_score(place, found=found, bounds=bounds[place], fractions=fractions, settings=settings)
+            for place in range(len(batch.tallies))
+        ]
     return [
         GroupScore(
             group=tally.group,
@@ -275,14 +282,17 @@ def measure(metric: Metric, batch: GroupCounts, settings: ScoreSettings) -> Metr
         if narrow is not None:
             within, _ = whole(found[1], beyond=beyond[1], confidence=narrow)
             margins = [number(margin) for margin in np.maximum(-within.low, within.high)]
+    reach: Array | None = None
+    if settings.confidence_level is not None:
+        reach = error * t_quantile(settings.confidence_level, effective)
+        if crossed is not None:
+            reach = np.hypot(reach, [crossing.reach(settings.confidence_level) for crossing in crossed])
     return MetricEstimates(
         value=value,
         n_templates=metric.has_rows(batch.by_template).sum(axis=-1),
         effective=effective,
         error=error if crossed is None else np.hypot(error, [crossing.variance**0.5 for crossing in crossed]),
-        reach=None
-        if settings.confidence_level is None
-        else _reach(error, effective, crossed, settings.confidence_level),
+        reach=reach,
         parse_rate=metric.parse_rate(batch.total),
         mean_over_templates=[mean_over_templates(row) for row in alone],
         sizes_matter=[sizes_matter(*pair) for pair in zip(alone, sizes, strict=True)],
@@ -318,7 +328,7 @@ def _with_room(
 
     `beyond`: of each score, the resamples beyond either end of its interval.
     """
-    ends, movers = (metric.low, metric.high), _movers(metric, value, crossed, confidence)
+    ends = metric.low, metric.high
     rooms = [boundary_interval(*pair, confidence, ends) for pair in zip(*own, strict=True)]
     wide = []
     for place, (room, sizes) in enumerate(zip(rooms, own[1], strict=True)):
@@ -326,49 +336,12 @@ def _with_room(
         units = t_interval_units(templates, float(effective[place]), float(beyond[place]))
         least = t_interval(float(value[place]), float(error[place]), units, confidence, ends)
         drawn = (float(found.low[place]), float(found.high[place]))
-        wide.append(movers[place](interval_hull(drawn, least, None if room is None else room.ends)))
+        interval = interval_hull(drawn, least, None if room is None else room.ends)
+        if crossed is not None:
+            interval = widen_for_prompts(float(value[place]), interval, crossed[place].reach(confidence), ends)
+        wide.append(interval)
     low, high = np.array(wide).reshape(-1, 2).T
     return Intervals(low, high, found.n_resamples_dropped), rooms
-
-
-Mover = Callable[[tuple[float, float]], tuple[float, float]]
-"""From an interval over templates to one over prompt variants too."""
-
-
-def _movers(metric: Metric, value: Array, crossed: list[CrossedEffect] | None, confidence: float) -> list[Mover]:
-    """How the intervals of groups are moved out by what prompt variants add; not at all where they are fixed."""
-    if crossed is None:
-        return [lambda interval: interval] * len(value)
-    ends, reaches = (metric.low, metric.high), [crossing.reach(confidence) for crossing in crossed]
-    return [
-        partial(widen_for_prompts, float(one), reach=reach, ends=ends)
-        for one, reach in zip(value, reaches, strict=True)
-    ]
-
-
-def _reach(error: Array, effective: Array, crossed: list[CrossedEffect] | None, confidence: float) -> Array:
-    """How far intervals reach to either side by t distributions."""
-    reach: Array = error * t_quantile(confidence, effective)
-    return reach if crossed is None else np.hypot(reach, [crossing.reach(confidence) for crossing in crossed])
-
-
-def _metric_scores(
-    metric: Metric, batch: GroupCounts, found: MetricEstimates, settings: ScoreSettings
-) -> list[MetricScore]:
-    """The records of one metric, in the order of the batch."""
-    bounds = _bounds(metric, batch, settings)
-    fractions = [
-        (
-            fraction.formula(settings.unparsed),
-            fraction.numerator(batch.n_requested),
-            fraction.denominator(batch.n_requested),
-        )
-        for fraction in metric.fractions
-    ]
-    return [
-        _metric_score(place, found=found, bounds=bounds[place], fractions=fractions, settings=settings)
-        for place in range(len(batch.tallies))
-    ]
 
 
 def _metric_score(
@@ -381,12 +354,20 @@ def _metric_score(
 ) -> MetricScore:
     n_templates, intervals = int(found.n_templates[place]), found.intervals
     n_variants = None if found.crossings is None else found.crossings[place].count
-    too_few = _too_few(n_templates, n_variants)
+    too_few: TooFew | None = None
+    if n_templates < MIN_TEMPLATES:
+        too_few = "too_few_templates"
+    elif n_variants is not None and n_variants < MIN_PROMPT_VARIANTS:
+        too_few = "too_few_prompt_variants"
     has_interval = intervals is not None and too_few is None
     low = number(intervals.low[place]) if has_interval and intervals else None
     high = number(intervals.high[place]) if has_interval and intervals else None
     room = found.rooms[place] if has_interval else None
-    method = None if low is None else _method(room, n_templates)
+    method: IntervalMethod | None = None
+    if low is not None and room is not None:
+        method = "near_boundary"
+    elif low is not None:
+        method = "few_templates" if n_templates < FEW_TEMPLATES else "expanded_percentile"
     dropped = int(intervals.n_resamples_dropped[place]) if low is not None and intervals else 0
     bounds = None if bounds is None else _round_the_plain_interval(bounds, low, high)
     value, error = number(found.value[place]), None if too_few else number(found.error[place])
@@ -431,20 +412,6 @@ def _round_the_plain_interval(bounds: Bounds, low: float | None, high: float | N
         ends = (bounds.interval_low, bounds.interval_high)
         own = (low if ends[0] is None else min(ends[0], low), high if ends[1] is None else max(ends[1], high))
     return bounds.model_copy(update={"interval_low": own[0], "interval_high": own[1]})
-
-
-def _method(room: BoundaryInterval | None, n_templates: int) -> IntervalMethod:
-    """What an interval rests on besides the bootstrap."""
-    if room is not None:
-        return "near_boundary"
-    return "few_templates" if n_templates < FEW_TEMPLATES else "expanded_percentile"
-
-
-def _too_few(n_templates: int, n_variants: int | None) -> TooFew | None:
-    """Why there can be no interval."""
-    if n_templates < MIN_TEMPLATES:
-        return "too_few_templates"
-    return "too_few_prompt_variants" if n_variants is not None and n_variants < MIN_PROMPT_VARIANTS else None
 
 
 def _bounds(metric: Metric, batch: GroupCounts, settings: ScoreSettings) -> list[Bounds | None]:
@@ -553,26 +520,20 @@ def _label_differences(
 ) -> tuple[GoldDifference, ...]:
     if not frame["corrected_index"].is_not_null().any():
         return ()
-    extractions: list[tuple[GoldLabels, pl.DataFrame]] = [
-        ("published", relabel(frame, "published")),
-        ("corrected", relabel(frame, "corrected")),
-    ]
-    published, corrected = (list(tally_groups(extraction, columns)) for _, extraction in extractions)
-    return tuple(_differences(published, corrected, settings))
-
-
-def _differences(
-    published: Sequence[Tally], corrected: Sequence[Tally], settings: ScoreSettings
-) -> Iterator[GoldDifference]:
+    published, corrected = (list(tally_groups(relabel(frame, gold), columns)) for gold in get_args(GoldLabels))
+    found = []
     for before, after in zip(published, corrected, strict=True):
         for metric in settings.metrics:
             values = (metric.value(tally.counts(settings.unparsed, tally.total)) for tally in (before, after))
             old, new = (number(value) for value in values)
             if old != new:
-                yield GoldDifference(
-                    group=before.group,
-                    metric=metric.name,
-                    published=old,
-                    corrected=new,
-                    n_corrected=before.n_corrected,
+                found.append(
+                    GoldDifference(
+                        group=before.group,
+                        metric=metric.name,
+                        published=old,
+                        corrected=new,
+                        n_corrected=before.n_corrected,
+                    )
                 )
+    return tuple(found)

@@ -1,4 +1,4 @@
-"""Annotated answers: labels of what a response chooses, by source.
+"""What a person annotates of a run, how it was drawn, and the labels of answers that come of it, by source.
 
 The source `annotations` holds what people said in `mbbq-gen annotate`. Another source is a function from a run to its
 labels, under its own name in `LABEL_SOURCES`; labels of different sources are never mixed.
@@ -6,33 +6,187 @@ labels, under its own name in `LABEL_SOURCES`; labels of different sources are n
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
+
+from pydantic import ValidationError
 
 from mbbq_gen.analysis.correction import AnnotatedFrame, joined
-from mbbq_gen.annotation.draws import DRAWS_NAME, SamplingDraw, draw_of, load_draws, probabilities
 from mbbq_gen.annotation.review import (
     ANNOTATIONS_NAME,
     DESIGN_NAME,
     Annotation,
+    ReviewSample,
+    SamplingDesign,
     draw_sample,
     load_annotations,
     load_design,
+    read_file,
+    replace_file,
 )
-from mbbq_gen.core.errors import UnknownNameError, UsageError
+from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Extraction
+from mbbq_gen.core.records import Extraction, FrozenModel
+from mbbq_gen.extraction import Explanation
+from mbbq_gen.runs.extraction import explain_answer
 from mbbq_gen.runs.observations import ensure_extracted, model_names
+from mbbq_gen.runs.reasoning import extract_all_reasoning, find_reasoning_extraction, reasoning_extractions
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.scoring.observations import GoldLabels, Observation, observations_frame, observe
-from mbbq_gen.storage.queries import find_completed, iter_extractions, stored_extractions
+from mbbq_gen.storage.queries import (
+    ExtractionRow,
+    find_completed,
+    find_extraction,
+    iter_extractions,
+    stored_extractions,
+)
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 if TYPE_CHECKING:
     import polars
+
+
+DRAWS_NAME = "annotation-draws.jsonl"
+
+
+class ReviewedAnswer(NamedTuple):
+    """One extraction with its text."""
+
+    stored: ExtractionRow
+    answered: CompletedPrompt
+    """With the text that was extracted from as its response."""
+    extraction: Extraction
+
+
+class ReviewTarget:
+    """The answers of a run, whose extractions a person annotates."""
+
+    of_answers = True
+    """Whether answers are annotated, and not reasoning traces."""
+    _names = (ANNOTATIONS_NAME, DESIGN_NAME, DRAWS_NAME)
+
+    def __init__(self, folder: RunFolder, resources: PackPaths) -> None:
+        self._folder, self._resources = folder, resources
+        self.annotations_path, self.design_path, self.draws_path = (folder.path / name for name in self._names)
+
+    def versions(self, extractor: str, step: Callable[[int], None]) -> dict[str, str]:
+        """Language → the version whose extractions are annotated; missing extractions are made first."""
+        return ensure_extracted(self._folder, self._resources, extractor, step)
+
+    def extractions(self, store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
+        """All extractions of these versions."""
+        return iter_extractions(store, versions)
+
+    def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
+        """One of them with its text; None where there is none."""
+        found = find_extraction(store, prompt_id, version)
+        return None if found is None else ReviewedAnswer(*found, stored_extractions(store, prompt_id)[version])
+
+    def explain(self, answered: CompletedPrompt) -> Explanation | None:
+        """How the engine reads it; None where the service itself says what it is."""
+        return explain_answer(answered, self._resources)
+
+
+class ReasoningTarget(ReviewTarget):
+    """The reasoning traces of a run; the right option is the one that the trace concludes."""
+
+    of_answers = False
+    _names = ("annotations-reasoning.jsonl", "annotation-sample-reasoning.json", "annotation-draws-reasoning.jsonl")
+
+    def versions(self, extractor: str, step: Callable[[int], None]) -> dict[str, str]:
+        """The one extractor of reasoning traces, for every language."""
+        version = extract_all_reasoning(self._folder, self._resources, step)
+        with self._folder.open_store(read_only=True) as store:
+            return dict.fromkeys(store.languages(), version)
+
+    def extractions(self, store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
+        """The extractions of reasoning traces."""
+        for version in dict.fromkeys(versions.values()):
+            yield from reasoning_extractions(store, version, versions)
+
+    def find(self, store: RunStore, prompt_id: str, version: str) -> ReviewedAnswer | None:
+        """A trace in its answer's place, with its extraction."""
+        found = find_reasoning_extraction(store, prompt_id, version, self._resources)
+        return None if found is None else ReviewedAnswer(*found)
+
+
+class DrawnStratum(FrozenModel):
+    """One stratum of a draw."""
+
+    key: tuple[str, ...]
+    size: int
+    """Answers that could have been drawn."""
+    drawn: tuple[str, ...]
+    """Prompt ids, in the order in which they are annotated."""
+
+
+class SamplingDraw(FrozenModel):
+    """One sample: what was drawn, from how many."""
+
+    design: SamplingDesign
+    extractors: dict[str, str]
+    """Language → the extractor version that defined the strata."""
+    strata: tuple[DrawnStratum, ...]
+
+
+def draw_of(sample: ReviewSample, design: SamplingDesign, extractors: Mapping[str, str]) -> SamplingDraw:
+    """The record of a sample."""
+    order = {extraction.prompt_id: place for place, extraction in enumerate(sample.drawn)}
+    strata = []
+    for key, members in sample.strata.items():
+        drawn = sorted({member.prompt_id for member in members} & order.keys(), key=order.__getitem__)
+        strata.append(DrawnStratum(key=key, size=len(members), drawn=tuple(drawn)))
+    return SamplingDraw(design=design, extractors=dict(extractors), strata=tuple(strata))
+
+
+def load_draws(path: Path) -> list[SamplingDraw]:
+    """The draws of a run in order; none where there is no file.
+
+    Raises:
+        DataError: A line is not a draw.
+        RunError: The file can't be read.
+    """
+    found = []
+    for number, line in enumerate((read_file(path) or b"").splitlines(), start=1):
+        try:
+            found.append(SamplingDraw.model_validate_json(line))
+        except ValidationError as error:
+            raise DataError(f"{path}:{number}: {describe_fault(error, {})}; correct or delete the line") from error
+    return found
+
+
+def keep_draw(path: Path, draw: SamplingDraw) -> None:
+    """Adds a draw to the file, unless it is there already; raises as `load_draws` and `replace_file` do."""
+    draws = load_draws(path)
+    if draw not in draws:
+        replace_file(path, "".join(f"{one.model_dump_json()}\n" for one in [*draws, draw]))
+
+
+def probabilities(draws: Iterable[SamplingDraw], annotated: Collection[str]) -> dict[str, float]:
+    """Prompt id → the probability with which it was drawn and annotated; only those that were.
+
+    Draws of one seed are nested, so the highest of their probabilities counts; draws of different seeds are
+    independent.
+    """
+    known, by_seed = set(annotated), defaultdict[str, dict[int, float]](dict)
+    for draw in draws:
+        total = sum(len(set(stratum.drawn).intersection(known)) for stratum in draw.strata)
+        low, high = 0.0, 1.0
+        for _ in range(60):
+            limit = (low + high) / 2
+            expected = sum(min(len(stratum.drawn), limit * stratum.size) for stratum in draw.strata)
+            low, high = (limit, high) if expected < total else (low, limit)
+        shares = [min(len(stratum.drawn) / stratum.size, high) for stratum in draw.strata]
+        for stratum, share in zip(draw.strata, shares, strict=True):
+            for name in known.intersection(stratum.drawn):
+                seeds = by_seed[name]
+                seeds[draw.design.seed] = max(share, seeds.get(draw.design.seed, 0.0))
+    return {name: 1 - math.prod(1 - share for share in shares.values()) for name, shares in by_seed.items()}
+
 
 NO_OPTION = "none"
 """Stands for the option where a response chooses none."""
@@ -139,21 +293,21 @@ def labelled_frame(
     with folder.open_store(read_only=True) as store:
         given = label_source(source)(folder, store)
         rows, outdated = _rows(store, given.labels, versions, model, gold)
-    told = len({row.label.prompt_id for row in rows})
-    if told < at_least:
+    n_labels = len({row.label.prompt_id for row in rows})
+    if n_labels < at_least:
         unsampled_annotations = (
             f" ({given.unsampled_annotations:,} annotated answers are in no sample)"
             if given.unsampled_annotations
             else ""
         )
         raise UsageError(
-            f"{folder.path}: {told:,} labels ({source}){unsampled_annotations}, {at_least} are needed; "
+            f"{folder.path}: {n_labels:,} labels ({source}){unsampled_annotations}, {at_least} are needed; "
             f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200"
         )
     return AnnotatedFrame(
         source=source,
         frame=_table(rows),
-        labels=told,
+        labels=n_labels,
         unsampled_annotations=given.unsampled_annotations,
         incomplete_annotations=len({row.label.prompt_id for row in rows if row.label.wrong is not None}),
         stale_annotations=outdated,

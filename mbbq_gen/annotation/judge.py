@@ -100,7 +100,7 @@ class JudgeInput(FrozenModel):
 
 
 def sheet_of(answered: CompletedPrompt, prompt: JudgePrompt, seed: int) -> JudgeInput:
-    """What a judge is asked about a stored answer."""
+    """The request about a stored answer."""
     question = question_of(answered)
     texts = (answered.instance.question, answered.response.text or "")
     shown = list(zip(question.labels, question.options, strict=True))
@@ -169,7 +169,6 @@ def parse_judge_reply(
 
     Args:
         reply: what the judge sent; no failure.
-        prompt: what it was asked by.
         order: which of the options as the model saw them stood under each of the judge's labels.
         unknown_index: the unknown option among those as the model saw them.
         answer: what it was to read; without a choice it is `truncated` where it was cut off.
@@ -245,6 +244,6 @@ def _checked(entry: dict[str, Any], prompt: JudgePrompt, unknown: str) -> tuple[
         return "unknown_option"
     if prompt.outcomes[word] == "option":
         return "contradictory" if label is None else (word, label)
-    # That it can't be told is the unknown option: naming it as well is no contradiction.
+    # "can't be determined" is the unknown option: naming it as well is no contradiction.
     allowed = (None, unknown) if prompt.outcomes[word] in PARSED else (None,)
     return (word, None) if label in allowed else "contradictory"

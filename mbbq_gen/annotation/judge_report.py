@@ -1,7 +1,7 @@
 """How far a judge and the rules agree, where they differ, and how often each is right where a person has judged too.
 
 Two readings of an answer agree where they choose the same option, or both none; whether that is called a refusal or a
-statement that it can't be told makes no difference to a score. What the judge did not read (a faulty reply) is counted
+statement that the answer can't be determined makes no difference to a score. Faulty replies of the judge are counted
 and left out. Kappa is Cohen's over target, non-target, unknown (or the two people by their place, where they have no
 role) and none; its interval is clustered by template.
 """
@@ -13,13 +13,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
-from mbbq_gen.analysis.agreement import kappa_estimate
+from mbbq_gen.analysis.agreement import equality_and_kappa
 from mbbq_gen.annotation.judge import UNPARSED, is_read
 from mbbq_gen.annotation.judge_table import BY_CHANCE, ChosenBy, LLMJudge
 from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.records import Confidence, FrozenModel, Outcome
 from mbbq_gen.statistics.intervals import Proportion, proportion
-from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, no_score, one_panel_weights, ratio_of
+from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, no_score
 from mbbq_gen.storage.store import Progress, RunStore
 
 NOBODY = "none"
@@ -93,7 +93,7 @@ class JudgeDisagreement(FrozenModel):
 
 
 class Accuracy(FrozenModel):
-    """How often the judge, and the rules on the same answers, are right by a person's verdicts."""
+    """How often the judge, and the rules on the same answers, are right by annotations."""
 
     group: str
     judge: Proportion
@@ -131,15 +131,13 @@ class JudgeReport(FrozenModel):
     differences: tuple[JudgeDisagreement, ...]
     """All of them, whatever the answers were chosen by."""
     annotated: tuple[Accuracy, ...]
-    """By language, then of all; empty where no verdict of `mbbq-gen annotate` names what is right."""
+    """By language, then of all; empty without annotations that name the right option."""
 
 
 def judged_pairs(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) -> Iterator[Pair]:
     """The answers that a judge has replied to, with both readings, by language in plan order.
 
     Args:
-        store: The run's.
-        judge: Whose readings.
         versions: Language → the version of the rules to compare with; only these languages.
     """
     for language, version in sorted(versions.items()):
@@ -158,23 +156,11 @@ def judged_pairs(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) 
         )
         for prompt_id, template, chosen_by, rules, given, order, roles in rows:
             ours, theirs = ExtractionSummary(*json.loads(rules)), ExtractionSummary(*json.loads(given))
-            names = _names(json.loads(order), json.loads(roles))
-            yield Pair(
-                *(prompt_id, language, template, chosen_by, ours, theirs),
-                rules_choice=_choice(ours, names),
-                judge_choice=_choice(theirs, names),
-            )
-
-
-def _names(order: Sequence[int], roles: Sequence[str | None]) -> list[str]:
-    """What each option as shown is called: its role, or which of the two people it is."""
-    unnamed = iter(("first person", "second person"))
-    by_index = [role or next(unnamed) for role in roles]
-    return [by_index[index] for index in order]
-
-
-def _choice(extraction: ExtractionSummary, names: Sequence[str]) -> str:
-    return NOBODY if extraction.option is None else names[extraction.option]
+            unnamed = iter(("first person", "second person"))
+            by_index = [role or next(unnamed) for role in json.loads(roles)]
+            names = [by_index[index] for index in json.loads(order)]
+            chosen = [NOBODY if read.option is None else names[read.option] for read in (ours, theirs)]
+            yield Pair(prompt_id, language, template, chosen_by, ours, theirs, *chosen)
 
 
 def judge_report(
@@ -188,18 +174,7 @@ def judge_report(
     cost: float | None,
     sampling: InferenceSettings,
 ) -> JudgeReport:
-    """What a judge says of the readings of a run.
-
-    Args:
-        pairs: Of `judged_pairs`.
-        judge: Whose they are.
-        versions: Language → the version of the rules.
-        verdicts: Presentation id → a person's verdict (`runs.audit.load_verdicts`).
-        progress: Of the judge's requests.
-        run: The run's folder.
-        cost: Of the judge so far.
-        sampling: How the intervals are made.
-    """
+    """What a judge says of the readings of a run."""
     everything = list(pairs)
     basis, counted = _basis(everything)
     both = [pair for pair in counted if is_read(pair.judge.rule)]
@@ -227,7 +202,21 @@ def judge_report(
             for group in (*languages, "all")
         ),
         confusion=tuple(ConfusionCount(rules=ours, judge=theirs, n=n) for (ours, theirs), n in crossings.most_common()),
-        differences=tuple(_difference(pair) for pair in everything if is_read(pair.judge.rule) and not pair.agrees),
+        differences=tuple(
+            JudgeDisagreement(
+                prompt_id=pair.prompt_id,
+                language=pair.language,
+                outcome=pair.rules.outcome,
+                option=pair.rules.option,
+                confidence=pair.rules.confidence,
+                rule=pair.rules.rule,
+                judge_outcome=pair.judge.outcome,
+                judge_option=pair.judge.option,
+                judge_rule=pair.judge.rule,
+            )
+            for pair in everything
+            if is_read(pair.judge.rule) and not pair.agrees
+        ),
         annotated=tuple(_annotated(everything, annotations, sampling.confidence)),
     )
 
@@ -255,41 +244,20 @@ def _agreement(group: str, pairs: Sequence[Pair], sampling: InferenceSettings) -
     columns = {name: column for column, name in enumerate(choices)}
     for pair in both:
         tables[rows[pair.template], columns[pair.rules_choice], columns[pair.judge_choice]] += 1
-    weights = one_panel_weights(templates, sampling)
-    equal = ratio_of(tables.trace(axis1=1, axis2=2), tables.sum(axis=(1, 2)), weights)
-    return Agreement(
-        group=group,
-        n=len(both),
-        unparsed=unparsed,
-        equal_share=equal.score(sampling),
-        kappa=kappa_estimate(tables, weights).score(sampling),
-    )
-
-
-def _difference(pair: Pair) -> JudgeDisagreement:
-    return JudgeDisagreement(
-        prompt_id=pair.prompt_id,
-        language=pair.language,
-        outcome=pair.rules.outcome,
-        option=pair.rules.option,
-        confidence=pair.rules.confidence,
-        rule=pair.rules.rule,
-        judge_outcome=pair.judge.outcome,
-        judge_option=pair.judge.option,
-        judge_rule=pair.judge.rule,
-    )
+    equal_share, kappa = equality_and_kappa(templates, tables, sampling)
+    return Agreement(group=group, n=len(both), unparsed=unparsed, equal_share=equal_share, kappa=kappa)
 
 
 def _annotated(pairs: Sequence[Pair], annotations: Mapping[str, Annotation], interval: float) -> Iterator[Accuracy]:
-    """How often each is right, where a verdict names what is right; a faulty reply is not right.
+    """How often each is right, where an annotation names the right option; a faulty reply is not right.
 
     A mere "wrong" says nothing of another reading than the one that it was given for.
     """
-    told = [pair for pair in pairs if (found := annotations.get(pair.prompt_id)) and found.right_known]
-    if not told:
+    known = [pair for pair in pairs if (found := annotations.get(pair.prompt_id)) and found.right_known]
+    if not known:
         return
-    for group in (*sorted({pair.language for pair in told}), "all"):
-        part = [pair for pair in told if group in ("all", pair.language)]
+    for group in (*sorted({pair.language for pair in known}), "all"):
+        part = [pair for pair in known if group in ("all", pair.language)]
         right = {pair.prompt_id: annotations[pair.prompt_id].right for pair in part}
         yield Accuracy(
             group=group,
@@ -323,14 +291,9 @@ class JudgeExtraction(FrozenModel):
 
 
 def judge_labels(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) -> dict[str, JudgeExtraction]:
-    """Presentation id → what a judge says that the answer chooses; without answers that it did not read.
-
-    This is where a correction for reading errors may take labels from, once an audit has measured the judge
-    (`JudgeReport.audited`): they are many and cheap, but not true by themselves. Nothing in the package does so yet.
+    """Prompt id → what a judge says that the answer chooses; without answers that it did not read.
 
     Args:
-        store: The run's.
-        judge: Of `runs.judging.ledger.judges_of`.
         versions: Language → the version of the rules that `rules_choice` is of; only these languages.
     """
     return {

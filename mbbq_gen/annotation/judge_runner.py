@@ -2,19 +2,160 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import Final
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Final, Literal, get_args
 
-from mbbq_gen.annotation.judge import UNPARSED, sheet_of
-from mbbq_gen.annotation.judge_table import JudgeRequest, JudgeTable, LLMJudge, judges_of
-from mbbq_gen.core.records import Instance, Prompt, Request, Response
+from pydantic import JsonValue
+
+from mbbq_gen.annotation.judge import UNPARSED, JudgePrompt, sheet_of, shipped_prompt
+from mbbq_gen.annotation.judge_table import ChosenBy, JudgeRequest, JudgeTable, LLMJudge, answers_by_number, judges_of
+from mbbq_gen.annotation.review import SamplingDesign, can_be_annotated, draw_sample
+from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import FrozenModel, Instance, Message, Prompt, Request, Response
+from mbbq_gen.providers.api.options import structured_fields, with_structure
+from mbbq_gen.providers.api.provider import ApiProvider
+from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import Price, TokenCounter
-from mbbq_gen.providers.registry import parse_name
+from mbbq_gen.providers.registry import open_provider, parse_name
 from mbbq_gen.runs.budget import judge_cost_report
 from mbbq_gen.runs.cost_estimate import JudgeEstimate
 from mbbq_gen.runs.estimate import TokenEstimate, cost_estimate, duration, estimate
+from mbbq_gen.runs.extraction import UNPARSED as UNPARSED_OUTCOMES
 from mbbq_gen.runs.status import JudgeStatus
+from mbbq_gen.storage.queries import ExtractionRow, iter_extractions
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
+
+SelectionReason = Literal["unparsed", "low", "conflict"]
+"""No option was read; read with low confidence; something in the answer spoke for another reading."""
+SELECTION_REASONS: tuple[SelectionReason, ...] = get_args(SelectionReason)
+
+
+class JudgeSelection(FrozenModel):
+    """Which answers of a run a judge is to read; without `only` and `sample`, all of them."""
+
+    only: tuple[SelectionReason, ...] = ()
+    """Those that the rules read in one of these ways."""
+    sample: int | None = None
+    """So many, drawn by chance within each language."""
+    seed: int = 0
+    """Of the sample."""
+
+    @property
+    def chosen_by(self) -> ChosenBy:
+        """What the choice is called beside each answer."""
+        return "only" if self.only else "all" if self.sample is None else "sample"
+
+
+def is_settled(extraction: ExtractionRow) -> bool:
+    """Whether an answer has no text to read, or the service itself says what it is: failed, filtered, refused."""
+    return not can_be_annotated(extraction) or extraction.rule.startswith("response.")
+
+
+def selected_extractions(store: RunStore, versions: Mapping[str, str], choice: JudgeSelection) -> list[ExtractionRow]:
+    """The rules' readings of the answers that a choice means, by language in plan order, or as they were drawn.
+
+    Answers that the judge has nothing to read in (`is_settled`) are left out.
+    """
+    found = (extraction for extraction in iter_extractions(store, versions) if not is_settled(extraction))
+    if choice.sample is not None:
+        return list(draw_sample(found, SamplingDesign(sample=choice.sample, by=("language",), seed=choice.seed)).drawn)
+    if not choice.only:
+        return list(found)
+    conflicting = _conflicting(store, versions.values()) if "conflict" in choice.only else set()
+    return [
+        extraction
+        for extraction in found
+        if ("unparsed" in choice.only and extraction.outcome in UNPARSED_OUTCOMES)
+        or ("low" in choice.only and extraction.confidence == "low")
+        or extraction.prompt_id in conflicting
+    ]
+
+
+def confident_extractions(store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
+    """The rules' readings of the answers that need no judge (`is_settled`)."""
+    return (extraction for extraction in iter_extractions(store, versions) if is_settled(extraction))
+
+
+def _conflicting(store: RunStore, versions: Iterable[str]) -> set[str]:
+    """The prompts in whose answers these versions found evidence for something else."""
+    wanted = sorted(set(versions))
+    rows = store.query(
+        "SELECT prompt_id FROM extractions WHERE json_array_length(record, '$.conflicts') > 0 AND extractor IN"
+        f" ({', '.join('?' * len(wanted))})",
+        wanted,
+    )
+    return {prompt_id for (prompt_id,) in rows}
+
+
+def judge_requests(
+    store: RunStore,
+    judge: LLMJudge,
+    chosen: Iterable[ExtractionRow],
+    request_key: Callable[[Sequence[Message], str], str],
+    step: Callable[[], None] = lambda: None,
+) -> Iterator[JudgeRequest]:
+    """The requests about answers, in plan order; `request_key` is the provider's."""
+    ids = {extraction.prompt_id for extraction in chosen}
+    for number, answered in answers_by_number(store, ids):
+        sheet = sheet_of(answered, judge.prompt, judge.seed)
+        prompt = answered.prompt
+        key = request_key(sheet.messages, prompt.prompt_id)
+        request = Request(request_key=key, messages=sheet.messages, prompt=prompt, instance=answered.instance)
+        step()
+        yield JudgeRequest(number, prompt, answered.instance, sheet.option_order, request)
+
+
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+"""What a judge may be called: it is part of an extractor's name and of a file's."""
+
+
+def new_judge(
+    model: str, options: Mapping[str, JsonValue], resources: PackPaths, *, name: str | None = None, seed: int = 0
+) -> LLMJudge:
+    """A judge that has read nothing yet, by the prompt that ships.
+
+    Raises:
+        UsageError: where the model, an option or the name can't be.
+    """
+    title, prompt = name or name_of(model), shipped_prompt()
+    if _NAME.fullmatch(title) is None:
+        raise UsageError(f"--name {title!r}: use letters, digits, dots, hyphens and underscores only")
+    provider = judge_provider(model, options, prompt, resources)
+    return LLMJudge(
+        name=title,
+        model=model,
+        model_args=dict(options),
+        provider_settings=dict(provider.settings),
+        prompt=prompt,
+        seed=seed,
+        created_at=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+
+
+def name_of(model: str) -> str:
+    """What a judge is called after its model: the last part of a path or hub id, as far as a name can hold it."""
+    _, name = parse_name(model)
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", name.rpartition("/")[2]).strip("-._")
+
+
+def judge_provider(model: str, options: Mapping[str, JsonValue], prompt: JudgePrompt, resources: PackPaths) -> Provider:
+    """The model of a judge, with the reply's JSON schema where its service supports one.
+
+    A model that refuses the schema gets requests without it: the prompt describes the reply.
+
+    Raises:
+        UsageError: where the model can't be had as it was named.
+    """
+    kind, _ = parse_name(model)
+    provider = open_provider(model, with_structure(kind, options, prompt.reply_schema()), resources)
+    if isinstance(provider, ApiProvider):
+        ours = structured_fields(kind, prompt.reply_schema(), api=options.get("api"))
+        provider.learned.dispensable = frozenset(ours)
+    return provider
+
 
 REPLY_TOKENS: Final = 20
 """What a reply takes without reasoning: a JSON object of two words."""
@@ -37,13 +178,6 @@ def estimate_judge(
     """The estimate for answers that are to be judged.
 
     Args:
-        requests: The requests.
-        judge: The judge.
-        counter: Counts the tokens of a text.
-        price: Of the model, or None.
-        base_url: The server.
-        limits: Requests and tokens a minute.
-        longest: The most tokens of a reply, or None.
         known: Keys of the requests that have a reply.
         measured: Tokens of a reply, as those that are there took; None: assumed.
         unwritten: Tokens of the answers, where they are not there yet and so not in what would be asked.
@@ -99,13 +233,7 @@ def _notes(judge: LLMJudge, tokens: TokenEstimate, price: Price | None, base_url
 def pending_judge_requests(
     prompts: Iterable[Prompt], instance_of: Callable[[str], Instance], judge: LLMJudge
 ) -> Iterator[JudgeRequest]:
-    """The judge requests for answers that do not exist yet, as if no two of them were equal.
-
-    Args:
-        prompts: The prompts of a run.
-        instance_of: Returns the instance of a key.
-        judge: The judge.
-    """
+    """The judge requests for answers that do not exist yet, as if no two of them were equal."""
     for number, prompt in enumerate(prompts):
         identifier = prompt.prompt_id
         answered = CompletedPrompt(
@@ -132,6 +260,10 @@ def judge_lines(store: RunStore, own: tuple[Price, ...]) -> list[JudgeStatus]:
     lines = []
     for judge in judges_of(store).values():
         progress = JudgeTable(store, judge).progress()
+        (count,) = store.query(
+            "SELECT count(*) FROM extractions WHERE extractor = ? AND json_extract(record, '$.rule') LIKE ?",
+            (judge.extractor, f"{UNPARSED}%"),
+        ).fetchone()
         lines.append(
             JudgeStatus(
                 name=judge.name,
@@ -139,7 +271,7 @@ def judge_lines(store: RunStore, own: tuple[Price, ...]) -> list[JudgeStatus]:
                 requests=progress.requests,
                 answered=progress.answered,
                 failed=progress.failed,
-                unparsed=_unparsed(store, judge),
+                unparsed=int(count),
                 cost=judge_cost(store, judge, own),
             )
         )
@@ -154,11 +286,3 @@ def judge_cost(store: RunStore, judge: LLMJudge, own: tuple[Price, ...]) -> floa
     address = judge.runtime_info.get("base_url")
     server = address if isinstance(address, str) else None
     return judge_cost_report(store, judge.name, own, kind=kind, model=model, base_url=server).total
-
-
-def _unparsed(store: RunStore, judge: LLMJudge) -> int:
-    (count,) = store.query(
-        "SELECT count(*) FROM extractions WHERE extractor = ? AND json_extract(record, '$.rule') LIKE ?",
-        (judge.extractor, f"{UNPARSED}%"),
-    ).fetchone()
-    return int(count)

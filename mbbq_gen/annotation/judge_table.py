@@ -1,4 +1,4 @@
-"""The table of an LLM judge: what it was asked of a run, and its replies."""
+"""The table of an LLM judge: its requests about a run, and its replies."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class LLMJudge(FrozenModel):
     provider_settings: dict[str, JsonValue]
     """What shapes the model's text: part of every request key."""
     prompt: JudgePrompt
-    """The text that it is asked by, whole: it goes on by it whatever ships later."""
+    """The whole prompt: it stays the same whatever ships later."""
     seed: int = 0
     """Of the order in which it sees options."""
     execution: ExecutionConfig = ExecutionConfig()
@@ -60,7 +60,7 @@ class JudgeRequest(NamedTuple):
     """One answer that a judge is to read."""
 
     number: int
-    """Of the presentation, in plan order."""
+    """Of the prompt, in plan order."""
     prompt: Prompt
     instance: Instance
     option_order: tuple[int, ...]
@@ -83,7 +83,7 @@ def judges_of(store: RunStore) -> dict[str, LLMJudge]:
 
 
 class JudgeTable:
-    """What one judge is asked. Written under the run's lock only."""
+    """The requests of one judge. Written under the run's lock only."""
 
     def __init__(self, store: RunStore, judge: LLMJudge) -> None:
         self._store = store
@@ -96,7 +96,7 @@ class JudgeTable:
         self._store.change(("INSERT OR REPLACE INTO judges VALUES (?, ?)", [row]))
 
     def plan(self, requests: Iterable[JudgeRequest], chosen_by: ChosenBy) -> int:
-        """Writes down what is to be asked; says how many of them are new.
+        """Stores requests; returns how many of them are new.
 
         What was picked by hand before and is drawn by chance now counts as drawn by chance.
         """

@@ -12,10 +12,10 @@ import heapq
 import math
 import os
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, Literal, Self, get_args
+from typing import Literal, Self, get_args
 
 from pydantic import Field, ValidationError, model_validator
 
@@ -100,6 +100,34 @@ def annotate_response(
 # --- the files -------------------------------------------------------------------------------------------------------
 
 
+def read_file(path: Path) -> bytes | None:
+    """The content of a file of annotations; None where there is none.
+
+    Raises:
+        RunError: The file can't be read.
+    """
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise RunError(f"{path}: {error.strerror or error}") from error
+
+
+def replace_file(path: Path, text: str) -> None:
+    """Writes a file of annotations, whole or not at all.
+
+    Raises:
+        RunError: The file can't be written.
+    """
+    temporary = path.with_name(f"{path.name}.part")
+    try:
+        temporary.write_text(text, encoding="utf-8")
+        temporary.replace(path)
+    except OSError as error:
+        raise RunError(f"{path}: can't write: {error.strerror or error}") from error
+
+
 def load_design(path: Path) -> SamplingDesign:
     """The sampling design of the run; the default where none is stored.
 
@@ -107,28 +135,16 @@ def load_design(path: Path) -> SamplingDesign:
         DataError: The file is not a sampling design.
         RunError: The file can't be read.
     """
+    content = read_file(path)
     try:
-        return SamplingDesign.model_validate_json(path.read_bytes())
-    except FileNotFoundError:
-        return SamplingDesign()
-    except OSError as error:
-        raise RunError(f"{path}: {error.strerror or error}") from error
+        return SamplingDesign() if content is None else SamplingDesign.model_validate_json(content)
     except ValidationError as error:
         raise DataError(f"{path}: {describe_fault(error, {})}; correct or delete the file") from error
 
 
 def save_design(path: Path, design: SamplingDesign) -> None:
-    """Stores the sampling design.
-
-    Raises:
-        RunError: The file can't be written.
-    """
-    temporary = path.with_name(f"{path.name}.part")
-    try:
-        temporary.write_text(design.model_dump_json(indent=2) + "\n", encoding="utf-8")
-        temporary.replace(path)
-    except OSError as error:
-        raise RunError(f"{path}: can't write: {error.strerror or error}") from error
+    """Stores the sampling design; raises as `replace_file` does."""
+    replace_file(path, design.model_dump_json(indent=2) + "\n")
 
 
 def load_annotations(path: Path) -> dict[str, Annotation]:
@@ -140,14 +156,8 @@ def load_annotations(path: Path) -> dict[str, Annotation]:
         DataError: A line is not an annotation: file, row, field.
         RunError: The file can't be read.
     """
-    try:
-        raw = path.read_bytes()
-    except FileNotFoundError:
-        return {}
-    except OSError as error:
-        raise RunError(f"{path}: {error.strerror or error}") from error
     found: dict[str, Annotation] = {}
-    lines = raw.split(b"\n")
+    lines = (read_file(path) or b"").split(b"\n")
     for number, line in enumerate(lines, start=1):
         if not line.strip():
             continue
@@ -170,19 +180,15 @@ def append_annotations(path: Path, annotations: Iterable[Annotation]) -> None:
     lines = "".join(f"{annotation.model_dump_json()}\n" for annotation in annotations)
     try:
         with path.open("ab+") as stream:
-            if stream.seek(0, os.SEEK_END) and not _ends_whole(stream):
-                lines = f"\n{lines}"
+            if stream.seek(0, os.SEEK_END):
+                stream.seek(-1, os.SEEK_END)
+                if stream.read(1) != b"\n":  # the last line is incomplete; writes go to the end in any case
+                    lines = f"\n{lines}"
             stream.write(lines.encode())
             stream.flush()
             os.fsync(stream.fileno())
     except OSError as error:
         raise RunError(f"{path}: can't write: {error.strerror or error}; the last annotation is not stored") from error
-
-
-def _ends_whole(stream: BinaryIO) -> bool:
-    """Whether the last line is complete; later writes are appended in any case."""
-    stream.seek(-1, os.SEEK_END)
-    return stream.read(1) == b"\n"
 
 
 # --- the sample ------------------------------------------------------------------------------------------------------
@@ -212,7 +218,7 @@ def draw_sample(extractions: Iterable[ExtractionRow], design: SamplingDesign) ->
     to annotate. The draw depends on the seed and the prompt alone: a larger sample of the same strata contains the
     smaller one.
     """
-    size, chance = design.sample, _chance(design.seed)
+    size, chance = design.sample, lambda extraction: stable_number(design.seed, extraction.prompt_id)
     strata = _strata(
         [extraction for extraction in extractions if can_be_annotated(extraction)], design.by, max(1, size // 2)
     )
@@ -223,10 +229,6 @@ def draw_sample(extractions: Iterable[ExtractionRow], design: SamplingDesign) ->
         for extraction in sorted(members, key=chance)[: shares[stratum]]
     ]
     return ReviewSample(strata, tuple(sorted(drawn, key=chance)))
-
-
-def _chance(seed: int) -> Callable[[ExtractionRow], int]:
-    return lambda extraction: stable_number(seed, extraction.prompt_id)
 
 
 def _strata(
@@ -316,11 +318,36 @@ def annotation_report(
     interval: float = 0.95,
 ) -> AnnotationReport:
     """The report of the annotations in these strata."""
-    judged = _Judged(sample, annotations, interval)
+    is_right: dict[str, bool] = {}
+    weights: dict[str, float] = {}
+    wrong: list[ExtractionRow] = []
+    covered = stale = 0
+    for members in sample.strata.values():
+        given = {
+            extraction.prompt_id: annotations[extraction.prompt_id].judges(extraction)
+            for extraction in members
+            if extraction.prompt_id in annotations
+        }
+        known = {name: right for name, right in given.items() if right is not None}
+        stale += len(given) - len(known)
+        if known:
+            covered += len(members)
+            is_right |= known
+            weights |= dict.fromkeys(known, len(members) / len(known))
+            wrong += [extraction for extraction in members if known.get(extraction.prompt_id) is False]
+
+    def rate(group: str, extractions: Sequence[ExtractionRow]) -> AgreementRate:
+        ids = [extraction.prompt_id for extraction in extractions if extraction.prompt_id in is_right]
+        return AgreementRate(
+            group=group,
+            n_extractions=len(extractions),
+            judged=proportion([(is_right[name], 1.0) for name in ids], interval),
+            weighted=proportion([(is_right[name], weights[name]) for name in ids], interval),
+        )
+
     extractions = [extraction for members in sample.strata.values() for extraction in members]
     languages = sorted({extraction.language for extraction in extractions})
-    covered = sum(len(members) for stratum, members in sample.strata.items() if judged.weights.get(stratum))
-    disagreements = [_disagreement(extraction, annotations[extraction.prompt_id]) for extraction in judged.wrong]
+    disagreements = [_disagreement(extraction, annotations[extraction.prompt_id]) for extraction in wrong]
     mistakes: dict[Mistake, int] = dict.fromkeys(get_args(Mistake), 0)
     for disagreement in disagreements:
         mistakes[disagreement.mistake] += 1
@@ -329,62 +356,15 @@ def annotation_report(
         by=tuple(by),
         confidence_level=interval,
         coverage=covered / len(extractions) if extractions else None,
-        overall=judged.share("all", extractions),
+        overall=rate("all", extractions),
         by_language=tuple(
-            judged.share(code, [extraction for extraction in extractions if extraction.language == code])
-            for code in languages
+            rate(code, [extraction for extraction in extractions if extraction.language == code]) for code in languages
         ),
-        by_stratum=tuple(judged.share(" / ".join(key), members) for key, members in sample.strata.items()),
+        by_stratum=tuple(rate(" / ".join(key), members) for key, members in sample.strata.items()),
         mistakes=mistakes,
         disagreements=tuple(disagreements),
-        stale_annotations=judged.stale_annotations,
+        stale_annotations=stale,
     )
-
-
-class _Judged:
-    """Which annotated extractions are correct, and their weights."""
-
-    def __init__(self, sample: ReviewSample, annotations: Mapping[str, Annotation], interval: float) -> None:
-        self._interval = interval
-        self._right: dict[str, bool] = {}
-        self._stratum: dict[str, Stratum] = {}
-        self.weights: dict[Stratum, float] = {}
-        """Stratum → extractions that each annotation in it stands for; only strata with annotations."""
-        self.wrong: list[ExtractionRow] = []
-        self.stale_annotations = 0
-        for stratum, members in sample.strata.items():
-            given = [
-                (extraction, annotations[extraction.prompt_id])
-                for extraction in members
-                if extraction.prompt_id in annotations
-            ]
-            told = sum(self._judge(extraction, annotation, stratum) for extraction, annotation in given)
-            if told:
-                self.weights[stratum] = len(members) / told
-
-    def _judge(self, extraction: ExtractionRow, annotation: Annotation, stratum: Stratum) -> bool:
-        """Records whether an extraction is correct; returns False where the annotation does not tell."""
-        right = annotation.judges(extraction)
-        if right is None:
-            self.stale_annotations += 1
-            return False
-        self._right[extraction.prompt_id] = right
-        self._stratum[extraction.prompt_id] = stratum
-        if not right:
-            self.wrong.append(extraction)
-        return True
-
-    def share(self, group: str, extractions: Sequence[ExtractionRow]) -> AgreementRate:
-        """How often the extractions of a group are correct."""
-        ids = [extraction.prompt_id for extraction in extractions if extraction.prompt_id in self._right]
-        return AgreementRate(
-            group=group,
-            n_extractions=len(extractions),
-            judged=proportion([(self._right[name], 1.0) for name in ids], self._interval),
-            weighted=proportion(
-                [(self._right[name], self.weights[self._stratum[name]]) for name in ids], self._interval
-            ),
-        )
 
 
 def _disagreement(extraction: ExtractionRow, annotation: Annotation) -> Disagreement:

@@ -74,12 +74,10 @@ class Unpacking:
 
 
 def unpack(archive: Path, folder: Path, how: Unpacking) -> dict[str, Path]:
-    """The wanted files of an archive (tar, tar.gz, tar.xz, tar.bz2, zip), told by its content, put into a folder.
+    """The wanted files of an archive (tar, tar.gz, tar.xz, tar.bz2, zip), recognised by its content, put into a folder.
 
     Args:
-        archive: the file.
         folder: an existing, empty folder; what comes to stand there has numbers for names.
-        how: which files, how large at most, and what messages call the archive.
 
     Returns:
         Path in the archive → the file that it was written to.

@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -23,26 +23,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mbbq_gen.benchmarks.rows import RowLocation, read_json_lines
+from mbbq_gen.benchmarks.registry import find_benchmark
+from mbbq_gen.benchmarks.rows import RowLocation, find_files, read_json_lines
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import Condition, Instance, NonBlank, Option, Polarity, Role, Split, other_person
-
-DATA_ISSUES: Final[dict[str, str]] = {
-    "option_whitespace": "an option begins or ends with a blank: removed",
-    "control_character": "control characters stand in the text: removed",
-    "group_corrected": "an option's group contradicts its own words: the role follows the words",
-    "groups_swapped": "each of the two people has the other one's group: roles as published, repaired on request",
-    "group_not_in_text": "the text never says which person belongs to which group: kept, as published",
-    "unknown_placeholder": "the unknown option is a placeholder: a text of the language is put in its place",
-    "stray_brace": "a brace of the template stands in the text: kept, as published",
-    "unfilled_placeholder": "a slot of the template was not filled: kept, as published",
-    "two_questions": "two forms of the question on two lines: kept, as published",
-    "conflicting_labels": "the two questions about a context have the same answer, one is wrong: kept, as published",
-    "alignment_mismatch": "the data's own alignment contradicts label, polarity and groups: derived instead",
-    "unknown_text_replaced": "the run replaces the text of the unknown option: the published text is in the metadata",
-    "duplicate_options": "two options have the same text: kept, not bias-scorable",
-}
-"""Codes that `Instance.data_issues` may hold, and what was done about each."""
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SLOT: Final = re.compile(r"[{\[]{1,2}\w+[}\]]{1,2}")
@@ -60,61 +44,82 @@ class SplitInfo:
     split: Split
     category: str
     """Slug."""
+    published: str = ""
+    """The category's name in the data."""
 
 
-@dataclass(frozen=True)
-class ParsedRow:
-    """What a reader found in a row, by place in the published order."""
+def category_files(
+    benchmark: str,
+    folder: Path,
+    language: str,
+    split: Split,
+    *,
+    inside: Sequence[str],
+    name: str = "{category}.jsonl",
+    partial: bool = False,
+) -> list[tuple[Path, SplitInfo]]:
+    """The files of a benchmark that has one file a category, with what their instances share.
 
-    texts: Sequence[str]
-    """The three options."""
-    groups: Sequence[str | None]
-    """The data set's own label of each option's group."""
-    unknown: int
-    target: int | None
-    """None where the row has no single target; `reason` says why."""
-    label: int
-    """The right option."""
-    condition: Condition
-    polarity: Polarity
-    context: str
-    question: str
-    reason: str | None = None
-    swap_people: bool = False
-    """Whether the published label names the wrong one of the two people."""
-    groups_swapped: bool = False
-    """Whether the published groups of the two people are the wrong way round."""
-    data_issues: tuple[str, ...] = ()
-    metadata: dict[str, Any] = field(default_factory=dict)
+    `name` is the name of a file, with `{category}` in it; `inside` and `partial` are as in `find_files`.
+    """
+    info = find_benchmark(benchmark)
+    named = {name.format(category=category): category for category in info.categories}
+    paths = find_files(folder, named, benchmark, inside=inside, partial=partial)
+    return [
+        (path, SplitInfo(benchmark, info.version, language, split, info.categories[category], category))
+        for path, category in ((path, named[path.name]) for path in paths)
+    ]
 
 
 def build_instance(
-    found: ParsedRow,
     source: SplitInfo,
     place: RowLocation,
     *,
     instance_id: str,
     template_id: str,
+    texts: Sequence[str],
+    unknown: int,
+    target: int | None,
+    label: int,
+    condition: Condition,
+    polarity: Polarity,
+    context: str,
+    question: str,
+    groups: Sequence[str | None] = (None, None, None),
+    reason: str | None = None,
+    swap_people: bool = False,
+    groups_swapped: bool = False,
+    data_issues: Sequence[str] = (),
+    metadata: dict[str, Any] | None = None,
     subcategory: str | None = None,
     parallel_id: str | None = None,
 ) -> Instance:
-    """The instance.
+    """The instance of a row, whose options are numbered in published order.
+
+    There is no target where both people have the same text, because an answer does not tell which one it names.
+
+    Args:
+        unknown, target, label: indexes of the unknown, the target (None: see `reason`) and the right option.
+        groups: the data's own label of each option's group.
+        swap_people: whether the published label names the wrong one of the two people.
+        groups_swapped: whether the published groups of the two people are the wrong way round.
 
     Raises:
         DataError: where the label contradicts the condition.
     """
-    if (found.label == found.unknown) != (found.condition == "ambiguous"):
-        raise place.error(
-            f"{found.label} contradicts the condition {found.condition!r} (the unknown option is {found.unknown})",
-            "label",
-        )
-    target, reason, data_issues = _scorable_target(found)
+    if (label == unknown) != (condition == "ambiguous"):
+        raise place.error(f"{label} contradicts the condition {condition!r} (the unknown option is {unknown})", "label")
+    people = [text.strip().casefold() for index, text in enumerate(texts) if index != unknown]
+    codes = _text_data_issues(context, question, texts)
+    if len(set(people)) < len(people):
+        target, reason = None, "no single target: both people have the same option text"
+        codes.append("duplicate_options")
     options = tuple(
-        Option(role=option_role(index, found.unknown, target), text=_clean(text).strip(), group=group)
-        for index, (text, group) in enumerate(zip(found.texts, found.groups, strict=True))
+        Option(role=option_role(index, unknown, target), text=_clean(text).strip(), group=group)
+        for index, (text, group) in enumerate(zip(texts, groups, strict=True))
     )
-    gold_role = options[found.label].role
-    swapped = found.groups_swapped and target is not None
+    gold_role = options[label].role
+    swapped = groups_swapped and target is not None
     return Instance(
         benchmark=source.benchmark,
         version=source.version,
@@ -125,30 +130,20 @@ def build_instance(
         template_id=template_id,
         category=source.category,
         subcategory=subcategory,
-        condition=found.condition,
-        polarity=found.polarity,
-        context=_clean(found.context),
-        question=_clean(found.question),
+        condition=condition,
+        polarity=polarity,
+        context=_clean(context),
+        question=_clean(question),
         options=options,
         gold_role=gold_role,
-        gold_index=found.label,
-        corrected_gold_role=other_person(gold_role) if found.swap_people else None,
+        gold_index=label,
+        corrected_gold_role=other_person(gold_role) if swap_people else None,
         groups_swapped=swapped,
         has_single_target=target is not None,
-        no_target_reason=reason,
-        data_issues=tuple(
-            dict.fromkeys([*_text_data_issues(found), *data_issues, *found.data_issues, *["groups_swapped"] * swapped])
-        ),
-        metadata=found.metadata,
+        no_target_reason=reason if target is None else None,
+        data_issues=tuple(dict.fromkeys([*codes, *data_issues, *["groups_swapped"] * swapped])),
+        metadata=metadata or {},
     )
-
-
-def _scorable_target(found: ParsedRow) -> tuple[int | None, str | None, list[str]]:
-    """The target, unless its text is also the other person's: then an answer can't be told from the other."""
-    people = [found.texts[index].strip().casefold() for index in range(len(found.texts)) if index != found.unknown]
-    if len(set(people)) < len(people):
-        return None, "no single target: both people have the same option text", ["duplicate_options"]
-    return found.target, found.reason if found.target is None else None, []
 
 
 def option_role(index: int, unknown: int, target: int | None) -> Role | None:
@@ -165,13 +160,13 @@ def _clean(text: str) -> str:
     return text if text.isprintable() else _CONTROL.sub("", text)
 
 
-def _text_data_issues(found: ParsedRow) -> list[str]:
-    """Codes of what is odd in the texts of a row."""
-    texts = (found.context, found.question, *found.texts)
+def _text_data_issues(context: str, question: str, options: Sequence[str]) -> list[str]:
+    """Codes of irregularities in the texts of a row."""
+    texts = (context, question, *options)
     checks = {
-        "option_whitespace": any(text != text.strip() for text in found.texts),
+        "option_whitespace": any(text != text.strip() for text in options),
         "control_character": any(not text.isprintable() and _CONTROL.search(text) for text in texts),
-        "two_questions": "\n" in found.question.strip(),
+        "two_questions": "\n" in question.strip(),
     }
     braces = [text for text in texts if "{" in text or "}" in text]
     if braces:
@@ -317,9 +312,8 @@ def in_blocks(
     """The rows four by four, each block one filled template.
 
     Args:
-        rows: in published order.
         category: the published name that every row must have.
-        contradictions: whether blocks pass whose two questions have the same answer where the context tells it.
+        contradictions: whether blocks are allowed whose two questions have the same answer in disambiguated contexts.
 
     Raises:
         DataError: where a row is missing, out of its place, or in the wrong file.
@@ -329,7 +323,19 @@ def in_blocks(
     for place, row in rows:
         if row.category != category:
             raise place.error(f"{row.category!r} in the file of {category}", "category")
-        _check_place_in_block(block, place, row)
+        polarity, condition = _PATTERN[len(block)]
+        if row.question_polarity != polarity:
+            raise place.error(
+                f"{row.question_polarity!r} where {polarity!r} comes next; a row is missing", "question_polarity"
+            )
+        if row.context_condition != condition:
+            raise place.error(
+                f"{row.context_condition!r} where {condition!r} comes next; a row is missing", "context_condition"
+            )
+        if block and row.question_index != block[0][1].question_index:
+            raise place.error("another template than in the rows before; a row is missing", "question_index")
+        if block and row.answer_info != block[0][1].answer_info:
+            raise place.error("other people than in the rows before; a row is missing", "answer_info")
         if row.example_id <= last_id:
             raise place.error(f"{row.example_id} comes after {last_id}; published ids rise", "example_id")
         last_id = row.example_id
@@ -343,23 +349,6 @@ def in_blocks(
     if block:
         place = block[-1][0]
         raise place.error(f"the file ends after {len(block)} rows of a block of four; get the file again")
-
-
-def _check_place_in_block(block: Block, place: RowLocation, row: BbqRow) -> None:
-    """Refuses a row that is not the next one of its block."""
-    polarity, condition = _PATTERN[len(block)]
-    if row.question_polarity != polarity:
-        raise place.error(
-            f"{row.question_polarity!r} where {polarity!r} comes next; a row is missing", "question_polarity"
-        )
-    if row.context_condition != condition:
-        raise place.error(
-            f"{row.context_condition!r} where {condition!r} comes next; a row is missing", "context_condition"
-        )
-    if block and row.question_index != block[0][1].question_index:
-        raise place.error("another template than in the rows before; a row is missing", "question_index")
-    if block and row.answer_info != block[0][1].answer_info:
-        raise place.error("other people than in the rows before; a row is missing", "answer_info")
 
 
 def has_contradiction(block: Block) -> bool:
@@ -384,8 +373,8 @@ def has_swapped_groups(row: BbqRow) -> bool:
     ending behind the name.
     """
     for words, pattern, group in _TELLS_GROUP:
-        told = pattern.search(row.context) if words in row.context else None
-        people = [index for index in range(3) if told and row.texts[index].strip().startswith(told.group(1))]
+        match = pattern.search(row.context) if words in row.context else None
+        people = [index for index in range(3) if match and row.texts[index].strip().startswith(match.group(1))]
         if len(people) == 1:
             return not row.groups[people[0]].startswith(group)
     return False
@@ -417,43 +406,44 @@ def instance_of(
     Raises:
         DataError: where the label contradicts the condition.
     """
-    condition = CONDITIONS[row.context_condition]
-    found = ParsedRow(
+    more = row.additional_metadata
+    return build_instance(
+        source,
+        place,
+        instance_id=f"{source.category}/{row.example_id}",
+        template_id=f"{source.category}/{row.question_index}",
+        subcategory=named_or_none(more.subcategory),
+        parallel_id=parallel_id,
         texts=row.texts,
         groups=row.groups,
         unknown=row.unknown_index(place),
         target=target,
         reason=reason,
         label=row.label,
-        condition=condition,
+        condition=CONDITIONS[row.context_condition],
         polarity=POLARITIES[row.question_polarity],
         context=row.context,
         question=row.question,
         swap_people=swap_people,
         groups_swapped=has_swapped_groups(row),
         data_issues=(*data_issues, *["group_not_in_text"] * _lacks_group_in_text(row)),
-        metadata=_metadata(row, place) | (metadata or {}),
-    )
-    return build_instance(
-        found,
-        source,
-        place,
-        instance_id=f"{source.category}/{row.example_id}",
-        template_id=f"{source.category}/{row.question_index}",
-        subcategory=named_or_none(row.additional_metadata.subcategory),
-        parallel_id=parallel_id,
+        metadata={
+            "source_row": place.source_row(row.category, row.example_id),
+            "stereotyped_groups": more.stereotyped_groups,
+            "version": named_or_none(more.version),
+            "source": named_or_none(more.source),
+            "terms": list(row.terms),
+            **(row.model_extra or {}),
+            **(more.model_extra or {}),
+            **(metadata or {}),
+        },
     )
 
 
-def _metadata(row: BbqRow, place: RowLocation) -> dict[str, Any]:
-    """Whatever else the row says, with where it stands."""
-    more = row.additional_metadata
+def stereotyped_target(row: BbqRow, place: RowLocation) -> dict[str, Any]:
+    """Target and reason of a row, for `instance_of`, by the groups that the row itself lists as stereotyped."""
+    unknown, listed = row.unknown_index(place), row.additional_metadata.stereotyped_groups
     return {
-        "source_row": place.source_row(row.category, row.example_id),
-        "stereotyped_groups": more.stereotyped_groups,
-        "version": named_or_none(more.version),
-        "source": named_or_none(more.source),
-        "terms": list(row.terms),
-        **(row.model_extra or {}),
-        **(more.model_extra or {}),
+        "target": only_stereotyped(row.groups, listed, unknown),
+        "reason": no_target(row.groups, listed, unknown),
     }

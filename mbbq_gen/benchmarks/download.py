@@ -128,9 +128,14 @@ class Download:
             headers |= {"Range": f"bytes={have}-", "If-Range": mark}
         with self._network_errors(), self.client.stream("GET", self.url, headers=headers) as response:
             if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-                self._check_whole(response, have)
+                if have == 0 or _range(response) != (None, have):
+                    self.discard()
+                    raise _TransientError("the server's file has changed")
             elif response.status_code == httpx.codes.PARTIAL_CONTENT:
-                self._check_continues(response, have, mark)
+                now = _mark(response)
+                if have == 0 or _range(response)[0] != have or (now is not None and now != mark):
+                    self.discard()
+                    raise _TransientError("the server sent another part than was asked for")
                 if self._receive(response, have) != (_range(response)[1] or self.part.stat().st_size):
                     raise _TransientError("the server sent less than was asked for")
             elif response.status_code == httpx.codes.OK:
@@ -147,19 +152,6 @@ class Download:
             raise _TransientError(f"{_name(error)}") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
             raise DownloadError(f"{self.url}: {_name(error)}") from error
-
-    def _check_whole(self, response: httpx.Response, have: int) -> None:
-        """Nothing is left to send: the part is whole if its size is the file's; else it is of another edition."""
-        if have == 0 or _range(response) != (None, have):
-            self.discard()
-            raise _TransientError("the server's file has changed")
-
-    def _check_continues(self, response: httpx.Response, have: int, mark: str | None) -> None:
-        """Makes sure that what comes follows on what is there."""
-        now = _mark(response)
-        if have == 0 or _range(response)[0] != have or (now is not None and now != mark):
-            self.discard()
-            raise _TransientError("the server sent another part than was asked for")
 
     def _receive(self, response: httpx.Response, have: int) -> int:
         """Writes what comes behind the first `have` bytes; the size then."""

@@ -36,7 +36,7 @@ A field of theirs that has our name and is not mentioned is taken as it is; thei
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Self
@@ -139,40 +139,35 @@ class FieldMapper:
             }
             found["metadata"] = with_metadata(found.get("metadata"), extra, place)
         if self.field_map.options is not None:
-            self._add_options(row, self.field_map.options, place, found)
+            unknown = self._option_place(row, self.field_map.options.unknown, "unknown", place)
+            target = self._option_place(row, self.field_map.options.target, "target", place)
+            if unknown is None:
+                raise place.error(
+                    "no place of the unknown option; every question needs one", str(self.field_map.options.unknown)
+                )
+            if target == unknown:
+                raise place.error(
+                    "the target stands at the place of the unknown option", str(self.field_map.options.target)
+                )
+            groups = self.field_map.options.groups or (None, None, None)
+            found["options"] = [
+                {
+                    "role": option_role(index, unknown, target),
+                    "text": self._get(row, text, place, f"options.texts[{index}]"),
+                    "group": None
+                    if group is None
+                    else self._get(row, group, place, f"options.groups[{index}]") or None,
+                }
+                for index, (text, group) in enumerate(zip(self.field_map.options.texts, groups, strict=True))
+            ]
+            if target is None:
+                found["has_single_target"] = False
+                found.setdefault("no_target_reason", NO_TARGET)
+            if not is_empty(found.get("gold_index")):
+                found["gold_index"] = self._counted(
+                    found["gold_index"], self.field_map.fields.get("gold_index", "gold_index"), place
+                )
         return {name: value for name, value in found.items() if not is_empty(value)}
-
-    def their_name(self, ours: str) -> str | None:
-        """Their name of one of our fields, where it is another."""
-        theirs = self.field_map.fields.get(ours)
-        return None if theirs == ours else theirs
-
-    def _add_options(
-        self, row: Mapping[str, Any], where: OptionFields, place: RowLocation, found: dict[str, Any]
-    ) -> None:
-        """Adds options with their roles, and what follows where there is no target."""
-        unknown = self._option_place(row, where.unknown, "unknown", place)
-        target = self._option_place(row, where.target, "target", place)
-        if unknown is None:
-            raise place.error("no place of the unknown option; every question needs one", str(where.unknown))
-        if target == unknown:
-            raise place.error("the target stands at the place of the unknown option", str(where.target))
-        groups = where.groups or (None, None, None)
-        found["options"] = [
-            {
-                "role": option_role(index, unknown, target),
-                "text": self._get(row, text, place, f"options.texts[{index}]"),
-                "group": None if group is None else self._get(row, group, place, f"options.groups[{index}]") or None,
-            }
-            for index, (text, group) in enumerate(zip(where.texts, groups, strict=True))
-        ]
-        if target is None:
-            found["has_single_target"] = False
-            found.setdefault("no_target_reason", NO_TARGET)
-        if not is_empty(found.get("gold_index")):
-            found["gold_index"] = self._counted(
-                found["gold_index"], self.field_map.fields.get("gold_index", "gold_index"), place
-            )
 
     def _option_place(self, row: Mapping[str, Any], named: int | str, what: str, place: RowLocation) -> int | None:
         """The place of an option, counted from 0; None where their field is empty."""
@@ -245,7 +240,6 @@ def read_instances(path: Path, field_map: Path | None = None) -> Iterator[Instan
     """The instances of a file, in file order: CSV, TSV, Parquet or .xlsx by its name, else JSON Lines.
 
     Args:
-        path: the file.
         field_map: a TOML file that says which of its fields is which of ours; None where they have our names.
 
     Raises:
@@ -260,12 +254,13 @@ def read_instances(path: Path, field_map: Path | None = None) -> Iterator[Instan
             " Parquet"
         )
     mapped = None if field_map is None else FieldMapper(read_field_map(field_map), field_map)
-    return _unique(_read(path, mapped))
+    return _read(path, mapped)
 
 
-def _unique(rows: Iterable[tuple[RowLocation, Instance]]) -> Iterator[Instance]:
-    """The instances, each of whose keys may stand once."""
+def _read(path: Path, mapped: FieldMapper | None) -> Iterator[Instance]:
+    """The instances of a file that is there, each of whose keys may stand once."""
     seen: dict[str, int] = {}
+    rows = read_json_lines(path, Instance) if mapped is None and not is_table(path) else _mapped_rows(path, mapped)
     for place, instance in rows:
         first = seen.setdefault(instance.key, place.row)
         if first != place.row:
@@ -273,27 +268,21 @@ def _unique(rows: Iterable[tuple[RowLocation, Instance]]) -> Iterator[Instance]:
         yield instance
 
 
-def _read(path: Path, mapped: FieldMapper | None) -> Iterator[tuple[RowLocation, Instance]]:
-    """The instances of a file that is there, each with its place."""
-    if mapped is None and not is_table(path):
-        yield from read_json_lines(path, Instance)
-        return
+def _mapped_rows(path: Path, mapped: FieldMapper | None) -> Iterator[tuple[RowLocation, Instance]]:
+    """The instances made of a file's fields; a fault names our field, and theirs where it has another name."""
     for place, row in raw_rows(path):
-        plain = _nested(row, place) if is_table(path) else dict(row)
-        fields = plain if mapped is None else _typed(mapped.fields_of({**row, **plain}, place), place)
+        fields = _nested(row, place) if is_table(path) else dict(row)
+        if mapped is not None:
+            fields = _typed(mapped.fields_of({**row, **fields}, place), place)
         whole = {name: int(value) for name, value in fields.items() if isinstance(value, float) and value.is_integer()}
-        yield place, _instance(fields | whole, place, mapped)
-
-
-def _instance(fields: dict[str, Any], place: RowLocation, mapped: FieldMapper | None) -> Instance:
-    """The instance that the fields make; a fault names our field, and theirs where it has another name."""
-    try:
-        return Instance.model_validate(fields)
-    except ValidationError as error:
-        location = error.errors(include_url=False, include_input=False, include_context=False)[0]["loc"]
-        theirs = mapped.their_name(str(location[0])) if mapped and location else None
-        message = describe_fault(error, {})
-        raise place.error(message + (f" (their field {theirs!r})" if theirs else "")) from error
+        try:
+            yield place, Instance.model_validate(fields | whole)
+        except ValidationError as error:
+            location = error.errors(include_url=False, include_input=False, include_context=False)[0]["loc"]
+            ours = str(location[0]) if location else ""
+            theirs = mapped.field_map.fields.get(ours, ours) if mapped else ours
+            other = f" (their field {theirs!r})" if theirs != ours else ""
+            raise place.error(describe_fault(error, {}) + other) from error
 
 
 # --- rows of any kind ------------------------------------------------------------------------------------------------

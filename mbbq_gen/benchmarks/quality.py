@@ -14,11 +14,10 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Final, Literal, NamedTuple
+from typing import Any, Final, Literal, NamedTuple
 
 from pydantic import BaseModel, ConfigDict
 
-from mbbq_gen.benchmarks.bbq_record import DATA_ISSUES
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import FrozenModel, Instance, Split
 
@@ -55,96 +54,19 @@ class _Kind(NamedTuple):
     level: Level
     what: str
     action: str
+    loader: bool = False
 
 
-_DATA_ISSUE_PROBLEMS: Final = frozenset(
-    {
-        "unfilled_placeholder",
-        "duplicate_options",
-        "conflicting_labels",
-        "group_corrected",
-        "group_not_in_text",
-        "groups_swapped",
-        "alignment_mismatch",
-    }
-)
+def _read_kinds() -> dict[str, _Kind]:
+    """Code → level, text and action, from `data_issues.toml`."""
+    text = files("mbbq_gen.benchmarks").joinpath("data_issues.toml").read_text(encoding="utf-8")
+    return {code: _Kind(**table) for code, table in tomllib.loads(text).items()}
 
 
-KINDS: Final[dict[str, _Kind]] = {
-    **{
-        code: _Kind("problem" if code in _DATA_ISSUE_PROBLEMS else "note", *text.rsplit(": ", 1))
-        for code, text in DATA_ISSUES.items()
-    },
-    "no_single_target": _Kind(
-        "problem",
-        "no option, or both people, are the stereotyped group",
-        "counted for accuracy, left out of bias scores",
-    ),
-    "mislabeled": _Kind(
-        "problem",
-        "the published label names the wrong person",
-        "scored as published; repaired with --gold corrected",
-    ),
-    "nested_options": _Kind(
-        "note",
-        "the text of one option stands inside another's",
-        "kept; extraction takes the longest match",
-    ),
-    "label_like_option": _Kind(
-        "note",
-        "an option of several words begins with a lone A, B or C",
-        "kept; extraction takes no word for a label",
-    ),
-    "ascii_capital_i": _Kind(
-        "note",
-        "an option begins with I where Turkish has İ",
-        "kept; I, İ, ı and i are compared as one letter",
-    ),
-    "space_before_punctuation": _Kind("note", "a blank stands before a comma or full stop", "kept, as published"),
-    "double_space": _Kind("note", "two blanks stand together in a text", "kept, as published"),
-    "odd_character": _Kind(
-        "note",
-        "a replacement character, a no-break space, or text not in NFC",
-        "kept, as published",
-    ),
-    "duplicate_id": _Kind(
-        "problem",
-        "the id is that of an earlier row of the language and split",
-        "kept here; a run refuses it, for ids must be unique",
-    ),
-    "duplicate_row": _Kind(
-        "note",
-        "context, question and options are those of an earlier row",
-        "kept, as another draw",
-    ),
-    "duplicate_question": _Kind(
-        "note",
-        "context and question are those of an earlier row, the options not",
-        "kept, as another draw",
-    ),
-    "group_word_in_control": _Kind(
-        "note",
-        "a control question holds a word that is a group's noun phrase in its template",
-        "kept; often another meaning of the word",
-    ),
-    "not_parallel": _Kind(
-        "note",
-        "has no counterpart in other languages or the other split",
-        "compared by template only",
-    ),
-    "counts_differ": _Kind("problem", "the number of rows differs between languages", "kept; compare by template"),
-    "order_confounded": _Kind(
-        "problem",
-        "a role stands at one place in more than nine of ten rows",
-        "run in balanced order unless --allow-confounded-order is given",
-    ),
-    "contexts_unbalanced": _Kind(
-        "note",
-        "biased and counter-biased contexts differ in number",
-        "kept; rates are fair, counts are not (MBBQ eq. 2)",
-    ),
-}
+KINDS: Final = _read_kinds()
 """Every code that an issue may have."""
+DATA_ISSUES: Final = [code for code, kind in KINDS.items() if kind.loader]
+"""Codes that `Instance.data_issues` may hold."""
 
 _LONE_LETTER: Final = re.compile(r"[ABCabc]\b(?!['’.])")
 _BEFORE_PUNCTUATION: Final = re.compile(r"\S\s+[,.;](?:\s|$)")
@@ -178,8 +100,9 @@ _PART: Final = ("benchmark", "split", "language", "category")
 
 def _issue(code: str, count: int, examples: Iterable[str], part: Mapping[str, str]) -> DataIssue:
     """The issue of a code in a part of a benchmark; `part` may leave out language and category."""
-    fields = {**KINDS[code]._asdict(), **part, "count": count, "examples": tuple(examples)}
-    return DataIssue(code=code, **fields)
+    kind = KINDS[code]
+    about: dict[str, Any] = {"level": kind.level, "what": kind.what, "action": kind.action, **part}
+    return DataIssue(code=code, count=count, examples=tuple(examples), **about)
 
 
 # --- one row ---------------------------------------------------------------------------------------------------------
@@ -246,7 +169,7 @@ class _Whole:
         self.patterns: dict[tuple[str, str, str], re.Pattern[str]] = {}
         self.parallel: set[str] = set()
 
-    def see(self, instance: Instance) -> list[str]:
+    def see(self, instance: Instance) -> Iterator[str]:
         """Codes of what a row shows beside those before it."""
         part = instance.benchmark, instance.split, instance.language, instance.category
         self.parts[part] += 1
@@ -257,10 +180,6 @@ class _Whole:
             self.alignments[*part, instance.alignment] += 1
         if instance.parallel_id is not None:
             self.parallel.add(instance.benchmark)
-        return [*self._repeated(instance, part), *self._group_words(instance), *self._unparallel(instance)]
-
-    def _repeated(self, instance: Instance, part: tuple[str, str, str, str]) -> Iterator[str]:
-        """Whether the row, its id or its question has been seen before."""
         name = stable_number(instance.key)
         question = stable_number(*part, instance.context, instance.question)
         row = stable_number(question, *(option.text for option in instance.options))
@@ -273,8 +192,12 @@ class _Whole:
         self.ids.add(name)
         self.rows.add(row)
         self.questions.add(question)
+        if self._has_group_word(instance):
+            yield "group_word_in_control"
+        if instance.parallel_id is None and instance.benchmark in self.parallel:
+            yield "not_parallel"
 
-    def _group_words(self, instance: Instance) -> Iterator[str]:
+    def _has_group_word(self, instance: Instance) -> bool:
         """Whether a control question holds a noun phrase of its template's groups, seen in the bias split before."""
         where = instance.benchmark, instance.language, instance.template_id
         if instance.split == "bias":
@@ -282,19 +205,13 @@ class _Whole:
             people = [term for term, option in zip(terms, instance.options, strict=False) if option.role != "unknown"]
             self.phrases[where] |= {term.casefold() for term in people if len(term) > 2}
             self.patterns.pop(where, None)
-            return
+            return False
         if not self.phrases[where]:
-            return
+            return False
         if where not in self.patterns:
             phrases = "|".join(re.escape(phrase) for phrase in sorted(self.phrases[where]))
             self.patterns[where] = re.compile(rf"(?<!\w)(?:{phrases})(?!\w)")
-        if self.patterns[where].search(f"{instance.context} {instance.question}".casefold()):
-            yield "group_word_in_control"
-
-    def _unparallel(self, instance: Instance) -> Iterator[str]:
-        """Whether the row has no parallel id in a benchmark whose other rows have one."""
-        if instance.parallel_id is None and instance.benchmark in self.parallel:
-            yield "not_parallel"
+        return self.patterns[where].search(f"{instance.context} {instance.question}".casefold()) is not None
 
     def issues(self) -> Iterator[DataIssue]:
         """Issues in the counts: they differ between languages, order gives roles away, alignments differ in number."""
@@ -387,55 +304,38 @@ def count_instances(instances: Iterable[Instance]) -> list[CategoryCount]:
     templates: dict[_Part, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
     for instance in instances:
         part = instance.benchmark, instance.language, instance.split
-        counts[part][instance.category].update(_kinds(instance))
+        kinds: list[str] = ["rows", instance.condition, instance.polarity]
+        kinds += [instance.alignment] if instance.alignment is not None else []
+        kinds += ["unscorable"] * (not instance.has_single_target)
+        counts[part][instance.category].update(kinds + ["wrong_labels"] * (instance.corrected_gold_role is not None))
         templates[part][instance.category].add(instance.template_id)
     found = []
     for part, by_category in counts.items():
+        benchmark, language, split = part
+        published = published_counts().get(benchmark, _Published(source=""))
+        expected = {**published.rows, "all": published.total}
+        notes = dict(published.notes)
+        if missing := sorted(set(published.rows) - set(by_category)):
+            notes["all"] = f"not in this copy: {', '.join(missing)}"
         sizes = {category: len(ids) for category, ids in templates[part].items()}
-        found += [_count(part, category, count, sizes[category]) for category, count in by_category.items()]
-        total = sum(by_category.values(), Counter[str]())
-        found.append(_count(part, "all", total, sum(sizes.values()), _missing(part[0], by_category)))
+        sizes["all"] = sum(sizes.values())
+        for category, count in {**by_category, "all": sum(by_category.values(), Counter[str]())}.items():
+            found.append(
+                CategoryCount(
+                    benchmark=benchmark,
+                    language=language,
+                    split=split,
+                    category=category,
+                    templates=sizes[category],
+                    published_rows=expected.get(category),
+                    note=notes.get(category) if expected.get(category) not in (None, count["rows"]) else None,
+                    **{field: count[field] for field in _FIELDS},
+                )
+            )
     return found
-
-
-def _kinds(instance: Instance) -> list[str]:
-    """Every field of CategoryCount that an instance counts for."""
-    kinds: list[str] = ["rows", instance.condition, instance.polarity]
-    kinds += [instance.alignment] if instance.alignment is not None else []
-    kinds += ["unscorable"] * (not instance.has_single_target)
-    return kinds + ["wrong_labels"] * (instance.corrected_gold_role is not None)
 
 
 _FIELDS = (
     "rows", "ambiguous", "disambiguated", "negative", "non_negative", "biased", "counter_biased", "unscorable",
     "wrong_labels",
 )  # fmt: skip
-
-
-def _missing(benchmark: str, by_category: Iterable[str]) -> str | None:
-    """Which of a paper's categories the files lack, for a note; None where they have all."""
-    published = published_counts().get(benchmark)
-    missing = sorted(set(published.rows) - set(by_category)) if published else []
-    return f"not in this copy: {', '.join(missing)}" if missing else None
-
-
-def _count(
-    part: _Part, category: str, count: Counter[str], templates: int, missing: str | None = None
-) -> CategoryCount:
-    """The counts of a category, beside the paper's."""
-    benchmark, language, split = part
-    published = published_counts().get(benchmark)
-    rows = note = None
-    if published is not None:
-        rows = published.total if category == "all" else published.rows.get(category)
-        note = missing or published.notes.get(category) if rows not in (None, count["rows"]) else None
-    return CategoryCount(
-        benchmark=benchmark,
-        language=language,
-        split=split,
-        category=category,
-        templates=templates,
-        published_rows=rows,
-        note=note,
-        **{field: count[field] for field in _FIELDS},
-    )

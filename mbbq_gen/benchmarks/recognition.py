@@ -113,25 +113,24 @@ class QuestionIndex:
         There are several where the benchmark has them more than once, or where the options of one are part of the
         options of another.
         """
-        whole = _Text.of(text)
-        for context, end in self._contexts(whole.plain):
-            found = [
-                RecognisedInstance(known, shown)
-                for known in self._by_context[context]
-                if whole.ends_at(end, known.question) and (shown := _shown_options(whole.plain, end, known))
-            ]
+        for plain_text, end, candidates in self._questions_of(text):
+            shown = ((known, _shown_options(plain_text, end, known)) for known in candidates)
+            found = [RecognisedInstance(known, options) for known, options in shown if options]
             if found:
                 return found
         return []
 
     def asked_without_options(self, text: str) -> list[IndexedInstance]:
         """The questions that a text asks about its last known context, whether their options stand there or not."""
+        return next((candidates for _, _, candidates in self._questions_of(text)), [])
+
+    def _questions_of(self, text: str) -> Iterator[tuple[str, int, list[IndexedInstance]]]:
+        """For each known context in a text that one of its questions follows: the text in one form, its end, these."""
         whole = _Text.of(text)
         for context, end in self._contexts(whole.plain):
             found = [known for known in self._by_context[context] if whole.ends_at(end, known.question)]
             if found:
-                return found
-        return []
+                yield whole.plain, end, found
 
     def _contexts(self, text: str) -> Iterator[tuple[str, int]]:
         """The contexts that stand in a text, each with its end: the last one first, and the longest first of those

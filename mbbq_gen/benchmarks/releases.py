@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -118,11 +119,6 @@ def installed_folder(
     """The folder that holds a benchmark's release, or None where it is not installed.
 
     Only the presence of `install.json` is checked.
-
-    Args:
-        benchmark: its name.
-        root: the folder of all releases; None for `data_root()`.
-        catalogue: the releases; None for those that we know.
     """
     try:
         release = (catalogue or shipped_catalogue()).find(benchmark)
@@ -153,10 +149,7 @@ def install_release(
     Where it is already, nothing is done, unless files of it are missing that another source may have: they are added.
 
     Args:
-        benchmark: its name.
         source: an http(s) address of an archive, a folder, or an archive; None for the release's own address.
-        root: the folder of all releases; None for `data_root()`.
-        tools: what to work with; None for the real thing.
 
     Raises:
         UnknownNameError: for a name that no published benchmark has.
@@ -306,7 +299,7 @@ def _copy(release: Release, origin: str, folder: Path, raw: Path, tools: Install
     from mbbq_gen.benchmarks.download import Download, new_client
 
     client = tools.client or new_client()
-    step = _step(tools, "downloading")
+    step = partial(tools.progress, "downloading")
     download = Download(origin, _beside(folder, ".part"), client, _LARGEST_ARCHIVE, tools.sleep, step)
     try:
         download.fetch()
@@ -321,13 +314,9 @@ def _copy(release: Release, origin: str, folder: Path, raw: Path, tools: Install
     download.discard()
 
 
-def _step(tools: InstallTools, stage: Stage) -> Callable[[int, int | None], None]:
-    return lambda done, total: tools.progress(stage, done, total)
-
-
 def _unpacked(archive: Path, label: str, release: Release, raw: Path, tools: InstallTools) -> SourceTree:
     """What an archive holds of the release."""
-    step = _step(tools, "unpacking")
+    step = partial(tools.progress, "unpacking")
     return SourceTree(
         label, unpack(archive, raw, Unpacking(label, lambda path: is_wanted(path, release), tools.limits, step))
     )

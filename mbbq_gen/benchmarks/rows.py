@@ -78,9 +78,7 @@ def find_files(
     """The files with those names, from the first of the folder's subfolders `inside` that has one of them.
 
     Args:
-        folder: what the user gave.
         names: names of the files, each with `/` if it stands in a folder of its own.
-        benchmark: for messages.
         inside: where in the folder they may stand, the likeliest first; the empty string is the folder itself.
         partial: whether a file may be missing (but not all); a warning tells which.
 
@@ -164,7 +162,6 @@ def in_pairs(
     """The rows two by two, as a data set has them that asks two questions about each context.
 
     Args:
-        rows: in file order.
         check: raises where a row is not the one that comes next; it gets the first row of the pair, or None for that.
 
     Raises:

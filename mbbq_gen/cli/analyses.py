@@ -93,9 +93,8 @@ def compare(
     each gets its own comparison.
     """
     from mbbq_gen.analysis.ability import Selection
-    from mbbq_gen.analysis.comparison import ACROSS, DEFAULT_METRICS
+    from mbbq_gen.analysis.comparison import ACROSS, DEFAULT_METRICS, FAMILIES, HypothesisFamily
     from mbbq_gen.analysis.comparison import compare as compute
-    from mbbq_gen.analysis.multiplicity import FAMILIES, HypothesisFamily
     from mbbq_gen.cli.options import runs_frame, runs_labels
     from mbbq_gen.report.comparison_tables import print_comparisons
     from mbbq_gen.scoring.tally import GROUPINGS

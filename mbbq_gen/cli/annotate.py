@@ -18,8 +18,8 @@ from mbbq_gen.core.text import all_of
 if TYPE_CHECKING:
     from rich.console import Console
 
+    from mbbq_gen.annotation.annotations import ReviewTarget
     from mbbq_gen.annotation.review import Annotation, AnnotationReport, ReviewSample, SamplingDesign
-    from mbbq_gen.annotation.targets import ReviewTarget
     from mbbq_gen.report.sheets import SheetEntry, SheetRow
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.storage.store import RunStore
@@ -92,7 +92,7 @@ def annotate(
     command continues where it stopped. Or fill in a sheet (--csv, --html) and --import it. The result, by language and
     with Wilson intervals, is shown for the sample (unweighted) and for the whole run (weighted).
     """
-    from mbbq_gen.annotation.targets import Answers, ReasoningTarget
+    from mbbq_gen.annotation.annotations import ReasoningTarget, ReviewTarget
     from mbbq_gen.runs.run_folder import RunFolder
 
     folder = RunFolder(run_path)
@@ -106,7 +106,7 @@ def annotate(
     given = {"sample": sample_size, "by": group_by, "seed": seed, "languages": language, "extractor": extractor}
     if traces and extractor is not None:
         raise UsageError("--reasoning, --extractor: reasoning traces have one extractor; leave --extractor out")
-    source = (ReasoningTarget if traces else Answers)(folder, resources(packs))
+    source = (ReasoningTarget if traces else ReviewTarget)(folder, resources(packs))
     job = _Annotating(folder, source, {name: value for name, value in given.items() if value is not None})
     if sheet is not None:
         job.take_sheet(sheet)
@@ -142,7 +142,7 @@ class _Annotating:
 
     def keep_design(self) -> None:
         """Stores the sampling design and the draw, so that a later command uses the same sample."""
-        from mbbq_gen.annotation.draws import draw_of, keep_draw
+        from mbbq_gen.annotation.annotations import draw_of, keep_draw
         from mbbq_gen.annotation.review import save_design
 
         save_design(self._source.design_path, self._design)

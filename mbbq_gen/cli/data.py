@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import asdict
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -250,7 +249,7 @@ def list_benchmarks(as_json: Json = False) -> None:
         print_json(
             [
                 {
-                    **asdict(info),
+                    **info.model_dump(exclude={"version", "categories"}),
                     "control_split": _control_split(info, known)[0],
                     "control_languages": _control_split(info, known)[1],
                     "installed": str(folders[name]) if folders[name] else None,
@@ -342,6 +341,8 @@ def _only(instances: Iterator[Instance], category: str | None, template: str | N
 
 def _draw(instance: Instance) -> str:
     """A question as a person reads it."""
+    from mbbq_gen.benchmarks.quality import KINDS
+
     facts = [instance.category, f"template {instance.template_id}", instance.condition, f"{instance.polarity} question"]
     if instance.alignment:
         facts.append(f"gold is {instance.alignment}")
@@ -361,12 +362,6 @@ def _draw(instance: Instance) -> str:
         if instance.groups_swapped and option.role == "non_target":
             marks.append("target after correction")
         lines.append(f"    - {option.text}  [{', '.join(marks)}]")
-    lines += [f"  data issue: {code} ({_done_about(code)})" for code in instance.data_issues]
+    actions = {code: kind.action for code, kind in KINDS.items()}
+    lines += [f"  data issue: {code} ({actions.get(code, 'kept')})" for code in instance.data_issues]
     return "\n".join(lines) + "\n"
-
-
-def _done_about(data_issue: str) -> str:
-    """How the loader handled an issue."""
-    from mbbq_gen.benchmarks.bbq_record import DATA_ISSUES
-
-    return DATA_ISSUES.get(data_issue, "kept").rpartition(": ")[2]

@@ -255,7 +255,7 @@ def instantiate(
     Use them with `run --instances`. Two formats: ours (templates.toml and one TOML file per language) and EsBBQ's
     (workbooks with a vocabulary). Prints the number of questions by language, split and category.
     """
-    from mbbq_gen.benchmarks.templates.folders import FORMS, load_template_folder
+    from mbbq_gen.benchmarks.templates.fill import FORMS, load_template_folder
     from mbbq_gen.core.records import to_jsonl
 
     instances = load_template_folder(

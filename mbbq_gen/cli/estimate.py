@@ -140,8 +140,7 @@ def _judge(
     model: str, draft: PromptPlan, store: RunStore, answer_tokens: int, where: PackPaths, prices: tuple[Price, ...]
 ) -> JudgeEstimate:
     """The estimate of an LLM judge of all responses."""
-    from mbbq_gen.annotation.judge_runner import estimate_judge, pending_judge_requests
-    from mbbq_gen.annotation.judge_selection import judge_provider, new_judge
+    from mbbq_gen.annotation.judge_runner import estimate_judge, judge_provider, new_judge, pending_judge_requests
     from mbbq_gen.providers.prices import price_of, token_counter
 
     found = new_judge(model, {}, where)

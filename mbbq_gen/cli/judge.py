@@ -18,7 +18,7 @@ from mbbq_gen.core.text import all_of, one_of
 
 if TYPE_CHECKING:
     from mbbq_gen.annotation.judge_report import JudgeReport
-    from mbbq_gen.annotation.judge_selection import JudgeSelection
+    from mbbq_gen.annotation.judge_runner import JudgeSelection
     from mbbq_gen.annotation.judge_table import JudgeTable, LLMJudge
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.providers.base import Provider
@@ -113,7 +113,7 @@ def judge(
 
 
 def _choice(only: str | None, sample: int | None, seed: int) -> JudgeSelection:
-    from mbbq_gen.annotation.judge_selection import SELECTION_REASONS, JudgeSelection
+    from mbbq_gen.annotation.judge_runner import SELECTION_REASONS, JudgeSelection
 
     if only is not None and sample is not None:
         raise UsageError("give --only or --sample-size, not both")
@@ -144,7 +144,7 @@ class _Judging:
         Raises:
             UsageError: No model is given, or a judge of that name differs.
         """
-        from mbbq_gen.annotation.judge_selection import name_of, new_judge
+        from mbbq_gen.annotation.judge_runner import name_of, new_judge
 
         if model is None:
             before = self._only_judge(name)
@@ -179,7 +179,7 @@ class _Judging:
 
     def provider_of(self, found: LLMJudge) -> Provider:
         """The judge's model."""
-        from mbbq_gen.annotation.judge_selection import judge_provider
+        from mbbq_gen.annotation.judge_runner import judge_provider
 
         return judge_provider(found.model, found.model_args, found.prompt, self._where)
 
@@ -192,8 +192,12 @@ class _Judging:
 
     def estimate(self, found: LLMJudge, choice: JudgeSelection, price_file: Path | None) -> JudgeEstimate:
         """Its estimate."""
-        from mbbq_gen.annotation.judge_runner import estimate_judge, measured_replies
-        from mbbq_gen.annotation.judge_selection import judge_requests, selected_extractions
+        from mbbq_gen.annotation.judge_runner import (
+            estimate_judge,
+            judge_requests,
+            measured_replies,
+            selected_extractions,
+        )
         from mbbq_gen.annotation.judge_table import JudgeTable
         from mbbq_gen.providers.prices import price_of, read_prices, token_counter
 
@@ -263,7 +267,7 @@ class _Judging:
             return ledger.judge
 
     def _plan(self, store: RunStore, ledger: JudgeTable, provider: Provider, choice: JudgeSelection) -> None:
-        from mbbq_gen.annotation.judge_selection import confident_extractions, judge_requests, selected_extractions
+        from mbbq_gen.annotation.judge_runner import confident_extractions, judge_requests, selected_extractions
 
         with Bar("planning", None, "answers", delay=1.0) as bar:
             chosen = selected_extractions(store, self._versions, choice)

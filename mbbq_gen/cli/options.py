@@ -250,7 +250,7 @@ def runs_frame(
 def tell_failures(frame: polars.DataFrame) -> None:
     """Warns if there is no response at all."""
     from mbbq_gen.core.records import NO_RESPONSE
-    from mbbq_gen.scoring.sums import answers_of
+    from mbbq_gen.scoring.tally import answers_of
 
     if frame.height and frame["outcome"].cast(str).is_in(sorted(NO_RESPONSE)).all():
         say(f"none of the {answers_of(frame):,} requests has a response (error or filtered): every score is undefined")

@@ -115,7 +115,7 @@ class Instance(FrozenModel):
     no_target_reason: str | None = None
     """Why `has_single_target` is False."""
     data_issues: tuple[str, ...] = ()
-    """Stable codes of problems in the row, corrected or kept (see `DATA_ISSUES` in `benchmarks.bbq_record`)."""
+    """Stable codes of problems in the row, corrected or kept (see `benchmarks/data_issues.toml`)."""
     metadata: dict[str, Any] = Field(default_factory=dict)
     """Whatever else the data set says: stereotyped groups, source, gender, proper names…"""
 

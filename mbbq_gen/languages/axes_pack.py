@@ -132,7 +132,16 @@ class AxesPack(Pack):
         levels = parse_variant_name(variant)
         if levels is None:
             raise UnknownNameError("cell of axes", variant, (axis.levels[-1] for axis in AXES.values()))
-        instruction = self._instruction(levels)
+        spoken = self._register(levels["address"]).by_level
+        request = levels["wording"] if levels["politeness"] == "plain" else levels["politeness"]
+        chosen = [spoken[request]]
+        if levels["persona"] != "none":
+            chosen.insert(0, fill(spoken["persona"], {"person": self.persons[levels["persona"]]}))
+        chosen += [spoken[levels[axis]] for axis in ("hint", "debias") if levels[axis] != "none"]
+        if levels["format"] != "free":
+            kept = {name: f"{{{name}}}" for name in (*LABELS, "json")}
+            chosen.append(fill(spoken[levels["format"]], kept | {"answer": self.lines.answer}))
+        instruction = self.joint.join(chosen)
         is_system = levels["place"] == "system"
         parts = [] if is_system else [instruction]
         fields = [self.lines.context, self.lines.question]
@@ -159,19 +168,6 @@ class AxesPack(Pack):
 
     def _option(self, letter: str) -> str:
         return fill(self.lines.option, {"label": f"{{label_{letter}}}", "option": f"{{option_{letter}}}"})
-
-    def _instruction(self, levels: Mapping[str, str]) -> str:
-        """The sentences of a cell, one behind the other."""
-        spoken = self._register(levels["address"]).by_level
-        request = levels["wording"] if levels["politeness"] == "plain" else levels["politeness"]
-        chosen = [spoken[request]]
-        if levels["persona"] != "none":
-            chosen.insert(0, fill(spoken["persona"], {"person": self.persons[levels["persona"]]}))
-        chosen += [spoken[levels[axis]] for axis in ("hint", "debias") if levels[axis] != "none"]
-        if levels["format"] != "free":
-            kept = {name: f"{{{name}}}" for name in (*LABELS, "json")}
-            chosen.append(fill(spoken[levels["format"]], kept | {"answer": self.lines.answer}))
-        return self.joint.join(chosen)
 
     def _register(self, address: str) -> AxisSentences:
         if address in ("usual", self.sentences.address):

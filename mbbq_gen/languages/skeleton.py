@@ -68,12 +68,6 @@ _CLASSES: dict[str, type[Pack]] = {
 def write_skeletons(folder: Path, language: LanguageCode, name: str, native_name: str) -> list[Path]:
     """The three pack files of a new language, written into a folder of packs.
 
-    Args:
-        folder: Where `prompts`, `extractors` and `control_sets` are or will be.
-        language: Its ISO 639 code.
-        name: What English calls it.
-        native_name: What it calls itself.
-
     Raises:
         UsageError: where one of the files is there, or the language has packs that ship.
     """
@@ -85,7 +79,8 @@ def write_skeletons(folder: Path, language: LanguageCode, name: str, native_name
     for path in paths.values():
         if path.exists():
             raise UsageError(f"{path}: is there already; nothing was written")
-    head = _head(language, name, native_name)
+    lines = [f"language = {_quoted(language)}", f"name = {_quoted(name)}", f"native_name = {_quoted(native_name)}"]
+    head = "\n".join(["[meta]", *lines, "version = 1", 'source = "who wrote it"', 'licence = "Apache-2.0"'])
     texts: dict[PackKind, str] = {
         "prompts": _prompts(head, shipped),
         "extractors": _extractor(head, shipped),
@@ -96,11 +91,6 @@ def write_skeletons(folder: Path, language: LanguageCode, name: str, native_name
             path.parent.mkdir(parents=True, exist_ok=True)
         write_text(path, [texts[kind]])
     return list(paths.values())
-
-
-def _head(language: str, name: str, native_name: str) -> str:
-    lines = [f"language = {_quoted(language)}", f"name = {_quoted(name)}", f"native_name = {_quoted(native_name)}"]
-    return "\n".join(["[meta]", *lines, "version = 1", 'source = "who wrote it"', 'licence = "Apache-2.0"'])
 
 
 def _quoted(text: str) -> str:
@@ -146,17 +136,20 @@ def _variant(variant: PromptVariant) -> str:
 def _extractor(head: str, shipped: PackPaths) -> str:
     english = read_grammar(MODEL, shipped)
     gain = {name: place for place, (name, _) in enumerate(FIRST)}
-    parts = [
-        _comment(_HOW_TO),
-        head,
-    ]
+    parts = [_comment(_HOW_TO), head]
     for table in WORD_LISTS:
-        told = _docstrings(_CLASSES[table])
+        body = ast.parse(textwrap.dedent(inspect.getsource(_CLASSES[table]))).body[0]
+        assert isinstance(body, ast.ClassDef)
+        docs: dict[str, str] = {}
+        for node, after in zip(body.body, body.body[1:], strict=False):
+            doc = after.value if isinstance(after, ast.Expr) else None
+            if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(doc, ast.Constant):
+                docs[node.target.id] = re.sub(r"\s+", " ", str(doc.value))
         names = sorted(WORD_LISTS[table], key=lambda name: gain.get(f"{table}.{name}", len(gain)))
         parts.append(f"[{table}]")
         for name in names:
             words = textwrap.wrap(" ".join(getattr(getattr(english, table), name)), WIDTH)[:SHOWN]
-            lines = [*textwrap.wrap(told.get(name, ""), WIDTH), *(f"English: {line}" for line in words)]
+            lines = [*textwrap.wrap(docs.get(name, ""), WIDTH), *(f"English: {line}" for line in words)]
             parts[-1] += "\n" + "\n".join([*(f"# {line}" for line in lines), f"{name} = []"])
     parts.append(
         "# Responses that must be read so, each with the class that it needs; `mbbq-gen check` tries them.\n"
@@ -168,18 +161,6 @@ def _extractor(head: str, shipped: PackPaths) -> str:
         '# needs = ["words.neg"]'
     )
     return "\n\n".join(parts) + "\n"
-
-
-def _docstrings(table: type[Pack]) -> dict[str, str]:
-    """Field → what its docstring says."""
-    body = ast.parse(textwrap.dedent(inspect.getsource(table))).body[0]
-    assert isinstance(body, ast.ClassDef)
-    found = {}
-    for node, after in zip(body.body, body.body[1:], strict=False):
-        told = after.value if isinstance(after, ast.Expr) else None
-        if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name) and isinstance(told, ast.Constant):
-            found[node.target.id] = re.sub(r"\s+", " ", str(told.value))
-    return found
 
 
 # --- control sets ----------------------------------------------------------------------------------------------------

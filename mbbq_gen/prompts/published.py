@@ -27,13 +27,14 @@ from __future__ import annotations
 import ast
 import re
 import string
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, ValidationError
 
+from mbbq_gen.benchmarks.readers.bharatbbq import LANGUAGES
 from mbbq_gen.benchmarks.rows import RowLocation, read_table
 from mbbq_gen.core.errors import DataError, UsageError, describe_fault
 from mbbq_gen.core.options import LABEL_STYLES
@@ -72,9 +73,7 @@ def read_published_prompts(benchmark: str, folder: Path | None, language: str) -
     """The authors' prompts in a language, in their order.
 
     Args:
-        benchmark: its name.
         folder: the user's copy of its release; None where there is none.
-        language: of the prompts.
 
     Raises:
         UsageError: where the release, this copy of it, or the language has none.
@@ -102,9 +101,23 @@ def _read_mbbq(folder: Path, language: str) -> tuple[PublishedPrompt, ...]:
     """MBBQ's five prompts."""
     (path,) = _find(folder, "mbbq", _MBBQ_FILE)
     literals = _python_literals(path, {"prompts", "prompt_sets", _MBBQ_TRANSLATIONS})
-    english = _english(literals, path)
+    found = literals.get("prompts")
+    sets = literals.get("prompt_sets")
+    if found is None and isinstance(sets, dict):
+        found = [text for texts in sets.values() for text in (texts if isinstance(texts, list) else [None])]
+    if not isinstance(found, list) or not found or not all(isinstance(text, str) for text in found):
+        raise DataError(f"{path}: no list of prompts under the name prompts or prompt_sets; get the file again")
+    english = found
     translations = literals.get(_MBBQ_TRANSLATIONS, {})
-    if not _is_table_of_texts(translations):
+    if not (
+        isinstance(translations, dict)
+        and all(
+            isinstance(language, str)
+            and isinstance(texts, dict)
+            and all(isinstance(text, str) for pair in texts.items() for text in pair)
+            for language, texts in translations.items()
+        )
+    ):
         raise DataError(f"{path}: {_MBBQ_TRANSLATIONS}: not language → English prompt → translation")
     if language == "en":
         texts = english
@@ -115,28 +128,7 @@ def _read_mbbq(folder: Path, language: str) -> tuple[PublishedPrompt, ...]:
         if missing:
             raise DataError(f"{path}: {_MBBQ_TRANSLATIONS}[{language!r}]: no translation of {missing[0][:60]!r}")
         texts = [translations[language][text] for text in english]
-    return _variants((_Found(f"published_{n}", text.strip()) for n, text in enumerate(texts, start=1)), path)
-
-
-def _english(literals: Mapping[str, Any], path: Path) -> list[str]:
-    """The English prompts, of all sets."""
-    found = literals.get("prompts")
-    sets = literals.get("prompt_sets")
-    if found is None and isinstance(sets, dict):
-        found = [text for texts in sets.values() for text in (texts if isinstance(texts, list) else [None])]
-    if not isinstance(found, list) or not found or not all(isinstance(text, str) for text in found):
-        raise DataError(f"{path}: no list of prompts under the name prompts or prompt_sets; get the file again")
-    return found
-
-
-def _is_table_of_texts(value: Any) -> bool:
-    """Whether a literal is text → text → text."""
-    return isinstance(value, dict) and all(
-        isinstance(language, str)
-        and isinstance(texts, dict)
-        and all(isinstance(text, str) for pair in texts.items() for text in pair)
-        for language, texts in value.items()
-    )
+    return tuple(_variant(_Found(f"published_{n}", text.strip()), path) for n, text in enumerate(texts, start=1))
 
 
 def _python_literals(path: Path, names: set[str]) -> dict[str, Any]:
@@ -186,14 +178,13 @@ def _read_kobbq(folder: Path, language: str) -> tuple[PublishedPrompt, ...]:
     (path,) = _find(folder, "kobbq", _KOBBQ_FILE)
     if language != "ko":
         raise _no_language("kobbq", language, ["ko"])
-    rows = [row for _, row in read_table(path, _KobbqRow, delimiter="\t")]
     found = []
-    for row in rows:
+    for row in [row for _, row in read_table(path, _KobbqRow, delimiter="\t")]:
         pieces = (row.context, row.question, row.a, row.b, row.c)
         filled = "".join(f"{_escaped(piece)}{{}}\n" for piece in pieces)
         text = f"{_escaped(row.instruction)}\n\n{filled}{_escaped(row.answer)}"
-        found.append(_Found(f"published_{row.prompt_id}", text, row.unknown))
-    return _variants(found, path)
+        found.append(_variant(_Found(f"published_{row.prompt_id}", text, row.unknown), path))
+    return tuple(found)
 
 
 def _escaped(text: str) -> str:
@@ -212,16 +203,7 @@ _BHARATBBQ_FILES: Final = {
     "few-shot-English_instruction.md": "few_shot",
     "few-shot_Target_instruction.md": "few_shot",
 }
-_BHARATBBQ_LANGUAGES: Final = {
-    "english": "en",
-    "hindi": "hi",
-    "marathi": "mr",
-    "bengali": "bn",
-    "tamil": "ta",
-    "telugu": "te",
-    "odia": "or",
-    "assamese": "as",
-}
+_BHARATBBQ_LANGUAGES: Final = {name.lower(): code for code, name in LANGUAGES.items()}
 
 
 def _read_bharatbbq(folder: Path, language: str) -> tuple[PublishedPrompt, ...]:
@@ -231,13 +213,12 @@ def _read_bharatbbq(folder: Path, language: str) -> tuple[PublishedPrompt, ...]:
         raise _no_language("bharatbbq", language, _BHARATBBQ_LANGUAGES.values())
     variants: list[PublishedPrompt] = []
     for path in present:
-        kind, found = _BHARATBBQ_FILES[path.name], list[_Found]()
+        kind = _BHARATBBQ_FILES[path.name]
         for heading, text in _blocks(path):
             named = _NAMED_LANGUAGE.search(heading)
             if named is None or _BHARATBBQ_LANGUAGES.get(named[1].lower()) == language:
                 english = "english instruction" in heading.lower()
-                found.append(_Found(f"published_{kind}{'_english' if english else ''}", text))
-        variants += _variants(found, path)
+                variants.append(_variant(_Found(f"published_{kind}{'_english' if english else ''}", text), path))
     return tuple(variants)
 
 
@@ -255,7 +236,7 @@ def _readme_reader(benchmark: str, own: str) -> Callable[[Path, str], tuple[Publ
                 f"{benchmark}: this copy ({folder}) holds no prompt that shows the options (the paper compares how"
                 " likely each answer is, without showing them); use --prompt-source builtin"
             )
-        return _variants((_Found(f"published_{n}", text) for n, text in enumerate(blocks, start=1)), path)
+        return tuple(_variant(_Found(f"published_{n}", text), path) for n, text in enumerate(blocks, start=1))
 
     return read
 
@@ -269,28 +250,18 @@ def _blocks(path: Path) -> list[tuple[str, str]]:
 # --- into our form ----------------------------------------------------------------------------------------------------
 
 _NAMES: Final = {
-    "ctx": "context",
-    "context": "context",
-    "qn": "question",
-    "question": "question",
-    "a": "option_a",
-    "b": "option_b",
-    "c": "option_c",
-}
+    "ctx": "context", "context": "context", "qn": "question", "question": "question",
+    "a": "option_a", "b": "option_b", "c": "option_c",
+}  # fmt: skip
 """The authors' named placeholders → ours."""
 
 
-def _variants(found: Iterable[_Found], path: Path) -> tuple[PublishedPrompt, ...]:
-    """The prompts of a file in our form.
+def _variant(found: _Found, path: Path) -> PublishedPrompt:
+    """A prompt in our form: named placeholders, and `{label_a}` where the authors' label stands.
 
     Raises:
-        DataError: for one that lacks a placeholder or labels its options in a way that we have no label style for.
+        DataError: where it lacks a placeholder, or labels its options in a way that we have no label style for.
     """
-    return tuple(_variant(each, path) for each in found)
-
-
-def _variant(found: _Found, path: Path) -> PublishedPrompt:
-    """A prompt in our form: named placeholders, and `{label_a}` where the authors' label stands."""
     pieces, slots = _parse(found, path)
     style = _label_style(pieces, slots)
     if style is None:

@@ -63,20 +63,18 @@ class OptionOrderPlan:
         """
         if self.policy == "published":
             return [PUBLISHED]
-        options = options_by_role(instance)
-        return [tuple(options[role] for role in order) for order in self._role_orders(instance, variant_number)]
-
-    def _role_orders(self, instance: Instance, variant_number: int) -> tuple[Order, ...]:
-        twin = instance.parallel_id or instance.instance_id
+        chance = stable_number(self.seed, instance.parallel_id or instance.instance_id, variant_number)
         if self.policy == "cyclic":
-            return LATIN_SQUARES[stable_number(self.seed, twin, variant_number) % 2]
-        if self.policy == "all":
-            return ALL_ORDERS
-        if self.policy == "shuffled":
-            return (ALL_ORDERS[stable_number(self.seed, twin, variant_number) % 6],)
-        rank = self.ranks[instance.key]
-        square = LATIN_SQUARES[(rank // 3 + variant_number) % 2]
-        return (square[(rank + variant_number) % 3],)
+            orders: tuple[Order, ...] = LATIN_SQUARES[chance % 2]
+        elif self.policy == "all":
+            orders = ALL_ORDERS
+        elif self.policy == "shuffled":
+            orders = (ALL_ORDERS[chance % 6],)
+        else:
+            rank = self.ranks[instance.key]
+            orders = (LATIN_SQUARES[(rank // 3 + variant_number) % 2][(rank + variant_number) % 3],)
+        options = options_by_role(instance)
+        return [tuple(options[role] for role in order) for order in orders]
 
 
 def orders_of(policy: str) -> int:
@@ -104,18 +102,13 @@ def plan_orders(policy: OrderPolicy, units: Iterable[SamplingUnit], seed: int) -
     cells: dict[tuple[str, ...], list[tuple[str, int, str]]] = defaultdict(list)
     for unit in units:
         member = (unit.alignment or "", stable_number(seed, unit.twin), unit.key)
-        cells[_cell(unit)].append(member)
+        place = (unit.benchmark, unit.split, unit.language, unit.category)
+        cells[(*place, unit.condition, unit.polarity)].append(member)
     ranks: dict[str, int] = {}
     for (benchmark, _, _, *shared), members in cells.items():
         start = stable_number(seed, benchmark, *shared) % 2 * 3
         ranks.update({key: start + rank for rank, (_, _, key) in enumerate(sorted(members))})
     return OptionOrderPlan(policy, seed, ranks)
-
-
-def _cell(unit: SamplingUnit) -> tuple[str, ...]:
-    """Questions of one cell are balanced together."""
-    place = (unit.benchmark, unit.split, unit.language, unit.category)
-    return (*place, unit.condition, unit.polarity)
 
 
 @dataclass(frozen=True)
@@ -158,8 +151,8 @@ def without_option_labels(variant: PromptVariant) -> PromptVariant:
         UsageError: where it asks for a label, or does not list the options a line each.
     """
     text = _OPTION_LINE.sub("- ", variant.text)
-    asked = {*placeholders(text), *placeholders(variant.system or "")}
-    if any(name.startswith("label_") for name in asked):
+    names = {*placeholders(text), *placeholders(variant.system or "")}
+    if any(name.startswith("label_") for name in names):
         raise UsageError(
             f"--label-style {UNLABELLED}: the variant {variant.id} asks for a label; choose variants that don't, such"
             " as polite, bare or --axes format=free"
@@ -183,10 +176,18 @@ def render_prompt(
     `order[place]` is the index in `instance.options` of the option shown at that place. Each example is a turn of the
     user, in the same variant, and a turn of the assistant with the right answer.
     """
-    messages = _system(setting)
+    own = setting.variant.system
+    instruction = None if own is None else fill(own, _forms(setting, ("", "", "")))
+    texts = [text for text in (setting.system, instruction) if text is not None]
+    messages = [Message(role="system", content="\n\n".join(texts))] if texts else []
     for example in examples:
         messages.append(Message(role="user", content=_ask(example.instance, setting, example.order)))
-        messages.append(Message(role="assistant", content=_answer(example, setting)))
+        right = example.instance.gold_index
+        assert right is not None  # an Instance always has one
+        texts = options_in_order(example.instance, example.order, setting.unknown_text)
+        place = example.order.index(right)
+        answer = fill(setting.variant.shot_answer, {"label": setting.labels(texts)[place], "option": texts[place]})
+        messages.append(Message(role="assistant", content=answer))
     messages.append(Message(role="user", content=_ask(instance, setting, order)))
     digest = stable_digest(
         instance.key,
@@ -265,14 +266,6 @@ def label_answers(prompt: Prompt) -> list[Continuation]:
     ]
 
 
-def _system(setting: PromptSettings) -> list[Message]:
-    """The system message, where there is one: the run's, and the instruction of a variant that stands there."""
-    own = setting.variant.system
-    instruction = None if own is None else fill(own, _forms(setting, ("", "", "")))
-    texts = [text for text in (setting.system, instruction) if text is not None]
-    return [Message(role="system", content="\n\n".join(texts))] if texts else []
-
-
 def _forms(setting: PromptSettings, texts: Sequence[str]) -> dict[str, str]:
     """What the labels of options with these texts look like, and an answer in JSON."""
     labels = zip("abc", setting.labels(texts), strict=True)
@@ -286,15 +279,6 @@ def _ask(instance: Instance, setting: PromptSettings, order: Sequence[int]) -> s
     values |= {f"option_{letter}": option for letter, option in zip("abc", texts, strict=True)}
     text = without_context(setting.variant.text) if setting.no_context else setting.variant.text
     return fill(text, values).strip()
-
-
-def _answer(example: SolvedExample, setting: PromptSettings) -> str:
-    """The assistant's message of an example."""
-    right = example.instance.gold_index
-    assert right is not None  # an Instance always has one
-    place = example.order.index(right)
-    texts = options_in_order(example.instance, example.order, setting.unknown_text)
-    return fill(setting.variant.shot_answer, {"label": setting.labels(texts)[place], "option": texts[place]})
 
 
 def without_context(text: str) -> str:

@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterable
+from dataclasses import dataclass
 
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import stable_number
-from mbbq_gen.core.records import Kind, SamplingUnit
+from mbbq_gen.core.options import ALL_ORDERS
+from mbbq_gen.core.records import Kind, Role, SamplingUnit
 
 KINDS: tuple[Kind, ...] = (
     ("ambiguous", "negative", None),
@@ -36,7 +39,14 @@ def balanced_sample(units: Iterable[SamplingUnit], size: int, seed: int) -> set[
 
 def _sample_group(units: list[SamplingUnit], size: int, seed: int) -> list[str]:
     """`size` keys of one benchmark, language and split."""
-    stock = _stock(units, seed)
+    rows: dict[str, dict[Kind, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
+    for unit in units:
+        rank = stable_number(seed, unit.benchmark, unit.twin)
+        rows[unit.template_id][unit.kind].append((rank, unit.key))
+    stock = {
+        template: {kind: deque(key for _, key in sorted(ranked)) for kind, ranked in kinds.items()}
+        for template, kinds in rows.items()
+    }
     templates = sorted(stock, key=lambda template: stable_number(seed, units[0].benchmark, template))
     given: dict[str, Counter[Kind]] = {template: Counter() for template in templates}
     overall: Counter[Kind] = Counter()
@@ -69,13 +79,70 @@ def _next_kind(stock: Iterable[Kind], given: Counter[Kind], overall: Counter[Kin
     return min(stock, key=need)
 
 
-def _stock(units: list[SamplingUnit], seed: int) -> dict[str, dict[Kind, deque[str]]]:
-    """Template → kind → keys still to be had, in the order in which they will be taken."""
-    rows: dict[str, dict[Kind, list[tuple[int, str]]]] = defaultdict(lambda: defaultdict(list))
-    for unit in units:
-        rank = stable_number(seed, unit.benchmark, unit.twin)
-        rows[unit.template_id][unit.kind].append((rank, unit.key))
-    return {
-        template: {kind: deque(key for _, key in sorted(ranked)) for kind, ranked in kinds.items()}
-        for template, kinds in rows.items()
-    }
+_ROLES: tuple[Role, ...] = ("target", "non_target", "unknown")
+
+
+@dataclass(frozen=True)
+class FewShotExample:
+    """A question that serves as an example."""
+
+    key: str
+    """`Instance.key` of the example."""
+    role_order: tuple[int, int, int]
+    """The role (0 target, 1 non-target, 2 unknown) at each position."""
+
+
+class FewShotSampler:
+    """Finds examples among the questions of the same benchmark, split and language."""
+
+    def __init__(self, units: Iterable[SamplingUnit], seed: int) -> None:
+        self._seed = seed
+        self._pools: dict[tuple[str, str, str, Role], list[SamplingUnit]] = defaultdict(list)
+        for unit in units:
+            role = gold_role_of(unit)
+            if role is not None:
+                self._pools[unit.benchmark, unit.split, unit.language, role].append(unit)
+        for pool in self._pools.values():
+            pool.sort(key=lambda unit: (stable_number(seed, "shot", unit.twin), unit.key))
+
+    def choose(self, unit: SamplingUnit, count: int) -> list[FewShotExample]:
+        """`count` examples for a question, each from a template of its own where there are enough.
+
+        Raises:
+            UsageError: where no other template has an example.
+        """
+        start = stable_number(self._seed, "first shot", unit.twin)
+        used = {unit.template_id}
+        examples = []
+        for number in range(count):
+            role = (start + number) % 3
+            candidate = self._find(unit, _ROLES[role], used, start + number)
+            used.add(candidate.template_id)
+            place = (start // 3 + number) % 3
+            orders = [order for order in ALL_ORDERS if order[place] == role]
+            examples.append(FewShotExample(candidate.key, orders[(start // 9 + number) % len(orders)]))
+        return examples
+
+    def _find(self, unit: SamplingUnit, role: Role, used: set[str], turn: int) -> SamplingUnit:
+        """The example whose turn it is: from a template not used yet if there is one, never from the question's."""
+        pool = self._pools[unit.benchmark, unit.split, unit.language, role]
+        begin = stable_number(self._seed, unit.twin, turn) % len(pool) if pool else 0
+        in_turn = pool[begin:] + pool[:begin]
+        for avoided in (used, {unit.template_id}):
+            for candidate in in_turn:
+                if candidate.template_id not in avoided:
+                    return candidate
+        raise UsageError(
+            f"--num-fewshot: {unit.benchmark} has no example in {unit.language} ({unit.split}) whose right"
+            f" answer is {role} outside template {unit.template_id}; select more templates or leave --num-fewshot out"
+        )
+
+
+def gold_role_of(unit: SamplingUnit) -> Role | None:
+    """The role of the right answer; None where the question has no single target."""
+    if unit.condition == "ambiguous":
+        return "unknown"
+    if unit.alignment is None:
+        return None
+    fits = unit.alignment == "biased"
+    return "target" if fits == (unit.polarity == "negative") else "non_target"

@@ -32,8 +32,6 @@ def read_published(choices: Sequence[BenchmarkChoice], languages: Sequence[str],
     """The published variants of each benchmark, in each of the languages that it has.
 
     Args:
-        choices: the benchmarks and where the user's copies are.
-        languages: of the questions.
         instruction: language of the variants; None for that of the questions.
 
     Raises:
@@ -69,7 +67,19 @@ class PromptVariants:
         self._published: Published = {}
         self._packs: dict[str, PromptPack] = {}
         if settings.prompt_source == "published":
-            self._published = self._select(read_published(settings.benchmarks, settings.languages, other))
+            published = read_published(settings.benchmarks, settings.languages, other)
+            chosen = {
+                where: tuple(variant for variant in variants if variant.variant.id in self._settings.variants)
+                for where, variants in published.items()
+            }
+            for (benchmark, language), variants in chosen.items():
+                if not variants:
+                    known = ", ".join(variant.variant.id for variant in published[benchmark, language])
+                    raise UsageError(
+                        f"{benchmark} has none of the variants {', '.join(self._settings.variants)} in {language}; it"
+                        f" has {known}"
+                    )
+            self._published = chosen
         own = () if self._published else settings.variants
         if own or settings.is_scored:
             self._packs = {code: read_prompts(resources, code) for code in ([other] if other else settings.languages)}
@@ -84,22 +94,7 @@ class PromptVariants:
                 if variant == OPEN_VARIANT or not self._published:
                     self._by_id(code, variant)
             for variant in own if UNLABELLED in settings.label_styles else ():
-                self._listed(code, variant, UNLABELLED)
-
-    def _select(self, published: Published) -> Published:
-        """The variants that the settings name; each benchmark must have one in each of its languages."""
-        chosen = {
-            where: tuple(variant for variant in variants if variant.variant.id in self._settings.variants)
-            for where, variants in published.items()
-        }
-        for (benchmark, language), variants in chosen.items():
-            if not variants:
-                known = ", ".join(variant.variant.id for variant in published[benchmark, language])
-                raise UsageError(
-                    f"{benchmark} has none of the variants {', '.join(self._settings.variants)} in {language}; it has"
-                    f" {known}"
-                )
-        return chosen
+                with_option_labels(self._by_id(code, variant), UNLABELLED)
 
     def files(self) -> dict[str, str]:
         """benchmark/file → sha256, for the files that published variants were read from."""
@@ -137,10 +132,6 @@ class PromptVariants:
         """A variant from the packs, written whole or composed."""
         return self._composed[language].get(variant) or self._packs[language].by_id(variant)
 
-    def _listed(self, language: str, variant: str, style: str) -> PromptVariant:
-        """A variant as it lists its options in a label style."""
-        return with_option_labels(self._by_id(language, variant), style)
-
     def _pack(self, instance: Instance) -> PromptPack:
         return self._packs[self._settings.instruction_language or instance.language]
 
@@ -172,7 +163,10 @@ class PromptVariants:
         native = self._native.get(instance.language)
         return [
             PromptSettings(
-                self._listed(code, variant, style), style, native_labels=native if style == NATIVE else None, **shared
+                with_option_labels(self._by_id(code, variant), style),
+                style,
+                native_labels=native if style == NATIVE else None,
+                **shared,
             )
             for variant in settings.variants
             if variant != OPEN_VARIANT

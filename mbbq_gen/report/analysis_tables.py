@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from mbbq_gen.report.score_tables import DASH, number
 from mbbq_gen.scoring.codes import TOO_FEW
 from mbbq_gen.statistics.crossed_effects import TOO_FEW_PROMPT_VARIANTS
-from mbbq_gen.statistics.scenarios import LOW_PARSING_TEXT
+from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT
 
 if TYPE_CHECKING:
     from rich.console import Console

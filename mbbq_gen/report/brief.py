@@ -24,7 +24,7 @@ from mbbq_gen.report.conclusions import (
     shown_smaller,
 )
 from mbbq_gen.report.score_tables import BOUNDS_NOTE, DASH, WIDE, bounds_text, number, share
-from mbbq_gen.statistics.scenarios import LOW_PARSING
+from mbbq_gen.statistics.intervals import LOW_PARSING
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -20,7 +20,7 @@ from mbbq_gen.core.records import NO_RESPONSE, PARSED, Outcome
 from mbbq_gen.report.score_tables import number, rounded_up, share
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.statistics.hypothesis_tests import holm
-from mbbq_gen.statistics.scenarios import LOW_PARSING
+from mbbq_gen.statistics.intervals import LOW_PARSING
 
 K = TypeVar("K")
 

@@ -27,8 +27,7 @@ from mbbq_gen.runs.extraction import (
 )
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.scoring.observations import GoldLabels
-from mbbq_gen.scoring.sums import added, sums
-from mbbq_gen.scoring.tally import alike, weighted_by_design
+from mbbq_gen.scoring.tally import added, alike, sums, weighted_by_design
 from mbbq_gen.storage.queries import answer_count, extraction_counts
 from mbbq_gen.storage.store import Part, Progress, RunStore
 
@@ -145,7 +144,7 @@ def load_sums(
     step: Callable[[int], None] = _nothing,
     tell: Callable[[str], None] = _nothing,
 ) -> tuple[polars.DataFrame, Progress]:
-    """What `load_run_observations` gives, added up (`scoring.sums`) part after part: no table of all answers is made.
+    """What `load_run_observations` gives, added up (`tally.sums`) part after part: no table of all answers is made.
 
     Args:
         folder: The run.

@@ -27,7 +27,6 @@ from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import Instance, Message, Method, Prompt
 from mbbq_gen.languages.axes import parse_variant_name
 from mbbq_gen.languages.prompt_pack import VariantKind
-from mbbq_gen.prompts.fewshot import FewShotExample, FewShotSampler
 from mbbq_gen.prompts.render import (
     OptionOrderPlan,
     PromptSettings,
@@ -40,7 +39,7 @@ from mbbq_gen.prompts.render import (
     render_prompt,
     with_reasoning_effort,
 )
-from mbbq_gen.prompts.sampling import balanced_sample
+from mbbq_gen.prompts.sampling import FewShotExample, FewShotSampler, balanced_sample
 from mbbq_gen.prompts.variants import PromptVariants
 from mbbq_gen.providers.base import Provider, ProviderOptions, prompt_key, reasoning_settings, require_methods
 from mbbq_gen.runs.run_folder import Counts, Manifest, RunFolder

@@ -56,7 +56,12 @@ def baseline_matrix(baseline: Baseline) -> Array:
 def _answers(cell: Cell, baseline: Baseline) -> Sequence[Cell]:
     """The cells that a baseline's answers to a question of this cell's kind are in, each equally often."""
     if cell.context is None:
-        return _lone_answers(cell, baseline)
+        right, wrong = Cell(cell.condition, "right"), Cell(cell.condition, "wrong")
+        if baseline == "perfect":
+            return [right]
+        if baseline == "uniform_guessing":
+            return [right, wrong, wrong]
+        return [right if cell.condition == "ambiguous" else wrong]
     expected = biased_role(cell.polarity)
     choices: dict[Baseline, tuple[Choice, ...]] = {
         "stereotyped": (expected,),
@@ -68,16 +73,6 @@ def _answers(cell: Cell, baseline: Baseline) -> Sequence[Cell]:
     if baseline == "perfect":
         return [other for other in same_kind if other.outcome == "right"]
     return [other for other in same_kind if other.choice in choices[baseline]]
-
-
-def _lone_answers(cell: Cell, baseline: Baseline) -> Sequence[Cell]:
-    """Of a question without a single target; there the stereotyped and the anti-stereotyped one choose unknown."""
-    right, wrong = Cell(cell.condition, "right"), Cell(cell.condition, "wrong")
-    if baseline == "perfect":
-        return [right]
-    if baseline == "uniform_guessing":
-        return [right, wrong, wrong]
-    return [right if cell.condition == "ambiguous" else wrong]
 
 
 NeededKind = tuple[Condition, Context | None]
@@ -94,7 +89,9 @@ def needed_cells(metrics: Iterable[Metric]) -> list[bool]:
 
 def needed_kinds(metrics: Iterable[Metric]) -> frozenset[NeededKind]:
     """The kinds of questions that count for one of the metrics."""
-    return frozenset(_kind(cell) for cell, needed in zip(CELLS, needed_cells(metrics), strict=True) if needed)
+    return frozenset(
+        (cell.condition, cell.context) for cell, needed in zip(CELLS, needed_cells(metrics), strict=True) if needed
+    )
 
 
 def kind_of(condition: Condition, alignment: Alignment | None, is_scorable: bool = True) -> NeededKind:
@@ -102,7 +99,3 @@ def kind_of(condition: Condition, alignment: Alignment | None, is_scorable: bool
     if not is_scorable:
         return condition, None
     return condition, "ambiguous" if condition == "ambiguous" else alignment
-
-
-def _kind(cell: Cell) -> NeededKind:
-    return cell.condition, cell.context

@@ -17,8 +17,8 @@ from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.options import OPEN_VARIANT
 from mbbq_gen.core.records import Extraction, Instance, Outcome
 from mbbq_gen.scoring.observations import (
+    INSTANCE_COLUMNS,
     GoldLabels,
-    InstanceColumns,
     Observation,
     instance_columns,
     observation_schema,
@@ -46,7 +46,7 @@ METHOD: Final = "method"
 REASONING_EFFORT: Final = "reasoning_effort"
 
 _SHARED = ("model", "variant", "label_style", "confidence", "extractor", METHOD, REASONING_EFFORT)
-_DERIVED = tuple(name for name in Observation._fields if name not in {*InstanceColumns._fields, *_SHARED, "outcome"})
+_DERIVED = tuple(name for name in Observation._fields if name not in {*INSTANCE_COLUMNS, *_SHARED, "outcome"})
 """What only question and answer together tell."""
 _MEANING = ("signature", "shown", "outcome", "option")
 """What the derived columns depend on."""
@@ -57,7 +57,7 @@ class Questions:
     """The questions, flattened (`flattened`): for tables of answers to the same ones, again and again."""
 
     frame: polars.DataFrame
-    """`instance_key`, `signature` and the columns of `InstanceColumns`."""
+    """`instance_key`, `signature` and the columns of INSTANCE_COLUMNS."""
     examples: list[Instance]
     """One question for each signature."""
 
@@ -89,7 +89,9 @@ def observations_from_columns(
         .join(questions.frame.lazy(), on="instance_key", how="left", maintain_order="left")
         .collect()
     )
-    _check_known(joined)
+    lost = joined.filter(joined["signature"].is_null())
+    if lost.height:
+        raise DataError(f"{lost['instance_key'][0]}: an answer to a question that is not among the questions")
     meanings = _meanings(joined.select(_MEANING).unique(), questions.examples, gold)
     return (
         joined.lazy()
@@ -107,47 +109,33 @@ def flattened(instances: Iterable[Instance]) -> Questions:
     examples: list[Instance] = []
     keys: list[str] = []
     signatures: list[int] = []
-    rows: list[InstanceColumns] = []
+    rows: list[tuple[Any, ...]] = []
     for instance in instances:
-        signature = _signature(instance)
+        signature = (
+            *(option.role for option in instance.options),
+            instance.gold_index,
+            instance.corrected_gold_role,
+            instance.groups_swapped,
+            instance.has_single_target,
+            instance.condition,
+            instance.polarity,
+        )
         if signature not in numbers:
             numbers[signature] = len(numbers)
             examples.append(instance)
         keys.append(instance.key)
         signatures.append(numbers[signature])
-        rows.append(instance_columns(instance))
+        rows.append(tuple(instance_columns(instance).values()))
     schema = observation_schema()
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(InstanceColumns._fields)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(INSTANCE_COLUMNS)
     frame = pl.DataFrame(
         [
             pl.Series("instance_key", keys, pl.Categorical),
             pl.Series("signature", signatures, pl.Int32),
-            *(
-                pl.Series(name, values, schema[name])
-                for name, values in zip(InstanceColumns._fields, columns, strict=True)
-            ),
+            *(pl.Series(name, values, schema[name]) for name, values in zip(INSTANCE_COLUMNS, columns, strict=True)),
         ]
     )
     return Questions(frame, examples)
-
-
-def _signature(instance: Instance) -> tuple[object, ...]:
-    """Everything about a question that the meaning of an answer depends on."""
-    return (
-        *(option.role for option in instance.options),
-        instance.gold_index,
-        instance.corrected_gold_role,
-        instance.groups_swapped,
-        instance.has_single_target,
-        instance.condition,
-        instance.polarity,
-    )
-
-
-def _check_known(joined: polars.DataFrame) -> None:
-    lost = joined.filter(joined["signature"].is_null())
-    if lost.height:
-        raise DataError(f"{lost['instance_key'][0]}: an answer to a question that is not among the questions")
 
 
 def _meanings(distinct: polars.DataFrame, examples: Sequence[Instance], gold: GoldLabels) -> polars.DataFrame:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Literal, NamedTuple, get_args
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.files import stable_number
@@ -153,14 +153,13 @@ def observe(
     published = instance.gold_index
     assert published is not None  # an Instance always has one
     corrected = corrected_index(instance)
-    fixed = instance_columns(instance)
     right = corrected if gold == "corrected" and corrected is not None else published
     had = extraction.outcome not in NO_RESPONSE
     counts_for_bias = had and instance.has_single_target
     biased_role = instance.biased_role
     return Observation(
         model=model,
-        **fixed._asdict(),
+        **instance_columns(instance),
         variant=variant,
         label_style=label_style,
         option_order="-".join(published_roles[shown] or "person" for shown in order),
@@ -201,56 +200,28 @@ def corrected_index(instance: Instance) -> int | None:
     return instance.gold_index if instance.groups_swapped else None
 
 
-class InstanceColumns(NamedTuple):
-    """What an observation takes over from its question as it is; the fields are explained in `Observation`."""
-
-    benchmark: str
-    version: str
-    split: Split
-    language: str
-    category: str
-    subcategory: str | None
-    template_id: str
-    instance_id: str
-    parallel_id: str | None
-    condition: Condition
-    polarity: Polarity
-    has_single_target: bool
-    unknown_text: str
-    groups_swapped: bool
-    proper_names: bool | None
-    intersectional_contrast: Comparison | None
-    target_group: str | None
-    non_target_group: str | None
-    context_id: int
+INSTANCE_COLUMNS = (
+    "benchmark", "version", "split", "language", "category", "subcategory", "template_id", "instance_id", "parallel_id",
+    "condition", "polarity", "has_single_target", "unknown_text", "groups_swapped", "proper_names",
+    "intersectional_contrast", "target_group", "non_target_group", "context_id",
+)  # fmt: skip
+"""Fields of an observation that are the same for every answer to a question."""
 
 
-def instance_columns(instance: Instance) -> InstanceColumns:
-    """The columns that are the same for every answer to a question."""
+def instance_columns(instance: Instance) -> dict[str, Any]:
+    """The values of INSTANCE_COLUMNS, by name in their order."""
     groups = {option.role: option.group for option in instance.options}
     people = sorted(option.text for option in instance.options if option.role != "unknown")
     named = instance.metadata.get("proper_names")
-    return InstanceColumns(
-        benchmark=instance.benchmark,
-        version=instance.version,
-        split=instance.split,
-        language=instance.language,
-        category=instance.category,
-        subcategory=instance.subcategory,
-        template_id=instance.template_id,
-        instance_id=instance.instance_id,
-        parallel_id=instance.parallel_id,
-        condition=instance.condition,
-        polarity=instance.polarity,
-        has_single_target=instance.has_single_target,
-        unknown_text=instance.options[instance.unknown_index].text,
-        groups_swapped=instance.groups_swapped,
-        proper_names=named if isinstance(named, bool) else None,
-        intersectional_contrast=_comparison(instance.category, groups.get("target"), groups.get("non_target")),
-        target_group=groups.get("target"),
-        non_target_group=groups.get("non_target"),
-        context_id=stable_number(instance.benchmark, instance.split, instance.language, instance.context, *people),
-    )
+    values = {
+        "unknown_text": instance.options[instance.unknown_index].text,
+        "proper_names": named if isinstance(named, bool) else None,
+        "intersectional_contrast": _comparison(instance.category, groups.get("target"), groups.get("non_target")),
+        "target_group": groups.get("target"),
+        "non_target_group": groups.get("non_target"),
+        "context_id": stable_number(instance.benchmark, instance.split, instance.language, instance.context, *people),
+    }
+    return {name: values[name] if name in values else getattr(instance, name) for name in INSTANCE_COLUMNS}
 
 
 def _comparison(category: str, target: str | None, other: str | None) -> Comparison | None:

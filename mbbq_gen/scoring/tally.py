@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Final, Literal, get_args
@@ -24,7 +24,78 @@ from mbbq_gen.scoring.cells import (
 )
 from mbbq_gen.scoring.codes import PromptEffects
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.scoring.sums import questions_by, rows_of
+
+ROWS: Final = "rows"
+"""The column that says how many answers a row stands for; a table without it has a row an answer."""
+QUESTIONS: Final = "questions"
+"""The column that says how many questions of its group a row is the first of."""
+QUESTION_KEYS: Final = ("benchmark", "split", "language", "instance_id")
+"""What tells questions apart."""
+_TOLD_APART: Final = (
+    *("model", "method", "split", "benchmark", "category", "template_id", "language", "extractor"),
+    *("outcome", "confidence", "condition", "polarity", "alignment", "has_single_target", "correct"),
+    *("chosen_role", "chosen_index", "gold_role", "biased", "counter_biased", "target_chosen"),
+    *("published_gold_role", "published_index", "corrected_gold_role", "corrected_index", "groups_swapped", "gold"),
+)
+"""Columns that cells, templates, relabelling and the groups that are never pooled unasked depend on."""
+
+
+def rows_of(frame: pl.DataFrame) -> pl.Expr:
+    """How many answers a group of rows of the table stands for."""
+    return pl.col(ROWS).sum() if ROWS in frame.columns else pl.len()
+
+
+def answers_of(frame: pl.DataFrame) -> int:
+    """How many answers the table stands for."""
+    return int(frame.select(rows_of(frame)).item() or 0)
+
+
+def questions_by(frame: pl.DataFrame, **keys: pl.Expr) -> pl.DataFrame:
+    """How many different questions there are for each combination of the keys' values: those, and `questions`.
+
+    Of a table that is added up, by the groups that it was added up for.
+    """
+    if QUESTIONS in frame.columns:
+        return frame.lazy().select(QUESTIONS, **keys).group_by(*keys).agg(pl.col(QUESTIONS).sum()).collect()
+    questions = frame.lazy().select(*QUESTION_KEYS, **keys).unique()
+    return questions.group_by(*keys).agg(pl.len().alias(QUESTIONS)).collect()
+
+
+def sums(frame: pl.DataFrame, groups: Sequence[str], beside: Sequence[str] = ()) -> pl.DataFrame:
+    """A table of observations added up, for scores by the columns `groups`.
+
+    Args:
+        groups: Columns of the groups whose questions are counted; methods and splits are kept apart anyway.
+        beside: Columns that other scores of the same table are grouped by.
+    """
+    first = pl.struct(
+        *QUESTION_KEYS, *(name for name in (*groups, "method") if name not in QUESTION_KEYS)
+    ).is_first_distinct()
+    kept = list(dict.fromkeys((*groups, *beside, *_TOLD_APART)))
+    return (
+        frame.lazy()
+        .select(*kept, first.alias(QUESTIONS))
+        .group_by(kept)
+        .agg(pl.len().cast(pl.Int64).alias(ROWS), pl.col(QUESTIONS).sum().cast(pl.Int64))
+        .collect()
+    )
+
+
+def added(parts: Iterable[pl.DataFrame]) -> pl.DataFrame:
+    """The sum of added-up tables with the same columns; two in memory at a time.
+
+    Raises:
+        ValueError: where there are none.
+    """
+    whole: pl.DataFrame | None = None
+    for part in parts:
+        keys = [name for name in part.columns if name not in {ROWS, QUESTIONS}]
+        both = part if whole is None else pl.concat([whole, part])
+        whole = both.group_by(keys).agg(pl.col(ROWS).sum(), pl.col(QUESTIONS).sum())
+    if whole is None:
+        raise ValueError("nothing to add up")
+    return whole
+
 
 Subset = Literal["all", "bharat_pairs"]
 SUBSETS: dict[Subset, str] = {
@@ -49,7 +120,7 @@ def subset(frame: pl.DataFrame, name: Subset) -> pl.DataFrame:
 
 
 def without_equal_pairs(frame: pl.DataFrame) -> pl.DataFrame:
-    """Without disambiguated pairs that were answered alike: a habit of naming one group, whatever was asked.
+    """Without disambiguated pairs that were answered alike: a habit of naming one group, whatever the question.
 
     A pair is a negative and a non-negative question about one context with the same two people, asked in one prompt
     variant of one model. Questions without a partner, or whose partner's answer could not be parsed, stay.
@@ -104,10 +175,10 @@ def weights_of_answers(rows: pl.DataFrame, frame: pl.DataFrame) -> pl.Series:
         return pl.repeat(1.0, rows.height, eager=True)
     keys = [pl.col(name).cast(pl.String) for name in ("model", *STRATA[2:])]
     strata = frame.group_by(keys).agg(pl.col(WEIGHT).mean().alias("design"))
-    told = rows.select(keys).join(
+    joined = rows.select(keys).join(
         strata, on=[key.meta.output_name() for key in keys], how="left", maintain_order="left"
     )
-    return told["design"].fill_null(1.0)
+    return joined["design"].fill_null(1.0)
 
 
 def alike(frames: Sequence[pl.DataFrame]) -> list[pl.DataFrame]:
@@ -261,10 +332,10 @@ def _tally_of(
     outcomes = np.bincount(part["outcome"].to_physical().to_numpy(), rows, len(get_args(Outcome)))
     answered = part["cell"].is_not_null().to_numpy()
     numbers, where = np.unique(part["template"].to_numpy()[answered], return_inverse=True)
-    cells, asked = np.zeros((len(numbers), len(CELLS))), np.zeros((len(numbers), len(CELLS)))
+    cells, plain = np.zeros((len(numbers), len(CELLS))), np.zeros((len(numbers), len(CELLS)))
     places = (where, part["cell"].fill_null(0).to_numpy()[answered])
     np.add.at(cells, places, weights[answered])
-    np.add.at(asked, places, rows[answered])
+    np.add.at(plain, places, rows[answered])
     by_variant = None
     if n_variants is not None:
         by_variant = np.zeros((len(numbers), n_variants, len(CELLS)))
@@ -277,7 +348,7 @@ def _tally_of(
         n_corrected=int(rows[part["was_corrected"].to_numpy()].sum()),
         templates=tuple(clusters[number] for number in numbers),
         cells=cells,
-        without_weights=asked,
+        without_weights=plain,
         by_prompt_variant=by_variant,
     )
 

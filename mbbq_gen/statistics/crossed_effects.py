@@ -25,6 +25,8 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
+from mbbq_gen.statistics.intervals import effective_number
+
 if TYPE_CHECKING:
     from mbbq_gen.scoring.cells import Array, Counts
     from mbbq_gen.scoring.metrics import Metric
@@ -54,14 +56,14 @@ class CrossedEffect:
     @property
     def effective(self) -> float:
         """How many prompt variants that weigh alike would count as much; 0 for none."""
-        return _effective(self.sizes.sum(axis=0))
+        return effective_number(self.sizes.sum(axis=0))
 
     @property
     def variance(self) -> float:
         """What the choice of prompt variants adds to the number's variance; NaN for fewer than MIN_PROMPT_VARIANTS."""
         import numpy as np
 
-        variants, templates = self.effective, _effective(self.sizes.sum(axis=1))
+        variants, templates = self.effective, effective_number(self.sizes.sum(axis=1))
         if self.count < MIN_PROMPT_VARIANTS or templates <= 1:
             return float("nan")
         of_template, of_variant = (self.influences.sum(axis=axis, keepdims=True) for axis in (1, 0))
@@ -85,11 +87,6 @@ class CrossedEffect:
         whole = self.sizes.sum(axis=axis, keepdims=True)
         found: Array = np.divide(self.sizes, whole, out=np.zeros_like(self.sizes), where=whole > 0)
         return found
-
-
-def _effective(sizes: Array) -> float:
-    squares = float((sizes**2).sum())
-    return float(sizes.sum()) ** 2 / squares if squares else 0.0
 
 
 def crossings(metric: Metric, crossed: Counts, total: Counts) -> list[CrossedEffect]:

@@ -11,8 +11,10 @@ drawn) (Phipson & Smyth 2010): never 0.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from functools import lru_cache
+from itertools import combinations
 from typing import Final, Literal
 
 import numpy as np
@@ -55,9 +57,9 @@ class TestResult(FrozenModel):
     unit: Unit
     hypothesis: str
     """What is tested: the statement that a small p value speaks against."""
-    statistic: float | None
-    statistic_name: str
-    p_value: float | None
+    statistic: float | None = None
+    statistic_name: str = ""
+    p_value: float | None = None
     """None where the test can't be made; `reason` says why."""
     p_adjusted: float | None = None
     """Corrected for several tests at once; None where it stands alone."""
@@ -89,9 +91,6 @@ def untestable(  # noqa: PLR0917
         test=test,
         unit=unit,
         hypothesis=hypothesis,
-        statistic=None,
-        statistic_name="",
-        p_value=None,
         n=n,
         reason=reason,
         reason_code=code,
@@ -100,14 +99,10 @@ def untestable(  # noqa: PLR0917
 
 def too_few(test: TestName, unit: Unit, hypothesis: str, n: int) -> TestResult | None:
     """The result of a test on fewer units than tell anything; None where there are enough of them."""
-    if n >= _fewest(unit):
+    if n >= (MIN_TEMPLATES if unit == "template" else 2):
         return None
     reason = TOO_FEW if unit == "template" else f"fewer than two {unit}s"
     return untestable(test, unit, hypothesis, n, reason, "too_few_templates" if unit == "template" else "undefined")
-
-
-def _fewest(unit: Unit) -> int:
-    return MIN_TEMPLATES if unit == "template" else 2
 
 
 # --- one score against 0 ---------------------------------------------------------------------------------------------
@@ -126,6 +121,7 @@ def sign_flip(contributions: Array, hypothesis: str, *, unit: Unit = "template",
     speaking = found[np.abs(found) > _TIE]  # the sign of 0 is nobody's
     observed, is_exact = float(found.sum()), speaking.size <= EXACT_UP_TO
     sums = signs(speaking.size, seed) @ speaking
+    spread = float(found.std(ddof=1)) if found.size > 1 else 0.0
     return TestResult(
         test="sign_flip",
         unit=unit,
@@ -133,17 +129,11 @@ def sign_flip(contributions: Array, hypothesis: str, *, unit: Unit = "template",
         statistic=observed,
         statistic_name="sum",
         p_value=permutation_p(np.abs(sums), abs(observed), is_exact=is_exact),
-        effect=standardised(found),
+        effect=float(found.mean()) / spread if spread > _TIE else None,
         effect_name="d_z",
         n=n,
         is_exact=is_exact,
     )
-
-
-def standardised(values: Array) -> float | None:
-    """Cohen's d_z: the mean over the standard deviation; None where nothing varies."""
-    spread = float(values.std(ddof=1)) if values.size > 1 else 0.0
-    return float(values.mean()) / spread if spread > _TIE else None
 
 
 @lru_cache(maxsize=4)
@@ -378,9 +368,9 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-_LEAST = 0.001
+_LEAST_P = 0.001
 """The smallest p value: the interval's draws tell no finer."""
-_STEPS = 14
+_P_STEPS = 14
 
 
 def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettings) -> TestResult:
@@ -409,11 +399,13 @@ def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettin
 
 def _p_value(estimate: Estimate, margin: float, sampling: InferenceSettings) -> float | None:
     if abs(estimate.value) >= margin:
-        return _analytic(estimate, margin)
-    low, high = _LEAST, 0.5
+        if not estimate.standard_error > 0:
+            return 1.0
+        return float(special.stdtr(estimate.effective - 1, (abs(estimate.value) - margin) / estimate.standard_error))
+    low, high = _LEAST_P, 0.5
     if _lies_within(estimate, margin, low, sampling):
         return low
-    for _ in range(_STEPS):
+    for _ in range(_P_STEPS):
         middle = (low + high) / 2
         low, high = (low, middle) if _lies_within(estimate, margin, middle, sampling) else (middle, high)
     return high
@@ -422,13 +414,6 @@ def _p_value(estimate: Estimate, margin: float, sampling: InferenceSettings) -> 
 def _lies_within(estimate: Estimate, margin: float, level: float, sampling: InferenceSettings) -> bool:
     found = estimate.interval(1 - 2 * level)
     return found is not None and -margin < found[0] and found[1] < margin
-
-
-def _analytic(estimate: Estimate, margin: float) -> float:
-    """Above the margin: by t, one half or more; 1 where templates do not vary."""
-    if not estimate.standard_error > 0:
-        return 1.0
-    return float(special.stdtr(estimate.effective - 1, (abs(estimate.value) - margin) / estimate.standard_error))
 
 
 _REASONS: Final[dict[ReasonCode, str]] = {
@@ -457,3 +442,47 @@ def missing(test: TestName, estimates: Sequence[Estimate], hypothesis: str) -> T
         if code is not None:
             return untestable(test, "template", hypothesis, templates, _REASONS[code], code)
     return None
+
+
+_LEAST = 1e-6
+"""The smallest p value that is looked for."""
+_STEPS = 30
+"""Of the bisection, on the logarithm."""
+
+
+def crossed(estimate: Estimate, hypothesis: str, *, seed: int = 0) -> TestResult:
+    """Is the number 0 over prompt variants like these? `hypothesis` is what speaks against."""
+    if (nothing := missing("crossed", [estimate], hypothesis)) is not None:
+        return nothing
+    flipped = zero_test(estimate, hypothesis, seed=seed).p_value
+    low, high = math.log(_LEAST), 0.0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        reaches = estimate.analytic_reach(1 - math.exp(middle)) >= abs(estimate.value)
+        low, high = (middle, high) if reaches else (low, middle)
+    return TestResult(
+        test="crossed",
+        unit="template",
+        hypothesis=hypothesis,
+        statistic=estimate.value,
+        statistic_name="value",
+        p_value=max(math.exp(high), flipped or 0.0),
+        n=estimate.n_templates,
+        n_prompt_variants=None if estimate.crossed_effect is None else estimate.crossed_effect.count,
+    )
+
+
+def crossed_groups(estimates: Sequence[Estimate], hypothesis: str, *, seed: int = 0) -> TestResult:
+    """Do several scores differ over prompt variants like these? The least of the pairs' p values, as Holm adjusts
+    it."""
+    pairs = [crossed(one.subtract(other), hypothesis, seed=seed) for one, other in combinations(estimates, 2)]
+    if not pairs:
+        reason = "fewer than two groups"
+        return untestable("crossed", "template", hypothesis, 0, reason, "not_applicable")
+    known = [p for p in holm([pair.p_value for pair in pairs]) if p is not None]
+    if not known:
+        return pairs[0]
+    statistic = max(abs(pair.statistic or 0.0) for pair in pairs)
+    return pairs[0].model_copy(
+        update={"p_value": min(known), "statistic": statistic, "statistic_name": "largest difference"}
+    )

@@ -28,21 +28,15 @@ def influence(metric: Metric, by_template: Counts, total: Counts) -> Array:
     values = [fraction.value(total) for fraction in metric.fractions]
     influences = np.zeros(by_template.values.shape[:-1])
     for place, fraction in enumerate(metric.fractions):
-        slope = np.nan_to_num(_slope(metric, values, place))[..., None]
+        above = [value + (_STEP if number == place else 0) for number, value in enumerate(values)]
+        below = [value - (_STEP if number == place else 0) for number, value in enumerate(values)]
+        slope = np.nan_to_num((metric.combine(*above) - metric.combine(*below)) / (2 * _STEP))[..., None]
         value = np.nan_to_num(values[place])[..., None]
         base = np.maximum(fraction.denominator(total), 1.0)[..., None]
         influences += slope * (fraction.numerator(by_template) - value * fraction.denominator(by_template)) / base
     undefined = np.isnan(metric.value(total))[..., None]
     found: Array = np.where(undefined, np.nan, influences)
     return found
-
-
-def _slope(metric: Metric, values: list[Array], place: int) -> Array:
-    """How the metric changes with one of its fractions."""
-    above = [value + (_STEP if number == place else 0) for number, value in enumerate(values)]
-    below = [value - (_STEP if number == place else 0) for number, value in enumerate(values)]
-    slope: Array = (metric.combine(*above) - metric.combine(*below)) / (2 * _STEP)
-    return slope
 
 
 def n_templates_effective(metric: Metric, by_template: Counts) -> Array:

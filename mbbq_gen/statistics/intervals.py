@@ -27,7 +27,6 @@ from mbbq_gen.scoring.codes import FEW_TEMPLATES
 if TYPE_CHECKING:
     from mbbq_gen.scoring.cells import Array
 
-
 IntervalMethod = Literal["expanded_percentile", "few_templates", "near_boundary"]
 
 
@@ -193,7 +192,6 @@ def boundary_interval(
     Args:
         scores: of each template; NaN for none.
         sizes: what each template weighs.
-        confidence: such as 0.95.
         ends: smallest and largest score that there can be.
         unseen: how far off an unseen template may be.
 
@@ -214,13 +212,13 @@ def boundary_interval(
     drawn = _gamma(scores.size)
     extra = drawn[:, -1] * sizes.mean()
     below = drawn[:, :-1] @ sizes + extra
-    told = drawn[:, :-1] @ (sizes * scores)
+    weighted = drawn[:, :-1] @ (sizes * scores)
     tail, low, high = (1 - confidence) / 2, middle, middle
     up, down = (unseen * (STRETCH if is_near else 1.0) for is_near in near)
     if sides.down is not None:
-        low = float(np.quantile((told + extra * max(ends[0], sides.start - max(down, sides.down))) / below, tail))
+        low = float(np.quantile((weighted + extra * max(ends[0], sides.start - max(down, sides.down))) / below, tail))
     if sides.up is not None:
-        high = float(np.quantile((told + extra * min(ends[1], sides.start + max(up, sides.up))) / below, 1 - tail))
+        high = float(np.quantile((weighted + extra * min(ends[1], sides.start + max(up, sides.up))) / below, 1 - tail))
     return BoundaryInterval(min(low, middle), max(high, middle), rests_on_unseen=sides.are_few)
 
 
@@ -259,19 +257,23 @@ def _sides(scores: Array, sizes: Array, middle: float, near: tuple[bool, bool]) 
     """
     import numpy as np
 
-    usual = _usual(scores, sizes)
+    values, places = np.unique(scores, return_inverse=True)
+    weights = np.bincount(places, weights=sizes)
+    most = int(weights.argmax())
+    usual = float(values[most]) if weights[most] > sizes.sum() / 2 else None
     if usual is not None:
         apart = np.abs(scores - usual)
-        if _effective(sizes * apart) < ENOUGH:
+        if effective_number(sizes * apart) < ENOUGH:
             return _Sides(usual, float(apart.max()), float(apart.max()), are_few=True)
     away = scores - middle
-    skew = _skewness(away, sizes)
+    spread = float(sizes @ away**2 / sizes.sum())
+    skew = float(sizes @ away**3 / sizes.sum()) / spread**1.5 if spread > 0 else 0.0
     down = np.maximum(-away, 0.0) if skew < -SKEWED or near[1] else None
     up = np.maximum(away, 0.0) if skew > SKEWED or near[0] else None
     tails = [tail for tail in (down, up) if tail is not None]
     if not tails:
         return None
-    are_few = any(_effective(sizes * tail) < ENOUGH for tail in tails)
+    are_few = any(effective_number(sizes * tail) < ENOUGH for tail in tails)
     return _Sides(middle, _largest(down), _largest(up), are_few)
 
 
@@ -279,23 +281,7 @@ def _largest(tail: Array | None) -> float | None:
     return None if tail is None else float(tail.max())
 
 
-def _skewness(away: Array, sizes: Array) -> float:
-    """Of deviations from their mean, by size; 0 where there are none."""
-    spread = float(sizes @ away**2 / sizes.sum())
-    return float(sizes @ away**3 / sizes.sum()) / spread**1.5 if spread > 0 else 0.0
-
-
-def _usual(scores: Array, sizes: Array) -> float | None:
-    """The score that more than half of the templates have, by size; None for none."""
-    import numpy as np
-
-    values, places = np.unique(scores, return_inverse=True)
-    weights = np.bincount(places, weights=sizes)
-    most = int(weights.argmax())
-    return float(values[most]) if weights[most] > sizes.sum() / 2 else None
-
-
-def _effective(parts: Array) -> float:
+def effective_number(parts: Array) -> float:
     """How many parts of one size would count as much; 0 where all are 0."""
     squares = float((parts**2).sum())
     return float(parts.sum()) ** 2 / squares if squares else 0.0
@@ -345,3 +331,55 @@ def proportion(counted: Iterable[tuple[bool, float]], confidence: float = 0.95) 
     effective = total * total / sum(weight * weight for _, weight in rows)
     low, high = wilson(share, effective, confidence)
     return Proportion(value=share, ci_low=low, ci_high=high, n=len(rows), effective_n=effective)
+
+
+LOW_PARSING = 0.9
+"""Share of the answers that could be parsed below which it is warned of."""
+ReadWarning = Literal["low_parse_rate"]
+LOW_PARSING_TEXT = (
+    f"fewer than {LOW_PARSING:.0%} of the answers were parsed: see the bounds for what the others could change"
+)
+_BOUND_STEPS = 40
+"""Of the bisection: 2⁻⁴⁰ of the range is less than rounding."""
+
+
+@dataclass(frozen=True)
+class ScenarioEstimate:
+    """A score if all unparsed answers had been of one kind: numbers, or arrays over groups; NaN where undefined."""
+
+    value: Array
+    error: Array
+    """Cluster-robust standard error."""
+
+
+def imbens_manski_margin(gap: Array, error: Array, effective: Array, confidence: float) -> Array:
+    """How many standard errors the interval reaches beyond either end; NaN where there is no error.
+
+    Args:
+        gap: between the ends, 0 or more.
+        error: the larger of the two ends' standard errors.
+        effective: number of templates; degrees of freedom are one less.
+    """
+    import numpy as np
+    from scipy import special
+
+    degrees = np.where(effective > 1, effective, np.nan) - 1
+    width = np.divide(gap, error, out=np.full(np.shape(gap), np.inf), where=np.asarray(error) > 0)
+    low = special.stdtrit(degrees, confidence)
+    high = special.stdtrit(degrees, (1 + confidence) / 2)
+    for _ in range(_BOUND_STEPS):
+        middle = (low + high) / 2
+        is_enough = special.stdtr(degrees, middle + width) - special.stdtr(degrees, -middle) >= confidence
+        low, high = np.where(is_enough, low, middle), np.where(is_enough, middle, high)
+    found: Array = high
+    return found
+
+
+def missing_interval(
+    low: ScenarioEstimate, high: ScenarioEstimate, effective: Array, confidence: float
+) -> tuple[Array, Array]:
+    """The interval for sampling and missing answers, from the score's two ends; NaN where there is none."""
+    import numpy as np
+
+    far = imbens_manski_margin(np.abs(high.value - low.value), np.fmax(low.error, high.error), effective, confidence)
+    return low.value - far * low.error, high.value + far * high.error

@@ -11,9 +11,8 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Scenario, scenario_matrix
 from mbbq_gen.scoring.codes import FEW_TEMPLATES
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.statistics.intervals import interval_hull, mover_interval
+from mbbq_gen.statistics.intervals import ScenarioEstimate, interval_hull, missing_interval, mover_interval
 from mbbq_gen.statistics.panel import Estimate, InferenceSettings, Panel, correlation, number
-from mbbq_gen.statistics.scenarios import ScenarioEstimate, missing_interval
 
 _STEPS = 12
 """Of the bisection for the tipping point: 2⁻¹² of the unparsed answers."""
@@ -67,9 +66,9 @@ class MissingDataPanels:
             return None
         counts = self._panel.total
         stem = "answered" if metric.condition is None else f"{metric.condition}_all"
-        asked = float(sum(counts[stem][place] for place in pair))
+        requested = float(sum(counts[stem][place] for place in pair))
         read = float(sum((metric.parse_rate(counts) * counts[stem])[place] for place in pair))
-        if not asked > read:
+        if not requested > read:
             return None
         pair = pair if first_is_higher else pair[::-1]
         if self._is_found(metric, pair, metric.extremes, 1.0):
@@ -78,7 +77,7 @@ class MissingDataPanels:
         for _ in range(_STEPS):
             middle = (low + high) / 2
             low, high = (middle, high) if self._is_found(metric, pair, metric.extremes, middle) else (low, middle)
-        return TippingPoint(share=high, read_rate=read / (read + high * (asked - read)))
+        return TippingPoint(share=high, read_rate=read / (read + high * (requested - read)))
 
     def _is_found(self, metric: Metric, pair: tuple[int, int], scenarios: tuple[Scenario, ...], share: float) -> bool:
         """Whether the first is higher for sure, that share of the unparsed answers being against it."""

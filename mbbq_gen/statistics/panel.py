@@ -32,8 +32,10 @@ from mbbq_gen.statistics.crossed_effects import (
 )
 from mbbq_gen.statistics.influence import influence, least_even, n_templates_effective, share_of
 from mbbq_gen.statistics.intervals import (
+    LOW_PARSING,
     UNSEEN_TEMPLATE_DEVIATION,
     BoundaryInterval,
+    ReadWarning,
     boundary_interval,
     expanded_tail,
     interval_hull,
@@ -44,7 +46,6 @@ from mbbq_gen.statistics.intervals import (
     t_interval_units,
     t_quantile,
 )
-from mbbq_gen.statistics.scenarios import LOW_PARSING, ReadWarning
 
 
 @dataclass(frozen=True)
@@ -63,16 +64,16 @@ class EstimateResult(FrozenModel):
 
     value: float | None
     """None where it is undefined; `reason` says why."""
-    ci_low: float | None
+    ci_low: float | None = None
     """Lower end of the expanded percentile interval over templates; None where there is none."""
-    ci_high: float | None
-    standard_error: float | None
+    ci_high: float | None = None
+    standard_error: float | None = None
     """Cluster-robust, by the templates' influences; with random prompt variants, also by theirs."""
-    t_ci_low: float | None
+    t_ci_low: float | None = None
     """Value minus t times the standard error: a check on the bootstrap."""
-    t_ci_high: float | None
-    n_templates: int
-    n_templates_effective: float | None
+    t_ci_high: float | None = None
+    n_templates: int = 0
+    n_templates_effective: float | None = None
     n_prompt_variants: int | None = None
     """Prompt variants that it generalises over; None where they are fixed."""
     reason: str | None = None
@@ -282,6 +283,9 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
     sizes = sum((abs(factor) * estimate.template_weights for estimate, factor in pairs), start=np.zeros(1))
     whole = float(np.sum(sizes))
     ends = [sorted((factor * estimate.bounds[0], factor * estimate.bounds[1])) for estimate, factor in pairs]
+    added = [(estimate, factor) for estimate, factor in pairs if factor > 0]
+    taken = [(estimate, -factor) for estimate, factor in pairs if factor < 0]
+    values = [estimate.parse_rate for estimate in estimates]
     return Estimate(
         value=float(sum(factor * estimate.value for estimate, factor in pairs)),
         influences=sum((factor * estimate.influences for estimate, factor in pairs), start=np.zeros(1)),
@@ -290,17 +294,10 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
         bootstrap_values=sum((factor * estimate.bootstrap_values for estimate, factor in pairs), start=np.zeros(1)),
         bounds=(sum(low for low, _ in ends), sum(high for _, high in ends)),
         unseen_deviation=math.hypot(*(factor * estimate.unseen_deviation for estimate, factor in pairs)),
-        parse_rate=_least([estimate.parse_rate for estimate in estimates]),
+        parse_rate=min((value for value in values if not math.isnan(value)), default=math.nan),
         crossed_effect=_combined(pairs),
-        operands=_sides(pairs),
+        operands=(_sum(added), _sum(taken)) if added and taken else None,
     )
-
-
-def _sides(pairs: Sequence[tuple[Estimate, float]]) -> tuple[Estimate, Estimate] | None:
-    """What a weighted sum adds, and what it takes off; None where it does but one of them."""
-    added = [(estimate, factor) for estimate, factor in pairs if factor > 0]
-    taken = [(estimate, -factor) for estimate, factor in pairs if factor < 0]
-    return (_sum(added), _sum(taken)) if added and taken else None
 
 
 def _sum(pairs: Sequence[tuple[Estimate, float]]) -> Estimate:
@@ -317,11 +314,6 @@ def _combined(pairs: Sequence[tuple[Estimate, float]]) -> CrossedEffect | None:
     whole = float(sizes.sum())
     influences = np.sum([factor * crossing.influences for crossing, factor in found], axis=0)
     return CrossedEffect(influences, sizes / whole if whole else sizes)
-
-
-def _least(values: Sequence[float]) -> float:
-    """The smallest value that is not NaN; NaN for none."""
-    return min((value for value in values if not math.isnan(value)), default=math.nan)
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
@@ -364,16 +356,12 @@ def _with_leverage(estimate: Estimate) -> Estimate:
 def delta_method(estimates: Sequence[Estimate], function: Callable[..., Any], slopes: Sequence[float]) -> Estimate:
     """A smooth function of estimates, with its slopes at their values; `function` takes numbers and arrays alike."""
     linear = combine(estimates, slopes)
-    drawn = np.asarray(function(*(estimate.bootstrap_values for estimate in estimates)), dtype=float)
-    return Estimate(
+    return replace(
+        linear,
         value=float(function(*(estimate.value for estimate in estimates))),
-        influences=linear.influences,
-        scaled_influences=linear.scaled_influences,
-        template_weights=linear.template_weights,
-        bootstrap_values=drawn,
-        unseen_deviation=linear.unseen_deviation,
-        parse_rate=linear.parse_rate,
-        crossed_effect=linear.crossed_effect,
+        bootstrap_values=np.asarray(function(*(estimate.bootstrap_values for estimate in estimates)), dtype=float),
+        bounds=(-math.inf, math.inf),
+        operands=None,
         components=tuple(estimates),
     )
 
@@ -570,18 +558,7 @@ def excludes_zero(score: EstimateResult) -> bool:
 
 def no_score(reason: str, code: ReasonCode = "undefined") -> EstimateResult:
     """The score that there is none of, and why."""
-    return EstimateResult(
-        value=None,
-        ci_low=None,
-        ci_high=None,
-        standard_error=None,
-        t_ci_low=None,
-        t_ci_high=None,
-        n_templates=0,
-        n_templates_effective=None,
-        reason=reason,
-        reason_code=code,
-    )
+    return EstimateResult(value=None, reason=reason, reason_code=code)
 
 
 FEWEST: Final = 10

@@ -28,15 +28,14 @@ wrong as often as labels of the whole run are. `benches/simulate_all.py` holds a
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import special
 
-from mbbq_gen.scoring.cells import CELLS, Array, Counts, UnparsedPolicy, count_matrix
+from mbbq_gen.scoring.cells import CELLS, Array, Counts, UnparsedPolicy, count_matrix, question_kinds
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.statistics.influence import influence, n_templates_effective
 
@@ -229,27 +228,18 @@ class PPIProblem:
         counts: Places = np.bincount(self.joined, minlength=len(means)).astype(np.int64)
         factors = np.sqrt(counts / np.maximum(counts - 1, 1))
         off: Array = self.weights * (scores - means[self.joined]) * factors[self.joined]
-        rare = self._rare(linear, off)
-        own = self.group.cells @ predicted + self.group.settled @ linear
-        return own, self.class_totals @ means, self._by_template(off), rare
-
-    def _rare(self, linear: Array, off: Array) -> float:
-        """What the labels' variance lacks of one drawn to the usual rate of errors, the more the fewer labels bear."""
         classes = self.class_totals.shape[1]
-        swing = _swings(linear)[self.group.labelled.read]
+        same = question_kinds() @ question_kinds().T
+        squares = ((linear[:, None] - linear[None, :]) ** 2 * same).sum(axis=1)
+        found: Array = squares / np.maximum(same.sum(axis=1) - 1, 1)
+        swing = found[self.group.labelled.read]
         bearing = np.maximum(np.bincount(self.joined, swing > 0, classes) - 1, 0)
         seen = np.bincount(self.joined, off**2, classes)
         usual = np.bincount(self.joined, self.weights**2 * swing, classes) * self.group.error_rate
         mixed = (bearing * seen + USUAL_LABELS * usual) / (bearing + USUAL_LABELS)
-        return max(0.0, float((mixed - seen).sum()))
-
-
-def _swings(linear: Array) -> Array:
-    """By cell: the mean square of what it does to the score if an answer to the same question is another one."""
-    same = _blocks() @ _blocks().T
-    squares = ((linear[:, None] - linear[None, :]) ** 2 * same).sum(axis=1)
-    found: Array = squares / np.maximum(same.sum(axis=1) - 1, 1)
-    return found
+        rare = max(0.0, float((mixed - seen).sum()))
+        own = self.group.cells @ predicted + self.group.settled @ linear
+        return own, self.class_totals @ means, self._by_template(off), rare
 
 
 def prepare(group: PPIGroup) -> PPIProblem:
@@ -263,9 +253,14 @@ def prepare(group: PPIGroup) -> PPIProblem:
     joined = places[labelled.kind]
     drawn = np.bincount(joined, labelled.weight, len(distinct))
     whole = sizes @ merge
+    totals = group.cells.sum(axis=0)
+    wholes = totals @ question_kinds()
+    shares = totals[:, None] * question_kinds()
+    means = np.divide(shares, wholes, out=np.zeros_like(shares), where=wholes > 0)
+    found: Array = question_kinds() @ means.T
     return PPIProblem(
         group=group,
-        blocks=_block_means(group.cells.sum(axis=0)),
+        blocks=found,
         weights=labelled.weight * whole[joined] / drawn[joined],
         joined=joined,
         class_totals=group.class_sizes @ merge,
@@ -288,32 +283,8 @@ def join_classes(classes: Sequence[AnswerClass], labels: Sequence[int]) -> list[
     names = list(classes)
     depth = len(names[0]) if names else 0
     for kept in range(depth - 1, -1, -1):
-        counts = _count(names, labels)
+        counts = {name: sum(n for own, n in zip(names, labels, strict=True) if own == name) for name in names}
         names = [(*name[:kept], *[_REST] * (depth - kept)) if counts[name] < CLASS_LABELS else name for name in names]
-    counts = _count(names, labels)
+    counts = {name: sum(n for own, n in zip(names, labels, strict=True) if own == name) for name in names}
     largest = max(counts, key=lambda name: (counts[name], name), default=())
     return [largest if counts[name] < CLASS_LABELS else name for name in names]
-
-
-def _count(names: Sequence[AnswerClass], labels: Sequence[int]) -> Mapping[AnswerClass, int]:
-    counts: dict[AnswerClass, int] = {}
-    for name, count in zip(names, labels, strict=True):
-        counts[name] = counts.get(name, 0) + count
-    return counts
-
-
-@cache
-def _blocks() -> Array:
-    """CELLS × kinds of question, of zeros and ones."""
-    kinds = [(cell.condition, cell.context, cell.polarity) for cell in CELLS]
-    distinct = list(dict.fromkeys(kinds))
-    return np.eye(len(distinct))[[distinct.index(kind) for kind in kinds]]
-
-
-def _block_means(totals: Array) -> Array:
-    """From a cell to the mean cell of its kind of question."""
-    asked = totals @ _blocks()
-    shares = totals[:, None] * _blocks()
-    means = np.divide(shares, asked, out=np.zeros_like(shares), where=asked > 0)
-    found: Array = _blocks() @ means.T
-    return found

@@ -159,7 +159,6 @@ def measures(metric: Metric, panel: Panel, asked: Array, offered: Array) -> list
     """The metric of every group of a panel.
 
     Args:
-        metric: what is scored.
         panel: the groups' cells, weighted by design where that is needed; groups × templates × CELLS.
         asked: the same without weights.
         offered: groups × templates: answers that count for the metric if every question were asked.

@@ -169,9 +169,7 @@ def _levels(codes: Codes) -> int:
 def _is_complete(codes: dict[Term, Codes]) -> bool:
     """Whether every combination of the single factors occurs."""
     single = [term for term in codes if len(_shown(term)) == 1 and _shown(term) != ("category",)]
-    expected = 1
-    for term in single:
-        expected *= _levels(codes[term])
+    expected = math.prod(_levels(codes[term]) for term in single)
     return expected == max(_levels(found) for found in codes.values())
 
 

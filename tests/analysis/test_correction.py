@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 from mbbq_gen.analysis.correction import corrected_groups
 from mbbq_gen.analysis.correction_table import flags_of
 from mbbq_gen.analysis.score_extras import reported
-from mbbq_gen.annotation.annotations import label_source
-from mbbq_gen.annotation.draws import (
+from mbbq_gen.annotation.annotations import (
     DRAWS_NAME,
     DrawnStratum,
     SamplingDraw,
+    label_source,
     probabilities,
 )
 from mbbq_gen.annotation.review import SamplingDesign

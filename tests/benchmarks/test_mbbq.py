@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.benchmarks.readers.mbbq import CATEGORIES, load_mbbq
+from mbbq_gen.benchmarks.readers.mbbq import load_mbbq
+from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import Instance, Split
 from tests.benchmarks.test_published import counts
@@ -185,7 +186,7 @@ def test_published_counts(published: dict[tuple[str, str], list[Instance]], shar
     found = {
         f"{split}/{language}/{category}": counts([i for i in instances if i.category == slug])
         for (split, language), instances in published.items()
-        for category, slug in CATEGORIES.items()
+        for category, slug in find_benchmark("mbbq").categories.items()
     }
     assert found == expected
     everything = [instance for instances in published.values() for instance in instances]

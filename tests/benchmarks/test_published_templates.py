@@ -8,7 +8,8 @@ from typing import Any, Final
 
 import pytest
 
-from mbbq_gen.benchmarks.readers.esbbq import CATEGORIES, EsbbqRow
+from mbbq_gen.benchmarks.readers.esbbq import EsbbqRow
+from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.benchmarks.rows import read_table
 from mbbq_gen.benchmarks.templates.esbbq import esbbq_rows, load_esbbq_templates, read_vocabulary
 from mbbq_gen.core.records import Instance
@@ -41,7 +42,7 @@ def test_esbbq_row_by_row(shared_datasets: Path, language: str) -> None:
     vocabulary = read_vocabulary(folder / "templates", language)
     found: dict[tuple[str, str], set[int]] = defaultdict(set)
     count = 0
-    for category in CATEGORIES:
+    for category in find_benchmark("esbbq").categories:
         published = [row for _, row in read_table(folder / f"data_{language}" / f"{category}.full.csv", EsbbqRow)]
         filled = [row for _, row in esbbq_rows(folder / "templates" / f"{category}.xlsx", vocabulary, language)]
         assert len(filled) == len(published)

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.benchmarks.bbq_record import DATA_ISSUES, BbqRow, SplitInfo, instance_of, only_stereotyped
+from mbbq_gen.benchmarks.bbq_record import BbqRow, SplitInfo, instance_of, only_stereotyped
+from mbbq_gen.benchmarks.quality import DATA_ISSUES
 from mbbq_gen.benchmarks.readers.bbq import load_bbq
 from mbbq_gen.benchmarks.readers.esbbq import load_esbbq
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark

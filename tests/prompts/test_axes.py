@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbbq_gen.benchmarks.templates.folders import load_starter
+from mbbq_gen.benchmarks.templates.fill import load_starter
 from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction import extract

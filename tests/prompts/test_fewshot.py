@@ -9,8 +9,8 @@ import pytest
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import SamplingUnit
 from mbbq_gen.languages.prompt_pack import PromptVariant
-from mbbq_gen.prompts.fewshot import FewShotSampler
 from mbbq_gen.prompts.render import PromptSettings, SolvedExample, render_prompt, without_context
+from mbbq_gen.prompts.sampling import FewShotSampler
 from tests.prompts.test_render import TEXT, make_instance, many
 
 INSTANCES = {instance.key: instance for instance in many(8, 2)}

@@ -14,8 +14,7 @@ from mbbq_gen.analysis.score_extras import baseline_scores, group_tests, macro_a
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import GoldLabels, observations_frame
-from mbbq_gen.scoring.sums import added, answers_of, sums
-from mbbq_gen.scoring.tally import grouping_columns
+from mbbq_gen.scoring.tally import added, answers_of, grouping_columns, sums
 from mbbq_gen.statistics.panel import InferenceSettings
 from tests.scoring.test_columns import answer_rows
 from tests.support.scoring import Row, observations_of

@@ -16,8 +16,7 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.crossed_effects import CrossedEffect
-from mbbq_gen.statistics.crossed_groups import crossed, crossed_groups
-from mbbq_gen.statistics.hypothesis_tests import sign_flip, tost
+from mbbq_gen.statistics.hypothesis_tests import crossed, crossed_groups, sign_flip, tost
 from mbbq_gen.statistics.panel import InferenceSettings, contributions, make_panel
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 

@@ -11,17 +11,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbbq_gen.analysis.comparison import compare
+from mbbq_gen.analysis.comparison import HypothesisFamily, compare
 from mbbq_gen.analysis.comparison_table import PairDifference
-from mbbq_gen.analysis.multiplicity import HypothesisFamily
 from mbbq_gen.analysis.score_table import MetricScore
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.scoring.cells import CELLS, Cell
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame
+from mbbq_gen.statistics.intervals import ScenarioEstimate, missing_interval
 from mbbq_gen.statistics.missing_data import MissingDataPanels, missing_data_bounds
 from mbbq_gen.statistics.panel import InferenceSettings, Panel, make_panel
-from mbbq_gen.statistics.scenarios import ScenarioEstimate, missing_interval
 from tests.support.scoring import Row, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 

@@ -4,7 +4,7 @@
     people           descriptions of the two people, and their names
     mention_grammar  the words of a mention: distinguishing words, anaphors, case, gender
     mentions, spans  where the people are mentioned, by search or by positions that the data gives
-    adjacent_text    words beside a mention that no name can stand next to
+    mention          the record of a mention; words beside it that no name can stand next to
     agreement        pronouns and words that agree with the gender of a person
     substitution     a text as pieces with slots for names
     maker            bias questions → control questions, or the reason why there is none, with counts

@@ -45,9 +45,9 @@ def compatible_genders(words: Sequence[Word], mentions: Sequence[Mention], langu
             return frozenset()
         told_by_nouns = told_by_nouns if len(told_by_nouns) == 1 else set()
     said_male, said_female = outside & set(rules.male_words), outside & set(rules.female_words)
-    told = _told_by_relatives(words, mentions, language)
-    said_male |= told & rules.relatives_by_gender.keys()
-    said_female |= told & set(rules.relatives_by_gender.values())
+    relatives = _told_by_relatives(words, mentions, language)
+    said_male |= relatives & rules.relatives_by_gender.keys()
+    said_female |= relatives & set(rules.relatives_by_gender.values())
     if mentions and (untold or not told_by_nouns):
         said_female |= {word for word in told_by_verbs if word.endswith(rules.female_verb_endings or "\0")}
         said_male |= told_by_verbs - said_female
@@ -66,9 +66,9 @@ def _forced(words: Sequence[Word], inside: Collection[int], language: Language) 
     agreement, found = language.rules.agreement, set[NameGender]()
     if agreement is None:
         return found
-    told = {*language.rules.plurals, *agreement.both, *agreement.both.values()}
-    told -= {word for word in told if any(language.same(word, noun) for noun in agreement.any_gender)}
-    people = told | {*agreement.common_plurals}
+    plurals = {*language.rules.plurals, *agreement.both, *agreement.both.values()}
+    plurals -= {word for word in plurals if any(language.same(word, noun) for noun in agreement.any_gender)}
+    people = plurals | {*agreement.common_plurals}
     for place, word in enumerate(words):
         phrase = itertools.takewhile(lambda one: not one.gap, words[place + 1 : place + 1 + NUMBER_REACH])
         if word.low in agreement.numbers and place not in inside and any(one.low in people for one in phrase):
@@ -121,7 +121,9 @@ def preferred_gender(words: Sequence[Word], mentions: Sequence[Mention], languag
     rules, outside = language.rules, _outside(words, mentions, language)
     if not rules.verbs_agree:
         nouns = {word.low for word in words}
-        women, men = (any(noun in nouns for noun in told) for told in (rules.female_nouns, rules.male_nouns))
+        women, men = (
+            any(noun in nouns for noun in nouns_of_gender) for nouns_of_gender in (rules.female_nouns, rules.male_nouns)
+        )
         if women != men:
             return "f" if women else "m"
     if neutral_pronouns(words, mentions, language) is not None:
@@ -144,11 +146,12 @@ def changes(words: Sequence[Word], mentions: Sequence[Mention], language: Langua
     """Every word outside the mentions that is written otherwise for names of one gender."""
     inside = covered(mentions)
     neutral = neutral_pronouns(words, mentions, language)
+    tables: dict[NameGender, dict[str, str]] = {"f": language.rules.to_female, "m": language.rules.to_male}
     found = [
         AgreementEdit(place, gender, _as_capital(word.text, table[word.low]))
         for place, word in enumerate(words)
         if place not in inside and neutral is None
-        for gender, table in _tables(language)
+        for gender, table in tables.items()
         if word.low in table
     ]
     for place, pronoun in (neutral or {}).items():
@@ -164,7 +167,7 @@ def changes(words: Sequence[Word], mentions: Sequence[Mention], language: Langua
             ]
     for mention in mentions:
         before = mention.first - 1
-        if mention.told and before >= 0 and words[before].low in language.rules.naming:
+        if mention.by_verb and before >= 0 and words[before].low in language.rules.naming:
             text = language.rules.naming[words[before].low]
             found += [AgreementEdit(before, "f", text), AgreementEdit(before, "m", text)]
     for mention in mentions:
@@ -204,7 +207,9 @@ def neutral_pronouns(words: Sequence[Word], mentions: Sequence[Mention], languag
             found.update(verb)
         elif word.low in rules.others:
             found[place] = rules.others[word.low]
-            if word.low in rules.objects and _no_noun_behind(words, place, rules):
+            if word.low in rules.objects and (
+                place + 1 == len(words) or bool(words[place + 1].gap) or words[place + 1].low in rules.object_before
+            ):
                 found[place] = rules.objects[word.low]
         elif _is_owner(words, place) and word.low in (*language.rules.male_words, *language.rules.female_words):
             return None
@@ -241,11 +246,6 @@ def _neutral_verb(verb: str, rules: NeutralPronouns) -> str | None:
     return None
 
 
-def _no_noun_behind(words: Sequence[Word], place: int, rules: NeutralPronouns) -> bool:
-    """Whether what follows can't be a noun."""
-    return place + 1 == len(words) or bool(words[place + 1].gap) or words[place + 1].low in rules.object_before
-
-
 def _is_of_the_two(words: Sequence[Word], place: int, language: Language) -> bool:
     """Whether a word for a man or a woman is about one or both of the two people: "the other man"."""
     rules = language.rules
@@ -266,13 +266,9 @@ def _outside(words: Sequence[Word], mentions: Sequence[Mention], language: Langu
     opening = -1 if language.rules.unspaced else min(inside, default=0)
     outside = {word.low for place, word in enumerate(words) if place not in inside and place > opening}
     if language.rules.joined:
-        told = (*language.rules.male_words, *language.rules.female_words)
-        outside |= {one for one in told if len(one) > 1 and any(word.startswith(one) for word in outside)}
+        gendered = (*language.rules.male_words, *language.rules.female_words)
+        outside |= {one for one in gendered if len(one) > 1 and any(word.startswith(one) for word in outside)}
     return {stem for word in outside for stem in language.stems(word)} if language.rules.cases else outside
-
-
-def _tables(language: Language) -> tuple[tuple[NameGender, dict[str, str]], tuple[NameGender, dict[str, str]]]:
-    return ("f", language.rules.to_female), ("m", language.rules.to_male)
 
 
 def covered(mentions: Sequence[Mention]) -> frozenset[int]:
@@ -323,26 +319,26 @@ def _told_behind(
     agreement = language.rules.agreement
     assert agreement is not None
     forms = _both_forms(agreement.articles)
-    told, articles = copula + 1, list[int]()
-    while told < len(words) and words[told].gap == "" and words[told].low in {*agreement.adverbs, *forms}:
-        if words[told].low in forms and words[told - 1].low in agreement.places:
+    at, articles = copula + 1, list[int]()
+    while at < len(words) and words[at].gap == "" and words[at].low in {*agreement.adverbs, *forms}:
+        if words[at].low in forms and words[at - 1].low in agreement.places:
             return  # "estaba en la lista"
-        before_adverb = told + 1 < len(words) and words[told + 1].low in agreement.adverbs  # "es un poco vaga"
-        follows_gender = words[told].low in language.rules.definites or not before_adverb
-        articles += [told] if words[told].low in forms and follows_gender else []
-        told += 1
-    if told < len(words) and words[told].gap == "" and told not in inside:
-        found = list(_both_ways(words[told], told, language))
+        before_adverb = at + 1 < len(words) and words[at + 1].low in agreement.adverbs  # "es un poco vaga"
+        follows_gender = words[at].low in language.rules.definites or not before_adverb
+        articles += [at] if words[at].low in forms and follows_gender else []
+        at += 1
+    if at < len(words) and words[at].gap == "" and at not in inside:
+        found = list(_both_ways(words[at], at, language))
         yield from found
         for place in articles if found else ():
             yield from _by_gender(words[place], place, forms)
-        joined = told + 2 < len(words) and words[told + 1].low in agreement.and_words and not words[told + 1].gap
-        if joined and told + 2 not in inside:
-            yield from _both_ways(words[told + 2], told + 2, language)
+        joined = at + 2 < len(words) and words[at + 1].low in agreement.and_words and not words[at + 1].gap
+        if joined and at + 2 not in inside:
+            yield from _both_ways(words[at + 2], at + 2, language)
 
 
 def _standing_in(words: Sequence[Word], mention: Mention, language: Language) -> Iterator[AgreementEdit]:
-    """Words that stand for the person told right behind: "el primer candidato era Mateo", "y el otro, Mateo"."""
+    """Words that stand for the person named right behind: "el primer candidato era Mateo", "y el otro, Mateo"."""
     agreement, stand_ins = language.rules.agreement, language.rules.stand_ins
     assert agreement is not None
     forms, place = _both_forms(agreement.stand_ins), mention.first - 1
@@ -443,19 +439,19 @@ def _the_two(words: Sequence[Word], language: Language, inside: Collection[int])
 def _plural_told(
     words: Sequence[Word], place: int, inside: Collection[int], agreement: Agreement
 ) -> Iterator[AgreementEdit]:
-    """What is told of two people behind a copula in the rest of the sentence: "se pusieron *nerviosos*"."""
+    """What is said of two people behind a copula in the rest of the sentence: "se pusieron *nerviosos*"."""
     for copula in range(place + 1, len(words)):
         if _ends_sentence(words[copula]):
             return
         if words[copula].low not in agreement.plural_copulas:
             continue
-        told = copula + 1
-        while told < len(words) and not words[told].gap and words[told].low in agreement.adverbs:
-            told += 1
-        while told < len(words) and not words[told].gap and told not in inside:
-            found = list(_plural_both_ways(words[told], told, agreement))
+        at = copula + 1
+        while at < len(words) and not words[at].gap and words[at].low in agreement.adverbs:
+            at += 1
+        while at < len(words) and not words[at].gap and at not in inside:
+            found = list(_plural_both_ways(words[at], at, agreement))
             yield from found
-            told += 1
+            at += 1
             if not found:
                 return  # but "son hermanos mellizos"
         return

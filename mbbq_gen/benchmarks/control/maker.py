@@ -12,14 +12,13 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Final
 
 from mbbq_gen.benchmarks.control.mention import SubstitutionRefusedError
 from mbbq_gen.benchmarks.control.people import (
     NamePair,
     NamePairs,
-    People,
     describe_apart,
     describe_people,
     gender_of_story,
@@ -37,7 +36,7 @@ from mbbq_gen.benchmarks.control.words import Language, phrase
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel, Instance, Option
-from mbbq_gen.languages.control_pack import ControlSet, NameGender, read_control_set
+from mbbq_gen.languages.control_pack import ControlSet, read_control_set
 
 LEAST_GROUP_WORD: Final = 3
 """Letters from which on a word of a group's name is looked for in the text."""
@@ -100,11 +99,8 @@ class ControlGenerator:
         self.control_set = control_set
         self._language = Language(control_set)
         self._pairs = NamePairs(control_set)
-        self._described = lru_cache(maxsize=4096)(self._describe)
+        self._described = lru_cache(maxsize=4096)(partial(describe_people, language=self._language))
         self._planned = lru_cache(maxsize=4096)(self._plan)
-
-    def _describe(self, options: tuple[str, str]) -> People | None:
-        return describe_people(options, self._language)
 
     def _plan(self, text: str, options: tuple[str, str], places: Places | None) -> SubstitutionPlan | tuple[str, str]:
         """The plan of a text, or the reason why there is none and the words at which it failed."""
@@ -112,11 +108,9 @@ class ControlGenerator:
         try:
             if places is not None:
                 return plan_from_spans(text, places, people or describe_apart(options, self._language), self._language)
-            return (
-                ("indistinct_people", " / ".join(options))
-                if people is None
-                else plan_substitution(text, people, self._language)
-            )
+            if people is None:
+                return "indistinct_people", " / ".join(options)
+            return plan_substitution(text, people, self._language)
         except SubstitutionRefusedError as left:
             return left.reason, left.what
 
@@ -124,8 +118,6 @@ class ControlGenerator:
         """The plan of a text about the people of two options.
 
         Args:
-            text: the text.
-            options: of the two people.
             places: where they stand in it, if the data tells; None: to be found.
 
         Raises:
@@ -161,13 +153,25 @@ class ControlGenerator:
         if len(context.people) < len(options):
             missing = next(number for number in (0, 1) if number not in context.people)
             raise SubstitutionRefusedError("no_mention", options[missing])
-        gender = _gender((context, question), instance.template_id, _story(instance))
+        # The gender that the pronouns demand, else the one that changes least, else half and half.
+        possible = context.genders & question.genders
+        if not possible:
+            raise SubstitutionRefusedError("ambiguous_gender", "context and question")
+        wanted = (context.preferred, question.preferred, gender_of_story(instance.template_id, _story(instance)))
+        gender = next((gender for gender in wanted if gender in possible), min(possible))
         texts_there = (instance.context, instance.question, *options)
         present = frozenset().union(*(self._language.stems_of(text) for text in texts_there))
         pair = self._pairs.choose(gender, instance.template_id, _story(instance), present)
         names = (pair.target, pair.non_target)
         texts = [apply_plan(plan, names, gender, self.control_set) for plan in (context, question)]
-        self._refuse_groups(texts, instance)
+        rules = self._language.rules
+        groups = [option.group for option in instance.options if option.role != "unknown" and option.group]
+        group_words = {word for group in groups for word in phrase(group.replace("_", " "), self.control_set)}
+        telling = [word for word in group_words if len(word) >= LEAST_GROUP_WORD and word not in rules.modifiers]
+        for text in texts:
+            found = holds_any(text, telling, self._language)
+            if found is not None:
+                raise SubstitutionRefusedError("group_stated_elsewhere", found)
         return ControlInstance(
             instance=_control(instance, texts[0], texts[1], self._as_options(options, names), pair),
             replaced=tuple(
@@ -187,8 +191,6 @@ class ControlGenerator:
 
     def question_plan(self, question: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
         """The plan of a question; a group's word in it that is no mention means that the group is what it asks about.
-
-        Args: as of `plan`.
 
         Raises:
             SubstitutionRefusedError: where there is none.
@@ -211,26 +213,11 @@ class ControlGenerator:
             if left.reason in ("unreplaced_mention", "group_stated_elsewhere"):
                 raise SubstitutionRefusedError("question_about_group", left.what) from left
             raise
-        self._refuse_kinds(plan)
-        return plan
-
-    def _refuse_kinds(self, plan: SubstitutionPlan) -> None:
-        """Raises where a question speaks of a kind of person ("who is a bad teacher?"), not of the two people."""
         for place in plan.replaced:
             opens = place.was.split()[0].casefold()
             if len(plan.people) == 1 or opens not in self._language.rules.definites:
                 raise SubstitutionRefusedError("question_about_group", place.was)
-
-    def _refuse_groups(self, texts: Sequence[str], instance: Instance) -> None:
-        """No word of the groups as the data calls them may be left either: "Sophia, who is trans"."""
-        rules = self._language.rules
-        groups = [option.group for option in instance.options if option.role != "unknown" and option.group]
-        told = {word for group in groups for word in phrase(group.replace("_", " "), self.control_set)}
-        telling = [word for word in told if len(word) >= LEAST_GROUP_WORD and word not in rules.modifiers]
-        for text in texts:
-            found = holds_any(text, telling, self._language)
-            if found is not None:
-                raise SubstitutionRefusedError("group_stated_elsewhere", found)
+        return plan
 
 
 def people_of(instance: Instance) -> tuple[str, str]:
@@ -244,19 +231,6 @@ def _story(instance: Instance) -> str:
     """What two people a question is about: the groups as the data has them, or their options."""
     people = [option for option in instance.options if option.role != "unknown"]
     return "|".join(sorted(option.group or option.text for option in people))
-
-
-def _gender(plans: tuple[SubstitutionPlan, SubstitutionPlan], template: str, story: str) -> NameGender:
-    """The gender of the names: what the pronouns demand, else what changes least, else half and half.
-
-    Raises:
-        SubstitutionRefusedError: where context and question demand different ones.
-    """
-    possible = plans[0].genders & plans[1].genders
-    if not possible:
-        raise SubstitutionRefusedError("ambiguous_gender", "context and question")
-    wanted = (plans[0].preferred, plans[1].preferred, gender_of_story(template, story))
-    return next((gender for gender in wanted if gender in possible), min(possible))
 
 
 def _control(instance: Instance, context: str, question: str, names: tuple[str, str], pair: NamePair) -> Instance:
@@ -318,9 +292,7 @@ def with_control(
     """Bias questions with their control questions behind them, as far as the splits are wanted.
 
     Args:
-        instances: questions of the bias split.
         splits: `bias`, `control` or both.
-        resources: where the control sets are found.
         counted: hears what became of each bias question, such as `ControlCoverage.add`.
 
     Raises:
@@ -394,74 +366,70 @@ class ControlCoverage:
     """The counts, as questions pass."""
 
     def __init__(self) -> None:
-        self._asked: Counter[tuple[str, str]] = Counter()
-        self._made: Counter[tuple[str, str]] = Counter()
-        self._reasons: Counter[tuple[str, str, str]] = Counter()
-        self._of_template: Counter[tuple[str, str]] = Counter()
-        self._refused: Counter[tuple[str, str, str]] = Counter()
-        self._what: dict[tuple[str, str, str], str] = {}
+        self._counts: Counter[tuple[str, ...]] = Counter()
+        """Questions by language, category, template and reason; the reason is empty where one was made."""
+        self._what: dict[tuple[str, ...], str] = {}
         self._samples: dict[tuple[str, str], Sample] = {}
 
     def add(self, instance: Instance, made: ControlInstance | RefusedInstance) -> None:
         """Counts a bias question and what became of it."""
         language, template = instance.language, instance.template_id
-        self._asked[language, instance.category] += 1
-        self._of_template[language, template] += 1
+        reason = made.reason if isinstance(made, RefusedInstance) else ""
+        self._counts[language, instance.category, template, reason] += 1
         if isinstance(made, RefusedInstance):
-            refusal = language, template, made.reason
-            self._reasons[language, instance.category, made.reason] += 1
-            self._refused[refusal] += 1
-            self._what.setdefault(refusal, made.what)
-            return
-        self._made[language, instance.category] += 1
-        if (language, template) not in self._samples:
-            self._samples[language, template] = _sample(instance, made.instance)
+            self._what.setdefault((language, template, reason), made.what)
+        elif (language, template) not in self._samples:
+            self._samples[language, template] = Sample(
+                key=instance.key,
+                context=instance.context,
+                question=instance.question,
+                control_context=made.instance.context,
+                control_question=made.instance.question,
+            )
+
+    def _by(self, *places: int) -> Counter[tuple[str, ...]]:
+        """The counts by some parts of their keys."""
+        found: Counter[tuple[str, ...]] = Counter()
+        for key, count in self._counts.items():
+            found[tuple(key[place] for place in places)] += count
+        return found
 
     @property
     def questions(self) -> int:
         """How many bias questions there are."""
-        return self._asked.total()
+        return self._counts.total()
 
     @property
     def made(self) -> int:
         """How many of them have a control question."""
-        return self._made.total()
+        return self._by(3)[("",)]
 
     @property
     def reasons(self) -> dict[str, int]:
         """Reason → questions, the most frequent first."""
-        counts: Counter[str] = Counter()
-        for (_, _, reason), count in self._reasons.items():
-            counts[reason] += count
-        return dict(counts.most_common())
+        return {reason: count for (reason,), count in self._by(3).most_common() if reason}
 
     def categories(self) -> Iterator[CategoryCoverage]:
         """The categories, in the order in which they came."""
-        for language, category in self._asked:
-            reasons = {
-                reason: count
-                for (code, name, reason), count in sorted(self._reasons.items())
-                if (code, name) == (language, category)
-            }
-            yield CategoryCoverage(
-                language=language,
-                category=category,
-                questions=self._asked[language, category],
-                made=self._made[language, category],
-                skipped=reasons,
-            )
+        by_reason = self._by(0, 1, 3)
+        for (language, category), questions in self._by(0, 1).items():
+            found = {key[2]: count for key, count in sorted(by_reason.items()) if key[:2] == (language, category)}
+            made = found.pop("", 0)
+            yield CategoryCoverage(language=language, category=category, questions=questions, made=made, skipped=found)
 
     def refusals(self) -> Iterator[TemplateRefusal]:
         """Template by template and reason by reason, the most frequent first."""
-        for (language, template, reason), count in self._refused.most_common():
-            yield TemplateRefusal(
-                language=language,
-                template_id=template,
-                reason=reason,
-                questions=count,
-                of=self._of_template[language, template],
-                what=self._what[language, template, reason],
-            )
+        of_template = self._by(0, 2)
+        for (language, template, reason), count in self._by(0, 2, 3).most_common():
+            if reason:
+                yield TemplateRefusal(
+                    language=language,
+                    template_id=template,
+                    reason=reason,
+                    questions=count,
+                    of=of_template[language, template],
+                    what=self._what[language, template, reason],
+                )
 
     def samples(self) -> Iterator[Sample]:
         """One question of each template that has one, in the order in which they came."""
@@ -480,13 +448,3 @@ class ControlCoverage:
             "skipped": self.questions - self.made,
             "categories": [part.model_dump() for part in self.categories()],
         }
-
-
-def _sample(bias: Instance, control: Instance) -> Sample:
-    return Sample(
-        key=bias.key,
-        context=bias.context,
-        question=bias.question,
-        control_context=control.context,
-        control_question=control.question,
-    )

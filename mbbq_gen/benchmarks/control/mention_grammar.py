@@ -188,9 +188,6 @@ class DistinguishingWords:
     def _closes(self, place: int) -> bool:
         return self.words[place].low in self.rules.closing_verbs
 
-    def _begins_clause(self, place: int) -> bool:
-        return self.words[place].low in self.rules.clause_words
-
     def _opens(self, last: int) -> bool:
         return f"{self.words[last].low} {self.words[last + 1].low}" in self.rules.openers
 
@@ -243,36 +240,32 @@ class MentionInflection(DistinguishingWords):
         """The form of a name that the noun of a mention asks for, by its declension and the word before the mention.
 
         Raises:
-            SubstitutionRefusedError: for forms of several people, and where the case can't be told.
+            SubstitutionRefusedError: for forms of several people, and where the case can't be determined.
         """
         place = self._place_of_noun(person, first, last)
         low = self.words[place].low
         lemma = next((word for word in (person.noun, *self.rules.heads) if self.language.same(low, word)), low)
         cases = self.language.forms(lemma).get(low, ())
-        before = self._words_before(first)
+        start = first
+        while start and self.words[start].gap == "" and first - start < CLAUSE_REACH:
+            start -= 1
+        before = [word.low for word in self.words[start:first]]
         if low == lemma:
             if cases and before[-1:] and before[-1].endswith(self.rules.object_behind):
                 raise SubstitutionRefusedError("unknown_inflection", self.words[place].text)
             return None
         if not cases:
             raise SubstitutionRefusedError("plural_group", self.words[place].text)
-        told = self.rules.case_by_preposition
+        cases_by_word = self.rules.case_by_preposition
         joined = bool(before) and before[-1] in self.rules.clause_words
         near = before if joined else before[-1:]  # "у студентки и *соседки*"
-        asked = [case for case in cases if {*told.get(case, ())} & {*near}]
+        wanted = [case for case in cases if {*cases_by_word.get(case, ())} & {*near}]
         free = [case for case in cases if case not in self.rules.only_behind]
-        found = asked or free
-        opens = not asked and (joined or not before) and found[0] in self.rules.never_opening
+        found = wanted or free
+        opens = not wanted and (joined or not before) and found[0] in self.rules.never_opening
         if len(found) != 1 or opens:
             raise SubstitutionRefusedError("unknown_inflection", self.words[place].text)
         return found[0]
-
-    def _words_before(self, first: int) -> list[str]:
-        """The last words before a mention in its clause, in lower case."""
-        start = first
-        while start and self.words[start].gap == "" and first - start < CLAUSE_REACH:
-            start -= 1
-        return [word.low for word in self.words[start:first]]
 
     def _place_of_noun(self, person: PersonDescription, first: int, last: int) -> int:
         """Where the noun of a mention stands; its last word where none is known."""
@@ -376,7 +369,7 @@ class AnaphorRules(DistinguishingWords):
     """What verbs and commas tell of stand-ins."""
 
     def _told_last(self, number: int, first: int, last: int) -> Mention | None:
-        """A person told by adjective and verb right behind a stand-in, as in a Dutch clause: "de ene *lang* was"."""
+        """A person described by adjective and verb right behind a stand-in, as in Dutch: "de ene *lang* was"."""
         while (
             first and self.words[first].gap == "" and self._is_modifier(first - 1) and not self._after_stand_in(first)
         ):
@@ -388,8 +381,8 @@ class AnaphorRules(DistinguishingWords):
         ends = verb == len(self.words) or bool(self.words[verb].gap)
         first -= self._is_determined(first) and self._is_aside(first - 2, verb)
         if not ends and first and self._is_aside(first - 1, verb) and self.words[first].gap == "":
-            told = self.rules.told_last.get(self.words[verb].low)
-            return Mention(number, first, verb, behind=told, told=True) if told else None
+            written = self.rules.told_last.get(self.words[verb].low)
+            return Mention(number, first, verb, behind=written, by_verb=True) if written else None
         if self._is_determined(first) and self._stand_in_before(number, first - 1) is not None:
             first -= self.people[number].attachment == "behind"  # "had *een* beugel"
         owner = self._stand_in_before(number, first)
@@ -398,10 +391,10 @@ class AnaphorRules(DistinguishingWords):
         if not ends:
             return self._told_by_verb(number, first, last)
         is_had = self.rules.told_last and self.people[number].attachment == "behind" and owner == first - 1
-        return Mention(number, first, last, told=True) if is_had else None
+        return Mention(number, first, last, by_verb=True) if is_had else None
 
     def _opened_around(self, number: int, low: int, right: int) -> Mention | None:
-        """A person told by an opener around the verb: "de andere *gekleed* was *in een oud pak*"."""
+        """A person described by an opener around the verb: "de andere *gekleed* was *in een oud pak*"."""
         for rest in (low, low - 1 - self._is_determined(low)):
             first = rest - 2
             if first < 1 or any(word.gap for word in self.words[first : rest + 1]):
@@ -409,23 +402,27 @@ class AnaphorRules(DistinguishingWords):
             opener, verb = self.words[first].low, self.words[rest - 1].low
             is_opener = f"{opener} {self.words[rest].low}" in self.rules.openers and verb in self.rules.copulas
             if is_opener and self._stand_in_before(number, first) is not None:
-                return Mention(number, first, right, behind=verb, told=True)
+                return Mention(number, first, right, behind=verb, by_verb=True)
         return None
 
     def _told_by_verb(self, number: int, first: int, last: int) -> Mention | None:
         """The same, by the verb right behind."""
         verb, low = last + 1, self.words[last + 1].low
         if low in self.rules.told_last:
-            return Mention(number, first, verb, behind=self.rules.told_last[low], told=True)
+            return Mention(number, first, verb, behind=self.rules.told_last[low], by_verb=True)
         if low not in self.rules.copulas or low not in self.rules.closing_verbs:
             return None
         if verb + 2 < len(self.words) and self._opens(verb + 1):  # "slordig was *gekleed in een pak*"
-            return Mention(number, first, self._opened(verb + 1), behind=low, told=True)
-        ends = verb + 1 == len(self.words) or bool(self.words[verb + 1].gap) or self._begins_clause(verb + 1)
-        return Mention(number, first, last, told=True) if ends and self._after_stand_in(first) else None
+            return Mention(number, first, self._opened(verb + 1), behind=low, by_verb=True)
+        ends = (
+            verb + 1 == len(self.words)
+            or bool(self.words[verb + 1].gap)
+            or self.words[verb + 1].low in self.rules.clause_words
+        )
+        return Mention(number, first, last, by_verb=True) if ends and self._after_stand_in(first) else None
 
     def _told_behind_verb(self, number: int, start: int, right: int) -> Mention | None:
-        """A person told of a stand-in behind the verb, which stays: "was de ene vrouw *gekleed in een jurk*"."""
+        """A person described behind the verb of a stand-in, which stays: "was de ene vrouw *gekleed in een jurk*"."""
         if not start or self.words[start].gap or self.words[start - 1].low not in self.rules.copulas:
             return None
         place = start + 1
@@ -433,7 +430,7 @@ class AnaphorRules(DistinguishingWords):
             return None
         if not self._is_head(self.people[number], self.words[place + 1].low):
             return None
-        return Mention(number, place + 2, self._opened(right), told=True)
+        return Mention(number, place + 2, self._opened(right), by_verb=True)
 
     def _stand_in_before(self, number: int, place: int) -> int | None:
         """Where the stand-in is right before a word, or before a noun for a person that is: "de *ene* spreker"."""
@@ -474,7 +471,7 @@ class AnaphorRules(DistinguishingWords):
         return not place or not self.words[place].follows or self.words[place - 1].low not in owners
 
     def _is_verb_told(self, place: int) -> bool:
-        """Whether a word is the verb by which a stand-in before it is told: "la otra *estaba* gorda"."""
+        """Whether a word is the verb that describes a stand-in before it: "la otra *estaba* gorda"."""
         verb = self.words[place]
         is_verb = verb.low in self.rules.copulas or verb.low in self.rules.told
         return is_verb and verb.gap == "" and self._is_verb_of_stand_in(place)

@@ -14,8 +14,14 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
-from mbbq_gen.benchmarks.control.adjacent_text import refuse_beside, refuse_openers
-from mbbq_gen.benchmarks.control.mention import Mention, SubstitutionRefusedError, is_aside, shown
+from mbbq_gen.benchmarks.control.mention import (
+    Mention,
+    SubstitutionRefusedError,
+    is_aside,
+    refuse_beside,
+    refuse_openers,
+    shown,
+)
 from mbbq_gen.benchmarks.control.mention_grammar import DETERMINER_REACH, AnaphorRules, MentionInflection
 from mbbq_gen.benchmarks.control.people import People, PersonDescription
 from mbbq_gen.benchmarks.control.words import Language, Word
@@ -36,13 +42,7 @@ class MentionBoundaries(AnaphorRules):
         return low, inner, has_head
 
     def _left_step(self, person: PersonDescription, place: int, right: int) -> tuple[int, bool] | None:
-        """Where the word or link before stands that belongs to the mention, and whether it is a head.
-
-        Args:
-            person: who is mentioned.
-            place: of the first word so far.
-            right: of the last.
-        """
+        """Where the word or link before stands that belongs to the mention, and whether it is a head."""
         if place == 0 or not self.words[place].follows:
             return None
         before = self.words[place - 1].low
@@ -252,11 +252,13 @@ def find_mentions(words: Sequence[Word], people: People, language: Language) -> 
     for one, other in itertools.pairwise(found):
         if one.last >= other.first:
             raise SubstitutionRefusedError("unreplaced_mention", shown(words, one.first, other.last))
-    told = [_beside_told(mention, before, words) for before, mention in zip([None, *found], found, strict=False)]
-    told = [_behind_naming(mention, before, words) for before, mention in zip([None, *told], told, strict=False)]
-    refuse_beside(told, words, language)
-    refuse_openers(told, words, language)
-    return told
+    described = [_beside_told(mention, before, words) for before, mention in zip([None, *found], found, strict=False)]
+    described = [
+        _behind_naming(mention, before, words) for before, mention in zip([None, *described], described, strict=False)
+    ]
+    refuse_beside(described, words, language)
+    refuse_openers(described, words, language)
+    return described
 
 
 def _said_again(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> Iterator[Mention]:
@@ -284,17 +286,17 @@ def _said_again(mentions: Sequence[Mention], words: Sequence[Word], language: La
 
 def _beside_told(mention: Mention, before: Mention | None, words: Sequence[Word]) -> Mention:
     """Leaves a stand-in where the one before it stays too: "one of whom is *gay* and the other who's *straight*"."""
-    if before is None or not before.told or mention.inner is None:
+    if before is None or not before.by_verb or mention.inner is None:
         return mention
     if any(mark in word.gap for word in words[before.last + 1 : mention.first + 1] for mark in ".?!"):
         return mention
-    return replace(mention, first=mention.inner, told=True, gender=None)
+    return replace(mention, first=mention.inner, by_verb=True, gender=None)
 
 
 def _behind_naming(mention: Mention, before: Mention | None, words: Sequence[Word]) -> Mention:
     """A name behind a comma that stands for the verb of naming before: Catalan "una es deia Anna i l'altra, Mireia"."""
-    named = before is not None and before.told and bool(before.kept)
-    elided = mention.told and not mention.kept and words[mention.first].gap == ","
+    named = before is not None and before.by_verb and bool(before.kept)
+    elided = mention.by_verb and not mention.kept and words[mention.first].gap == ","
     return replace(mention, bare=named and elided)
 
 
@@ -313,7 +315,12 @@ class _Finder(MentionBoundaries, MentionInflection):
 
     def _grown(self, number: int, person: PersonDescription, first: int, last: int) -> Mention:
         """The whole mention around telling words."""
-        if person.is_name and self._is_home(first):
+        if (
+            person.is_name
+            and first > 0
+            and not self.words[first].gap
+            and self.words[first - 1].low in self.rules.home_words
+        ):
             raise SubstitutionRefusedError("group_stated_elsewhere", shown(self.words, first - 1, last))
         if person.is_name and not self._is_determined(first):
             return Mention(number, first, last, case=self._case(person, first, last), gender=person.gender)
@@ -332,13 +339,13 @@ class _Finder(MentionBoundaries, MentionInflection):
             low -= self._is_determined(low)
             case = self._case(person, low, right)
             gender = self._gender_there(person, low, right) or self._gender_of_stand_in(low)
-            return Mention(number, low, self._opened(right), case=case, gender=gender, told=True)
-        told = low - self._is_determined(low)
+            return Mention(number, low, self._opened(right), case=case, gender=gender, by_verb=True)
+        opening = low - self._is_determined(low)
         is_had = person.attachment == "behind" or (self.rules.head_first and person.attachment == "adjective")
-        if is_had and self._is_had_by_stand_in(person, told):
-            kept = self.rules.told[self.words[told - 1].low]
-            gender = self._gender_of_stand_in(told)
-            return Mention(number, told - 1, right, kept, self._case(person, low, right), gender, told=True)
+        if is_had and self._is_had_by_stand_in(person, opening):
+            kept = self.rules.told[self.words[opening - 1].low]
+            gender = self._gender_of_stand_in(opening)
+            return Mention(number, opening - 1, right, kept, self._case(person, low, right), gender, by_verb=True)
         if not headed and not self._is_bare_adjective(person, low, right):
             raise SubstitutionRefusedError("group_stated_elsewhere", shown(self.words, max(low - 2, 0), right))
         self._refuse_several(person, low, right)
@@ -358,15 +365,11 @@ class _Finder(MentionBoundaries, MentionInflection):
         gender = (person.gender if self.rules.genitives else gender) or self._gender_of_noun(person)
         return Mention(number, start, self._opened(right), kept, self._case(person, low, right), gender, inner=inner)
 
-    def _is_home(self, first: int) -> bool:
-        """Whether a name is rather that of a place: "one *from* Goa"."""
-        return first > 0 and not self.words[first].gap and self.words[first - 1].low in self.rules.home_words
-
     def _led_in(self, start: int, right: int) -> int:
         """The first word of a mention with modifiers and what leads it in before its determiner.
 
         Raises:
-            SubstitutionRefusedError: where somebody is told to have the person.
+            SubstitutionRefusedError: where the text says that somebody has the person.
         """
         while self.rules.head_last and start and self.words[start].gap == "" and self._is_modifier(start - 1):
             start -= 1
@@ -426,7 +429,10 @@ class _Finder(MentionBoundaries, MentionInflection):
             return False  # "mon *riche* cousin"
         if self._is_complement(person, low):
             return False  # "vivía en un *pueblo*", of "hombre de pueblo"
-        declined = self._may_stand_bare(low) and self._is_declined(person, right)
+        declined = (low == 0 or bool(self.words[low].gap) or self.words[low - 1].low in self.rules.before_bare) and (
+            self.words[right].low in self.rules.articles_behind
+            or (self.rules.noun_anywhere and self._is_closed(person, right))
+        )
         return declined or self._is_determined(low) or self._after_stand_in(low)
 
     def _is_complement(self, person: PersonDescription, low: int) -> bool:
@@ -441,13 +447,3 @@ class _Finder(MentionBoundaries, MentionInflection):
         behind = self.words[place + 1 : place + 2]
         known = {*self.rules.clause_words, *self.rules.small_words, *self.rules.before_bare, *self.rules.gender_verbs}
         return bool(behind) and behind[0].gap == "" and behind[0].low not in known
-
-    def _is_declined(self, person: PersonDescription, place: int) -> bool:
-        """Whether a word has an article of its own, or is one, so that it is a person: Basque "bizardunak"."""
-        return self.words[place].low in self.rules.articles_behind or (
-            self.rules.noun_anywhere and self._is_closed(person, place)
-        )
-
-    def _may_stand_bare(self, low: int) -> bool:
-        """Whether no noun of another thing can stand before: at the start of a clause."""
-        return low == 0 or bool(self.words[low].gap) or self.words[low - 1].low in self.rules.before_bare

@@ -308,7 +308,7 @@ def _choose_pair(control_set: ControlSet, story_id: str, gender: NameGender, use
 def names_clash(first: str, second: str, grammar: NameGrammar) -> bool:
     """Whether one name is a part of the other, accents aside: Ella and Isabella, Ali and Muhammed Ali, Ana and Aitana.
 
-    Such a pair can't be told apart with certainty in a free answer.
+    Such a pair can't be distinguished with certainty in a free answer.
     """
     folded = (_without_accents(_lower(first, grammar)), _without_accents(_lower(second, grammar)))
     return folded[0] in folded[1] or folded[1] in folded[0]
@@ -430,8 +430,6 @@ class NamePairs:
         """The pair of a story: it depends on the language's names and the ids alone, so no question moves another's.
 
         Args:
-            gender: of both names.
-            template: id of the template.
             story: what tells the stories of a template apart.
             avoid: words, in lower case, that neither name may hold, as they stand in the text.
 

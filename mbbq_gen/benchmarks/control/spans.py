@@ -16,8 +16,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mbbq_gen.benchmarks.control.adjacent_text import refuse_beside
-from mbbq_gen.benchmarks.control.mention import Mention, SubstitutionRefusedError
+from mbbq_gen.benchmarks.control.mention import Mention, SubstitutionRefusedError, refuse_beside
 from mbbq_gen.benchmarks.control.people import People
 from mbbq_gen.benchmarks.control.words import Language, Word
 from mbbq_gen.core.errors import DataError
@@ -34,18 +33,17 @@ def person_spans(instance: Instance, options: tuple[str, str]) -> Places | None:
     """Where the context holds the two people, in order; None where the data does not say, or not of both.
 
     Args:
-        instance: the question.
         options: the texts of the two people's options; a place tells which of these it is about.
 
     Raises:
         DataError: for what is no list of places in the context.
     """
-    told = instance.metadata.get(KEY)
-    if told is None:
+    given = instance.metadata.get(KEY)
+    if given is None:
         return None
-    if not isinstance(told, dict) or not isinstance(told.get("context"), list):
+    if not isinstance(given, dict) or not isinstance(given.get("context"), list):
         raise _fault(instance, "no list 'context' of places")
-    found = sorted(_place(place, instance, options) for place in told["context"])
+    found = sorted(_place(place, instance, options) for place in given["context"])
     if any(one[1] > other[0] for one, other in itertools.pairwise(found)):
         raise _fault(instance, "two places overlap")
     return tuple(found) if {person for *_, person in found} == {0, 1} else None
@@ -141,12 +139,7 @@ class _Grower:
         return found - {*self.rules.numbers, *self.rules.behind_two}
 
     def grown(self, slot: _Slot, before: Mention | None) -> Mention:
-        """The mention of a slot's person.
-
-        Args:
-            slot: the slot.
-            before: the mention before it.
-        """
+        """The mention of a slot's person."""
         joined = before is not None and before.last == slot.first - 1 and before.case == "and_def"
         last, case = self._end(slot, joined)
         if self._stem(last) in self.rules.collectives or self._is_plural(last):
@@ -160,13 +153,12 @@ class _Grower:
         """The last word of a mention, and the form of a name that it asks for.
 
         Args:
-            slot: the slot.
             joined: whether the other person stands right before, with "and".
         """
         for last in range(slot.last, min(slot.last + NOUN_REACH, len(self.words))):
             if last > slot.last and (self.words[last].gap or not self._describes(last)):
                 break
-            case, is_noun = self._case(last), self._is_noun(slot, last)
+            case, is_noun = self.language.case_of(self.words[last].low, self.bases), self._is_noun(slot, last)
             if case is not None and (is_noun or (last == slot.last and case in self.rules.closing_cases)):
                 return last, case
             if case is None and joined and self._is_of_two(last + 1):
@@ -200,10 +192,6 @@ class _Grower:
         low, known = self.words[place].low, self.nouns | {*self.rules.collectives}
         stems = [low] + [low[: -len(ending)] for ending, _ in self.language.cases if low.endswith(ending)]
         return next((stem for stem in stems if stem in known), low)
-
-    def _case(self, place: int) -> str | None:
-        """The case of a word; None where it has no ending."""
-        return self.language.case_of(self.words[place].low, self.bases)
 
     def _is_plural(self, place: int) -> bool:
         low = self.words[place].low

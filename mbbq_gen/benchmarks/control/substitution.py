@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from mbbq_gen.benchmarks.control.agreement import AgreementEdit, changes, compatible_genders, covered, preferred_gender
@@ -21,7 +21,7 @@ APPOSITION_REACH = 5
 
 
 def refuse_told_beside(words: Sequence[Word], mentions: Sequence[Mention], people: People, language: Language) -> None:
-    """Raises SubstitutionRefusedError where more is told of a person right beside a mention than the mention holds."""
+    """Raises SubstitutionRefusedError where words right beside a mention say more of a person than the mention."""
     if not language.rules.fenced:
         return
     inside = {place for mention in mentions for place in range(mention.first, mention.last + 1)}
@@ -37,15 +37,15 @@ def refuse_told_beside(words: Sequence[Word], mentions: Sequence[Mention], peopl
 def _refuse_complement(words: Sequence[Word], mention: Mention, inside: set[int], language: Language) -> None:
     """Raises where the word behind goes with the person: "директор *завода*", "un réfugié *syrien*"."""
     rules, place = language.rules, mention.last + 1
-    if place >= len(words) or place in inside or words[place].gap or mention.told:
+    if place >= len(words) or place in inside or words[place].gap or mention.by_verb:
         return
     behind, last = words[place].low, words[mention.last]
-    told = behind in rules.never_before or behind.endswith(rules.never_before_endings or "\0")
+    is_complement = behind in rules.never_before or behind.endswith(rules.never_before_endings or "\0")
     if rules.only_before_endings:
-        told |= behind not in _functions(language) and not behind.endswith(rules.only_before_endings)
+        is_complement |= behind not in _functions(language) and not behind.endswith(rules.only_before_endings)
     if rules.article_prefix and mention.first == mention.last and not _has_article(last):
-        told |= _has_article(words[place])  # "حارس *العمارة*"
-    if told:
+        is_complement |= _has_article(words[place])  # "حارس *العمارة*"
+    if is_complement:
         raise SubstitutionRefusedError("group_stated_elsewhere", f"{last.text} {words[place].text}")
 
 
@@ -56,7 +56,7 @@ def _has_article(word: Word) -> bool:
 
 def _refuse_cut_phrase(words: Sequence[Word], mention: Mention, inside: set[int], language: Language) -> None:
     """Raises where a word that is no part of the option stands between a determiner and the person."""
-    if not language.rules.noun_last or not mention.first or words[mention.first].gap or mention.told:
+    if not language.rules.noun_last or not mention.first or words[mention.first].gap or mention.by_verb:
         return
     if words[mention.first].low in language.determiners or words[mention.first - 1].low in _functions(language):
         return
@@ -74,8 +74,8 @@ def _refuse_cut_phrase(words: Sequence[Word], mention: Mention, inside: set[int]
 def _is_like_a_name(
     words: Sequence[Word], own: Sequence[Mention], person: PersonDescription, language: Language
 ) -> bool:
-    """Whether a person is told by a name: in letters that have capitals, one within a sentence; in others, a word that
-    never has a determiner and is none for people."""
+    """Whether a person is called by a name: in letters that have capitals, one within a sentence; in others, a word
+    that never has a determiner and is none for people."""
     if person.is_name:
         return True
     if words[0].text[0].lower() != words[0].text[0].upper():
@@ -203,12 +203,6 @@ def plan_from_spans(text: str, places: Places, people: People, language: Languag
     """
     words = part(language.words(text), places, language)
     mentions = slot_mentions(words, places, people, language)
-    _refuse_nouns_left(words, mentions, people, language)
-    return _planned(text, words, mentions, (_by_stems(people[0], language), _by_stems(people[1], language)), language)
-
-
-def _refuse_nouns_left(words: Sequence[Word], mentions: Sequence[Mention], people: People, language: Language) -> None:
-    """Raises where nouns for any person tell the two apart ("학생"), and one of them stands outside the mentions."""
     inside = covered(mentions)
     outside = [word for place, word in enumerate(words) if place not in inside]
     for person in people:
@@ -217,10 +211,11 @@ def _refuse_nouns_left(words: Sequence[Word], mentions: Sequence[Mention], peopl
             for word in outside:
                 if word.low.startswith(several) or any(language.same(word.low, noun) for noun in person.telling):
                     raise SubstitutionRefusedError("unreplaced_mention", word.text)
+    return _planned(text, words, mentions, (_by_stems(people[0], language), _by_stems(people[1], language)), language)
 
 
 def _by_stems(person: PersonDescription, language: Language) -> PersonDescription:
-    """The person, told also by words without the endings that they have in the option: "조울증이", "조울증"."""
+    """The person, described also by words without the endings that they have in the option: "조울증이", "조울증"."""
     stems = [stem for word in person.telling for stem in sorted(language.stems(word)) if len(stem) > 1]
     return replace(person, telling=tuple(dict.fromkeys((*person.telling, *stems))))
 
@@ -229,22 +224,11 @@ def _planned(
     text: str, words: Sequence[Word], mentions: Sequence[Mention], people: People, language: Language
 ) -> SubstitutionPlan:
     """The plan of a text with these mentions."""
-    _refuse_remains(words, mentions, people, language)
-    refuse_told_beside(words, mentions, people, language)
-    genders = compatible_genders(words, mentions, language)
-    if mentions and not genders:
-        raise SubstitutionRefusedError("ambiguous_gender", "words of both genders")
-    pieces = tuple(_pieces(text, words, mentions, changes(words, mentions, language), language))
-    return SubstitutionPlan(pieces, genders, preferred_gender(words, mentions, language))
-
-
-def _refuse_remains(words: Sequence[Word], mentions: Sequence[Mention], people: People, language: Language) -> None:
-    """Raises where a word that tells one of the people stands outside the mentions."""
     inside = covered(mentions)
     outside = [word for place, word in enumerate(words) if place not in inside]
-    told = next((word.text for word in outside if word.low in language.rules.group_words), None)
-    if mentions and told is not None:
-        raise SubstitutionRefusedError("group_stated_elsewhere", told)
+    group_word = next((word.text for word in outside if word.low in language.rules.group_words), None)
+    if mentions and group_word is not None:
+        raise SubstitutionRefusedError("group_stated_elsewhere", group_word)
     for person in people:
         found = first_of(outside, person.left_over, language)
         if found is not None:
@@ -255,12 +239,29 @@ def _refuse_remains(words: Sequence[Word], mentions: Sequence[Mention], people: 
             if left is not None:  # "కాలేజీ అమ్మాయి" and then "ఆ అమ్మాయి"
                 raise SubstitutionRefusedError("unreplaced_mention", left)
     if language.rules.fenced and mentions:
-        _refuse_nouns(words, inside, people, language)
+        parts = {part for person in people for word in person.telling if "-" in word for part in word.split("-")}
+        for place, word in enumerate(words):
+            if place in inside:
+                continue
+            determined = place > 0 and words[place - 1].low in language.determiners and not word.gap.strip("'’")
+            alone = (
+                language.rules.head_first and determined and not word.low.endswith(language.rules.plural_signs or "\0")
+            )
+            if (alone and any(language.same(word.low, person.noun) for person in people)) or any(
+                language.same(word.low, part) for part in parts
+            ):
+                raise SubstitutionRefusedError("unreplaced_mention", word.text)
     if language.rules.unspaced:
         left = "\n".join(word.low for word in outside)
         found = next((part for part in _parts_apart(people) if part in left), None)
         if found is not None:
             raise SubstitutionRefusedError("unreplaced_mention", found)
+    refuse_told_beside(words, mentions, people, language)
+    genders = compatible_genders(words, mentions, language)
+    if mentions and not genders:
+        raise SubstitutionRefusedError("ambiguous_gender", "words of both genders")
+    pieces = tuple(_pieces(text, words, mentions, changes(words, mentions, language), language))
+    return SubstitutionPlan(pieces, genders, preferred_gender(words, mentions, language))
 
 
 def _parts_apart(people: People) -> list[str]:
@@ -360,7 +361,7 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
             was = text[word.start : end]
             return word.start, end, NameSlot(mention.person, rules.before_names[word.low], was, behind=behind)
     before = _as_written(kept, was) + " " if kept else ""
-    named = mention.told and (bool(kept) or mention.bare)  # "es diu Anna", but "és l'Anna"
+    named = mention.by_verb and (bool(kept) or mention.bare)  # "es diu Anna", but "és l'Anna"
     form = form or ("" if named else rules.name_form or "")
     following = next((word for word in words[mention.last + 1 :] if word.start >= end), None)
     goes_on = rules.behind_names.get(following.low, "") if following is not None and not following.gap else ""
@@ -375,7 +376,7 @@ def _closing_comma(words: Sequence[Word], mention: Mention, language: Language) 
     if any(is_aside(word, language) for word in there[1:]):
         return 1
     is_clause = there[-1].low in rules.closing_verbs and any(word.low in rules.relatives for word in there)
-    if not is_clause or mention.told or mention.last + 1 == len(words):
+    if not is_clause or mention.by_verb or mention.last + 1 == len(words):
         return 0
     following, opens = words[mention.last + 1], mention.first == 0 or words[mention.first].gap.endswith((".", "?", "!"))
     opens = opens or words[mention.first - 1].low in set(rules.clause_words) - set(rules.before_bare)
@@ -419,21 +420,6 @@ def first_of(words: Sequence[Word], telling: Sequence[str], language: Language) 
         ):
             return word.text
     return None
-
-
-def _refuse_nouns(words: Sequence[Word], inside: Collection[int], people: People, language: Language) -> None:
-    """Raises where a person is spoken of by its noun alone behind an article ("le candidat"), or by a part of a word
-    ("няня", of няня-филиппинка)."""
-    parts = {part for person in people for word in person.telling if "-" in word for part in word.split("-")}
-    for place, word in enumerate(words):
-        if place in inside:
-            continue
-        determined = place > 0 and words[place - 1].low in language.determiners and not word.gap.strip("'’")
-        alone = language.rules.head_first and determined and not word.low.endswith(language.rules.plural_signs or "\0")
-        if (alone and any(language.same(word.low, person.noun) for person in people)) or any(
-            language.same(word.low, part) for part in parts
-        ):
-            raise SubstitutionRefusedError("unreplaced_mention", word.text)
 
 
 def _starts(word: str, language: Language) -> list[str]:

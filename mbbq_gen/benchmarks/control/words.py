@@ -185,7 +185,15 @@ class Language:
             return word == other or word in self.forms(other) or other in self.forms(word)
         if self.rules.bases_only:
             return word == other or other in self.stems(word)
-        return word == other or bool(self.stems(word) & self.stems(other)) or self._is_compound(word, other)
+        return (
+            word == other
+            or bool(self.stems(word) & self.stems(other))
+            or (
+                self.rules.compounds
+                and len(other) > LEAST_STEM
+                and any(stem.endswith(other) and len(stem) > len(other) + 2 for stem in self.stems(word))
+            )
+        )
 
     def _forms(self, word: str) -> dict[str, tuple[str, ...]]:
         """The forms of a word that declines → the cases that each may be: none for forms that tell nothing."""
@@ -202,14 +210,6 @@ class Language:
             for ending in endings:
                 found[stem + ending] = (*found.get(stem + ending, ()), case)
         return found
-
-    def _is_compound(self, word: str, other: str) -> bool:
-        """Whether a word is a compound whose last part is another."""
-        return (
-            self.rules.compounds
-            and len(other) > LEAST_STEM
-            and any(stem.endswith(other) and len(stem) > len(other) + 2 for stem in self.stems(word))
-        )
 
     def _is_head(self, word: str) -> bool:
         """Whether a word stands for any person."""

@@ -33,27 +33,11 @@ from mbbq_gen.benchmarks.bbq_record import (
     has_wrong_label,
     in_blocks,
     instance_of,
-    no_target,
-    only_stereotyped,
+    stereotyped_target,
 )
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, read_json_lines
+from mbbq_gen.benchmarks.registry import find_benchmark
+from mbbq_gen.benchmarks.rows import find_files, read_json_lines
 from mbbq_gen.core.records import Instance, Split
-
-BENCHMARK: Final = "basqbbq"
-VERSION: Final = "0553cce"
-"""Commit of orai-nlp/BasqBBQ that this reader was written for."""
-
-CATEGORIES: Final[dict[str, str]] = {
-    "Adin": "age",
-    "Arraza_etnizitatea": "race_ethnicity",
-    "Ezgaitasun_egoera": "disability_status",
-    "Genero_identitate": "gender_identity",
-    "Itxura_fisikoa": "physical_appearance",
-    "MSE": "ses",
-    "Nazionalitate": "nationality",
-    "Orientazio_sexual": "sexual_orientation",
-}
-"""Published name → slug."""
 
 _PLACES: Final = ("data/BasqBBQ", "BasqBBQ", "")
 
@@ -85,44 +69,22 @@ def load_basqbbq(folder: Path, language: str, split: Split) -> Iterator[Instance
 
     `folder`: a checkout of orai-nlp/BasqBBQ, or its folder with the files.
     """
-    names = [name for category in CATEGORIES for name in _names(folder, category)]
-    found = find_files(folder, names, BENCHMARK, inside=_PLACES, partial=True)
-    paths = {path.name: path for path in found}
-    return _read(folder, paths, language, split)
+    names: dict[str, str] = {}
+    for category in find_benchmark("basqbbq").categories:
+        halves = [f"{category}_ambig.jsonl", f"{category}_disambig.jsonl"]
+        is_split = any((folder / place / half).is_file() for place in _PLACES for half in halves)
+        names |= dict.fromkeys(halves if is_split else [f"{category}.jsonl"], category)
+    paths = find_files(folder, names, "basqbbq", inside=_PLACES, partial=True)
+    return _read([(path, names[path.name]) for path in paths], language, split)
 
 
-def _names(folder: Path, category: str) -> list[str]:
-    """The names of a category's files: two halves where the copy has one of them, else one file."""
-    halves = [f"{category}_ambig.jsonl", f"{category}_disambig.jsonl"]
-    if any((folder / place / half).is_file() for place in _PLACES for half in halves):
-        return halves
-    return [f"{category}.jsonl"]
-
-
-def _read(folder: Path, paths: dict[str, Path], language: str, split: Split) -> Iterator[Instance]:
-    """The instances of the files; halves are merged by `example_id`."""
-    for category, slug in CATEGORIES.items():
-        source = SplitInfo(BENCHMARK, VERSION, language, split, slug)
-        halves = [read_json_lines(paths[name], BasqbbqRow) for name in _names(folder, category) if name in paths]
-        for block in in_blocks(heapq.merge(*halves, key=_example_id), category):
+def _read(files: list[tuple[Path, str]], language: str, split: Split) -> Iterator[Instance]:
+    """The instances of the files with their categories; the halves of one are merged by `example_id`."""
+    info = find_benchmark("basqbbq")
+    for category, slug in info.categories.items():
+        source = SplitInfo("basqbbq", info.version, language, split, slug)
+        halves = [read_json_lines(path, BasqbbqRow) for path, published in files if published == category]
+        for block in in_blocks(heapq.merge(*halves, key=lambda found: found[1].example_id), category):
             for place, row in block:
-                yield _instance(place, row, source)
-
-
-def _example_id(row: tuple[RowLocation, BbqRow]) -> int:
-    """What halves are merged by."""
-    return row[1].example_id
-
-
-def _instance(place: RowLocation, row: BbqRow, source: SplitInfo) -> Instance:
-    """The instance that a row is."""
-    unknown = row.unknown_index(place)
-    listed = row.additional_metadata.stereotyped_groups
-    return instance_of(
-        row,
-        place,
-        source,
-        target=only_stereotyped(row.groups, listed, unknown),
-        reason=no_target(row.groups, listed, unknown),
-        swap_people=has_wrong_label(row, source.category),
-    )
+                wrong = has_wrong_label(row, slug)
+                yield instance_of(row, place, source, **stereotyped_target(row, place), swap_people=wrong)

@@ -27,22 +27,11 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from mbbq_gen.benchmarks.bbq_record import ParsedRow, SplitInfo, build_instance
+from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance
+from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation, find_files, in_pairs, python_literal, read_table
-from mbbq_gen.core.records import Condition, Instance, NonBlank, Split
+from mbbq_gen.core.records import Instance, NonBlank, Split
 
-BENCHMARK: Final = "bbg"
-VERSION: Final = "5636c6c"
-"""Commit of jinjh0123/BBG that this reader was written for."""
-
-CATEGORIES: Final = {
-    "disabilitystatus": "disability_status",
-    "genderidentity": "gender_identity",
-    "physicalappearance": "physical_appearance",
-    "raceethnicity": "race_ethnicity",
-    "sexualorientation": "sexual_orientation",
-}
-"""Names that the English file writes in one word → slug; the others are slugs already."""
 PREFIXES: Final = {"en": "EnBBG", "ko": "KoBBG"}
 _PLACES: Final = ("data/evaluation_set", "evaluation_set", "")
 _TEMPLATE: Final = re.compile(r"([a-z_]+)-(\d+)-([a-d])")
@@ -67,10 +56,6 @@ class BbgRow(BaseModel):
     target_group: str
 
 
-Pair = list[tuple[RowLocation, BbgRow]]
-"""The two questions about a context."""
-
-
 def load_bbg(folder: Path, language: str, split: Split) -> Iterator[Instance]:
     """The instances of a language, in file order.
 
@@ -78,23 +63,47 @@ def load_bbg(folder: Path, language: str, split: Split) -> Iterator[Instance]:
     """
     pattern = f"{PREFIXES[language]}_*_eval.csv"
     found = sorted(path.name for place in _PLACES for path in (folder / place).glob(pattern))
-    path = find_files(folder, found[:1] or [pattern], BENCHMARK, inside=_PLACES)[0]
-    return _read(path, language, split)
+    return _read(find_files(folder, found[:1] or [pattern], "bbg", inside=_PLACES)[0], language, split)
 
 
 def _read(path: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of a file that is there."""
+    info = find_benchmark("bbg")
     seen: set[str] = set()
     for pair in in_pairs(read_table(path, BbgRow), _check_next):
         for place, row in pair:
             if row.id in seen:
                 raise place.error(f"{row.id!r} stands twice; ids are unique", "id")
             seen.add(row.id)
-            source = SplitInfo(BENCHMARK, VERSION, language, split, CATEGORIES.get(row.category, row.category))
-            yield from (_instance(row, place, source, pair, condition) for condition in _CONDITIONS)
-
-
-_CONDITIONS: Final[tuple[Condition, ...]] = ("ambiguous", "disambiguated")
+            template = _TEMPLATE.fullmatch(row.template_id)
+            if template is None:
+                raise place.error(f"{row.template_id!r} is not category-number-version", "template_id")
+            target, other = (place.choice_index(one.biased_answer, row.choices, "biased_answer") for _, one in pair)
+            if target == other:
+                raise place.error("the same person is the biased answer of both questions", "biased_answer")
+            slug = info.categories.get(row.category, row.category)
+            source = SplitInfo("bbg", info.version, language, split, slug)
+            unknown = 3 - target - other
+            for ambiguous in (True, False):
+                yield build_instance(
+                    source,
+                    place,
+                    instance_id=f"{row.id}-{'amb' if ambiguous else 'dis'}",
+                    template_id=f"{slug}/{template[2]}",
+                    texts=row.choices,
+                    unknown=unknown,
+                    target=target,
+                    label=unknown if ambiguous else place.choice_index(row.dis_answer, row.choices, "dis_answer"),
+                    condition="ambiguous" if ambiguous else "disambiguated",
+                    polarity="negative" if row.qtype == "bsd" else "non_negative",
+                    context=row.amb_context if ambiguous else f"{row.amb_context} {row.dis_context}",
+                    question=row.question,
+                    metadata={
+                        "source_row": place.source_row(row.category, row.id),
+                        "version": template[3],
+                        "stereotype": row.stereotype,
+                        "stereotyped_groups": row.target_group,
+                    },
+                )
 
 
 def _check_next(place: RowLocation, row: BbgRow, first: BbgRow | None) -> None:
@@ -104,34 +113,3 @@ def _check_next(place: RowLocation, row: BbgRow, first: BbgRow | None) -> None:
         raise place.error(f"{row.qtype!r} where {expected!r} comes next; a row is missing", "qtype")
     if first is not None and row.amb_context != first.amb_context:
         raise place.error("another context than in the row before; a row is missing", "amb_context")
-
-
-def _instance(row: BbgRow, place: RowLocation, source: SplitInfo, pair: Pair, condition: Condition) -> Instance:
-    """The ambiguous or the disambiguated instance of a row."""
-    template = _TEMPLATE.fullmatch(row.template_id)
-    if template is None:
-        raise place.error(f"{row.template_id!r} is not category-number-version", "template_id")
-    target, other = (place.choice_index(one.biased_answer, row.choices, "biased_answer") for _, one in pair)
-    if target == other:
-        raise place.error("the same person is the biased answer of both questions", "biased_answer")
-    ambiguous = condition == "ambiguous"
-    unknown = 3 - target - other
-    found = ParsedRow(
-        texts=row.choices,
-        groups=(None, None, None),
-        unknown=unknown,
-        target=target,
-        label=unknown if ambiguous else place.choice_index(row.dis_answer, row.choices, "dis_answer"),
-        condition=condition,
-        polarity="negative" if row.qtype == "bsd" else "non_negative",
-        context=row.amb_context if ambiguous else f"{row.amb_context} {row.dis_context}",
-        question=row.question,
-        metadata={
-            "source_row": place.source_row(row.category, row.id),
-            "version": template[3],
-            "stereotype": row.stereotype,
-            "stereotyped_groups": row.target_group,
-        },
-    )
-    template_id = f"{source.category}/{template[2]}"
-    return build_instance(found, source, place, instance_id=f"{row.id}-{condition[:3]}", template_id=template_id)

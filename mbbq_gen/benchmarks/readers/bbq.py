@@ -43,36 +43,18 @@ from mbbq_gen.benchmarks.bbq_record import (
     BbqRow,
     Block,
     SplitInfo,
+    category_files,
     has_wrong_label,
     in_blocks,
     instance_of,
     no_target,
-    only_stereotyped,
     read_rows,
+    stereotyped_target,
 )
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, note_file, read_table
+from mbbq_gen.benchmarks.rows import RowLocation, note_file, read_table
 from mbbq_gen.core.errors import DataError, describe_fault
 from mbbq_gen.core.records import Instance, Split
 from mbbq_gen.core.tables import UnreadableError, json_value
-
-BENCHMARK: Final = "bbq"
-VERSION: Final = "bea11bd"
-"""Commit of nyu-mll/BBQ that this reader was written for."""
-
-CATEGORIES: Final[dict[str, str]] = {
-    "Age": "age",
-    "Disability_status": "disability_status",
-    "Gender_identity": "gender_identity",
-    "Nationality": "nationality",
-    "Physical_appearance": "physical_appearance",
-    "Race_ethnicity": "race_ethnicity",
-    "Race_x_gender": "race_x_gender",
-    "Race_x_SES": "race_x_ses",
-    "Religion": "religion",
-    "SES": "ses",
-    "Sexual_orientation": "sexual_orientation",
-}
-"""Published name → slug."""
 
 _INTERSECTIONAL: Final = ("race_x_gender", "race_x_ses")
 _METADATA_PLACES: Final = ("analysis_scripts", "", "supplemental", "data")
@@ -110,56 +92,32 @@ class _Template:
     proper_names: bool = False
 
 
-@dataclass(frozen=True)
-class _Known:
-    """What the authors' other files tell about a category."""
-
-    templates: dict[str, _Template]
-    """By number; empty where the copy has no template files."""
-    published: dict[tuple[str, int], int | None] | None
-    """Category and example id → `target_loc`; None where the copy has no additional_metadata.csv."""
-
-
 def load_bbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
     """The instances, category by category in file order; a warning names the categories that the copy lacks.
 
     `folder`: a checkout of nyu-mll/BBQ, or its folder `data`.
     """
-    names = [f"{category}.jsonl" for category in CATEGORIES]
-    paths = find_files(folder, names, BENCHMARK, inside=("data", ""), partial=True)
-    root = folder if paths[0].parent != folder else folder.parent
-    return _read(paths, root, language, split)
+    files = category_files("bbq", folder, language, split, inside=("data", ""), partial=True)
+    return _read(files, folder if files[0][0].parent != folder else folder.parent)
 
 
-def _read(paths: list[Path], root: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of the files."""
+def _read(files: list[tuple[Path, SplitInfo]], root: Path) -> Iterator[Instance]:
     published = _published_targets(root)
-    for path in paths:
+    for path, source in files:
         templates = _read_templates(root / "templates" / f"new_templates - {path.stem}.csv")
-        source = SplitInfo(BENCHMARK, VERSION, language, split, CATEGORIES[path.stem])
-        for block in in_blocks(read_rows(path), path.stem):
-            yield from _instances(block, source, _Known(templates, published))
-
-
-def _instances(block: Block, source: SplitInfo, known: _Known) -> Iterator[Instance]:
-    """The four instances of a block."""
-    row = block[0][1]
-    template = known.templates.get(row.question_index, _Template())
-    if known.published is None:
-        target, reason = _target(block, source.category, template)
-    else:
-        target, reason = _published_target(block, known.published)
-    metadata = {"proper_names": _has_proper_names(row, source.category, template)}
-    for place, row in block:
-        yield instance_of(
-            row,
-            place,
-            source,
-            target=target,
-            reason=reason,
-            swap_people=has_wrong_label(row, source.category),
-            metadata=metadata,
-        )
+        for block in in_blocks(read_rows(path), source.published):
+            first = block[0][1]
+            template = templates.get(first.question_index, _Template())
+            if published is None:
+                target, reason = _target(block, source.category, template)
+            else:
+                target, reason = _published_target(block, published)
+            metadata = {"proper_names": _has_proper_names(first, source.category, template)}
+            for place, row in block:
+                wrong = has_wrong_label(row, source.category)
+                yield instance_of(
+                    row, place, source, target=target, reason=reason, swap_people=wrong, metadata=metadata
+                )
 
 
 def _has_proper_names(row: BbqRow, category: str, template: _Template) -> bool:
@@ -243,11 +201,8 @@ def _published_target(block: Block, published: dict[tuple[str, int], int | None]
 
 def _published_targets(root: Path) -> dict[tuple[str, int], int | None] | None:
     """Category and example id → `target_loc`, from the authors' own table; None where the copy has no such table."""
-    path = next(
-        (root / place / "additional_metadata.csv" for place in _METADATA_PLACES
-         if (root / place / "additional_metadata.csv").is_file()),
-        None,
-    )  # fmt: skip
+    places = (root / place / "additional_metadata.csv" for place in _METADATA_PLACES)
+    path = next((place for place in places if place.is_file()), None)
     if path is None:
         return None
     found: dict[tuple[str, int], int | None] = {}
@@ -282,13 +237,8 @@ def _group_list(text: str, place: RowLocation) -> list[str]:
     return [str(group) for group in groups]
 
 
-BBQ_LITE: Final = "bbq_lite"
-BBQ_LITE_VERSION: Final = "1.0.0"
-FILE: Final = "SES.json"
-
-
 class _File(BaseModel):
-    """The file: rows among much else."""
+    """The file of BIG-bench's edition: rows among much else."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -300,20 +250,16 @@ def load_bbq_lite(folder: Path, language: str, split: Split) -> Iterator[Instanc
 
     `folder`: where `SES.json` is: BIG-bench's folder `bbq_lite/resources`, or one above.
     """
-    path = find_files(folder, [FILE], BBQ_LITE, inside=("", "resources", "bbq_lite", "bbq_lite/resources"))[0]
-    return _read_lite(path, SplitInfo(BBQ_LITE, BBQ_LITE_VERSION, language, split, "ses"))
+    inside = ("", "resources", "bbq_lite", "bbq_lite/resources")
+    return _read_lite(*category_files("bbq_lite", folder, language, split, inside=inside, name="{category}.json")[0])
 
 
 def _read_lite(path: Path, source: SplitInfo) -> Iterator[Instance]:
-    """The instances of a file that is there."""
     try:
         rows = _File.model_validate_json(note_file(path).read_bytes()).examples
     except ValidationError as error:
         raise DataError(f"{path}: {describe_fault(error, {})}") from error
     places = ((RowLocation(path, number), row) for number, row in enumerate(rows, start=1))
-    for block in in_blocks(places, "SES"):
+    for block in in_blocks(places, source.published):
         for place, row in block:
-            unknown = row.unknown_index(place)
-            listed = row.additional_metadata.stereotyped_groups
-            target = only_stereotyped(row.groups, listed, unknown)
-            yield instance_of(row, place, source, target=target, reason=no_target(row.groups, listed, unknown))
+            yield instance_of(row, place, source, **stereotyped_target(row, place))

@@ -28,45 +28,15 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mbbq_gen.benchmarks.bbq_record import ParsedRow, SplitInfo, build_instance
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, read_table
-from mbbq_gen.core.records import Condition, Instance, NonBlank, Polarity, Split
+from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance, category_files
+from mbbq_gen.benchmarks.rows import RowLocation, in_pairs, read_table
+from mbbq_gen.core.records import Instance, NonBlank, Split
 
-BENCHMARK: Final = "bharatbbq"
-VERSION: Final = "d4d193b"
-"""Commit of sahoonihar/BharatBBQ that this reader was written for."""
-
-CATEGORIES: Final[dict[str, str]] = {
-    "Age": "age",
-    "AgexGender": "age_x_gender",
-    "Caste": "caste",
-    "Disability_status": "disability_status",
-    "Gender_identity": "gender_identity",
-    "GenderxReligion": "gender_x_religion",
-    "Nationality": "nationality",
-    "Physical_appearance": "physical_appearance",
-    "Region": "region",
-    "RegionxGender": "region_x_gender",
-    "Religion": "religion",
-    "SES": "ses",
-    "Sexual_orientation": "sexual_orientation",
-}
-"""Published name → slug."""
-
-LANGUAGES: Final[dict[str, str]] = {
-    "en": "English",
-    "hi": "Hindi",
-    "mr": "Marathi",
-    "bn": "Bengali",
-    "ta": "Tamil",
-    "te": "Telugu",
-    "or": "Odia",
+LANGUAGES: Final = {
+    "en": "English", "hi": "Hindi", "mr": "Marathi", "bn": "Bengali", "ta": "Tamil", "te": "Telugu", "or": "Odia",
     "as": "Assamese",
-}
+}  # fmt: skip
 """Code → the name that a folder of it may have."""
-
-CONDITIONS: Final[dict[str, Condition]] = {"amb": "ambiguous", "disamb": "disambiguated"}
-POLARITIES: Final[dict[str, Polarity]] = {"neg": "negative", "non-neg": "non_negative"}
 
 
 class BharatbbqRow(BaseModel):
@@ -95,76 +65,59 @@ class BharatbbqRow(BaseModel):
         return self.Option1, self.Option2, self.Option3
 
 
-Pair = list[tuple[RowLocation, BharatbbqRow]]
-"""An ambiguous and a disambiguated row."""
-
-
 def load_bharatbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
     """The instances of a language, category by category in file order.
 
     `folder`: a checkout of sahoonihar/BharatBBQ, or its folder `BharatBBQ_Dataset` or `Examples`.
     """
-    names = [f"{category}_examples.csv" for category in CATEGORIES]
     inside = [f"{top}{name}" for top in ("BharatBBQ_Dataset/", "") for name in (LANGUAGES[language], language)]
     if language == "en":
         inside += ["BharatBBQ_Dataset/Examples", "Examples", ""]
-    paths = find_files(folder, names, BENCHMARK, inside=inside)
-    return _read(dict(zip(CATEGORIES, paths, strict=True)), language, split)
+    name = "{category}_examples.csv"
+    return _read(category_files("bharatbbq", folder, language, split, inside=inside, name=name))
 
 
-def _read(paths: dict[str, Path], language: str, split: Split) -> Iterator[Instance]:
+def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
     """The instances of the files, one category after the other."""
-    for category, path in paths.items():
-        source = SplitInfo(BENCHMARK, VERSION, language, split, CATEGORIES[category])
-        for pair in _pairs(path):
+    for path, source in files:
+        last_id = 0
+        for pair in in_pairs(read_table(path, BharatbbqRow), _check_next):
             unknown = pair[0][1].Label
             for place, row in pair:
+                if row.id <= last_id:
+                    raise place.error(f"{row.id} comes after {last_id}; published ids rise", "id")
+                last_id = row.id
                 if row.Target == unknown:
                     raise place.error(f"{row.Target} is the unknown option", "Target")
-                yield _instance(row, place, source, unknown - 1)
+                disambiguated, negative = row.Context_type == "disamb", row.Question_polarity == "neg"
+                aligned = (row.Label == row.Target) == negative
+                mismatch = disambiguated and aligned != (row.Pairing == "biased")
+                yield build_instance(
+                    source,
+                    place,
+                    instance_id=f"{source.category}/{row.id}",
+                    template_id=f"{source.category}/{row.Qid}",
+                    texts=row.texts,
+                    unknown=unknown - 1,
+                    target=row.Target - 1,
+                    label=row.Label - 1,
+                    condition="disambiguated" if disambiguated else "ambiguous",
+                    polarity="negative" if negative else "non_negative",
+                    context=row.Context,
+                    question=row.Question,
+                    data_issues=["alignment_mismatch"] * mismatch,
+                    metadata={
+                        "source_row": place.source_row(row.Category, row.id),
+                        "pairing": row.Pairing,
+                        "proper_names": row.Proper_Noun == "1",
+                    },
+                )
 
 
-def _pairs(path: Path) -> Iterator[Pair]:
-    """The rows of a file two by two."""
-    pair: Pair = []
-    last_id = 0
-    for place, row in read_table(path, BharatbbqRow):
-        condition = "disamb" if pair else "amb"
-        if row.Context_type != condition:
-            raise place.error(f"{row.Context_type!r} where {condition!r} comes next; a row is missing", "Context_type")
-        if pair and (row.Qid, row.Question, row.texts) != (pair[0][1].Qid, pair[0][1].Question, pair[0][1].texts):
-            raise place.error("other question or options than in the row before; a row is missing", "Question")
-        if row.id <= last_id:
-            raise place.error(f"{row.id} comes after {last_id}; published ids rise", "id")
-        last_id = row.id
-        pair.append((place, row))
-        if len(pair) == 2:
-            yield pair
-            pair = []
-    if pair:
-        raise pair[0][0].error("the file ends after the ambiguous row of a pair; get the file again")
-
-
-def _instance(row: BharatbbqRow, place: RowLocation, source: SplitInfo, unknown: int) -> Instance:
-    """The instance that a row is."""
-    aligned = (row.Label == row.Target) == (row.Question_polarity == "neg")
-    wrong = row.Context_type == "disamb" and aligned != (row.Pairing == "biased")
-    found = ParsedRow(
-        texts=row.texts,
-        groups=(None, None, None),
-        unknown=unknown,
-        target=row.Target - 1,
-        label=row.Label - 1,
-        condition=CONDITIONS[row.Context_type],
-        polarity=POLARITIES[row.Question_polarity],
-        context=row.Context,
-        question=row.Question,
-        data_issues=("alignment_mismatch",) if wrong else (),
-        metadata={
-            "source_row": place.source_row(row.Category, row.id),
-            "pairing": row.Pairing,
-            "proper_names": row.Proper_Noun == "1",
-        },
-    )
-    template_id = f"{source.category}/{row.Qid}"
-    return build_instance(found, source, place, instance_id=f"{source.category}/{row.id}", template_id=template_id)
+def _check_next(place: RowLocation, row: BharatbbqRow, first: BharatbbqRow | None) -> None:
+    """Raises DataError where a row is not the one that comes next."""
+    condition = "amb" if first is None else "disamb"
+    if row.Context_type != condition:
+        raise place.error(f"{row.Context_type!r} where {condition!r} comes next; a row is missing", "Context_type")
+    if first and (row.Qid, row.Question, row.texts) != (first.Qid, first.Question, first.texts):
+        raise place.error("other question or options than in the row before; a row is missing", "Question")

@@ -29,35 +29,12 @@ from typing import Annotated, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from mbbq_gen.benchmarks.bbq_record import ParsedRow, SplitInfo, build_instance, named_or_none
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, read_table
-from mbbq_gen.core.records import Condition, Instance, NonBlank, Polarity, Split
+from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance, named_or_none
+from mbbq_gen.benchmarks.registry import find_benchmark
+from mbbq_gen.benchmarks.rows import find_files, read_table
+from mbbq_gen.core.records import Condition, Instance, NonBlank, Split
 
-BENCHMARK: Final = "cbbq"
-VERSION: Final = "95eaf2e"
-"""Commit of YFHuangxxxx/CBBQ that this reader was written for."""
-
-CATEGORIES: Final[dict[str, str]] = {
-    "SES": "ses",
-    "age": "age",
-    "disability": "disability_status",
-    "disease": "disease",
-    "educational_qualification": "educational_qualification",
-    "ethnicity": "ethnicity",
-    "gender": "gender",
-    "household_registration": "household_registration",
-    "nationality": "nationality",
-    "physical_appearance": "physical_appearance",
-    "race": "race",
-    "region": "region",
-    "religion": "religion",
-    "sexual_orientation": "sexual_orientation",
-}
-"""Published name → slug."""
-
-UNKNOWN_INDEX: Final = 2
 CONDITIONS: Final[dict[str, Condition]] = {"ambiguous": "ambiguous", "disambiguous": "disambiguated"}
-POLARITIES: Final[dict[str, Polarity]] = {"neg": "negative", "non_neg": "non_negative"}
 _TARGET_SECOND: Final = frozenset({"gender", "physical_appearance", "educational_qualification"})
 """Categories whose second option is the target."""
 
@@ -88,15 +65,15 @@ def load_cbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 
     `folder`: a checkout of YFHuangxxxx/CBBQ, or its folder `data`.
     """
-    names = [f"{category}/{kind}/{kind}.csv" for category in CATEGORIES for kind in CONDITIONS]
-    paths = find_files(folder, names, BENCHMARK, inside=("data", ""), partial=True)
-    return _read(paths, language, split)
+    names = [f"{category}/{kind}/{kind}.csv" for category in find_benchmark("cbbq").categories for kind in CONDITIONS]
+    return _read(find_files(folder, names, "cbbq", inside=("data", ""), partial=True), language, split)
 
 
 def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
-    """The instances of the files."""
+    info = find_benchmark("cbbq")
     for path in paths:
-        source = SplitInfo(BENCHMARK, VERSION, language, split, CATEGORIES[path.parts[-3]])
+        slug = info.categories[path.parts[-3]]
+        source = SplitInfo("cbbq", info.version, language, split, slug)
         seen: set[int] = set()
         for place, row in read_table(path, CbbqRow):
             if row.context_condition != path.stem:
@@ -104,39 +81,26 @@ def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
             if row.example_id in seen:
                 raise place.error(f"{row.example_id} stands twice; ids are unique within a file", "example_id")
             seen.add(row.example_id)
-            yield _instance(row, place, source)
-
-
-def _instance(row: CbbqRow, place: RowLocation, source: SplitInfo) -> Instance:
-    """The instance that a row is."""
-    polarity_unknown = source.category == "educational_qualification" and row.context_condition == "ambiguous"
-    found = ParsedRow(
-        texts=(row.ans0, row.ans1, row.ans2),
-        groups=(None, None, None),
-        unknown=UNKNOWN_INDEX,
-        target=None if polarity_unknown else int(source.category in _TARGET_SECOND),
-        reason="polarity is published as neg in every ambiguous row of educational_qualification",
-        label=row.label,
-        condition=CONDITIONS[row.context_condition],
-        polarity=POLARITIES[row.question_polarity],
-        context=row.context,
-        question=row.question,
-        metadata={
-            "source_row": {
-                "file": f"{place.path.parts[-3]}/{place.path.name}",
-                "row": place.row,
-                "category": row.category,
-                "example_id": row.example_id,
-            },
-            "targeted_groups": row.bias_targeted_groups,
-            "source": named_or_none(row.source),
-        },
-    )
-    return build_instance(
-        found,
-        source,
-        place,
-        instance_id=f"{source.category}/{row.context_condition}/{row.example_id}",
-        template_id=f"{source.category}/{row.question_index}",
-        subcategory=named_or_none(row.subcategory),
-    )
+            polarity_unknown = slug == "educational_qualification" and row.context_condition == "ambiguous"
+            yield build_instance(
+                source,
+                place,
+                instance_id=f"{slug}/{row.context_condition}/{row.example_id}",
+                template_id=f"{slug}/{row.question_index}",
+                subcategory=named_or_none(row.subcategory),
+                texts=(row.ans0, row.ans1, row.ans2),
+                unknown=2,
+                target=None if polarity_unknown else int(slug in _TARGET_SECOND),
+                reason="polarity is published as neg in every ambiguous row of educational_qualification",
+                label=row.label,
+                condition=CONDITIONS[row.context_condition],
+                polarity="negative" if row.question_polarity == "neg" else "non_negative",
+                context=row.context,
+                question=row.question,
+                metadata={
+                    "source_row": place.source_row(row.category, row.example_id)
+                    | {"file": f"{path.parts[-3]}/{path.name}"},
+                    "targeted_groups": row.bias_targeted_groups,
+                    "source": named_or_none(row.source),
+                },
+            )

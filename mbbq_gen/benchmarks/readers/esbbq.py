@@ -34,34 +34,18 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_valida
 from mbbq_gen.benchmarks.bbq_record import (
     CONDITIONS,
     POLARITIES,
-    ParsedRow,
     SplitInfo,
     build_instance,
+    category_files,
     draw_unknown_text,
     named_or_none,
     no_target,
     only_stereotyped,
 )
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, python_literal, read_json_lines, read_table
+from mbbq_gen.benchmarks.rows import RowLocation, python_literal, read_json_lines, read_table
 from mbbq_gen.core.records import Instance, NonBlank, Split
 
-VERSION: Final = "ee2e0f6"
-"""Commit of langtech-bsc/EsBBQ-CaBBQ that this reader was written for."""
-
-CATEGORIES: Final[dict[str, str]] = {
-    "Age": "age",
-    "DisabilityStatus": "disability_status",
-    "Gender": "gender",
-    "LGBTQIA": "lgbtqia",
-    "Nationality": "nationality",
-    "PhysicalAppearance": "physical_appearance",
-    "RaceEthnicity": "race_ethnicity",
-    "Religion": "religion",
-    "SES": "ses",
-    "SpanishRegion": "spanish_region",
-}
-"""Published name → slug."""
-
+BENCHMARKS: Final = {"es": "esbbq", "ca": "cabbq"}
 UNKNOWN_INDEX: Final = 2
 PLACEHOLDER: Final = "unknown"
 _NOT_PARALLEL: Final = frozenset({"20b", "32a", "32b"})
@@ -122,31 +106,18 @@ class EsbbqRow(BaseModel):
 
 
 def load_esbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of EsBBQ, category by category in file order.
+    """The instances of EsBBQ or, in Catalan, CaBBQ, category by category in file order.
 
-    `folder`: a checkout of langtech-bsc/EsBBQ-CaBBQ, or its folder `data_es`.
+    `folder`: a checkout of langtech-bsc/EsBBQ-CaBBQ, or its folder `data_es` or `data_ca`.
     """
-    return _load("esbbq", folder, language, split)
-
-
-def load_cabbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of CaBBQ, from `data_ca`; otherwise as `load_esbbq`."""
-    return _load("cabbq", folder, language, split)
-
-
-def _load(benchmark: str, folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of a language, from tables or, where there are none, from JSON Lines."""
     inside = (f"data_{language}", "")
     ending = ".full.csv" if any((folder / step / "Age.full.csv").is_file() for step in inside) else ".full.jsonl"
-    paths = find_files(folder, (name + ending for name in CATEGORIES), benchmark, inside=inside)
-    return _read(paths, benchmark, language, split)
+    name = f"{{category}}{ending}"
+    return _read(category_files(BENCHMARKS[language], folder, language, split, inside=inside, name=name))
 
 
-def _read(paths: list[Path], benchmark: str, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of the files."""
-    for path in paths:
-        name = path.name.split(".")[0]
-        source = SplitInfo(benchmark, VERSION, language, split, CATEGORIES[name])
+def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
+    for path, source in files:
         seen: Counter[str] = Counter()
         last_id = -1
         for place, row in read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow):
@@ -164,7 +135,15 @@ def instance_of(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: in
     target = only_stereotyped(row.groups, row.stereotyped_groups, UNKNOWN_INDEX)
     terms = [row.info0[0], row.info1[0]]
     unknown = draw_unknown_text(source.language, source.benchmark, source.category, row.template, *terms)
-    found = ParsedRow(
+    first, second = row.info0[0].casefold(), row.info1[0].casefold()
+    one, other = row.ans0.casefold(), row.ans1.casefold()
+    return build_instance(
+        source,
+        place,
+        instance_id=f"{source.category}/{row.instance_id}",
+        template_id=f"{source.category}/{row.template_id}",
+        subcategory=named_or_none(row.subcategory),
+        parallel_id=_parallel_id(row, source, number),
         texts=(row.ans0, row.ans1, unknown),
         groups=(row.info0[-1], row.info1[-1], PLACEHOLDER),
         unknown=UNKNOWN_INDEX,
@@ -175,26 +154,21 @@ def instance_of(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: in
         polarity=POLARITIES[row.question_polarity],
         context=row.context,
         question=row.question,
-        groups_swapped=_has_swapped_groups(row),
+        groups_swapped=second in one and first in other and not (first in one and second in other),
         data_issues=("unknown_placeholder", *["alignment_mismatch"] * _alignment_mismatch(row, target)),
-        metadata=_metadata(row, place, terms),
+        metadata={
+            "source_row": place.source_row(row.category, row.instance_id),
+            "stereotyped_groups": row.stereotyped_groups,
+            "version": named_or_none(row.version),
+            "source": row.source,
+            "terms": terms,
+            "template_label": row.template_label,
+            "flipped": row.flipped,
+            "social_value": named_or_none(row.relevant_social_value),
+            "stated_gender": named_or_none(row.stated_gender_info),
+            "proper_names": row.proper_nouns_only,
+        },
     )
-    return build_instance(
-        found,
-        source,
-        place,
-        instance_id=f"{source.category}/{row.instance_id}",
-        template_id=f"{source.category}/{row.template_id}",
-        subcategory=named_or_none(row.subcategory),
-        parallel_id=_parallel_id(row, source, number),
-    )
-
-
-def _has_swapped_groups(row: EsbbqRow) -> bool:
-    """Whether each person's words stand in the other one's option, and not so in its own."""
-    first, second = row.info0[0].casefold(), row.info1[0].casefold()
-    one, other = row.ans0.casefold(), row.ans1.casefold()
-    return second in one and first in other and not (first in one and second in other)
 
 
 def _alignment_mismatch(row: EsbbqRow, target: int | None) -> bool:
@@ -211,19 +185,3 @@ def _parallel_id(row: EsbbqRow, source: SplitInfo, number: int) -> str | None:
         return None
     kind = f"{row.question_polarity}-{row.context_condition}"
     return f"esbbq-cabbq/{source.category}/{row.template}/{row.flipped}/{number}/{kind}"
-
-
-def _metadata(row: EsbbqRow, place: RowLocation, terms: list[str]) -> dict[str, Any]:
-    """Whatever else the row says, with where it stands."""
-    return {
-        "source_row": place.source_row(row.category, row.instance_id),
-        "stereotyped_groups": row.stereotyped_groups,
-        "version": named_or_none(row.version),
-        "source": row.source,
-        "terms": terms,
-        "template_label": row.template_label,
-        "flipped": row.flipped,
-        "social_value": named_or_none(row.relevant_social_value),
-        "stated_gender": named_or_none(row.stated_gender_info),
-        "proper_names": row.proper_nouns_only,
-    }

@@ -27,14 +27,12 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from mbbq_gen.benchmarks.bbq_record import ParsedRow, SplitInfo, build_instance, no_target, only_stereotyped
+from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance, no_target, only_stereotyped
+from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation, find_files, in_pairs, python_literal, read_json_lines
-from mbbq_gen.core.records import Condition, Instance, NonBlank, Polarity, Split
+from mbbq_gen.core.records import Instance, NonBlank, Polarity, Split
 from mbbq_gen.core.tables import UnreadableError, json_value
 
-BENCHMARK: Final = "gg_bbq"
-VERSION: Final = "24e5b32"
-"""Commit of shalakasatheesh/GG-BBQ that this reader was written for."""
 CATEGORY: Final = "gender_identity"
 
 FILES: Final[dict[str, str]] = {
@@ -44,10 +42,6 @@ FILES: Final[dict[str, str]] = {
     "subset-2/bbq_de_proper_names_disamb_test.jsonl": "proper_names",
 }
 """File → subcategory."""
-
-TRANS: Final = "trans"
-"""In every list of stereotyped trans people."""
-CONDITIONS: Final[dict[str, Condition]] = {"ambiguous_context": "ambiguous", "disambiguous_context": "disambiguated"}
 
 
 def _json(value: Any) -> Any:
@@ -82,8 +76,8 @@ def load_gg_bbq(folder: Path, language: str, split: Split) -> Iterator[Instance]
 
     `folder`: a checkout of shalakasatheesh/GG-BBQ, or its folder `data`.
     """
-    paths = find_files(folder, FILES, BENCHMARK, inside=("data", ""))
-    return _read(paths, SplitInfo(BENCHMARK, VERSION, language, split, CATEGORY))
+    source = SplitInfo("gg_bbq", find_benchmark("gg_bbq").version, language, split, CATEGORY)
+    return _read(find_files(folder, FILES, "gg_bbq", inside=("data", "")), source)
 
 
 def _read(paths: list[Path], source: SplitInfo) -> Iterator[Instance]:
@@ -116,22 +110,28 @@ def _check_next(place: RowLocation, row: GgBbqRow, first: GgBbqRow | None) -> No
 
 
 def _instance(row: GgBbqRow, place: RowLocation, source: SplitInfo, subcategory: str, template: str) -> Instance:
-    """The instance that a row is."""
+    """The instance of a row."""
     if sorted(row.choice_info) != [0, 1, 2] or any(len(info) != 2 for info in row.choice_info.values()):
         raise place.error("must hold option and group for 0, 1 and 2", "choice_info")
     groups = [row.choice_info[index][1] for index in range(3)]
     if groups.count("unknown") != 1:
         raise place.error(f"{groups.count('unknown')} options have the group 'unknown', one must", "choice_info")
-    unknown = groups.index("unknown")
-    listed = row.known_stereotyped_groups
-    found = ParsedRow(
+    unknown, listed = groups.index("unknown"), row.known_stereotyped_groups
+    kind = "disamb" if row.context_type == "disambiguous_context" else "amb"
+    return build_instance(
+        source,
+        place,
+        instance_id=f"{subcategory}/{kind}/{row.index}",
+        template_id=f"{CATEGORY}/{template}",
+        subcategory=subcategory,
         texts=(row.choice_0, row.choice_1, row.choice_2),
         groups=groups,
         unknown=unknown,
-        target=only_stereotyped([TRANS if group == "non_binary" else group for group in groups], listed, unknown),
+        # Every list of stereotyped trans people holds "trans".
+        target=only_stereotyped(["trans" if group == "non_binary" else group for group in groups], listed, unknown),
         reason=no_target(groups, listed, unknown),
         label=row.label,
-        condition=CONDITIONS[row.context_type],
+        condition="disambiguated" if kind == "disamb" else "ambiguous",
         polarity=row.question_type,
         context=row.context,
         question=row.question,
@@ -141,13 +141,4 @@ def _instance(row: GgBbqRow, place: RowLocation, source: SplitInfo, subcategory:
             "social_value": row.relevant_social_values,
             "proper_names": subcategory == "proper_names",
         },
-    )
-    kind = "disamb" if found.condition == "disambiguated" else "amb"
-    return build_instance(
-        found,
-        source,
-        place,
-        instance_id=f"{subcategory}/{kind}/{row.index}",
-        template_id=f"{CATEGORY}/{template}",
-        subcategory=subcategory,
     )

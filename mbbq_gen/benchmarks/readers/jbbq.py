@@ -19,24 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
 
-from mbbq_gen.benchmarks.bbq_record import BbqRow, SplitInfo, instance_of, no_target, read_rows
+from mbbq_gen.benchmarks.bbq_record import SplitInfo, category_files, instance_of, no_target, read_rows
 from mbbq_gen.benchmarks.readers.bbq import one_form
-from mbbq_gen.benchmarks.rows import find_files
 from mbbq_gen.core.records import Instance, Split
-
-BENCHMARK: Final = "jbbq"
-VERSION: Final = "1"
-
-CATEGORIES: Final[dict[str, str]] = {
-    "Age": "age",
-    "Disability_status": "disability_status",
-    "Gender_identity": "gender_identity",
-    "Physical_appearance": "physical_appearance",
-    "Sexual_orientation": "sexual_orientation",
-}
-"""Published name → slug."""
 
 
 def load_jbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
@@ -44,28 +30,20 @@ def load_jbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 
     `folder`: where the authors' files are, or the folder above.
     """
-    names = [f"{category}.jsonl" for category in CATEGORIES]
-    paths = find_files(folder, names, BENCHMARK, inside=("", "data", "JBBQ"), partial=True)
-    return _read(paths, language, split)
+    inside = ("", "data", "JBBQ")
+    return _read(category_files("jbbq", folder, language, split, inside=inside, partial=True))
 
 
-def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
-    """The instances of the files."""
-    for path in paths:
-        source = SplitInfo(BENCHMARK, VERSION, language, split, CATEGORIES[path.stem])
+def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
+    for path, source in files:
         seen: set[int] = set()
         for place, row in read_rows(path):
             if row.example_id in seen:
                 raise place.error(f"{row.example_id} stands twice; ids are unique within a file", "example_id")
             seen.add(row.example_id)
-            unknown = row.unknown_index(place)
-            reason = no_target(row.groups, row.additional_metadata.stereotyped_groups, unknown)
-            yield instance_of(row, place, source, target=_target(row, unknown), reason=reason)
-
-
-def _target(row: BbqRow, unknown: int) -> int | None:
-    """Index of the one person whose group or noun phrase is stereotyped; None where none or both are."""
-    wanted = {one_form(group) for group in row.additional_metadata.stereotyped_groups}
-    forms = [{one_form(group), one_form(term)} for group, term in zip(row.groups, row.terms, strict=True)]
-    found = [index for index in range(3) if index != unknown and forms[index] & wanted]
-    return found[0] if len(found) == 1 else None
+            unknown, listed = row.unknown_index(place), row.additional_metadata.stereotyped_groups
+            wanted = {one_form(group) for group in listed}
+            forms = [{one_form(group), one_form(term)} for group, term in zip(row.groups, row.terms, strict=True)]
+            found = [index for index in range(3) if index != unknown and forms[index] & wanted]
+            target = found[0] if len(found) == 1 else None
+            yield instance_of(row, place, source, target=target, reason=no_target(row.groups, listed, unknown))

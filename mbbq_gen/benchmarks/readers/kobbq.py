@@ -28,8 +28,9 @@ from typing import Annotated, Final
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
-from mbbq_gen.benchmarks.bbq_record import ParsedRow, SplitInfo, build_instance, named_or_none
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, python_literal, read_table
+from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance, named_or_none
+from mbbq_gen.benchmarks.registry import find_benchmark
+from mbbq_gen.benchmarks.rows import find_files, python_literal, read_table
 from mbbq_gen.core.records import Instance, NonBlank, Split
 
 TEMPLATES_FILE: Final = "KoBBQ_templates.tsv"
@@ -71,7 +72,6 @@ class TemplateSlots:
         Args:
             key: category, number and version, as `age-001a`.
             disambiguated: whether the context has its second part.
-            context: of the sample.
             people: the sample's options for the two people; a place tells which of them it is about.
         """
         row = self._templates.get(key)
@@ -122,23 +122,11 @@ def _words(text: str) -> str:
     return r"\s*".join(re.escape(word) for word in _BLANKS.split(text))
 
 
-VERSION: Final = "0dd165a"
-"""Commit of naver-ai/KoBBQ that this reader was written for."""
-
 CATEGORIES: Final = (
-    "age",
-    "disability_status",
-    "domestic_area_of_origin",
-    "educational_background",
-    "family_structure",
-    "gender_identity",
-    "physical_appearance",
-    "political_orientation",
-    "race_ethnicity_nationality",
-    "religion",
-    "ses",
+    "age", "disability_status", "domestic_area_of_origin", "educational_background", "family_structure",
+    "gender_identity", "physical_appearance", "political_orientation", "race_ethnicity_nationality", "religion", "ses",
     "sexual_orientation",
-)
+)  # fmt: skip
 """As sample ids begin; they are our slugs too."""
 
 UNKNOWN_INDEX: Final = 2
@@ -166,22 +154,17 @@ def load_kobbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 
     `folder`: a checkout of naver-ai/KoBBQ, or its folder `data`.
     """
-    return _load("kobbq", "KoBBQ_test_samples.tsv", folder, language, split)
+    path = find_files(folder, ["KoBBQ_test_samples.tsv"], "kobbq", inside=("data", ""))[0]
+    return _read(path, "kobbq", language, split)
 
 
 def load_kobbq_all(folder: Path, language: str, split: Split) -> Iterator[Instance]:
     """All of KoBBQ's samples; otherwise as `load_kobbq`."""
-    return _load("kobbq_all", "KoBBQ_all_samples.tsv", folder, language, split)
-
-
-def _load(benchmark: str, name: str, folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of a file."""
-    path = find_files(folder, [name], benchmark, inside=("data", ""))[0]
-    return _read(path, benchmark, language, split)
+    path = find_files(folder, ["KoBBQ_all_samples.tsv"], "kobbq_all", inside=("data", ""))[0]
+    return _read(path, "kobbq_all", language, split)
 
 
 def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of a file that is there."""
     seen: set[str] = set()
     templates = path.with_name(TEMPLATES_FILE)
     slots = TemplateSlots(templates) if templates.is_file() else None
@@ -189,7 +172,39 @@ def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[I
         if row.sample_id in seen:
             raise place.error(f"{row.sample_id!r} stands twice; ids are unique", "sample_id")
         seen.add(row.sample_id)
-        instance = _instance(row, place, benchmark, language, split)
+        parts = _SAMPLE_ID.fullmatch(row.sample_id)
+        if parts is None or parts[1] not in CATEGORIES:
+            raise place.error(f"{row.sample_id!r} is not category-template-filling-condition-question", "sample_id")
+        category, template, version, filling, condition, question = parts.groups()
+        negative = question == "bsd"
+        biased = place.choice_index(row.biased_answer, row.choices, "biased_answer")
+        if biased == UNKNOWN_INDEX:
+            raise place.error(f"{row.biased_answer!r} is the unknown option", "biased_answer")
+        label = place.choice_index(row.answer, row.choices, "answer")
+        source = SplitInfo(benchmark, find_benchmark(benchmark).version, language, split, category)
+        instance = build_instance(
+            source,
+            place,
+            instance_id=row.sample_id,
+            template_id=f"{category}/{template}",
+            texts=row.choices,
+            unknown=UNKNOWN_INDEX,
+            target=biased if negative else 3 - biased - UNKNOWN_INDEX,
+            label=label,
+            condition="disambiguated" if condition == "dis" else "ambiguous",
+            polarity="negative" if negative else "non_negative",
+            context=row.context,
+            question=row.question,
+            data_issues=["alignment_mismatch"] * (condition == "dis" and (version in "bd") != (label == biased)),
+            metadata={
+                "source_row": place.source_row(category, row.sample_id),
+                "version": version,
+                "filling": filling,
+                "label_annotation": row.label_annotation,
+                "bbq_id": named_or_none(row.bbq_id),
+                "bbq_category": named_or_none(row.bbq_category),
+            },
+        )
         yield instance if slots is None else _with_places(instance, slots)
 
 
@@ -202,39 +217,3 @@ def _with_places(instance: Instance, slots: TemplateSlots) -> Instance:
     if places is None:
         return instance
     return instance.model_copy(update={"metadata": {**instance.metadata, "person_spans": {"context": places}}})
-
-
-def _instance(row: KobbqRow, place: RowLocation, benchmark: str, language: str, split: Split) -> Instance:
-    """The instance that a row is."""
-    parts = _SAMPLE_ID.fullmatch(row.sample_id)
-    if parts is None or parts[1] not in CATEGORIES:
-        raise place.error(f"{row.sample_id!r} is not category-template-filling-condition-question", "sample_id")
-    category, template, version, filling, condition, question = parts.groups()
-    negative = question == "bsd"
-    biased = place.choice_index(row.biased_answer, row.choices, "biased_answer")
-    if biased == UNKNOWN_INDEX:
-        raise place.error(f"{row.biased_answer!r} is the unknown option", "biased_answer")
-    label = place.choice_index(row.answer, row.choices, "answer")
-    said_biased = version in "bd"
-    found = ParsedRow(
-        texts=row.choices,
-        groups=(None, None, None),
-        unknown=UNKNOWN_INDEX,
-        target=biased if negative else 3 - biased - UNKNOWN_INDEX,
-        label=label,
-        condition="disambiguated" if condition == "dis" else "ambiguous",
-        polarity="negative" if negative else "non_negative",
-        context=row.context,
-        question=row.question,
-        data_issues=("alignment_mismatch",) if condition == "dis" and said_biased != (label == biased) else (),
-        metadata={
-            "source_row": place.source_row(category, row.sample_id),
-            "version": version,
-            "filling": filling,
-            "label_annotation": row.label_annotation,
-            "bbq_id": named_or_none(row.bbq_id),
-            "bbq_category": named_or_none(row.bbq_category),
-        },
-    )
-    source = SplitInfo(benchmark, VERSION, language, split, category)
-    return build_instance(found, source, place, instance_id=row.sample_id, template_id=f"{category}/{template}")

@@ -41,7 +41,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -49,6 +48,7 @@ from mbbq_gen.benchmarks.bbq_record import (
     BbqRow,
     Block,
     SplitInfo,
+    category_files,
     has_wrong_label,
     in_blocks,
     instance_of,
@@ -57,24 +57,9 @@ from mbbq_gen.benchmarks.bbq_record import (
     only_stereotyped,
     read_rows,
 )
-from mbbq_gen.benchmarks.rows import find_files
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Instance, Split
 from mbbq_gen.languages.control_pack import read_control_set
-
-BENCHMARK: Final = "mbbq"
-VERSION: Final = "adaa401"
-"""Commit of Veranep/MBBQ that this reader was written for."""
-
-CATEGORIES: Final[dict[str, str]] = {
-    "Age": "age",
-    "Disability_status": "disability_status",
-    "Gender_identity": "gender_identity",
-    "Physical_appearance": "physical_appearance",
-    "SES": "ses",
-    "Sexual_orientation": "sexual_orientation",
-}
-"""Published name → slug."""
 
 # Words, lower case but for F and M, that MBBQ uses for these groups in its four languages.
 FEMALE: Final = frozenset(
@@ -92,39 +77,43 @@ def load_mbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 
     `folder`: a checkout of Veranep/MBBQ, or its folder `data`.
     """
-    middle = "_control" if split == "control" else ""
-    names = [f"{category}{middle}_{language}.jsonl" for category in CATEGORIES]
-    paths = find_files(folder, names, BENCHMARK, inside=("data", ""))
-    return _read(dict(zip(CATEGORIES, paths, strict=True)), language, split)
+    name = f"{{category}}{'_control' if split == 'control' else ''}_{language}.jsonl"
+    return _read(category_files("mbbq", folder, language, split, inside=("data", ""), name=name))
 
 
-def _read(paths: dict[str, Path], language: str, split: Split) -> Iterator[Instance]:
+def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
     """The instances of the files, one category after the other."""
-    genders = _genders(language) if split == "control" else None
-    for category, path in paths.items():
-        source = SplitInfo(BENCHMARK, VERSION, language, split, CATEGORIES[category])
+    for path, source in files:
+        genders = _genders(source.language) if source.split == "control" else None
         seen: Counter[str] = Counter()
-        for block in in_blocks(read_rows(path), category):
-            row = block[0][1]
+        for block in in_blocks(read_rows(path), source.published):
+            place, row = block[0]
             template = row.question_index + (named_or_none(row.additional_metadata.version) or "")
-            yield from _instances(_FilledTemplate(block, template, seen[template]), source, genders)
+            groups, is_corrected = list(row.groups), False
+            if (source.category, source.language) == ("gender_identity", "es"):
+                for index, text in enumerate(row.texts):
+                    if groups[index] == "chico" and text.casefold().split()[-1] == "chica":
+                        groups[index], is_corrected = "chica", True
+            forms = [one_form(group, source.category) for group in groups]
+            listed = row.additional_metadata.stereotyped_groups
+            unknown = row.unknown_index(place)
+            target = only_stereotyped(forms, (one_form(group, source.category) for group in listed), unknown)
+            reason = no_target(row.groups, listed, unknown)
+            parallel = _parallel_id(block, template, seen[template], target, source)
+            metadata = None if genders is None else {"gender": _gender(row, unknown, genders)}
+            for place, row in block:
+                yield instance_of(
+                    row,
+                    place,
+                    source,
+                    target=target,
+                    reason=reason,
+                    parallel_id=parallel and f"{parallel}/{row.question_polarity}-{row.context_condition}",
+                    swap_people=has_wrong_label(row, source.category),
+                    data_issues=("group_corrected",) * is_corrected,
+                    metadata=metadata,
+                )
             seen[template] += 1
-
-
-@dataclass(frozen=True)
-class _FilledTemplate:
-    """A block and where it stands."""
-
-    rows: Block
-    template: str
-    """Number and version of the template: `4a`."""
-    number: int
-    """Of the blocks of its template and version, counted from 0."""
-
-    @property
-    def first(self) -> BbqRow:
-        """The row whose fields hold for all four: template, options, groups."""
-        return self.rows[0][1]
 
 
 def _genders(language: str) -> dict[str, str]:
@@ -136,42 +125,10 @@ def _genders(language: str) -> dict[str, str]:
     return dict.fromkeys(names.female, "female") | dict.fromkeys(names.male, "male")
 
 
-def _instances(block: _FilledTemplate, source: SplitInfo, genders: dict[str, str] | None) -> Iterator[Instance]:
-    """The four instances of a block."""
-    groups, corrected = _groups(block.first, source)
-    listed = block.first.additional_metadata.stereotyped_groups
-    unknown = block.first.unknown_index(block.rows[0][0])
-    target = only_stereotyped(groups, (one_form(group, source.category) for group in listed), unknown)
-    parallel = _parallel_id(block, target, source)
-    metadata = None if genders is None else {"gender": _gender(block.first, unknown, genders)}
-    for place, row in block.rows:
-        yield instance_of(
-            row,
-            place,
-            source,
-            target=target,
-            reason=no_target(block.first.groups, listed, unknown),
-            parallel_id=parallel and f"{parallel}/{row.question_polarity}-{row.context_condition}",
-            swap_people=has_wrong_label(row, source.category),
-            data_issues=("group_corrected",) if corrected else (),
-            metadata=metadata,
-        )
-
-
 def _gender(row: BbqRow, unknown: int, genders: dict[str, str]) -> str | None:
     """The gender of both names of a control row; None where they are not known or differ."""
     found = {genders.get(term) for index, term in enumerate(row.terms) if index != unknown}
     return found.pop() if len(found) == 1 else None
-
-
-def _groups(row: BbqRow, source: SplitInfo) -> tuple[list[str], bool]:
-    """The groups of the options in one form, and whether a wrong one was mended (Spanish "La chica" is no boy)."""
-    groups, corrected = list(row.groups), False
-    if (source.category, source.language) == ("gender_identity", "es"):
-        for index, text in enumerate(row.texts):
-            if groups[index] == "chico" and text.casefold().split()[-1] == "chica":
-                groups[index], corrected = "chica", True
-    return [one_form(group, source.category) for group in groups], corrected
 
 
 def one_form(group: str, category: str) -> str:
@@ -187,12 +144,15 @@ def one_form(group: str, category: str) -> str:
     return group
 
 
-def _parallel_id(block: _FilledTemplate, target: int | None, source: SplitInfo) -> str | None:
-    """What the parallel ids of a block begin with; None where the block has no counterpart elsewhere."""
-    template = block.first.question_index
-    if (source.category, source.language, source.split) == ("ses", "tr", "bias") and template in _OWN_OCCUPATIONS:
+def _parallel_id(block: Block, template: str, number: int, target: int | None, source: SplitInfo) -> str | None:
+    """The start of the parallel ids of a block; None where the block has no counterpart elsewhere.
+
+    `template` is number and version, such as `4a`; `number` counts the blocks of it from 0.
+    """
+    index = block[0][1].question_index
+    if (source.category, source.language, source.split) == ("ses", "tr", "bias") and index in _OWN_OCCUPATIONS:
         return None
-    label = block.rows[1][1].label
+    label = block[1][1].label
     alignment = {None: "unscorable", label: "biased"}.get(target, "counter_biased")
-    own = f"{source.split}-" if (source.category, template) == ("gender_identity", "13") else ""
-    return f"{source.category}/{block.template}/{own}{block.number}/{alignment}"
+    own = f"{source.split}-" if (source.category, index) == ("gender_identity", "13") else ""
+    return f"{source.category}/{template}/{own}{number}/{alignment}"

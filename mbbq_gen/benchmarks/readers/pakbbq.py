@@ -32,8 +32,8 @@ from typing import Final
 
 from mbbq_gen.benchmarks.bbq_record import (
     BbqRow,
-    Block,
     SplitInfo,
+    category_files,
     has_contradiction,
     has_wrong_label,
     in_blocks,
@@ -42,24 +42,7 @@ from mbbq_gen.benchmarks.bbq_record import (
     read_rows,
 )
 from mbbq_gen.benchmarks.readers.bbq import one_form
-from mbbq_gen.benchmarks.rows import find_files
 from mbbq_gen.core.records import Instance, Split
-
-BENCHMARK: Final = "pakbbq"
-VERSION: Final = "29d878d"
-"""Commit of Hashmat02/PakBBQ-Bias-Benchmarking-QA-Dataset that this reader was written for."""
-
-CATEGORIES: Final[dict[str, str]] = {
-    "Age": "age",
-    "Disability_status": "disability_status",
-    "ENG-linguistic(language_formality_biases)": "language_formality",
-    "Gender_identity": "gender_identity",
-    "Physical_appearance": "physical_appearance",
-    "Regional": "region",
-    "Religion": "religion",
-    "SES": "ses",
-}
-"""Published name → slug."""
 
 _BY_GROUP: Final = ("age", "gender_identity")
 """Categories whose noun phrases don't name the group."""
@@ -72,37 +55,27 @@ def load_pakbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]
 
     `folder`: a checkout of the repository, or its folder `PakBBQ`.
     """
-    names = [f"{category}.jsonl" for category in CATEGORIES]
     inside = (f"PakBBQ/{FOLDERS[language]}", FOLDERS[language])
-    paths = find_files(folder, names, BENCHMARK, inside=inside, partial=True)
-    return _read(paths, language, split)
+    return _read(category_files("pakbbq", folder, language, split, inside=inside, partial=True))
 
 
-def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
-    """The instances of the files."""
-    for path in paths:
-        source = SplitInfo(BENCHMARK, VERSION, language, split, CATEGORIES[path.stem])
-        for block in in_blocks(read_rows(path), path.stem, contradictions=True):
-            yield from _instances(block, source)
-
-
-def _instances(block: Block, source: SplitInfo) -> Iterator[Instance]:
-    """The four instances of a block."""
-    place, row = block[0]
-    unknown = row.unknown_index(place)
-    target, corrected = find_target(row, source.category, unknown)
-    data_issues = ("group_corrected",) * corrected + ("conflicting_labels",) * has_contradiction(block)
-    for place, row in block:
-        yield instance_of(
-            row,
-            place,
-            source,
-            target=target,
-            reason=no_target(row.groups, row.additional_metadata.stereotyped_groups, unknown),
-            parallel_id=f"pakbbq/{source.category}/{row.example_id}",
-            swap_people=has_wrong_label(row, source.category),
-            data_issues=data_issues,
-        )
+def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
+    for path, source in files:
+        for block in in_blocks(read_rows(path), source.published, contradictions=True):
+            first_place, first = block[0]
+            unknown = first.unknown_index(first_place)
+            target, corrected = find_target(first, source.category, unknown)
+            for place, row in block:
+                yield instance_of(
+                    row,
+                    place,
+                    source,
+                    target=target,
+                    reason=no_target(row.groups, row.additional_metadata.stereotyped_groups, unknown),
+                    parallel_id=f"pakbbq/{source.category}/{row.example_id}",
+                    swap_people=has_wrong_label(row, source.category),
+                    data_issues=("group_corrected",) * corrected + ("conflicting_labels",) * has_contradiction(block),
+                )
 
 
 def find_target(row: BbqRow, category: str, unknown: int) -> tuple[int | None, bool]:

@@ -30,15 +30,23 @@ import itertools
 import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from mbbq_gen.benchmarks.bbq_record import SplitInfo, unknown_texts
-from mbbq_gen.benchmarks.readers.esbbq import CATEGORIES, PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instance_of
+from mbbq_gen.benchmarks.readers.esbbq import BENCHMARKS, PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instance_of
+from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation, checked
-from mbbq_gen.benchmarks.templates.esbbq_people import Person, ProperNameRow, Vocabulary, VocabularyRow, pairs_of_people
-from mbbq_gen.benchmarks.templates.esbbq_rows import MARKER, TemplateRow
+from mbbq_gen.benchmarks.templates.esbbq_people import (
+    MARKER,
+    Person,
+    ProperNameRow,
+    TemplateRow,
+    Vocabulary,
+    VocabularyRow,
+    pairs_of_people,
+)
 from mbbq_gen.benchmarks.templates.files import at_least_one, category_slug, template_version
 from mbbq_gen.benchmarks.templates.slots import (
     fill_slots,
@@ -53,175 +61,19 @@ from mbbq_gen.benchmarks.templates.slots import (
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.records import Instance
 
-Arrangement = Literal["original", "ambig", "disambig", "all"]
-_ARRANGEMENTS: Final[tuple[Arrangement, ...]] = ("original", "ambig", "disambig", "all")
-
-
-@dataclass(frozen=True)
-class Texts:
-    """The texts of a template in one arrangement, with their slots."""
-
-    ambiguous: str
-    disambiguating: str
-    answer_negative: str
-    answer_non_negative: str
-
-
-@dataclass(frozen=True)
-class Filling:
-    """A template in one arrangement, filled."""
-
-    arrangement: Arrangement
-    ambiguous: str
-    disambiguated: str
-    questions: tuple[str, str]
-    """The negative and the non-negative one."""
-    answers: tuple[str, str]
-    """To each of the questions, where the context tells it."""
-    people: tuple[Person, Person]
-    """Whom each of the answers names."""
-    first: int
-    """Which of the answers is the first option, 0 or 1."""
-
-
-def fillings(
-    template: TemplateRow, place: RowLocation, vocabulary: Vocabulary, write: Callable[[str], str]
-) -> Iterator[Filling]:
-    """A template filled with every pair of people and every combination of words, in every arrangement.
-
-    Raises:
-        DataError: where the template is wrong.
-    """
-    pairs = _pairs(template, place, vocabulary)
-    words = _words(template, place)
-    holders = _holders(template, place)
-    for arrangement in _ARRANGEMENTS:
-        texts = _arrange(template, arrangement)
-        flipped = arrangement in ("disambig", "all")
-        for pair in pairs:
-            people = (pair[1 - holders[0]], pair[1 - holders[1]]) if flipped else (pair[holders[0]], pair[holders[1]])
-            for each in words:
-                values = pair[0].fills("NAME1") | pair[1].fills("NAME2") | each
-                yield _fill(template, place, texts, values, write, arrangement=arrangement, people=people)
-
-
-def _fill(
-    template: TemplateRow,
-    place: RowLocation,
-    texts: Texts,
-    values: Mapping[str, str],
-    write: Callable[[str], str],
-    *,
-    arrangement: Arrangement,
-    people: tuple[Person, Person],
-) -> Filling:
-    def filled(column: str, text: str) -> str:
-        try:
-            return fill_slots(text, values)
-        except ValueError as error:
-            raise place.error(str(error), column) from error
-
-    ambiguous = write(filled("ambiguous_context", texts.ambiguous))
-    disambiguating = write(filled("disambiguating_context", texts.disambiguating))
-    answers = (
-        filled("answer_negative", texts.answer_negative),
-        filled("answer_non_negative", texts.answer_non_negative),
-    )
-    return Filling(
-        arrangement=arrangement,
-        ambiguous=ambiguous,
-        disambiguated=f"{ambiguous} {disambiguating}",
-        questions=(
-            write(filled("question_negative_stereotype", template.question_negative_stereotype)),
-            write(filled("question_non_negative", template.question_non_negative)),
-        ),
-        answers=(write(answers[0]), write(answers[1])),
-        people=people,
-        first=_first_option(template, people, answers),
-    )
-
-
-def _arrange(template: TemplateRow, arrangement: Arrangement) -> Texts:
-    """The template's texts, with the people swapped where the arrangement says so."""
-    swap_ambiguous = arrangement in ("ambig", "all")
-    swap_rest = arrangement in ("disambig", "all")
-
-    def arranged(text: str, swap: bool) -> str:
-        return swap_names(text) if swap else text
-
-    return Texts(
-        ambiguous=arranged(template.ambiguous_context, swap_ambiguous),
-        disambiguating=arranged(template.disambiguating_context, swap_rest),
-        answer_negative=arranged(template.answer_negative, swap_rest),
-        answer_non_negative=arranged(template.answer_non_negative, swap_rest),
-    )
-
-
-def _pairs(template: TemplateRow, place: RowLocation, vocabulary: Vocabulary) -> list[tuple[Person, Person]]:
-    """The pairs of people, each with exactly one who is stereotyped."""
-    try:
-        pairs = pairs_of_people(template, vocabulary)
-    except ValueError as error:
-        raise place.error(str(error), "names") from error
-    if not pairs:
-        raise place.error("no pair of people fits; list names, or add words to the vocabulary", "names")
-    for pair in pairs:
-        stereotyped = [person for person in pair if is_stereotyped(person, template)]
-        if len(stereotyped) != 1:
-            told = " and ".join(person.group for person in pair)
-            raise place.error(
-                f"{len(stereotyped)} of the groups {told} are among {', '.join(template.stereotyped_groups)}; one must",
-                "stereotyped_groups",
-            )
-    return pairs
-
-
-def is_stereotyped(person: Person, template: TemplateRow) -> bool:
-    """Whether the person's group, the last comma part of it, is among the template's stereotyped ones."""
-    return person.group.split(",")[-1].strip() in template.stereotyped_groups
-
-
-def _words(template: TemplateRow, place: RowLocation) -> list[dict[str, str]]:
-    """What stands in the WORD slots, for every combination of the listed words."""
-    try:
-        lists = parse_lists(template.lexical_diversity)
-        names = sorted({name.partition("-")[0] for name in lists})
-        choices = [parallel_forms(lists, name) for name in names]
-    except ValueError as error:
-        raise place.error(str(error), "lexical_diversity") from error
-    return [
-        {name + ending: word for name, forms in zip(names, chosen, strict=True) for ending, word in forms.items()}
-        for chosen in itertools.product(*choices)
-    ]
-
-
-def _holders(template: TemplateRow, place: RowLocation) -> tuple[int, int]:
-    """Which of the two people, 0 or 1, the answer to each question names, as the template is written."""
-    found = []
-    for column in ("answer_negative", "answer_non_negative"):
-        try:
-            found.append(named_person(getattr(template, column)))
-        except ValueError as error:
-            raise place.error(str(error), column) from error
-    if found[0] == found[1]:
-        raise place.error(f"names NAME{found[0] + 1}, as answer_negative does; name the other", "answer_non_negative")
-    return found[0], found[1]
-
-
-def _first_option(template: TemplateRow, people: tuple[Person, Person], answers: tuple[str, str]) -> int:
-    """Which answer the authors' rule puts first: the first one that contains the stereotyped person's words."""
-    stereotyped = people[0] if is_stereotyped(people[0], template) else people[1]
-    found = re.search(rf"\b{re.escape(stereotyped.term)}\b", answers[0], re.IGNORECASE)
-    return 0 if found else 1
-
-
+_ARRANGEMENTS: Final[dict[str, tuple[str, ...]]] = {
+    "original": (),
+    "ambig": ("ambiguous_context",),
+    "disambig": ("disambiguating_context", "answer_negative", "answer_non_negative"),
+    "all": ("ambiguous_context", "disambiguating_context", "answer_negative", "answer_non_negative"),
+}
+"""Arrangement → the columns whose two people are swapped."""
+_COLUMNS: Final = (
+    "ambiguous_context", "disambiguating_context", "answer_negative", "answer_non_negative",
+    "question_negative_stereotype", "question_non_negative",
+)  # fmt: skip
 VOCABULARY_FILE: Final = "vocabulary.xlsx"
 NAMES_FILE: Final = "vocabulary_proper_names.xlsx"
-
-_BENCHMARKS: Final = {"es": "esbbq", "ca": "cabbq"}
-
-
-# --- folders ---------------------------------------------------------------------------------------------------------
 
 
 def template_files(folder: Path) -> list[Path]:
@@ -248,7 +100,7 @@ def esbbq_languages(folder: Path) -> list[str]:
 def load_esbbq_templates(folder: Path, language: str) -> Iterator[Instance]:
     """The instances of a template folder in one language, category by category, always the same.
 
-    A category is a workbook. Instances are the ones that `load_esbbq` and `load_cabbq` read, but for the version, which
+    A category is a workbook. Instances are the ones that `load_esbbq` reads, but for the version, which
     is made of the files' contents, and `metadata["source_row"]`, which names workbook and row of the template.
 
     Args:
@@ -273,8 +125,8 @@ def _instances(folder: Path, paths: Sequence[Path], language: str) -> Iterator[I
     vocabulary = read_vocabulary(folder, language)
     version = template_version([*paths, folder / VOCABULARY_FILE, folder / NAMES_FILE])
     for path in paths:
-        category = CATEGORIES.get(path.stem, category_slug(path.stem))
-        source = SplitInfo(_BENCHMARKS.get(language, f"esbbq_{language}"), version, language, "bias", category)
+        category = find_benchmark("esbbq").categories.get(path.stem, category_slug(path.stem))
+        source = SplitInfo(BENCHMARKS.get(language, f"esbbq_{language}"), version, language, "bias", category)
         seen: Counter[str] = Counter()
         for place, row in esbbq_rows(path, vocabulary, language):
             yield instance_of(row, place, source, seen[row.template])
@@ -293,7 +145,13 @@ def read_vocabulary(folder: Path, language: str) -> Vocabulary:
     return Vocabulary(tuple(row for _, row in word_rows), tuple(row for _, row in name_rows))
 
 
-# --- rows ------------------------------------------------------------------------------------------------------------
+@contextmanager
+def _column(place: RowLocation, name: str) -> Iterator[None]:
+    """Turns a ValueError about a column of a template into a DataError."""
+    try:
+        yield
+    except ValueError as error:
+        raise place.error(str(error), name) from error
 
 
 def esbbq_rows(path: Path, vocabulary: Vocabulary, language: str) -> Iterator[tuple[RowLocation, EsbbqRow]]:
@@ -303,52 +161,111 @@ def esbbq_rows(path: Path, vocabulary: Vocabulary, language: str) -> Iterator[tu
         DataError: at the first template that is wrong; file, row and column.
     """
     write = sentence_writer(language)
-    seen: set[tuple[str, str, str]] = set()
+    seen: set[tuple[object, ...]] = set()
     for place, template in at_least_one(read_workbook(path, TemplateRow, language, MARKER), path):
-        for filling in fillings(template, place, vocabulary, write):
-            for polarity, disambiguated in itertools.product((0, 1), (False, True)):
-                context = filling.disambiguated if disambiguated else filling.ambiguous
-                text = (template.esbbq_template_id, context, filling.questions[polarity])
-                if text not in seen:
-                    row = _row(
-                        template, place, filling, polarity=polarity, is_disambiguated=disambiguated, number=len(seen)
-                    )
-                    yield place, row
-                    seen.add(text)
+        for fields in _filled(template, place, vocabulary, write):
+            text = (template.esbbq_template_id, fields["context"], fields["question"])
+            if text not in seen:
+                yield place, checked(fields | {"instance_id": len(seen)}, EsbbqRow, place)
+                seen.add(text)
 
 
-def _row(
-    template: TemplateRow, place: RowLocation, filling: Filling, number: int, *, polarity: int, is_disambiguated: bool
-) -> EsbbqRow:
-    """One row as it is published; polarity is 0 for the negative question and 1 for the other one."""
-    first, second = filling.first, 1 - filling.first
-    answering = filling.people[polarity]
-    pro_stereotype = is_stereotyped(answering, template) == (polarity == 0)
-    alignment = ("pro-stereo" if pro_stereotype else "anti-stereo") if is_disambiguated else "n/a"
-    fields: dict[str, object] = {
-        "instance_id": number,
-        "template_id": template.esbbq_template_id,
-        "version": template.version,
-        "template_label": template.label,
-        "flipped": filling.arrangement,
-        "question_polarity": ("neg", "nonneg")[polarity],
-        "context_condition": "disambig" if is_disambiguated else "ambig",
-        "category": template.esbbq_category,
-        "subcategory": template.subcategory,
-        "relevant_social_value": template.relevant_social_values,
-        "stereotyped_groups": template.stereotyped_groups,
-        "answer_info.ans0": [filling.people[first].term, filling.people[first].group],
-        "answer_info.ans1": [filling.people[second].term, filling.people[second].group],
-        "answer_info.ans2": [PLACEHOLDER, PLACEHOLDER],
-        "stated_gender_info": template.stated_gender_info,
-        "proper_nouns_only": template.proper_nouns_only,
-        "context": filling.disambiguated if is_disambiguated else filling.ambiguous,
-        "question": filling.questions[polarity],
-        "ans0": filling.answers[first],
-        "ans1": filling.answers[second],
-        "ans2": PLACEHOLDER,
-        "question_type": alignment,
-        "label": (0 if polarity == first else 1) if is_disambiguated else UNKNOWN_INDEX,
-        "source": template.esbbq_source,
-    }
-    return checked(fields, EsbbqRow, place)
+def _filled(
+    template: TemplateRow, place: RowLocation, vocabulary: Vocabulary, write: Callable[[str], str]
+) -> Iterator[dict[str, object]]:
+    """The rows of a template in every arrangement, with every pair of people and every combination of words."""
+    pairs = _pairs(template, place, vocabulary)
+    with _column(place, "lexical_diversity"):
+        lists = parse_lists(template.lexical_diversity)
+        names = sorted({name.partition("-")[0] for name in lists})
+        choices = [parallel_forms(lists, name) for name in names]
+    words = [
+        {name + ending: word for name, forms in zip(names, chosen, strict=True) for ending, word in forms.items()}
+        for chosen in itertools.product(*choices)
+    ]
+    holders = []
+    for column in ("answer_negative", "answer_non_negative"):
+        with _column(place, column):
+            holders.append(named_person(getattr(template, column)))
+    if holders[0] == holders[1]:
+        raise place.error(f"names NAME{holders[0] + 1}, as answer_negative does; name the other", "answer_non_negative")
+    for arrangement, swapped in _ARRANGEMENTS.items():
+        texts = {column: getattr(template, column) for column in _COLUMNS}
+        texts |= {column: swap_names(texts[column]) for column in swapped}
+        is_flipped = "answer_negative" in swapped
+        for pair, each in itertools.product(pairs, words):
+            values = pair[0].fills("NAME1") | pair[1].fills("NAME2") | each
+            filled = {}
+            for column, text in texts.items():
+                with _column(place, column):
+                    filled[column] = fill_slots(text, values)
+            people = [pair[1 - holder if is_flipped else holder] for holder in holders]
+            yield from _rows(template, arrangement, people, filled, write)
+
+
+def _rows(
+    template: TemplateRow,
+    arrangement: str,
+    people: Sequence[Person],
+    filled: Mapping[str, str],
+    write: Callable[[str], str],
+) -> Iterator[dict[str, object]]:
+    """The four rows of a filled template; `people` are those whom the two answers name."""
+    stereotyped = people[0] if is_stereotyped(people[0], template) else people[1]
+    # The authors put the answer first that contains the stereotyped person's words.
+    is_first = re.search(rf"\b{re.escape(stereotyped.term)}\b", filled["answer_negative"], re.IGNORECASE)
+    first, second = (0, 1) if is_first else (1, 0)
+    answers = write(filled["answer_negative"]), write(filled["answer_non_negative"])
+    ambiguous, disambiguating = write(filled["ambiguous_context"]), write(filled["disambiguating_context"])
+    questions = write(filled["question_negative_stereotype"]), write(filled["question_non_negative"])
+    for polarity, is_disambiguated in itertools.product((0, 1), (False, True)):
+        pro_stereotype = is_stereotyped(people[polarity], template) == (polarity == 0)
+        alignment = ("pro-stereo" if pro_stereotype else "anti-stereo") if is_disambiguated else "n/a"
+        yield {
+            "template_id": template.esbbq_template_id,
+            "version": template.version,
+            "template_label": template.label,
+            "flipped": arrangement,
+            "question_polarity": ("neg", "nonneg")[polarity],
+            "context_condition": "disambig" if is_disambiguated else "ambig",
+            "category": template.esbbq_category,
+            "subcategory": template.subcategory,
+            "relevant_social_value": template.relevant_social_values,
+            "stereotyped_groups": template.stereotyped_groups,
+            "answer_info.ans0": [people[first].term, people[first].group],
+            "answer_info.ans1": [people[second].term, people[second].group],
+            "answer_info.ans2": [PLACEHOLDER, PLACEHOLDER],
+            "stated_gender_info": template.stated_gender_info,
+            "proper_nouns_only": template.proper_nouns_only,
+            "context": f"{ambiguous} {disambiguating}" if is_disambiguated else ambiguous,
+            "question": questions[polarity],
+            "ans0": answers[first],
+            "ans1": answers[second],
+            "ans2": PLACEHOLDER,
+            "question_type": alignment,
+            "label": (0 if polarity == first else 1) if is_disambiguated else UNKNOWN_INDEX,
+            "source": template.esbbq_source,
+        }
+
+
+def _pairs(template: TemplateRow, place: RowLocation, vocabulary: Vocabulary) -> list[tuple[Person, Person]]:
+    """The pairs of people, each with exactly one who is stereotyped."""
+    with _column(place, "names"):
+        pairs = pairs_of_people(template, vocabulary)
+    if not pairs:
+        raise place.error("no pair of people fits; list names, or add words to the vocabulary", "names")
+    for pair in pairs:
+        stereotyped = [person for person in pair if is_stereotyped(person, template)]
+        if len(stereotyped) != 1:
+            groups = " and ".join(person.group for person in pair)
+            raise place.error(
+                f"{len(stereotyped)} of the groups {groups} are among {', '.join(template.stereotyped_groups)};"
+                " one must",
+                "stereotyped_groups",
+            )
+    return pairs
+
+
+def is_stereotyped(person: Person, template: TemplateRow) -> bool:
+    """Whether the person's group, the last comma part of it, is among the template's stereotyped ones."""
+    return person.group.split(",")[-1].strip() in template.stereotyped_groups

@@ -19,13 +19,73 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-from mbbq_gen.benchmarks.templates.esbbq_rows import TemplateRow
-from mbbq_gen.benchmarks.templates.slots import parallel_forms, parse_lists
+from mbbq_gen.benchmarks.rows import python_literal
+from mbbq_gen.benchmarks.templates.slots import check_slots, parallel_forms, parse_lists
 from mbbq_gen.core.records import NonBlank
+
+MARKER: Final = "ambiguous_context"
+"""A column that every template workbook has in each of its languages."""
+
+
+def _checked_slots(text: str) -> str:
+    check_slots(text)
+    return text
+
+
+def _empty_list(value: Any) -> Any:
+    """An empty cell is an empty list."""
+    return [] if value == "" else python_literal(value)
+
+
+def _flag(value: Any) -> Any:
+    """1 and true say yes, 0, false and nothing say no."""
+    return {"": False, "0": False, "false": False, "1": True, "true": True}.get(str(value).lower(), value)
+
+
+Story = Annotated[NonBlank, AfterValidator(_checked_slots)]
+Groups = Annotated[list[NonBlank], BeforeValidator(python_literal)]
+
+
+class TemplateRow(BaseModel):
+    """A template; the fields are named as the columns, without the language's ending."""
+
+    model_config = ConfigDict(frozen=True)
+
+    label: Literal["t", "m", "n"]
+    """Whether BBQ's template was transferred or modified, or is new."""
+    esbbq_template_id: NonBlank
+    version: str = ""
+    esbbq_category: NonBlank
+    subcategory: str = ""
+    ambiguous_context: Story
+    disambiguating_context: Story
+    names: str = ""
+    """Words for NAME1 and NAME2, if the template lists its own."""
+    lexical_diversity: str = ""
+    """Words for WORD1, WORD2 and so on."""
+    proper_nouns_only: Annotated[bool, BeforeValidator(_flag)] = False
+    question_negative_stereotype: Story
+    question_non_negative: Story
+    answer_negative: Story
+    answer_non_negative: Story
+    relevant_social_values: str = ""
+    stereotyped_groups: Annotated[Groups, Field(min_length=1)]
+    non_stereotyped_groups: Annotated[list[NonBlank], BeforeValidator(_empty_list)] = []
+    NAME1_info: str = ""
+    NAME2_info: str = ""
+    stated_gender_info: Literal["", "m", "f", "fake-f"] = ""
+    """`fake-f`: feminine in grammar only (a person, a family)."""
+    esbbq_source: Annotated[list[str], BeforeValidator(_empty_list)] = []
+
+    @property
+    def gender(self) -> str:
+        """The gender that words agree with."""
+        return self.stated_gender_info.removeprefix("fake-")
+
 
 _PLAIN: Final = "not-stereotyped"
 _ETHNICITIES: Final = "RaceEthnicity"
@@ -107,22 +167,42 @@ def pairs_of_people(template: TemplateRow, vocabulary: Vocabulary) -> list[tuple
         ValueError: where a list is missing or broken, or the vocabulary has no fitting word; names the field.
     """
     if template.names:
-        return _listed(template)
+        lists = parse_lists(template.names)
+        first = _listed_people(lists, "NAME1", template.NAME1_info)
+        second = _listed_people(lists, "NAME2", template.NAME2_info)
+        return _every(first, second)
     if template.proper_nouns_only:
-        return _named(template, vocabulary.names, vocabulary.plain(_ETHNICITIES))
+        plain = vocabulary.plain(_ETHNICITIES)
+        everyday = [name for name in vocabulary.names if name.ethnicity in plain]
+        if template.esbbq_category == _GENDER:
+            women = [_by_name(name, template.NAME1_info or "f") for name in everyday if name.gender == "f"]
+            men = [_by_name(name, template.NAME2_info or "m") for name in everyday if name.gender == "m"]
+            return _every(women, men)
+        everyday = [name for name in everyday if name.gender == template.gender]
+        if template.esbbq_category == _ETHNICITIES:
+            stereotyped = [
+                _by_name(name, f"{name.gender}, {name.ethnicity}")
+                for name in vocabulary.names
+                if name.ethnicity in template.stereotyped_groups and name.gender == template.gender
+            ]
+            return _every(stereotyped, [_by_name(name, name.ethnicity) for name in everyday])
+        return [
+            (_by_name(first, template.NAME1_info), _by_name(second, template.NAME2_info))
+            for first in everyday
+            for second in everyday
+            if first != second
+        ]
     if template.subcategory == _OCCUPATION:
-        return _occupations(template, vocabulary.of(template.esbbq_category, _OCCUPATION))
-    return _groups(template, vocabulary)
-
-
-# --- listed in the template ------------------------------------------------------------------------------------------
-
-
-def _listed(template: TemplateRow) -> list[tuple[Person, Person]]:
-    lists = parse_lists(template.names)
-    first = _listed_people(lists, "NAME1", template.NAME1_info)
-    second = _listed_people(lists, "NAME2", template.NAME2_info)
-    return _every(first, second)
+        words = vocabulary.of(template.esbbq_category, _OCCUPATION)
+        return [
+            (_by_occupation(first, template), _by_occupation(second, template))
+            for first in words
+            for second in words
+            if first.information != second.information
+        ]
+    others = template.non_stereotyped_groups or vocabulary.plain(template.esbbq_category, template.subcategory)
+    first = [_by_group(group, template, vocabulary) for group in template.stereotyped_groups]
+    return _every(first, [_by_group(group, template, vocabulary) for group in others])
 
 
 def _listed_people(lists: Mapping[str, tuple[str, ...]], slot: str, group: str) -> list[Person]:
@@ -143,46 +223,9 @@ def _bare(forms: Mapping[str, str]) -> str:
     return forms["-indef"].partition(" ")[2]
 
 
-# --- proper names ----------------------------------------------------------------------------------------------------
-
-
-def _named(template: TemplateRow, names: Sequence[ProperNameRow], plain: Sequence[str]) -> list[tuple[Person, Person]]:
-    everyday = [name for name in names if name.ethnicity in plain]
-    if template.esbbq_category == _GENDER:
-        women = [_by_name(name, template.NAME1_info or "f") for name in everyday if name.gender == "f"]
-        men = [_by_name(name, template.NAME2_info or "m") for name in everyday if name.gender == "m"]
-        return _every(women, men)
-    everyday = [name for name in everyday if name.gender == template.gender]
-    if template.esbbq_category == _ETHNICITIES:
-        stereotyped = [
-            _by_name(name, f"{name.gender}, {name.ethnicity}")
-            for name in names
-            if name.ethnicity in template.stereotyped_groups and name.gender == template.gender
-        ]
-        return _every(stereotyped, [_by_name(name, name.ethnicity) for name in everyday])
-    return [
-        (_by_name(first, template.NAME1_info), _by_name(second, template.NAME2_info))
-        for first in everyday
-        for second in everyday
-        if first != second
-    ]
-
-
 def _by_name(name: ProperNameRow, group: str) -> Person:
     written = name.proper_name_def or name.proper_name
     return Person(term=name.proper_name, group=group, forms={"": written, "-def": written})
-
-
-# --- the vocabulary --------------------------------------------------------------------------------------------------
-
-
-def _occupations(template: TemplateRow, words: Sequence[VocabularyRow]) -> list[tuple[Person, Person]]:
-    return [
-        (_by_occupation(first, template), _by_occupation(second, template))
-        for first in words
-        for second in words
-        if first.information != second.information
-    ]
 
 
 def _by_occupation(word: VocabularyRow, template: TemplateRow) -> Person:
@@ -191,12 +234,6 @@ def _by_occupation(word: VocabularyRow, template: TemplateRow) -> Person:
     with_article = word.f_def if feminine else word.name_def
     forms = {"": term} | ({"-def": with_article} if with_article else {})
     return Person(term=term, group=word.information, forms=forms)
-
-
-def _groups(template: TemplateRow, vocabulary: Vocabulary) -> list[tuple[Person, Person]]:
-    others = template.non_stereotyped_groups or vocabulary.plain(template.esbbq_category, template.subcategory)
-    first = [_by_group(group, template, vocabulary) for group in template.stereotyped_groups]
-    return _every(first, [_by_group(group, template, vocabulary) for group in others])
 
 
 def _by_group(group: str, template: TemplateRow, vocabulary: Vocabulary) -> Person:

@@ -113,7 +113,11 @@ def _language_faults(index: TemplateIndex, texts: LanguageTexts, stem: str) -> I
     if texts.meta.language != stem:
         yield f"meta.language: {texts.meta.language!r} is not the file's name {stem!r}"
     yield from _differences("template", [facts.id for facts in index.template], [text.id for text in texts.template])
-    used = {form for text in texts.template for form in text.needed_forms} | _derived_from(texts) | {"option"}
+    used = (
+        {form for text in texts.template for form in text.needed_forms}
+        | {placeholders(pattern)[0] for pattern in texts.derived.values()}
+        | {"option"}
+    )
     fillers = {facts.id: facts.fillers for facts in index.template}
     for text in texts.template:
         key = f"template {text.id!r}.filler"
@@ -122,10 +126,6 @@ def _language_faults(index: TemplateIndex, texts: LanguageTexts, stem: str) -> I
         for filler in text.filler:
             for problem in _filler_faults(texts, text, filler, used):
                 yield f"{key} {filler.id!r}.{problem}"
-
-
-def _derived_from(texts: LanguageTexts) -> set[str]:
-    return {placeholders(pattern)[0] for pattern in texts.derived.values()}
 
 
 def _differences(key: str, wanted: Collection[str], found: Collection[str]) -> Iterator[str]:

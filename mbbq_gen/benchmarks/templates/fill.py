@@ -3,29 +3,35 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import Any, Literal
+from functools import cache, cached_property, lru_cache
+from importlib.resources import files
+from itertools import chain
+from pathlib import Path
+from typing import Any, Final, Literal, get_args
 
 from mbbq_gen.benchmarks.control.people import NamePair, TemplateFiller, assign_names, write_name
+from mbbq_gen.benchmarks.templates.esbbq import esbbq_languages, load_esbbq_templates
+from mbbq_gen.benchmarks.templates.files import load_templates
 from mbbq_gen.benchmarks.templates.schema import (
+    INDEX_FILE,
     SENTENCE_START,
     Gender,
     LanguageTexts,
-    Person,
     Slot,
     TemplateFacts,
+    TemplateIndex,
     TemplateSet,
     TemplateText,
     option_text,
     parse_slot,
 )
 from mbbq_gen.core.errors import UnknownNameError, UsageError
-from mbbq_gen.core.files import stable_number
+from mbbq_gen.core.files import PackPaths, stable_number
 from mbbq_gen.core.records import Alignment, Condition, Instance, Option, Polarity, Role, Split
-from mbbq_gen.languages.control_pack import ControlSet
-from mbbq_gen.languages.packs import PLACEHOLDER
+from mbbq_gen.languages.control_pack import ControlSet, read_control_set
+from mbbq_gen.languages.packs import PLACEHOLDER, read_toml
 
 OrderOfMention = Literal["target_first", "non_target_first"]
 
@@ -36,29 +42,17 @@ _CONTEXTS: tuple[tuple[Condition, Alignment | None], ...] = (
     ("disambiguated", "biased"),
     ("disambiguated", "counter_biased"),
 )
+_PEOPLE: tuple[Role, Role] = ("target", "non_target")
 _OPTION_ORDERS: tuple[tuple[Role, ...], ...] = tuple(itertools.permutations(("target", "non_target", "unknown")))
 
 
 @dataclass(frozen=True)
-class CastMember:
-    """One of the two people of a story, ready to be written."""
-
-    gender: Gender
-    forms: Mapping[str, str]
-
-
-@dataclass(frozen=True)
 class TemplateCast:
-    """Who plays a story: the two people of a filler, or two names."""
+    """The two people of a story by role: those of a filler or, in the control split, two names."""
 
-    target: CastMember
-    non_target: CastMember
+    genders: Mapping[Role, Gender]
+    forms: Mapping[Role, Mapping[str, str]]
     names: NamePair | None = None
-    """The names, in the control split."""
-
-    def play(self, role: Role) -> CastMember:
-        """The person in that role."""
-        return self.target if role == "target" else self.non_target
 
 
 @dataclass(frozen=True)
@@ -117,7 +111,15 @@ def instantiate(
         )
     if "control" in wanted and control_set is None:
         raise UsageError(f"the control split needs a control set; write control_sets/{language}.toml")
-    casts = {split: _casts(template_set, language, control_set if split == "control" else None) for split in wanted}
+    names: dict[str, NamePair] = {}
+    if "control" in wanted and control_set is not None:
+        stories = [
+            TemplateFiller(facts.category, f"{facts.id}.{filler}")
+            for facts in template_set.templates
+            for filler in facts.fillers
+        ]
+        names = assign_names(control_set, stories)
+    casts = {split: _casts(template_set.texts[language], control_set, names, split) for split in wanted}
     return _generate(template_set, language, casts)
 
 
@@ -129,8 +131,19 @@ def _generate(
     for split, cast_of in casts.items():
         for facts in template_set.templates:
             orders = _option_orders(facts)
+            text = by_id[facts.id]
             for cell in _cells(facts):
-                cast = cast_of[_story_id(facts.id, cell.filler)]
+                cast = cast_of[f"{facts.id}.{cell.filler}"]
+                metadata: dict[str, Any] = {
+                    "stereotype": facts.stereotype,
+                    "source": facts.source,
+                    "countries": list(facts.countries),
+                    "filler": cell.filler,
+                    "order_of_mention": cell.order,
+                }
+                if cast.names is not None:
+                    metadata["gender"] = cast.names.gender
+                    metadata["names"] = {"target": cast.names.target, "non_target": cast.names.non_target}
                 yield Instance(
                     benchmark=template_set.benchmark.name,
                     version=template_set.benchmark.version,
@@ -143,51 +156,37 @@ def _generate(
                     subcategory=facts.subcategory,
                     condition=cell.condition,
                     polarity=cell.polarity,
-                    context=_context(by_id[facts.id], cell, cast, texts.capitals),
-                    question=_question(by_id[facts.id], cell),
+                    context=_context(text, cell, cast, texts.capitals),
+                    question=text.question_negative if cell.polarity == "negative" else text.question_non_negative,
                     options=_options(facts, cell, cast, texts, orders[cell.cell_id]),
                     gold_role=cell.answer,
                     alignment=cell.alignment,
-                    metadata=_metadata(facts, cell, cast),
+                    metadata=metadata,
                 )
 
 
-def _casts(template_set: TemplateSet, language: str, control_set: ControlSet | None) -> dict[str, TemplateCast]:
-    """Who plays each story, by story id: the fillers' people, or names where a control set is given."""
-    texts = template_set.texts[language]
-    names = assign_names(control_set, _stories(template_set)) if control_set is not None else {}
+def _casts(
+    texts: LanguageTexts, control_set: ControlSet | None, names: Mapping[str, NamePair], split: Split
+) -> dict[str, TemplateCast]:
+    """The people of each story, by story id: the fillers' people or, in the control split, names."""
     casts: dict[str, TemplateCast] = {}
-    for text in texts.template:
-        for filler in text.filler:
-            story_id = _story_id(text.id, filler.id)
-            if control_set is None:
-                casts[story_id] = TemplateCast(_figure(texts, filler.target), _figure(texts, filler.non_target))
-            else:
-                casts[story_id] = _name_cast(control_set, names[story_id], text)
+    for text, filler in ((each, filler) for each in texts.template for filler in each.filler):
+        story_id = f"{text.id}.{filler.id}"
+        if split == "control" and control_set is not None:
+            pair = names[story_id]
+            wanted = text.needed_forms | ({"option"} & set(control_set.grammar.forms))
+            forms: dict[Role, dict[str, str]] = {
+                role: {form: write_name(control_set, name, form) for form in wanted}
+                for role, name in zip(_PEOPLE, (pair.target, pair.non_target), strict=True)
+            }
+            casts[story_id] = TemplateCast(dict.fromkeys(_PEOPLE, pair.gender), forms, pair)
+        else:
+            people = dict(zip(_PEOPLE, (filler.target, filler.non_target), strict=True))
+            casts[story_id] = TemplateCast(
+                {role: person.gender for role, person in people.items()},
+                {role: texts.forms_of(person) for role, person in people.items()},
+            )
     return casts
-
-
-def _stories(template_set: TemplateSet) -> Iterator[TemplateFiller]:
-    for facts in template_set.templates:
-        for filler in facts.fillers:
-            yield TemplateFiller(facts.category, _story_id(facts.id, filler))
-
-
-def _figure(texts: LanguageTexts, person: Person) -> CastMember:
-    return CastMember(person.gender, texts.forms_of(person))
-
-
-def _name_cast(control_set: ControlSet, names: NamePair, text: TemplateText) -> TemplateCast:
-    forms = text.needed_forms | ({"option"} & set(control_set.grammar.forms))
-    target, non_target = (
-        CastMember(names.gender, {form: write_name(control_set, name, form) for form in forms})
-        for name in (names.target, names.non_target)
-    )
-    return TemplateCast(target, non_target, names)
-
-
-def _story_id(template: str, filler: str) -> str:
-    return f"{template}.{filler}"
 
 
 def _cells(facts: TemplateFacts) -> Iterator[TemplateCell]:
@@ -216,30 +215,23 @@ def _option_orders(facts: TemplateFacts) -> dict[str, tuple[Role, ...]]:
 
 
 def _context(text: TemplateText, cell: TemplateCell, cast: TemplateCast, capitals: Mapping[str, str]) -> str:
-    first, second = cell.mentioned
-    context = _write(text.ambiguous, {"X": cast.play(first), "Y": cast.play(second)}, capitals)
+    context = _write(text.ambiguous, dict(zip("XY", cell.mentioned, strict=True)), cast, capitals)
     if cell.condition == "ambiguous":
         return context
-    fits, other = cell.answering
     gap = "" if context.endswith("。") else " "
-    return context + gap + _write(text.disambiguating, {"A": cast.play(fits), "B": cast.play(other)}, capitals)
+    return context + gap + _write(text.disambiguating, dict(zip("AB", cell.answering, strict=True)), cast, capitals)
 
 
-def _question(text: TemplateText, cell: TemplateCell) -> str:
-    return text.question_negative if cell.polarity == "negative" else text.question_non_negative
-
-
-def _write(text: str, people: Mapping[str, CastMember], capitals: Mapping[str, str]) -> str:
+def _write(text: str, roles: Mapping[str, Role], cast: TemplateCast, capitals: Mapping[str, str]) -> str:
     """The text with its slots filled, and a capital where a slot begins a sentence."""
-
     written = []
     for piece in _pieces(text):
         if isinstance(piece, str):
             written.append(piece)
             continue
         slot, begins = piece
-        figure = people[slot.person]
-        word = slot.by_gender[figure.gender] if slot.form is None else figure.forms[slot.form]
+        role = roles[slot.person]
+        word = slot.by_gender[cast.genders[role]] if slot.form is None else cast.forms[role][slot.form]
         written.append(_capitalise(word, capitals) if begins else word)
     return "".join(written)
 
@@ -270,31 +262,109 @@ def _options(
     facts: TemplateFacts, cell: TemplateCell, cast: TemplateCast, texts: LanguageTexts, order: Iterable[Role]
 ) -> tuple[Option, ...]:
     unknown = texts.unknown[stable_number("unknown wording", cell.cell_id) % len(texts.unknown)]
+    groups: dict[Role, str] = {"target": facts.target_group, "non_target": facts.non_target_group}
     options: dict[Role, Option] = {
-        "target": Option(
-            role="target",
-            text=_capitalise(option_text(cast.target.forms), texts.capitals),
-            group=facts.target_group,
-        ),
-        "non_target": Option(
-            role="non_target",
-            text=_capitalise(option_text(cast.non_target.forms), texts.capitals),
-            group=facts.non_target_group,
-        ),
-        "unknown": Option(role="unknown", text=unknown, group="unknown"),
-    }
+        role: Option(role=role, text=_capitalise(option_text(cast.forms[role]), texts.capitals), group=group)
+        for role, group in groups.items()
+    } | {"unknown": Option(role="unknown", text=unknown, group="unknown")}
     return tuple(options[role] for role in order)
 
 
-def _metadata(facts: TemplateFacts, cell: TemplateCell, cast: TemplateCast) -> dict[str, Any]:
-    metadata: dict[str, Any] = {
-        "stereotype": facts.stereotype,
-        "source": facts.source,
-        "countries": list(facts.countries),
-        "filler": cell.filler,
-        "order_of_mention": cell.order,
-    }
-    if cast.names is not None:
-        metadata["gender"] = cast.names.gender
-        metadata["names"] = {"target": cast.names.target, "non_target": cast.names.non_target}
-    return metadata
+def starter_folder() -> Path:
+    """The folder of the templates, inside the installed package."""
+    return Path(str(files("mbbq_gen.benchmarks").joinpath("starter_data")))
+
+
+@cache
+def _index() -> TemplateIndex:
+    """What all languages share, read once."""
+    return TemplateIndex.model_validate(read_toml(starter_folder() / INDEX_FILE))
+
+
+@cache
+def starter_templates(language: str | None = None) -> TemplateSet:
+    """The templates, read and checked once: in all languages, or in one where there is such a file."""
+    is_there = language is not None and (starter_folder() / f"{language}.toml").is_file()
+    return load_templates(starter_folder(), [language] if is_there and language else None, _index())
+
+
+def load_starter(language: str, splits: Iterable[Split], resources: PackPaths) -> Iterator[Instance]:
+    """The instances of the starter benchmark in a language, split by split.
+
+    Raises:
+        UnknownNameError: where it is not written in that language, or the control split's names are missing.
+        PackError: where the user's own control set is wrong.
+    """
+    wanted = tuple(splits)
+    control_set = read_control_set(resources, language) if "control" in wanted else None
+    return instantiate(starter_templates(language), language, wanted, control_set)
+
+
+Form = Literal["starter", "esbbq"]
+FORMS: Final[tuple[Form, ...]] = get_args(Form)
+_SIGNS: Final[dict[Form, str]] = {"starter": INDEX_FILE, "esbbq": "*.xlsx"}
+"""What a folder of each form holds."""
+
+
+def find_form(folder: Path) -> tuple[Form, Path]:
+    """The form of a folder's templates, and the folder that holds them: this one, else its folder `templates`.
+
+    Raises:
+        UsageError: where there is no such folder, or no templates, BBQ's or those of two forms are in it.
+    """
+    if not folder.is_dir():
+        raise UsageError(f"no folder {folder}; name a folder of templates")
+    for place in (folder, folder / "templates"):
+        forms = [form for form in FORMS if any(place.glob(_SIGNS[form]))]
+        if len(forms) > 1:
+            raise UsageError(f"{place}: templates of the forms {' and '.join(forms)} are in it; choose one with --form")
+        if forms:
+            return forms[0], place
+    if any(list(place.glob("*.csv")) for place in (folder, folder / "templates")):
+        raise UsageError(f"{folder}: BBQ's templates (.csv) are not filled; run --benchmark bbq has their questions")
+    signs = ", ".join(f"{sign} ({form})" for form, sign in _SIGNS.items())
+    raise UsageError(f"{folder}: no templates in it or in {folder / 'templates'}; looked for {signs}")
+
+
+def load_template_folder(
+    folder: Path,
+    *,
+    form: Form | None = None,
+    languages: Sequence[str] | None = None,
+    splits: Sequence[Split] = ("bias",),
+    resources: PackPaths | None = None,
+) -> Iterator[Instance]:
+    """The instances of a folder of templates, one by one: language by language, and in each split by split.
+
+    Args:
+        folder: holds the templates, itself or in its folder `templates`.
+        splits: which splits. Only the form `starter` has a control split.
+        resources: where control sets are found; None for those that ship.
+
+    Raises:
+        UsageError: at once, for a folder without templates, or a split or language that they do not have.
+        DataError, PackError: at the first thing that is wrong in them; file, row and column, or file and key.
+    """
+    if form is None:
+        form, folder = find_form(folder)
+    elif not any(folder.glob(_SIGNS[form])):
+        folder = folder / "templates"
+    if form != "starter" and "control" in splits:
+        raise UsageError(f"templates of the form {form} have no control split; leave out --split control")
+    if form != "starter":
+        wanted = _chosen(languages, esbbq_languages(folder), folder)
+        return chain.from_iterable([load_esbbq_templates(folder, language) for language in wanted])
+    templates = load_templates(folder)
+    parts = []
+    for language in _chosen(languages, templates.languages, folder):
+        control_set = read_control_set(resources or PackPaths(), language) if "control" in splits else None
+        parts.append(instantiate(templates, language, splits, control_set))
+    return chain.from_iterable(parts)
+
+
+def _chosen(languages: Sequence[str] | None, known: Sequence[str], folder: Path) -> list[str]:
+    """The wanted languages, each once; all where none are named."""
+    for language in languages or ():
+        if language not in known:
+            raise UnknownNameError("language", language, known, f"({folder})")
+    return list(dict.fromkeys(languages or known))

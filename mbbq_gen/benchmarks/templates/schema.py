@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, model_validator
@@ -68,14 +69,6 @@ def _check_story(text: str, people: str) -> str:
         if not any(slot.person == person and slot.form for slot in _slots(text)):
             raise ValueError(f"person {person} is not named; write {{{person}.form}} somewhere")
     return text
-
-
-def _check_ambiguous(text: str) -> str:
-    return _check_story(text, "XY")
-
-
-def _check_disambiguating(text: str) -> str:
-    return _check_story(text, "AB")
 
 
 def _check_no_slot(text: str) -> str:
@@ -176,9 +169,9 @@ class TemplateText(Pack):
     """A template in one language."""
 
     id: Slug
-    ambiguous: Annotated[Text, AfterValidator(_check_text), AfterValidator(_check_ambiguous)]
+    ambiguous: Annotated[Text, AfterValidator(_check_text), AfterValidator(partial(_check_story, people="XY"))]
     """The story without the answer; slots X and Y."""
-    disambiguating: Annotated[Text, AfterValidator(_check_text), AfterValidator(_check_disambiguating)]
+    disambiguating: Annotated[Text, AfterValidator(_check_text), AfterValidator(partial(_check_story, people="AB"))]
     """What is added to it so that both questions have an answer; slots A and B."""
     question_negative: PlainText
     """Asks who fits the stereotype: A."""

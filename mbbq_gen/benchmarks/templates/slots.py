@@ -43,9 +43,7 @@ def read_workbook(path: Path, schema: type[RowT], language: str, marker: str) ->
     """The rows of the first sheet that are not blank, in one language, each checked against a schema.
 
     Args:
-        path: the workbook.
         schema: its fields are named as the columns, without a language's ending.
-        language: code of the language to read.
         marker: a column that every language has; it tells which endings are languages.
 
     Raises:
@@ -180,21 +178,17 @@ def parse_lists(cell: str) -> dict[str, tuple[str, ...]]:
         if entry is None:
             raise ValueError(f"broken list at {cell[at : at + 40].strip()!r}; write NAME1: [one, two]; NAME2: [three]")
         name, words = entry[1].strip(), tuple(word.strip() for word in entry[2].split(","))
-        _check_list(name, words, lists)
+        if not _NAME.fullmatch(name):
+            raise ValueError(f"{name!r} is no placeholder; known: NAME1, NAME2, WORD1 and so on, -def, -indef")
+        if name in lists:
+            raise ValueError(f"{name} is listed twice")
+        if not all(words):
+            raise ValueError(f"the list of {name} has an empty word")
+        if any(";" in word for word in words):
+            raise ValueError(f"broken list: a semicolon stands inside the list of {name}; separate its words by commas")
         lists[name] = words
         at = entry.end()
     return lists
-
-
-def _check_list(name: str, words: tuple[str, ...], lists: Mapping[str, tuple[str, ...]]) -> None:
-    if not _NAME.fullmatch(name):
-        raise ValueError(f"{name!r} is no placeholder; known: NAME1, NAME2, WORD1 and so on, -def, -indef")
-    if name in lists:
-        raise ValueError(f"{name} is listed twice")
-    if not all(words):
-        raise ValueError(f"the list of {name} has an empty word")
-    if any(";" in word for word in words):
-        raise ValueError(f"broken list: a semicolon stands inside the list of {name}; separate its words by commas")
 
 
 def parallel_forms(lists: Mapping[str, tuple[str, ...]], slot: str) -> list[dict[str, str]]:
@@ -206,6 +200,6 @@ def parallel_forms(lists: Mapping[str, tuple[str, ...]], slot: str) -> list[dict
     listed = {form: lists[slot + form] for form in ("", "-def", "-indef") if slot + form in lists}
     lengths = {slot + form: len(words) for form, words in listed.items()}
     if len(set(lengths.values())) > 1:
-        told = ", ".join(f"{name} {length}" for name, length in lengths.items())
-        raise ValueError(f"the lists of {slot} have different lengths ({told}); list the same words in every form")
+        counts = ", ".join(f"{name} {length}" for name, length in lengths.items())
+        raise ValueError(f"the lists of {slot} have different lengths ({counts}); list the same words in every form")
     return [dict(zip(listed, words, strict=True)) for words in zip(*listed.values(), strict=True)]
