@@ -288,7 +288,6 @@ def _check_header(header: Sequence[str], required: Sequence[str], path: Path, ro
 
 def _text_cells(path: Path, delimiter: str | None) -> Iterator[tuple[int, list[str]]]:
     """The rows of CSV or TSV that hold something."""
-    csv.field_size_limit(MOST_LINE)
     lines = decoded_lines(path)
     first = next(lines, "")
     begin = 1
@@ -299,7 +298,7 @@ def _text_cells(path: Path, delimiter: str | None) -> Iterator[tuple[int, list[s
         possible = _DELIMITERS.get(path.suffix.lower(), _DELIMITERS[".csv"])
         delimiter = max(possible, key=_QUOTED.sub("", first).count)
     reader = csv.reader(itertools.chain([first] if first else [], lines), delimiter=delimiter, strict=True)
-    row = begin
+    row, limit = begin, csv.field_size_limit(MOST_LINE)
     try:
         for values in reader:
             start, row = row, reader.line_num + begin
@@ -307,6 +306,8 @@ def _text_cells(path: Path, delimiter: str | None) -> Iterator[tuple[int, list[s
                 yield start, values
     except csv.Error as error:
         raise row_error(path, row, f"not a table: {error}; the file is cut off or a quote is not closed") from error
+    finally:
+        csv.field_size_limit(limit)
 
 
 def decoded_lines(path: Path, stream: IO[bytes] | None = None) -> Iterator[str]:

@@ -77,7 +77,7 @@ def test_a_run_from_start_to_table(capsys: pytest.CaptureFixture[str], run_path:
     rows = [line for line in out.splitlines() if re.match(r"^(en|tr)\s+192\s+100%", line)]
     assert len(rows) == 2
     assert all("+1.00" in row for row in rows)
-    assert "leans to the stereotype in en (+1.00, on the control questions too)" in out
+    assert "guessing in en and tr" in out
     code, out, _ = call(capsys, "report", run_path, "--verbose")
     rows = [line for line in out.splitlines() if re.match(r"^(en|tr)?\s+(bias|control)\s+96\s+24\s+100%", line)]
     assert len(rows) == 4
