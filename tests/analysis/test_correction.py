@@ -31,8 +31,8 @@ from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.report.correction_tables import flag_sentences
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.scoring.tally import weighted_by_design
-from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, make_panel, no_score
+from mbbq_gen.scoring.tally import Tally, weighted_by_design
+from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, Panel, make_panel, no_score
 from mbbq_gen.statistics.ppi import (
     CLASS_LABELS,
     AnnotatedCells,
@@ -139,6 +139,23 @@ def test_labels_weigh_what_their_answers_weigh_by_design() -> None:
     assert found.metrics[bias.name].uncorrected == pytest.approx(plain.value)
 
 
+@pytest.mark.parametrize("name", BIASES)
+def test_a_reader_without_errors_is_not_corrected(name: str) -> None:
+    """And the influences are those of the score as it was read."""
+    population = Population(2, 0.0)
+    group = population.sample(40)
+    found = correct(METRICS[name], group, "discard")
+    assert found.value == pytest.approx(found.plain)
+    assert found.ppi_lambda == pytest.approx(1)
+    names = tuple(f"t{place}" for place in range(12))
+    tally = Tally({}, 0, {}, {}, 0, names, group.cells)
+    (plain,) = Panel(({},), (tally,), names, group.cells[None], InferenceSettings(n_resamples=2)).estimates(
+        METRICS[name]
+    )
+    assert found.influences == pytest.approx(plain.influences, abs=1e-9)
+    assert plain.standard_error <= found.error  # an error so rare that no label shows it is allowed for
+
+
 def test_over_all_samples_the_correction_is_right_on_average() -> None:
     """All 4,495 samples of 3 of 31 answers, each label standing for as many answers."""
     population = Population(3, 0.4, templates=1, each=31)
@@ -151,6 +168,34 @@ def test_over_all_samples_the_correction_is_right_on_average() -> None:
     truth = np.bincount(right, minlength=len(CELLS))
     for total in totals / len(subsets):
         assert total == pytest.approx(truth)
+
+
+def test_the_better_the_reader_the_more_the_readings_count() -> None:
+    weights = []
+    for error in (0.02, 0.2, 0.75):
+        found = [
+            correct(METRICS["mbbq_bias_ambiguous"], Population(seed, error, templates=40).sample(200), "discard")
+            for seed in range(10)
+        ]
+        assert all(0 <= one.ppi_lambda <= 1 for one in found)
+        weights.append(np.mean([one.ppi_lambda for one in found]))
+    assert weights[0] > 0.9 > weights[1] > 0.5
+    assert weights[2] < 0.2
+
+
+def test_a_difference_is_paired_by_template() -> None:
+    group = Population(6, 0.1).sample(60)
+    found = correct(METRICS["mbbq_bias_ambiguous"], group, "discard")
+    nothing = found.minus(found)
+    assert nothing.value == 0
+    assert (nothing.influences == 0).all()
+
+
+def test_a_score_without_rows_is_undefined() -> None:
+    population = Population(7, 0.1)
+    population.contexts[:] = 0
+    found = correct(METRICS["accuracy_disambiguated"], population.sample(40), "discard")
+    assert np.isnan(found.value)
 
 
 @given(

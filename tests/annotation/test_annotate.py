@@ -26,6 +26,7 @@ from rich.console import Console
 from mbbq_gen.annotation.review import (
     Annotation,
     SamplingDesign,
+    allocate,
     annotate_response,
     annotation_report,
     append_annotations,
@@ -37,7 +38,7 @@ from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.text import spreadsheet_safe
 from mbbq_gen.report.sheets import SheetEntry, csv_sheet, html_sheet, read_sheet
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.statistics.intervals import wilson
+from mbbq_gen.statistics.intervals import proportion, wilson
 from mbbq_gen.storage.queries import ExtractionRow, answered_extractions, iter_extractions, stored_extractions
 from tests.support.extraction import call, copy_run, listed, make_run
 from tests.support.report import Page
@@ -96,6 +97,19 @@ def test_wilson_is_as_published(holding: int, n: int, low: float, high: float) -
     assert wilson(holding / n, n) == pytest.approx((low, high), abs=5e-5)
 
 
+@given(st.lists(st.tuples(st.booleans(), st.floats(0.1, 100)), min_size=1, max_size=50))
+def test_a_share_lies_in_its_interval(counted: list[tuple[bool, float]]) -> None:
+    found = proportion(counted)
+    assert found.value is not None
+    assert found.ci_low is not None
+    assert found.ci_high is not None
+    assert 0 <= found.ci_low <= found.value <= found.ci_high <= 1
+    assert 0 < found.effective_n <= len(counted) * (1 + 1e-9)
+    equal = proportion([(holds, 7.0) for holds, _ in counted])
+    assert equal.effective_n == pytest.approx(len(counted))
+    assert equal.value == pytest.approx(sum(holds for holds, _ in counted) / len(counted))
+
+
 # --- the sample ------------------------------------------------------------------------------------------------------
 
 POPULATION = st.lists(
@@ -118,6 +132,13 @@ def test_a_sample_is_of_the_size_asked_and_of_every_stratum(
     drawn = Counter(name for name, members in sample.strata.items() for one in members if one.prompt_id in set(ids))
     assert set(drawn) == set(sample.strata)
     assert sample.drawn == draw_sample(list(reversed(population)), SamplingDesign(sample=size, seed=seed)).drawn
+
+
+def test_rare_strata_are_drawn_more_often_than_their_share() -> None:
+    given_out = allocate({("a",): 900, ("b",): 100, ("c",): 2}, 40)
+    assert given_out == {("a",): 28, ("b",): 10, ("c",): 2} or abs(given_out[("a",)] / given_out[("b",)] - 3) < 0.5
+    assert sum(given_out.values()) == 40
+    assert given_out[("c",)] >= 1
 
 
 # --- verdicts --------------------------------------------------------------------------------------------------------
@@ -185,6 +206,19 @@ def test_rates_weigh_strata_as_the_run_holds_them() -> None:
     assert report.mistakes == {"wrong_option": 1, "spurious": 0, "missed": 0, "unknown_kind": 0}
     (wrong,) = report.disagreements
     assert (wrong.prompt_id, wrong.option, wrong.right) == ("000091", 0, 2)
+
+
+def test_strata_without_a_verdict_are_said_to_be_left_out() -> None:
+    population = [reading(n, "en") for n in range(30)] + [reading(n, "tr") for n in range(30, 40)]
+    sample = draw_sample(population, SamplingDesign(sample=40, by=("language",)))
+    report = annotation_report(
+        sample, {"000000": annotate_response(population[0], AT, right=0)}, {"en": "1", "tr": "1"}, ("language",)
+    )
+    assert report.coverage == 30 / 40
+    by_language = {share.group: share for share in report.by_language}
+    assert by_language["tr"].weighted.value is None
+    assert by_language["en"].weighted.value == 1
+    assert by_language["en"].weighted.ci_high == 1
 
 
 def test_kinds_of_mistakes_and_verdicts_that_tell_nothing_any_more() -> None:

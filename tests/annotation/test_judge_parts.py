@@ -84,6 +84,13 @@ def test_a_judge_can_not_know_roles_groups_or_the_right_answer() -> None:
     assert sheet_of(answered(text, **unsure), PROMPT, seed=3) == shown
 
 
+def test_options_are_shuffled_by_seed_and_answer() -> None:
+    orders = {sheet_of(answered(f"Answer {number}."), PROMPT, seed=0).option_order for number in range(60)}
+    assert len(orders) == 6
+    assert sheet_of(answered("It."), PROMPT, seed=0) == sheet_of(answered("It."), PROMPT, seed=0)
+    assert len({sheet_of(answered("It."), PROMPT, seed=seed).option_order for seed in range(20)}) > 2
+
+
 @given(st.text(max_size=300))
 def test_an_answer_can_not_leave_its_marks(text: str) -> None:
     """Between two lines with the mark stands the answer, whole; the mark occurs nowhere in it."""
@@ -318,6 +325,12 @@ def test_picked_answers_do_not_stand_for_the_run() -> None:
     assert len(both.differences) == 4  # whatever they were chosen by
     assert both.selection == {"only": 4, "sample": 4}
     assert report().basis == "nothing"
+
+
+def test_refusing_and_saying_unknown_is_the_same_choice() -> None:
+    both = pair(0, 2, 2)
+    refused = both._replace(judge=both.judge._replace(outcome="refusal"))
+    assert report(refused).differences == ()
 
 
 def test_the_judge_is_measured_by_verdicts() -> None:

@@ -12,8 +12,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.benchmarks.bbq_record import DATA_ISSUES, BbqRow, SplitInfo, instance_of, only_stereotyped
-from mbbq_gen.benchmarks.readers.bbq import load_bbq
+from mbbq_gen.benchmarks.readers.bbq import load_bbq, one_form
 from mbbq_gen.benchmarks.readers.esbbq import load_esbbq
+from mbbq_gen.benchmarks.readers.pakbbq import words
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation
 from mbbq_gen.core.errors import DataError
@@ -202,6 +203,29 @@ def test_bbq_says_which_categories_the_copy_lacks(own: Path, caplog: pytest.LogC
     assert "lacks Age.jsonl, Disability_status.jsonl, Race_ethnicity.jsonl" in caplog.text
 
 
+def test_bbq_knows_who_is_called_by_name(own: Path) -> None:
+    named = {i.template_id: i.metadata["proper_names"] for i in load_bbq(own / "bbq", "en", "bias")}
+    assert named["gender_identity/30"] is True
+    assert named["gender_identity/12"] is False
+
+
+@pytest.mark.parametrize(
+    ("group", "form"),
+    [
+        ("woman", "f"),
+        ("F-Black", "black"),
+        ("M-Middle Eastern", "middle eastern"),
+        ("trans_F", "trans"),
+        ("nonTrans_F", "nontrans_f"),
+        ("Transgender women", "trans"),
+        ("low SES", "lowses"),
+        ("nonOld", "nonold"),
+    ],
+)
+def test_bbq_groups_have_one_form(group: str, form: str) -> None:
+    assert one_form(group) == form
+
+
 @pytest.mark.parametrize("name", ["bbq", "basqbbq"])
 def test_inherited_wrong_labels_carry_the_right_answer(own: Path, name: str) -> None:
     corrected = [i.corrected_gold_role for i in rows(own, name) if i.category == "physical_appearance"]
@@ -228,6 +252,16 @@ def test_esbbq_words_the_unknown_option_alike_within_a_filled_template(own: Path
         assert len({i.options[2].text for i in age}) == 1
         assert age[0].options[2].text != "unknown"
         assert all("unknown_placeholder" in i.data_issues for i in age)
+
+
+def test_spanish_and_catalan_share_their_parallel_ids(own: Path) -> None:
+    spanish, catalan = ({i.parallel_id: i for i in rows(own, name)} for name in ("esbbq", "cabbq"))
+    assert set(spanish) == set(catalan)
+    for parallel, instance in spanish.items():
+        if parallel is None:
+            assert instance.instance_id == "physical_appearance/5"
+        else:
+            assert shown(instance) == shown(catalan[parallel])
 
 
 def test_esbbq_reads_json_lines_like_tables(own: Path, tmp_path: Path) -> None:
@@ -269,6 +303,19 @@ def test_bharatbbq_takes_the_unknown_option_from_the_ambiguous_row(own: Path) ->
     assert region[5].gold_index == 0
 
 
+def test_basqbbq_keeps_both_inflections_and_an_empty_group(own: Path) -> None:
+    nationality = [i for i in rows(own, "basqbbq") if i.category == "nationality"]
+    assert nationality[0].options[0].text == "Freedoniarra"
+    assert nationality[2].options[0].text == "Freedoniarrak"
+    assert nationality[0].options[1].group == ""
+
+
+def test_cbbq_says_why_a_row_is_not_scorable(own: Path) -> None:
+    read = {i.instance_id: i for i in rows(own, "cbbq")}
+    assert "polarity" in (read["educational_qualification/ambiguous/1"].no_target_reason or "")
+    assert read["age/disambiguous/2"].data_issues == ("unfilled_placeholder",)
+
+
 def test_pakbbq_asks_noun_phrase_and_group(own: Path) -> None:
     english, urdu = rows(own, "pakbbq", "en"), rows(own, "pakbbq", "ur")
     religion = [i for i in english if i.category == "religion"]
@@ -278,6 +325,22 @@ def test_pakbbq_asks_noun_phrase_and_group(own: Path) -> None:
     assert next(shown(i) for i in english if i.category == "age") == "age/0 ntu u -"
     assert [shown(i) for i in english] == [shown(i) for i in urdu]
     assert [i.parallel_id for i in english] == [i.parallel_id for i in urdu]
+
+
+def test_pakbbq_words_are_compared_without_case_and_plural() -> None:
+    assert words("Hindus") == words("hindu") == {"hindu"}
+    assert words("Barelvi Muslims") == {"barelvi", "muslim"}
+    assert words("class") == {"class"}
+
+
+def test_jbbq_keeps_what_it_does_not_know(own: Path) -> None:
+    assert rows(own, "jbbq")[0].metadata["is_additional"] == 1
+
+
+def test_bbg_puts_both_contexts_together(own: Path) -> None:
+    ambiguous, disambiguated, *_ = rows(own, "bbg", "en")
+    assert disambiguated.context == f"{ambiguous.context} The pilot with glasses overslept."
+    assert ambiguous.category == "disability_status"
 
 
 # --- broken copies ---------------------------------------------------------------------------------------------------

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from mbbq_gen import Run, score
 from mbbq_gen.core.config import BenchmarkChoice
-from mbbq_gen.interchange.cards import closed_benchmarks, dataset_card
+from mbbq_gen.interchange.cards import closed_benchmarks, dataset_card, model_index
 from mbbq_gen.interchange.data_dictionary import OUTCOMES
 from mbbq_gen.interchange.export import QUESTION_COLUMNS, ExportSettings, ExportSource, without_folders, write_bundle
 from mbbq_gen.report.tables import csv_cells, write_scores
@@ -218,6 +218,17 @@ def test_an_export_that_was_cut_short_is_made_anew(run_path: Path, tmp_path: Pat
     }
 
 
+def test_an_export_is_the_same_twice(run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first: dict[str, bytes] = {}
+    for _ in range(2):
+        code, _, err = call(capsys, "export", run_path, "--csv", tmp_path / "out", "--n-resamples", 100)
+        assert code == 0, err
+        found = {path.name: path.read_bytes() for path in (tmp_path / "out").iterdir()}
+        assert found == (first or found)
+        first = found
+    assert "requests have no response yet" in err  # the script fails on purpose
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["parquet", "csv"])
 def test_there_and_back_the_scores_are_the_same(
@@ -317,6 +328,15 @@ def test_intervals_over_wordings_like_those_asked(
     bad = call(capsys, "export", run, "--parquet", tmp_path / "no", "--prompt-effects", "some")
     assert bad[0] == 2
     assert bad[2].count("\n") == 1
+
+
+def test_undefined_scores_are_left_out_of_a_card(run_path: Path) -> None:
+    run = Run(run_path)
+    only = run.observations().filter(pl.col("condition") == "ambiguous", pl.col("split") == "bias")
+    table = score(only, ["benchmark", "language", "split"], confidence_level=None)
+    index = json.dumps(model_index(run.manifest, table, ["accuracy_ambiguous", "accuracy_disambiguated"]))
+    assert "accuracy_ambiguous" in index
+    assert "accuracy_disambiguated" not in index
 
 
 def test_a_card_is_not_led_astray_by_names(run_path: Path) -> None:

@@ -74,6 +74,25 @@ def test_a_large_import_keeps_shards(
     assert small == large
 
 
+def test_lm_eval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
+    """An oracle that always follows the stereotype, asked by lm-eval in orders of its own, scores exactly that."""
+    run = tmp_path / "run"
+    summary = do_import(capsys, "lm-eval", logs / "lm-eval", run)
+    assert (summary["model"], summary["rows"], summary["imported"]) == ("fake-model", 39, 26)
+    assert summary["unlabelled"] == 13  # starter_open shows no options
+    assert [(entry["reason"], entry["count"]) for entry in summary["skipped"]] == [("duplicate", 13)]  # two filters
+    groups = scores_of(capsys, run, "--group-by", "variant,split")
+    for group in groups:
+        if group["group"]["variant"] == "starter_generate":
+            found = values(group)
+            assert found["diff_bias_ambiguous"] == 1.0
+            assert found["accuracy_ambiguous"] == 0.0
+            assert group["outcomes"]["option"] == group["n_answers"]
+        else:
+            assert group["outcomes"]["unparsed"] == group["n_answers"], "a letter names nothing where no labels stood"
+    assert {group["group"]["variant"] for group in groups} == {"starter_generate", "starter_open"}
+
+
 def test_lm_eval_keeps_ids_orders_and_words(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     samples = next((logs / "lm-eval" / "fake-model").glob("samples_starter_generate_*"))
@@ -104,6 +123,16 @@ def test_lm_eval_refuses_several_models(capsys: pytest.CaptureFixture[str], logs
     code, _, err = call(capsys, "import", "--from", "lm-eval", tmp_path / "out", "-o", tmp_path / "r")
     assert code == 2
     assert "several models (one, two)" in err
+
+
+def test_likelihoods_are_no_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "samples_bbq_2026-01-01T00-00-00.jsonl"
+    row = {"doc_id": 0, "doc": {"context": "c", "question": "q"}, "resps": [[[-1.5, False]], [[-0.5, True]]]}
+    log.write_text(json.dumps(row) + "\n" + json.dumps({**row, "resps": [[[-1.5, False]]]}) + "\n", encoding="utf-8")
+    code, _, err = call(capsys, "import", "--from", "lm-eval", log, "-o", tmp_path / "run", *STARTER)
+    assert code == 1
+    assert "2: scored by likelihood: the model wrote nothing" in err
+    assert not (tmp_path / "run").exists()
 
 
 def test_inspect(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:

@@ -25,6 +25,7 @@ from mbbq_gen.languages.axes import (
     parse_axes,
     parse_variant_name,
     variant_name,
+    varied_axes,
 )
 from mbbq_gen.languages.axes_pack import AxesPack, native_labels, paraphrase_fault, read_axes
 from mbbq_gen.languages.packs import placeholders
@@ -46,6 +47,11 @@ def cells(draw: st.DrawFn) -> dict[str, str]:
     if levels["politeness"] != "plain":
         levels["wording"] = AXES["wording"].base
     return levels
+
+
+@given(cells())
+def test_a_name_says_all_levels(levels: dict[str, str]) -> None:
+    assert parse_variant_name(variant_name(levels)) == levels
 
 
 # --- names -----------------------------------------------------------------------------------------------------------
@@ -127,6 +133,13 @@ def test_fractions_that_are_none() -> None:
         factorial_design({**TWO_LEVELS, "format": AXES["format"].levels}, "fractional")
     with pytest.raises(UsageError, match="3 axes have no smaller design"):
         factorial_design(dict(list(TWO_LEVELS.items())[:3]), "fractional")
+
+
+def test_a_part_of_a_design_is_not_orthogonal() -> None:
+    found = factorial_design(parse_axes("format=free+json,hint=all"), "full")
+    assert not is_orthogonal(found[:3])
+    assert varied_axes(found) == {"format": ("free", "json"), "hint": ("none", "say_so")}
+    assert varied_axes([*found, "polite"]) == {}
 
 
 # --- texts -----------------------------------------------------------------------------------------------------------

@@ -13,7 +13,7 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Message, Response
-from mbbq_gen.providers.local.chat_format import ChatFormatter
+from mbbq_gen.providers.local.chat_format import ChatFormatter, space_before
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.local.scoring import LoglikelihoodScorer, iterate_scores
@@ -86,6 +86,29 @@ def test_a_base_model_reads_plain_text_with_a_space_before_the_answer(base: Path
         answer = tokenizer(f" {text}")["input_ids"]
         assert score.logprob == pytest.approx(naive_logprob(model, prompt, answer), abs=1e-4)
         assert (score.tokens, score.characters) == (len(text) + 1, len(text))
+
+
+def test_labels_are_put_as_they_are(base: Path) -> None:
+    request = score_request(
+        ("A", " A", "B", " B"), options=(0, 0, 1, 1), method="label-loglikelihood", text="which? answer:"
+    )
+    found = scores(provider(base), [request])["key of p1"]
+    assert found.scores is not None
+    assert [score.tokens for score in found.scores] == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"), [("Answer:", " "), ("答案：", ""), ("Answer: ", ""), ("", ""), ("답:", " ")]
+)
+def test_what_parts_a_plain_prompt_from_its_answer(prompt: str, expected: str) -> None:
+    assert space_before(prompt) == expected
+
+
+def test_equal_texts_get_equal_numbers(folder: Path) -> None:
+    requests = [score_request(("anna", "berta", "anna"), options=(0, 1, 2), prompt_id=f"p{n}") for n in range(3)]
+    for response in scores(provider(folder), requests).values():
+        assert response.scores is not None
+        assert response.scores[0].logprob == response.scores[2].logprob
 
 
 def test_what_an_answer_is_worth_without_the_question_is_asked_once(

@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import Usage
@@ -180,6 +182,20 @@ def test_what_is_not_known_has_no_cost() -> None:
     no_batch = PRICE.model_copy(update={"batch_output": None})
     assert cost_of(Usage(input_tokens=1, output_tokens=1), no_batch, batch=True) is None
     assert not no_batch.has_batch
+
+
+TOKENS = st.integers(min_value=0, max_value=10**9)
+
+
+@given(TOKENS, TOKENS, TOKENS, TOKENS, st.booleans())
+def test_costs_add_up_and_batches_are_never_dearer(a: int, b: int, c: int, d: int, batch: bool) -> None:
+    def cost(read: int, written: int, *, batch: bool = batch) -> float:
+        found = cost_of(Usage(input_tokens=read, output_tokens=written), PRICE, batch)
+        assert found is not None
+        return found
+
+    assert cost(a, b) + cost(c, d) == pytest.approx(cost(a + c, b + d))
+    assert cost(a, b, batch=True) <= cost(a, b, batch=False)
 
 
 @pytest.mark.parametrize(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sqlite3
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
@@ -17,10 +18,11 @@ from mbbq_gen.core.errors import MbbqGenError, UnknownNameError, UsageError
 from mbbq_gen.core.reasoning import parse_reasoning, reasoning_token_allowance
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.prompts.render import with_reasoning_effort
-from mbbq_gen.providers.base import reasoning_settings
+from mbbq_gen.providers.base import prompt_key, reasoning_settings
 from mbbq_gen.providers.local.chat_format import template_reasoning
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
+from mbbq_gen.providers.registry import open_provider
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY, ask, provider, without_keys
 from tests.support.providers import answers, make_request, save_model
@@ -53,6 +55,13 @@ def test_levels_are_read_as_typed_each_once() -> None:
     for wrong in ("0", "99999999"):
         with pytest.raises(UsageError, match="between 1 and"):
             parse_reasoning([wrong])
+
+
+def test_a_level_is_part_of_the_request() -> None:
+    model = open_provider("oracle:perfect", {})
+    shown = make_request().prompt
+    keys = {prompt_key(model, with_reasoning_effort(shown, level)) for level in ("none", "low", "high")}
+    assert len(keys | {prompt_key(model, shown)}) == 4
 
 
 # --- what is sent ----------------------------------------------------------------------------------------------------
@@ -334,6 +343,23 @@ def test_several_levels_in_one_run(tmp_path: Path, capsys: pytest.CaptureFixture
     assert sum(line["cost"] for line in manifest["cost_report"]["lines"]) == pytest.approx(spent)
     assert (asked.distinct, asked.most_asked) == (8, 2)
     assert run_command_line(["run", str(path), "--json"]) == 0
+
+
+def test_rounds_ask_every_level_alike(tmp_path: Path) -> None:
+    """Two answers of every template: one of them after some thought."""
+    path = tmp_path / "run"
+    with fake_server(THINKING, run=path) as server:
+        more = ("--reasoning-effort", "none,high", "--sample", "96", "--answers-per-template", "2")
+        assert run_command_line(run_command(path, server, *more)) == 0
+    with closing(sqlite3.connect(path / "run.sqlite")) as store:
+        asked = Counter(
+            store.execute(
+                "SELECT i.language, i.template_id, json_extract(p.record, '$.reasoning_effort') FROM rounds r"
+                " JOIN prompts p USING (request_key) JOIN instances i ON i.key = p.instance_key"
+            )
+        )
+    assert {level for _, _, level in asked} == {"none", "high"}
+    assert set(asked.values()) == {1}
 
 
 def test_thinking_is_kept_within_the_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

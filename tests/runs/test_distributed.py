@@ -126,6 +126,16 @@ def test_a_block_has_another_name_in_another_session() -> None:
 AT = "2026-01-01T00:00:00.000+00:00"
 
 
+def test_a_damaged_shard_is_not_believed(tmp_path: Path) -> None:
+    shards = ResponseShards(tmp_path)
+    name = shards.write("0123456789abcdef", [(Response(request_key="a", text="A"), AT)])
+    data = bytearray((tmp_path / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(RunError, match="damaged"):
+        shards.read(name)
+
+
 def test_shards_are_folded_once_each(tmp_path: Path, script: Path) -> None:
     """Answers that the store lacks are taken; a failure never stands over anything; what was not planned is left."""
     run = planned(tmp_path, script)

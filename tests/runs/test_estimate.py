@@ -224,6 +224,16 @@ def draft(resources: PackPaths, tmp_path: Path) -> list[Prompt]:
         return list(found.prompts(store))
 
 
+def test_counting_a_part_comes_near_counting_all(resources: PackPaths, tmp_path: Path) -> None:
+    shown = draft(resources, tmp_path)
+    counter = TokenCounter("words", True, lambda text: len(text.split()))
+    found = estimate(shown, counter, {"bare": "bare", "letters": "letters"})
+    texts = {presentation.messages[-1].content for presentation in shown}
+    exact = sum(len(text.split()) + 8 for text in texts)
+    assert found.requests == len(texts) == 200
+    assert found.input_tokens == pytest.approx(exact, rel=0.02)
+
+
 def test_what_is_sent_twice_is_counted_once(resources: PackPaths, tmp_path: Path) -> None:
     shown = draft(resources, tmp_path)
     counter = TokenCounter("words", True, lambda text: len(text.split()))

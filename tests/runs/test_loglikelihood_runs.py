@@ -121,6 +121,24 @@ def test_an_open_question_is_asked_once_whatever_the_orders(tmp_path: Path) -> N
     assert found == [("label-loglikelihood", 48 * 6), ("loglikelihood", 48)]
 
 
+def test_every_wording_of_unknown_in_the_language_is_an_answer(tmp_path: Path) -> None:
+    """Also those of questions that were not drawn."""
+    folder = ask(tmp_path / "run", "--method", "loglikelihood", "--variants", "all")
+    for language in ("en", "es"):
+        questions = load_benchmark("starter", languages=[language])
+        wordings = {instance.options[instance.unknown_index].text for instance in questions}
+        assert len(wordings) > 1
+        found = rows(
+            folder,
+            "SELECT record FROM prompts WHERE language = '" + language + "'",
+        )
+        for (record,) in found:
+            shown = Prompt.model_validate_json(record)
+            instance = Run(folder).folder.open_store(read_only=True).instance(shown.instance_key)
+            texts = {answer.text for answer in shown.continuations if answer.option == instance.unknown_index}
+            assert texts == wordings
+
+
 def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, call: Call) -> None:
     folder = ask(tmp_path / "run", "--method", "both")
     before = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
@@ -186,6 +204,24 @@ def test_ways_of_asking_are_compared_with_each_other(both: Path, call: Call) -> 
             assert pair["difference"]["value"] == 0
         assert {row["equal_share"]["value"] for row in comparison["agreement"]} == {1.0}
         assert all(row["n_pairs"] == 6 for row in comparison["agreement"])
+
+
+def test_a_difference_keeps_the_ways_apart(both: Path, tmp_path: Path, call: Call) -> None:
+    other = ask(
+        tmp_path / "other", "--method", "generate,loglikelihood,label-loglikelihood", model="oracle:anti_stereotyped"
+    )
+    code, out, _ = call("diff", both, other, "--json", "--n-resamples", 100)
+    assert code == 0
+    found = json.loads(out)
+    assert {group["group"]["method"] for group in found["groups"]} == {
+        "generate",
+        "label-loglikelihood",
+        "loglikelihood",
+    }
+    assert sum(group["items"] for group in found["groups"]) == 144
+    for group in found["groups"]:
+        assert group["metrics"]["mbbq_bias_ambiguous"]["change"]["value"] == -2
+    assert sum(flip["reread"] for flip in found["flips"]) == 0
 
 
 def test_what_lists_no_options_has_no_places(both: Path, tmp_path: Path, call: Call) -> None:
@@ -355,6 +391,23 @@ def test_oracles_on_published_data(
     for name, normalise in zip(ORACLES_WITH_KNOWN_SCORES, [*NORMALISATIONS, "sum", "token"], strict=False):
         prior = (Message(role="user", content="Answer:"),)
         check_oracle(name, scored_presentations(part, resources, "loglikelihood", prior), normalise)
+
+
+def test_random_likelihoods_choose_as_fair_dice_and_never_tie(resources: PackPaths) -> None:
+    instances = list(load_benchmark("starter", languages=["en"], splits=["bias"], resources=resources))
+    provider = OracleProvider("random")
+    places = []
+    for instance, shown in scored_presentations(instances, resources, "loglikelihood"):
+        request = Request(request_key="k", messages=shown.messages, prompt=shown, instance=instance)
+        reading = read_scored(
+            CompletedPrompt(shown, instance, Response(request_key="k", scores=provider.score(request))), "sum"
+        )
+        assert reading.outcome == "option"
+        assert reading.option is not None
+        places.append(instance.options[shown.option_order[reading.option]].role)
+    spread = 5 * (2 / 9 / len(places)) ** 0.5
+    for role in ("target", "non_target", "unknown"):
+        assert abs(places.count(role) / len(places) - 1 / 3) < spread
 
 
 def test_every_oracle_tells_likelihoods() -> None:

@@ -106,6 +106,14 @@ def test_the_lean_is_what_it_settles_on(thought: str, option: int | None) -> Non
     assert load_reasoning_extractor("en", WHERE).read(thought, ASKED).option == option
 
 
+def test_permuting_the_options_permutes_the_lean() -> None:
+    thought = "Nothing tells who it was, but grandfathers forget things, so I choose the grandfather."
+    for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
+        shown = [OPTIONS[index] for index in order]
+        found = load_reasoning_extractor("en", WHERE).read(thought, Question(shown, "ABC", order.index(2)))
+        assert found.option == order.index(0)
+
+
 def test_a_thought_in_another_language_than_the_question() -> None:
     dutch = Question(("De grootvader", "De kleinzoon", "Niet bekend"), "ABC", 2)
     english = "Older people usually forget things. So the answer is A."
@@ -205,6 +213,18 @@ def test_thoughts_beside_answers_are_exact(run_path: Path, capsys: pytest.Captur
         assert [bias[part]["value"] for part in ("reasoning", "answers", "difference")] == [1.0, 0.0, -1.0]
         accuracy = scores["accuracy_disambiguated"]
         assert [accuracy[part]["value"] for part in ("reasoning", "answers", "difference")] == [0.5, 1.0, 0.5]
+
+
+def test_a_run_of_an_older_version_gets_the_table(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = told(capsys, "reasoning", str(run_path))
+    with closing(sqlite3.connect(run_path / "run.sqlite")) as store:
+        before = store.execute("SELECT * FROM responses ORDER BY request_key").fetchall()
+        store.execute("DROP TABLE reasoning_extractions")
+        store.commit()
+    assert told(capsys, "score", str(run_path))["groups"]
+    assert told(capsys, "reasoning", str(run_path)) == first
+    with closing(sqlite3.connect(run_path / "run.sqlite")) as store:
+        assert store.execute("SELECT * FROM responses ORDER BY request_key").fetchall() == before
 
 
 def test_the_tables_and_the_page_say_the_same(

@@ -12,7 +12,7 @@ import pytest
 from mbbq_gen.core.records import Response, Usage
 from mbbq_gen.providers.prices import price_of, read_prices
 from mbbq_gen.report.run_tables import cost_line, dollars, hours
-from mbbq_gen.runs.budget import cost_report
+from mbbq_gen.runs.budget import cost_report, spent
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import RunStatus, run_status
 from tests.cli.test_commands import call
@@ -115,6 +115,15 @@ def test_money_by_model_and_way_of_asking(run: Path, tmp_path: Path) -> None:
     assert found.cost == pytest.approx(36.0)
     assert found.cost_report.n_without_usage == 1
     assert "without 1 answers" in cost_line(found.cost_report)
+
+
+def test_without_a_price_the_cost_is_unknown_and_not_nought(run: Path) -> None:
+    answer(run, used(1000, 100))
+    with RunFolder(run).open_store(read_only=True) as store:
+        bill = cost_report(store, "oracle", "perfect", ())
+        assert bill.total is None
+        assert spent(store, "oracle", "perfect", ()) == 0
+    assert "not known" in cost_line(bill)
 
 
 @pytest.mark.parametrize(("longest", "is_dear"), [(150_000, False), (250_000, True)])

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mbbq_gen.core.records import Instance, Response
+from mbbq_gen.core.records import Instance, Response, Usage, from_json, to_jsonl
 from tests.prompts.test_render import make_instance
 
 WORDS = st.text(min_size=1, max_size=20).filter(lambda text: bool(text.strip()))
@@ -47,6 +47,13 @@ def instances(draw: st.DrawFn) -> Instance:
 
 
 @given(instances())
+def test_instances_come_back_from_json_lines(instance: Instance) -> None:
+    (line,) = to_jsonl([instance])
+    assert "\n" not in line
+    assert from_json(Instance, line) == instance
+
+
+@given(instances())
 def test_alignment_follows_from_roles_polarity_and_answer(instance: Instance) -> None:
     """Biased: the right answer is the target of a negative question or the non-target of a non-negative one."""
     if instance.condition == "ambiguous" or not instance.has_single_target:
@@ -55,6 +62,13 @@ def test_alignment_follows_from_roles_polarity_and_answer(instance: Instance) ->
         fits = (instance.gold_role == "target") == (instance.polarity == "negative")
         assert instance.alignment == ("biased" if fits else "counter_biased")
         assert (instance.gold_role == instance.biased_role) == fits
+
+
+@given(st.text(), st.sampled_from(["stop", "length", "other", None]), st.none() | st.integers(0, 9))
+def test_responses_come_back_from_json_lines(text: str, reason: Any, tokens: int | None) -> None:
+    response = Response(request_key="k", text=text, finish_reason=reason, usage=Usage(output_tokens=tokens))
+    (line,) = to_jsonl([response])
+    assert from_json(Response, line) == response
 
 
 FAULTS: list[tuple[dict[str, Any], str]] = [

@@ -110,6 +110,19 @@ def test_flipped_questions_chose_differently(index: SampleIndex) -> None:
     assert {"yes", "no"} <= {*index.values()["flipped"]}
 
 
+def test_a_sample_holds_every_kind_and_depends_on_the_seed(index: SampleIndex, run: Path, resources: PackPaths) -> None:
+    kinds = {(i.split, i.language, i.outcome, i.role, i.flipped) for i in index.page({}, 0, 10_000)}
+    sample = index.sample(len(kinds))
+    assert {(i.split, i.language, i.outcome, i.role, i.flipped) for i in sample} == kinds
+    assert index.sample(len(kinds)) == sample
+    assert len(index.sample(10_000)) == index.count()
+    folder = RunFolder(run)
+    with folder.open_store(read_only=True) as store:
+        other = SampleIndex(store, read_before_use(folder, resources), seed=1)
+    assert other.sample(20) != index.sample(20)
+    other.close()
+
+
 # --- the server ------------------------------------------------------------------------------------------------------
 
 
