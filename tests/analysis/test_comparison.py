@@ -69,9 +69,6 @@ def test_a_difference_in_ability_alone_is_no_difference_in_bias(metric: Any) -> 
     assert p_of(pair) > 0.05
 
 
-# --- what it must show -----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
 def test_one_lean_with_different_ability_is_put_down_to_ability(metric: Any) -> None:
@@ -110,9 +107,6 @@ def test_unread_answers_that_could_explain_a_difference_are_warned_of() -> None:
         "parse_rate_gap_exceeds_difference",
         "unparsed_could_explain",
     }
-
-
-# --- parts and levels ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
@@ -199,9 +193,6 @@ def test_a_level_without_a_score_is_left_out_of_the_joint_tests() -> None:
     assert [test.p_value for test in found.overall] == [test.p_value for test in without.metrics[0].overall]
     assert all(test.hypothesis.endswith(", leaving out es") for test in found.overall)
     assert without.metrics[0].left_out == ()
-
-
-# --- ability ---------------------------------------------------------------------------------------------------------
 
 
 def control_rows(right: int, wrong: int, template: str, language: str = "en") -> list[Row]:
@@ -298,9 +289,6 @@ def test_adjusted_scores_are_differences_of_pairs() -> None:
     told, _ = adjusted_scores(frame, ["language"], [TOLD], SAMPLING)
     assert told.twins.value is None
     assert "no mean over answers" in (told.twins.reason or "")
-
-
-# --- where one side has answers to too few templates -----------------------------------------------------------------
 
 
 def thin_frame(read: int) -> pl.DataFrame:

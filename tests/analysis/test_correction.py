@@ -20,12 +20,7 @@ from mbbq_gen.analysis.correction import corrected_groups
 from mbbq_gen.analysis.correction_table import flags_of
 from mbbq_gen.analysis.score_extras import reported
 from mbbq_gen.annotation.annotations import label_source
-from mbbq_gen.annotation.draws import (
-    DRAWS_NAME,
-    DrawnStratum,
-    SamplingDraw,
-    probabilities,
-)
+from mbbq_gen.annotation.draws import DRAWS_NAME, DrawnStratum, SamplingDraw, probabilities
 from mbbq_gen.annotation.review import SamplingDesign
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.report.correction_tables import flag_sentences
@@ -101,9 +96,6 @@ class Population:
     def truth(self, metric: str) -> float:
         cells = np.bincount(CODES[self.contexts, self.said], minlength=len(CELLS)).astype(float)
         return float(METRICS[metric].value(Counts(cells @ count_matrix(), "discard")))
-
-
-# --- the estimator ---------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", BIASES)
@@ -216,9 +208,6 @@ def test_classes_are_joined_until_each_has_labels(rows: list[tuple[str, str, str
     )
 
 
-# --- with which probability a label was drawn ------------------------------------------------------------------------
-
-
 def drawn(seed: int, *strata: tuple[int, str]) -> SamplingDraw:
     """A draw with strata of a size and one-letter ids."""
     return SamplingDraw(
@@ -250,9 +239,6 @@ def test_probabilities(draws: list[SamplingDraw], judged: str, expected: dict[st
 def test_sources_of_labels_are_known_by_name() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'annotations'"):
         label_source("annotatoins")
-
-
-# --- flags -----------------------------------------------------------------------------------------------------------
 
 
 def score(value: float, low: float, high: float) -> EstimateResult:
@@ -303,8 +289,6 @@ def test_a_difference_smaller_than_that_of_the_read_rates_is_flagged_in_reports(
         == ()
     )
 
-
-# --- the commands ----------------------------------------------------------------------------------------------------
 
 Fill = Callable[[dict[str, str]], tuple[str, str]]
 """From a row of a sheet to verdict and right option."""

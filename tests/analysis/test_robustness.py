@@ -28,9 +28,6 @@ AMBIGUOUS = METRICS["mbbq_bias_ambiguous"]
 DESIGN = Design(languages=("en", "tr"), templates=30, variants=3, fillings=4, splits=("bias",))
 
 
-# --- agreement -------------------------------------------------------------------------------------------------------
-
-
 def test_cohens_kappa_by_hand() -> None:
     """Cohen 1960's own kind of table: 88 of 200 + … observed 0.70, expected 0.41."""
     table = np.array([[88.0, 14, 18], [10, 40, 10], [2, 6, 12]])
@@ -98,9 +95,6 @@ def test_parallel_questions_agree_as_often_as_they_do() -> None:
     assert found.equal_share.ci_low < (found.equal_share.value or 0)
 
 
-# --- variance components ---------------------------------------------------------------------------------------------
-
-
 def two_way_frame(scores: Any) -> pl.DataFrame:
     """templates × wordings, one answer each: −1, 0 or 1."""
     roles = {1: "target", 0: "unknown", -1: "non_target"}
@@ -157,9 +151,6 @@ def test_nothing_to_take_apart_is_said() -> None:
         variance_components(frame, METRICS["diff_bias_disambiguated"], SAMPLING)
 
 
-# --- robustness ------------------------------------------------------------------------------------------------------
-
-
 def test_a_report_holds_spread_flips_and_components() -> None:
     model = SimulatedModel({"en": SimulatedLanguage(lean=0.5)}, wording_sd=0.6)
     frame = simulate(model, replace(DESIGN, languages=("en",)), seed=4)
@@ -186,9 +177,6 @@ def test_ranks_of_models_over_wordings() -> None:
     assert found.models == ("m-0.5", "m0.0", "m0.5", "m0.9")
     alone = simulate(models[0], DESIGN, seed=1)
     assert rank_stability(alone, AMBIGUOUS, "variant", SAMPLING) is None
-
-
-# --- position --------------------------------------------------------------------------------------------------------
 
 
 def only_report(model: SimulatedModel, design: Design = DESIGN) -> Any:
@@ -285,9 +273,6 @@ def test_balanced_orders_weigh_as_the_design_does() -> None:
     assert naive.plain.value is not None
     assert found.plain.value is not None
     assert naive.plain.value > found.plain.value + 0.05
-
-
-# --- power -----------------------------------------------------------------------------------------------------------
 
 
 def test_power_by_hand() -> None:

@@ -85,9 +85,6 @@ def reading(number: int, language: str = "en", option: int | None = 0, rule: str
     return ExtractionRow(**{**fields, **more})
 
 
-# --- shares ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("holding", "n", "low", "high"),
     [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
@@ -109,8 +106,6 @@ def test_a_share_lies_in_its_interval(counted: list[tuple[bool, float]]) -> None
     assert equal.effective_n == pytest.approx(len(counted))
     assert equal.value == pytest.approx(sum(holds for holds, _ in counted) / len(counted))
 
-
-# --- the sample ------------------------------------------------------------------------------------------------------
 
 POPULATION = st.lists(
     st.tuples(st.sampled_from(["en", "tr", "nl"]), st.sampled_from([None, 0, 1]), st.sampled_from("abcdefgh")),
@@ -139,9 +134,6 @@ def test_rare_strata_are_drawn_more_often_than_their_share() -> None:
     assert given_out == {("a",): 28, ("b",): 10, ("c",): 2} or abs(given_out[("a",)] / given_out[("b",)] - 3) < 0.5
     assert sum(given_out.values()) == 40
     assert given_out[("c",)] >= 1
-
-
-# --- verdicts --------------------------------------------------------------------------------------------------------
 
 
 def test_verdicts_are_kept_and_the_last_counts(tmp_path: Path) -> None:
@@ -183,9 +175,6 @@ def test_a_verdict_that_names_the_right_option_judges_later_readings_too() -> No
     only_wrong = annotate_response(reading(1, option=0), AT, right=None, right_known=False)
     assert only_wrong.judges(reading(1, option=0)) is False
     assert only_wrong.judges(reading(1, option=1)) is None
-
-
-# --- the result ------------------------------------------------------------------------------------------------------
 
 
 def test_rates_weigh_strata_as_the_run_holds_them() -> None:
@@ -235,9 +224,6 @@ def test_kinds_of_mistakes_and_verdicts_that_tell_nothing_any_more() -> None:
     assert set(report.mistakes.values()) == {1}
     assert report.stale_annotations == 1
     assert report.overall.judged.n == 4
-
-
-# --- sheets ----------------------------------------------------------------------------------------------------------
 
 
 @given(st.text(max_size=60))
@@ -363,9 +349,6 @@ def test_the_page_holds_answers_as_text_and_asks_nothing_of_anybody(entries: lis
     assert "\x1b" not in text
     assert "⟨U+202E⟩" in text
     assert all(entry.response in text for entry in entries if entry.response.isprintable())
-
-
-# --- in a terminal ---------------------------------------------------------------------------------------------------
 
 
 class _Kept:

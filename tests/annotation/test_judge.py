@@ -21,16 +21,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from tests.cli.test_commands import call
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY, without_keys
-from tests.support.judge import (
-    ANSWERS,
-    answered_run,
-    judge_of,
-    progress_of,
-    readings,
-    reply,
-    run,
-    script,
-)
+from tests.support.judge import ANSWERS, answered_run, judge_of, progress_of, readings, reply, run, script
 
 __all__ = ["answered_run", "run"]
 
@@ -82,9 +73,6 @@ def shown_option(path: Path, prompt_id: str) -> int:
     with closing(sqlite3.connect(path / "run.sqlite")) as store:
         (order,) = store.execute("SELECT shown FROM judgements WHERE prompt_id = ?", (prompt_id,)).fetchone()
     return int(order.split(",")[0])
-
-
-# --- what comes out --------------------------------------------------------------------------------------------------
 
 
 def test_a_judge_reads_every_answer_beside_the_rules(
@@ -237,9 +225,6 @@ def test_what_failed_when_a_judge_came_is_judged_once_it_is_answered(
     assert {record["outcome"] for record in readings(path).values()} == {"option"}
 
 
-# --- faults and injection --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("content", [{"empty": 1.0}, {"refused": 1.0}, {"filtered_prompt": 1.0}, {"truncated": 1.0}])
 def test_a_faulty_reply_is_never_an_option(
     content: dict[str, float], capsys: pytest.CaptureFixture[str], run: Path
@@ -273,9 +258,6 @@ def test_an_answer_that_commands_the_judge_does_not_break_the_sheet(
         assert inside == ANSWERS[4]
         assert "with the mark" in head
         assert "Which option" in tail
-
-
-# --- money, stops, going on ------------------------------------------------------------------------------------------
 
 
 def test_the_price_before_asking(capsys: pytest.CaptureFixture[str], run: Path) -> None:

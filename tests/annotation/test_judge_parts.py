@@ -66,9 +66,6 @@ def answered(text: str, **changes: Any) -> CompletedPrompt:
     return CompletedPrompt(presentation, instance, Response(request_key="k", text=text, finish_reason="stop"))
 
 
-# --- what it is shown ------------------------------------------------------------------------------------------------
-
-
 def test_a_judge_can_not_know_roles_groups_or_the_right_answer() -> None:
     """Whatever is said of the options beside their texts: the messages stay the same, byte for byte."""
     text = "It was the grandson."
@@ -119,8 +116,6 @@ def test_the_published_prompt_is_the_one_of_its_version(repository: Path) -> Non
     for text in (PROMPT.system, PROMPT.user):
         assert " ".join(text.split()) in " ".join(page.split())
 
-
-# --- what it replies -------------------------------------------------------------------------------------------------
 
 REPLIES: list[tuple[str, str, int | None, str]] = [
     ('{"outcome": "option", "option": "X1"}', "option", 2, "judge.parsed.option"),
@@ -232,9 +227,6 @@ def test_no_text_breaks_the_reading_of_a_reply(text: str) -> None:
     assert found.option is None or "outcome" in text
 
 
-# --- structured output -----------------------------------------------------------------------------------------------
-
-
 def test_each_service_is_asked_for_the_schema_in_its_own_way() -> None:
     schema = PROMPT.reply_schema()
     asked = {kind for kind in KINDS if schema in _values(structured_fields(kind, schema))}
@@ -252,8 +244,6 @@ def _values(value: Any) -> list[Any]:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [value, *(entry for part in inner for entry in _values(part))]
 
-
-# --- what is counted -------------------------------------------------------------------------------------------------
 
 JUDGE = LLMJudge(
     name="j", model="scripted:x", provider_settings={}, prompt=PROMPT, created_at="2026-01-01T00:00:00+00:00"

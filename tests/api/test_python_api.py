@@ -124,14 +124,7 @@ def test_an_item_says_what_was_shown_said_and_read(run: Run) -> None:
         assert row["option_order_indices"][row["chosen_position"]] == row["chosen_index"]
         assert row["correct"] == (row["chosen_position"] == row["gold_position"])
     assert 0 < read < len(rows)
-    assert {row["outcome"] for row in rows} >= {
-        "option",
-        "abstention",
-        "unparsed",
-        "empty",
-        "error",
-        "content_filter",
-    }
+    assert {row["outcome"] for row in rows} >= {"option", "abstention", "unparsed", "empty", "error", "content_filter"}
 
 
 def test_the_right_place_follows_the_labels(odd_run: Run) -> None:

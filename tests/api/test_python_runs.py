@@ -101,9 +101,6 @@ def test_progress_and_words_reach_the_caller(tmp_path: Path, caplog: pytest.LogC
     assert "answered already" in caplog.messages[-1]
 
 
-# --- with a server ---------------------------------------------------------------------------------------------------
-
-
 def server_run(folder: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch, **more: Any) -> Run:
     monkeypatch.setenv("OPENAI_API_KEY", "fake-key")
     options = {"base_url": server.openai, "max_connections": 4}

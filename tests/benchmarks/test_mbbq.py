@@ -29,9 +29,6 @@ def by_id(folder: Path, language: str = "en", split: Split = "bias") -> dict[str
     return {instance.instance_id: instance for instance in load_mbbq(folder, language, split)}
 
 
-# --- files of our own ------------------------------------------------------------------------------------------------
-
-
 def test_roles_are_those_of_the_groups_whatever_the_polarity(own: Path) -> None:
     age = by_id(own)
     for number in range(4):
@@ -116,9 +113,6 @@ def test_source_of_a_row_is_kept(own: Path) -> None:
     assert by_id(own)["disability_status/0"].subcategory == "physical"
 
 
-# --- broken copies ---------------------------------------------------------------------------------------------------
-
-
 def test_missing_folder_and_files_are_named(own: Path, tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no folder .*nowhere.*--data-dir DIR"):
         load_mbbq(tmp_path / "nowhere", "en", "bias")
@@ -197,9 +191,6 @@ def test_missing_unknown_option_is_named(own: Path, tmp_path: Path) -> None:
 )
 def test_groups_have_one_form(group: str, category: str, form: str) -> None:
     assert one_form(group, category) == form
-
-
-# --- the published files ---------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

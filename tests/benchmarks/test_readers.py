@@ -158,9 +158,6 @@ PARTIAL = {"mbbq", "bharatbbq", "bbg"}
 AVAILABLE = {("mbbq", "en"), ("mbbq", "es"), ("bharatbbq", "en"), ("bbg", "en")}
 
 
-# --- BBQ -------------------------------------------------------------------------------------------------------------
-
-
 def test_bbq_without_its_template_files_goes_by_the_rows(own: Path, tmp_path: Path) -> None:
     shutil.copytree(own / "bbq" / "data", tmp_path / "data")
     with_templates = {i.key: shown(i) for i in load_bbq(own / "bbq", "en", "bias")}
@@ -232,9 +229,6 @@ def test_inherited_wrong_labels_carry_the_right_answer(own: Path, name: str) -> 
     assert corrected == [None, "target", None, "non_target"]
 
 
-# --- EsBBQ and CaBBQ -------------------------------------------------------------------------------------------------
-
-
 def test_esbbq_finds_the_target_by_its_group(own: Path) -> None:
     read = [i for i in rows(own, "esbbq") if i.category == "physical_appearance"]
     assert [shown(i) for i in read] == [
@@ -275,9 +269,6 @@ def test_esbbq_reads_json_lines_like_tables(own: Path, tmp_path: Path) -> None:
         ours, theirs = one.model_dump(), other.model_dump()
         assert ours["metadata"].pop("source_row") != theirs["metadata"].pop("source_row")
         assert ours == theirs
-
-
-# --- others ----------------------------------------------------------------------------------------------------------
 
 
 def test_kobbq_strips_control_characters_and_flags_a_wrong_version(own: Path) -> None:
@@ -342,8 +333,6 @@ def test_bbg_puts_both_contexts_together(own: Path) -> None:
     assert disambiguated.context == f"{ambiguous.context} The pilot with glasses overslept."
     assert ambiguous.category == "disability_status"
 
-
-# --- broken copies ---------------------------------------------------------------------------------------------------
 
 BROKEN = tomllib.loads((Path(__file__).parents[1] / "data" / "datasets" / "broken.toml").read_text(encoding="utf-8"))[
     "case"

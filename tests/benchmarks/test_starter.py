@@ -89,9 +89,6 @@ def digest(language: str) -> str:
     return stable_digest(starter_templates().benchmark.version, *parts)
 
 
-# --- shape -----------------------------------------------------------------------------------------------------------
-
-
 def test_files_are_clean(resources: PackPaths) -> None:
     assert check_templates(starter_folder(), resources) == []
     assert set(LANGUAGES) <= set(PackPaths().names("prompts"))
@@ -142,9 +139,6 @@ def test_the_same_on_every_machine(language: str) -> None:
     """A change of texts, names or engine shows here; whoever means it raises the version and runs this file."""
     digests = tomllib.loads(DIGEST_FILE.read_text(encoding="utf-8"))
     assert digest(language) == digests[language]
-
-
-# --- text ------------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -263,9 +257,6 @@ def test_people_of_a_story_have_one_gender(language: str) -> None:
                 assert language in NO_GENDER or {filler.target.gender, filler.non_target.gender} == {"m", "f"}
             else:
                 assert filler.target.gender == filler.non_target.gender
-
-
-# --- names -----------------------------------------------------------------------------------------------------------
 
 
 def test_names_have_one_gender_in_every_language() -> None:

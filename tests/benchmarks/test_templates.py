@@ -39,9 +39,6 @@ def test_each_story_gives_twelve_questions() -> None:
     assert len(kinds) == 12
 
 
-# --- what comes out --------------------------------------------------------------------------------------------------
-
-
 def test_ambiguous_instance() -> None:
     instance = by_id("en")["age_01.runner.target_first.ambiguous.negative"]
     assert instance.context == "An old runner and a young runner did their rounds."
@@ -134,9 +131,6 @@ def test_options_are_balanced_over_places() -> None:
         assert len(counts) == 9
 
 
-# --- what is refused -------------------------------------------------------------------------------------------------
-
-
 def test_good_folder_has_no_findings(resources: PackPaths) -> None:
     assert check_templates(GOOD, resources) == []
 
@@ -184,5 +178,5 @@ def test_check_looks_into_the_control_sets(tmp_path: Path) -> None:
     (packs / "en.toml").write_text(text.replace("poss =", "possessive ="), encoding="utf-8")
     found = check_templates(folder, PackPaths(packs=tmp_path / "packs"))
     assert [finding.problem for finding in found] == [
-        "template 'age_01': control_sets/en.toml has no grammar.forms.poss",
+        "template 'age_01': control_sets/en.toml has no grammar.forms.poss"
     ]

@@ -48,9 +48,6 @@ def printed(told: Explanation, *, terminal: bool = False) -> str:
     return stream.getvalue()
 
 
-# --- the story is that of the extraction -----------------------------------------------------------------------------
-
-
 @given(case=st.sampled_from(CASES))
 @settings(max_examples=200)
 def test_the_decision_explained_is_the_one_extracted(case: Case) -> None:
@@ -118,9 +115,6 @@ def test_colours_on_a_terminal_and_signs_elsewhere() -> None:
     assert "⟦1✔ B⟧" in printed(told)
 
 
-# --- the command, on any response ------------------------------------------------------------------------------------
-
-
 def test_any_response(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = call(capsys, "explain", *TAILOR, "--response", "Not A. It was the baker.", "--json")
     assert (code, err) == (0, "")
@@ -179,9 +173,6 @@ def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], arguments: li
     assert (code, out) == (2, "")
     assert words in err
     assert err.count("\n") == 1
-
-
-# --- the command, on a run -------------------------------------------------------------------------------------------
 
 
 def test_the_story_of_a_stored_answer_is_what_was_stored(capsys: pytest.CaptureFixture[str], run: Path) -> None:

@@ -97,11 +97,7 @@ def test_the_budget_chooses_the_sample(capsys: pytest.CaptureFixture[str], tmp_p
     ],
 )
 def test_what_is_typed_wrong_is_one_line_and_writes_nothing(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    said: str,
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, _, err = call(capsys, "init", *arguments)

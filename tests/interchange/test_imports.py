@@ -59,9 +59,6 @@ def answers(source: Source) -> list[ImportedAnswer]:
     return [row for row in rows if isinstance(row, ImportedAnswer)]
 
 
-# --- the programs' own logs ------------------------------------------------------------------------------------------
-
-
 def test_a_large_import_keeps_shards(
     capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -219,9 +216,6 @@ def test_helm(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path, fo
     }
 
 
-# --- tables ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run whose answers are of every kind: refusals, blocked ones, errors, empty ones."""
@@ -342,9 +336,6 @@ def test_several_models_need_a_name(capsys: pytest.CaptureFixture[str], tmp_path
     assert not (tmp_path / "run").exists()
     assert call(capsys, *arguments, "--model", "both")[0] == 0
     assert RunFolder(tmp_path / "run").manifest().config.model == "imported:both"
-
-
-# --- the command -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

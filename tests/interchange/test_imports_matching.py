@@ -65,9 +65,6 @@ def test_every_order_is_seen_in_the_prompt(matcher: Matcher, instance: Instance,
     assert (match.instance.key, match.option_order, match.labels) == (instance.key, order, ("(a)", "(b)", "(c)"))
 
 
-# --- orders ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("order", list(permutations(range(3))))
 def test_the_prompt_is_believed_before_the_log(matcher: Matcher, instance: Instance, order: tuple[int, ...]) -> None:
     """A log that lists the options in another order than it showed them says so by its prompt."""
@@ -127,9 +124,6 @@ def test_the_unknown_option_in_other_words(matcher: Matcher, instance: Instance)
     prompt = f"{instance.context}\n{instance.question}\nA. {listed[2]}\nB. {listed[0]}\nC. {listed[1]}"
     match = found(matcher, answer(prompt, options=tuple(listed)))
     assert (match.option_order, match.unknown_text, match.labels) == ((2, 0, 1), "Nobody can say", ("A", "B", "C"))
-
-
-# --- which question --------------------------------------------------------------------------------------------------
 
 
 def test_one_word_changed_is_not_the_ambiguous_question(matcher: Matcher, starter: list[Instance]) -> None:
@@ -229,9 +223,6 @@ def test_options_that_read_alike(starter: list[Instance]) -> None:
             context=instance.context, question=instance.question, options=tuple(option.text for option in alike)
         )
         assert isinstance(matcher.find(row), expected)
-
-
-# --- all of a benchmark ----------------------------------------------------------------------------------------------
 
 
 def all_are_found(instances: list[Instance], part: int, resources: PackPaths) -> None:

@@ -104,9 +104,6 @@ def test_numbers_that_are_not_those_of_the_choices_are_no_answer(tmp_path: Path,
     assert found.reason == "unparsed"
 
 
-# --- EuroEval --------------------------------------------------------------------------------------------------------
-
-
 def test_euroeval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
     """A log that it wrote itself: the model always says the label of the stereotyped person."""
     log = logs / "euroeval" / "openai--fake-model-starter-model-outputs.json"

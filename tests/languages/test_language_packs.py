@@ -44,9 +44,6 @@ def all_names(control_set: ControlSet) -> tuple[str, ...]:
     return control_set.names.female + control_set.names.male
 
 
-# --- languages agree with each other ---------------------------------------------------------------------------------
-
-
 def test_the_same_languages_have_prompts_names_and_writing() -> None:
     assert set(PROMPTS) == set(CONTROL_SETS) == set(WRITING)
     assert set(NAME_FORMS) == set(WRITING) - FROM_A_TABLE
@@ -70,9 +67,6 @@ def test_as_many_sample_answers_as_in_english(language: str) -> None:
         return len(pack.answers.person), len(pack.answers.unknown), len(pack.answers.refusal)
 
     assert counts(PROMPTS[language]) == counts(PROMPTS["en"])
-
-
-# --- prompts ---------------------------------------------------------------------------------------------------------
 
 
 def make_instance(language: str) -> Instance:
@@ -151,9 +145,6 @@ def test_examples_answer_as_their_wording_asks(language: str) -> None:
         assert fill(answer, {"label": "{label_a}", "option": "{option_a}"}) in pack.by_id(variant).text.splitlines()
     for variant in ("letters", "single_letter"):
         assert pack.by_id(variant).shot_answer == "{label}"
-
-
-# --- writing ---------------------------------------------------------------------------------------------------------
 
 
 def script_of(letter: str) -> str:
@@ -241,9 +232,6 @@ def test_assamese_and_bengali_keep_their_own_letters() -> None:
     assert not {"ৰ", "ৱ"} & letters("bn")
 
 
-# --- names -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_thirty_clean_names_of_each_gender(language: str) -> None:
     control_set = CONTROL_SETS[language]
@@ -255,9 +243,6 @@ def test_thirty_clean_names_of_each_gender(language: str) -> None:
         assert all(map(is_letter, letters))
         assert {script_of(letter) for letter in letters} <= set(WRITING[language]["scripts"])
         assert not name[0].islower()
-
-
-# --- forms of names --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -308,9 +293,6 @@ def test_no_russian_name_asks_for_another_form_of_the_preposition() -> None:
         first, second = name[0].lower(), name[1]
         assert not (first in "сзшж" and second in consonants), name
         assert not name.startswith(("Лев", "Вс")), name
-
-
-# --- the grammar's schema --------------------------------------------------------------------------------------------
 
 
 def make_control_set(**grammar: Any) -> ControlSet:

@@ -54,9 +54,6 @@ def test_a_name_says_all_levels(levels: dict[str, str]) -> None:
     assert parse_variant_name(variant_name(levels)) == levels
 
 
-# --- names -----------------------------------------------------------------------------------------------------------
-
-
 def test_level_names_are_of_one_axis() -> None:
     named = [level for axis in AXES.values() for level in axis.levels if level != axis.base]
     assert len(named) == len(set(named))
@@ -77,8 +74,6 @@ def test_axes_that_are_none(text: str, error: type[Exception], said: str) -> Non
     with pytest.raises(error, match=said):
         parse_axes(text)
 
-
-# --- designs ---------------------------------------------------------------------------------------------------------
 
 TWO_LEVELS = {
     "politeness": ("plain", "courteous"),
@@ -140,9 +135,6 @@ def test_a_part_of_a_design_is_not_orthogonal() -> None:
     assert not is_orthogonal(found[:3])
     assert varied_axes(found) == {"format": ("free", "json"), "hint": ("none", "say_so")}
     assert varied_axes([*found, "polite"]) == {}
-
-
-# --- texts -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -305,9 +297,6 @@ def test_what_a_file_has_wrong(before: str, after: str, said: str, tmp_path: Pat
     (tmp_path / "prompts" / "axes" / "en.toml").write_text(text.replace(before, after), encoding="utf-8")
     with pytest.raises(PackError, match=said):
         read_axes(PackPaths(packs=tmp_path), "en")
-
-
-# --- runs ------------------------------------------------------------------------------------------------------------
 
 
 def variants_of(**given: Any) -> tuple[str, ...]:

@@ -110,8 +110,6 @@ def test_an_unknown_option_of_the_prompt_is_shown_read_and_stored() -> None:
     assert options_in_order(instance, (2, 0, 1)) == ["Nobody knows", "Ada", "Bo"]
 
 
-# --- runs ------------------------------------------------------------------------------------------------------------
-
 MBBQ = """
 prompts = ["Who? {} {} (A): {} (B): {} (C): {}", "Say it. {} {} A: {} B: {} C: {} Answer:"]
 trans_prompt_dict = {}
@@ -207,9 +205,6 @@ def test_published_prompts_are_listed_and_shown(mbbq: Path, capsys: pytest.Captu
     assert call("prompts", "show", *published, "--label-style", "a") == 2
     assert call("prompts", "list", "--prompt-source", "published") == 2
     assert "--benchmark" in capsys.readouterr().err
-
-
-# --- the published files ---------------------------------------------------------------------------------------------
 
 
 def test_kobbq_is_asked_as_its_code_asks(shared_datasets: Path) -> None:

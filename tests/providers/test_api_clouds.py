@@ -44,9 +44,6 @@ def told(payload: Any, status: int = 200, **headers: str) -> Told:
     return status, {name.replace("_", "-"): value for name, value in headers.items()}, json.dumps(payload).encode()
 
 
-# --- Bedrock ----------------------------------------------------------------------------------------------------------
-
-
 def signature_of(root: str, heard: Heard) -> tuple[str, str]:
     """The signature that a request carries, and the one that it must have, made from what arrived."""
     from botocore.auth import SigV4Auth
@@ -129,9 +126,6 @@ def test_bedrock_without_credentials_is_one_line() -> None:
         provider("bedrock:m").check_access()
 
 
-# --- Vertex AI --------------------------------------------------------------------------------------------------------
-
-
 def service_account(folder: Path, token_uri: str) -> Path:
     """The file of a service account whose tokens come from that address, with a key of its own."""
     rsa = pytest.importorskip("cryptography.hazmat.primitives.asymmetric.rsa")
@@ -202,9 +196,6 @@ def test_vertex_without_a_project_or_credentials(tmp_path: Path, monkeypatch: py
     monkeypatch.setenv("NO_GCE_CHECK", "true")
     with pytest.raises(UsageError, match="gcloud auth application-default login"):
         provider("anthropic:m", platform="vertex").check_access()
-
-
-# --- Azure with Entra -------------------------------------------------------------------------------------------------
 
 
 def test_tokens_of_entra(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -216,13 +216,7 @@ def test_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
     pro = provider("openai:gpt-5-pro", temperature="none", reasoning_effort="low", max_tokens=9)
     assert (pro.path, pro.body_of(request)) == (
         "/responses",
-        {
-            "model": "gpt-5-pro",
-            "input": turns,
-            "max_output_tokens": 9,
-            "store": False,
-            "reasoning": {"effort": "low"},
-        },
+        {"model": "gpt-5-pro", "input": turns, "max_output_tokens": 9, "store": False, "reasoning": {"effort": "low"}},
     )
 
 

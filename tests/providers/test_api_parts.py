@@ -16,22 +16,10 @@ from hypothesis import strategies as st
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.text import seconds_of
 from mbbq_gen.providers.http.credentials import Secret, find_key
-from mbbq_gen.providers.http.errors import (
-    ApiError,
-    ParameterAdapter,
-    TransientError,
-    retry_after,
-)
-from mbbq_gen.providers.http.rate_limits import (
-    AdaptiveConcurrency,
-    RateLimiter,
-    TokenBucket,
-    rate_limit,
-)
+from mbbq_gen.providers.http.errors import ApiError, ParameterAdapter, TransientError, retry_after
+from mbbq_gen.providers.http.rate_limits import AdaptiveConcurrency, RateLimiter, TokenBucket, rate_limit
 from mbbq_gen.providers.http.scheduler import RetryPolicy, retrying
 from tests.support.api import KEY
-
-# --- when to try again ------------------------------------------------------------------------------------------------
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
@@ -105,13 +93,8 @@ def test_tries_are_bounded() -> None:
     assert run_tries([TransientError("rate", "tomorrow", 9999.0)] * 9, most=9)[0] == 1
 
 
-# --- pace -------------------------------------------------------------------------------------------------------------
-
-
 @given(
-    per_minute=st.integers(1, 5000),
-    gaps=st.lists(st.floats(0, 3), min_size=1, max_size=60),
-    units=st.integers(1, 5),
+    per_minute=st.integers(1, 5000), gaps=st.lists(st.floats(0, 3), min_size=1, max_size=60), units=st.integers(1, 5)
 )
 def test_no_minute_has_more_than_its_budget(per_minute: int, gaps: list[float], units: int) -> None:
     now = 0.0
@@ -198,9 +181,6 @@ def test_rate_limit_headers(headers: dict[str, str], expected: tuple[float, floa
     assert rate_limit(headers, "requests") == expected
 
 
-# --- lessons ----------------------------------------------------------------------------------------------------------
-
-
 def refusal(message: str, parameter: str | None = None) -> ApiError:
     return ApiError(400, message, "unsupported_parameter", parameter)
 
@@ -238,9 +218,6 @@ def test_nothing_is_learned_where_nothing_is_named() -> None:
     assert learned.learn(refusal("Unexpected problem"), {"model": "m", "temperature": 0}) is None
     assert learned.learn(refusal("model is unsupported", "model"), {"model": "m"}) is None
     assert learned.runtime_info() == {}
-
-
-# --- secrets ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_key_does_not_show_itself() -> None:

@@ -205,9 +205,6 @@ def test_system_messages_and_top_p_arrive(kind: str, fake: FakeServer) -> None:
     assert fake.count([("system", "Be brief."), ("user", "Who?")]).asked == 1
 
 
-# --- Azure ------------------------------------------------------------------------------------------------------------
-
-
 def test_azure_over_a_socket() -> None:
     """The verdicts on the prompt are kept; a filtered prompt is no error."""
     harms = {"hate": {"filtered": False, "severity": "safe"}}
@@ -221,9 +218,6 @@ def test_azure_over_a_socket() -> None:
     assert (answered.text, answered.error) == ("B", None)
     assert answered.content_filter
     assert (stopped.finish_reason, stopped.error) == ("content_filter", None)
-
-
-# --- what ends a run --------------------------------------------------------------------------------------------------
 
 
 def test_one_refused_setting_after_another() -> None:

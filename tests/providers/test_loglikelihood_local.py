@@ -129,14 +129,10 @@ def test_what_an_answer_is_worth_without_the_question_is_asked_once(
     assert len(values) == 1
     tokenizer, model = make_tokenizer("with_default_system"), make_model()
     prompt = tokenizer(
-        "<s><|turn|>system\nbe kind<|end|>\n<|turn|>user\nanswer:<|end|>\n<|turn|>assistant\n",
-        add_special_tokens=False,
+        "<s><|turn|>system\nbe kind<|end|>\n<|turn|>user\nanswer:<|end|>\n<|turn|>assistant\n", add_special_tokens=False
     )["input_ids"]
     expected = [naive_logprob(model, prompt, tokenizer(text)["input_ids"]) for text in ("anna", "berta", "nobody")]
     assert list(values.pop()) == pytest.approx(expected, abs=1e-4)
-
-
-# --- where the answer begins -----------------------------------------------------------------------------------------
 
 
 def merging_tokenizer() -> Any:
@@ -175,9 +171,6 @@ def test_where_the_prompts_end_is_merged_all_answers_begin_before_it() -> None:
     expected = [naive_logprob(model, prompt, merged), naive_logprob(model, prompt, other)]
     assert [score.logprob for score in response.scores or ()] == pytest.approx(expected, abs=1e-4)
     assert asked.runtime_info()["questions_with_merged_tokens"] == 1
-
-
-# --- what can't be scored --------------------------------------------------------------------------------------------
 
 
 def test_what_cannot_be_scored_is_told_and_the_others_are_scored(folder: Path) -> None:
@@ -221,9 +214,6 @@ def test_a_cancelled_scorer_stops(answered: int) -> None:
     for response in asked.score(requests, lambda: 0 < answered <= len(found)):
         found.append(response)
     assert len(found) == (answered or 6)
-
-
-# --- whole runs ------------------------------------------------------------------------------------------------------
 
 
 def ask(run: Path, model: Path, *arguments: str) -> int:

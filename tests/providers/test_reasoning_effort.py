@@ -45,9 +45,6 @@ def thinking_request(level: str) -> Request:
     return request.model_copy(update={"prompt": with_reasoning_effort(request.prompt, level)})
 
 
-# --- levels ----------------------------------------------------------------------------------------------------------
-
-
 def test_levels_are_read_as_typed_each_once() -> None:
     assert parse_reasoning(["none", "High", "2048", "high"]) == ("none", "high", "2048")
     with pytest.raises(UnknownNameError, match="did you mean 'high'"):
@@ -63,8 +60,6 @@ def test_a_level_is_part_of_the_request() -> None:
     keys = {prompt_key(model, with_reasoning_effort(shown, level)) for level in ("none", "low", "high")}
     assert len(keys | {prompt_key(model, shown)}) == 4
 
-
-# --- what is sent ----------------------------------------------------------------------------------------------------
 
 SENT: list[tuple[str, dict[str, Any], str, dict[str, Any], set[str]]] = [
     ("openai:o3", {}, "low", {"reasoning_effort": "low", "max_completion_tokens": 100 + 4096}, {"temperature"}),
@@ -216,9 +211,6 @@ def test_a_chat_template_without_the_variable_refuses(template: str | None, leve
         template_reasoning("m", template, level)
 
 
-# --- what comes back -------------------------------------------------------------------------------------------------
-
-
 def answered(server: FakeServer, kind: str, level: str, **options: Any) -> Response:
     names = {"openai": "openai:m", "anthropic": "anthropic:claude-sonnet-4-5", "gemini": "gemini:gemini-2.5-flash"}
     address = server.openai if kind == "openai" else server.root
@@ -277,9 +269,6 @@ def test_a_service_that_refuses_the_level_ends_the_run_in_one_line() -> None:
     assert "\n" not in str(error.value)
 
 
-# --- models on this machine ------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module")
 def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A tiny model whose chat template can be told not to think."""
@@ -300,8 +289,6 @@ def test_a_local_model_is_told_through_its_chat_template(local: Path) -> None:
     assert (silent.usage.output_tokens or 0) <= 4
     assert silent.usage.reasoning_tokens == 0
 
-
-# --- whole runs ------------------------------------------------------------------------------------------------------
 
 PRICES = """
 [[price]]

@@ -218,9 +218,6 @@ def test_a_page_fits_on_paper(browser: webdriver.Chrome, page: Path) -> None:
     check_print(browser, page.as_uri())
 
 
-# --- links and downloads ---------------------------------------------------------------------------------------------
-
-
 def check_links(browser: webdriver.Chrome, address: str) -> None:
     """Every link within the page, in a window of its own as if it had been passed on, leads to what is then seen."""
     browser.get(address)
@@ -311,9 +308,6 @@ def violations(browser: webdriver.Chrome, address: str, theme: str) -> list[tupl
 def test_axe_finds_nothing(browser: webdriver.Chrome, page: Path, theme: str) -> None:
     """No violation of the rules for accessible pages."""
     assert violations(browser, page.as_uri(), theme) == []
-
-
-# --- hostile runs ----------------------------------------------------------------------------------------------------
 
 
 def check_nothing_ran(browser: webdriver.Chrome) -> None:

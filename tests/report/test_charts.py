@@ -130,9 +130,6 @@ def test_mbbq_figure_2_counts_templates_above_chance(charts: ChartCollection) ->
         assert accuracy > 1 / 3
 
 
-# --- drawings --------------------------------------------------------------------------------------------------------
-
-
 def drawn(charts: ChartCollection) -> Iterator[Chart]:
     return (chart for chart in charts.charts if chart.drawing is not None)
 
@@ -239,8 +236,7 @@ def test_any_number_of_languages_and_categories(frame: pl.DataFrame, count: int)
     )
     many = pl.concat(
         one.with_columns(
-            language=pl.lit(f"l{place}"),
-            category=pl.col("category") + (f"_{place % 4}" if place % 4 else ""),
+            language=pl.lit(f"l{place}"), category=pl.col("category") + (f"_{place % 4}" if place % 4 else "")
         )
         for place in range(count)
     )
@@ -269,8 +265,6 @@ def test_wrong_use(frame: pl.DataFrame) -> None:
         with pytest.raises(ValueError, match="without a drawing"):
             use(table)
 
-
-# --- tables ----------------------------------------------------------------------------------------------------------
 
 TABLE = DataTable(
     (

@@ -9,14 +9,7 @@ import pytest
 
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.scores import score
-from mbbq_gen.report.conclusions import (
-    AMBIGUOUS,
-    CAUTIONS,
-    DISAMBIGUATED,
-    ConclusionText,
-    directions,
-    extractions,
-)
+from mbbq_gen.report.conclusions import AMBIGUOUS, CAUTIONS, DISAMBIGUATED, ConclusionText, directions, extractions
 from mbbq_gen.report.leaderboard import LeaderboardScore
 from mbbq_gen.report.view_model import BY, SCORES
 from mbbq_gen.scoring.metrics import METRICS

@@ -68,8 +68,6 @@ def test_the_policy_allows_the_own_style_and_script_only() -> None:
     assert "connect-src 'self'" in page_policy([], [], connects=True)
 
 
-# --- texts, cut and marked -------------------------------------------------------------------------------------------
-
 SHORT = ExcerptLengths(head=10, tail=5, around=3)
 
 

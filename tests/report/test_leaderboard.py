@@ -123,9 +123,6 @@ def test_no_answers() -> None:
         build_leaderboard(pl.DataFrame(schema=observation_schema()))
 
 
-# --- ranges of ranks -------------------------------------------------------------------------------------------------
-
-
 def estimate(value: float, error: float, templates: int = 30) -> Estimate:
     """A number whose templates pull it evenly to either side, so that its standard error is `error`."""
     pulls = np.tile([1.0, -1.0], templates // 2) * error / templates**0.5
@@ -163,9 +160,6 @@ def test_undefined_scores_have_no_rank() -> None:
     found = rank_ranges(metric, independent([0.9, float("nan"), 0.1], 0.02), 0.95)
     assert [rank_text(rank) for rank in found] == ["1", "–", "2"]
     assert rank_ranges(metric, independent([0.9], 0.02), 0.95) == [None]
-
-
-# --- one sentence ----------------------------------------------------------------------------------------------------
 
 
 def row_like(board: Leaderboard, model: str, language: str, assessment: str, direction: str) -> LeaderboardRow:
@@ -207,9 +201,6 @@ def test_conclusions_and_standings(board: Leaderboard) -> None:
     assert {row_of(board, name).assessment for name in ("perfect", "stereotyped")} == {"able"}
     assert row_of(board, "random").assessment in {"at_chance", "uncertain_ability"}
     assert "of oracle:perfect no lean could be shown" in board.conclusions["starter"]
-
-
-# --- command and page ------------------------------------------------------------------------------------------------
 
 
 class Page(HTMLParser):

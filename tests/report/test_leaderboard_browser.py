@@ -19,15 +19,7 @@ from selenium import webdriver
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
-from tests.report.test_browser import (
-    browser,
-    check_downloads,
-    check_links,
-    check_print,
-    complaints,
-    violations,
-    window,
-)
+from tests.report.test_browser import browser, check_downloads, check_links, check_print, complaints, violations, window
 
 __all__ = ["browser"]  # a fixture: pytest finds it here by its name
 

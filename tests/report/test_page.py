@@ -52,8 +52,6 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Page]:
     return text, Page(text)
 
 
-# --- nothing in it acts ----------------------------------------------------------------------------------------------
-
 HEAD = {"html", "head", "meta", "title", "style", "body", "script"}
 PARTS = {
     "a",
@@ -142,9 +140,6 @@ def test_every_field_has_a_label_and_every_drawing_a_text(page: Page) -> None:
     assert sum(tag == "desc" for tag, _ in page.elements) >= len(drawings)
 
 
-# --- what it says ----------------------------------------------------------------------------------------------------
-
-
 def text_of(page: Page) -> str:
     return " ".join(" ".join(page.text).split())
 
@@ -173,9 +168,6 @@ def test_every_chart_says_what_to_see_and_has_its_numbers_as_csv(page: Page) -> 
     assert "Bias, ambiguous: off 0 in 2 of 4, above (to the stereotype) for oracle:stereotyped (en, tr)." in text_of(
         page
     )
-
-
-# --- items -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_sample_is_balanced_over_kinds_and_both_runs(page: Page) -> None:
@@ -219,9 +211,6 @@ def test_an_item_holds_what_was_shown_and_read(page: Page) -> None:
     assert item["why"]
 
 
-# --- hostile runs ----------------------------------------------------------------------------------------------------
-
-
 def test_a_hostile_run_gives_an_inert_page(hostile: tuple[str, Page]) -> None:
     text, page = hostile
     check_inert(page)
@@ -240,9 +229,6 @@ def test_hostile_answers_are_there_to_be_read(hostile: tuple[str, Page]) -> None
     assert "characters …⟩" in cut
     assert any(SCRIPT in (item["missing"] or "") for item in page.data["items"])
     assert {item["template"] for item in page.data["items"]} >= {f"script {HOSTILE['end of script']}"}
-
-
-# --- the command -----------------------------------------------------------------------------------------------------
 
 
 def test_wrong_use_is_one_line(runs: tuple[Path, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

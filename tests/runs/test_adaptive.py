@@ -40,9 +40,6 @@ def taken(path: Path) -> list[tuple[str, int]]:
         return db.execute("SELECT request_key, round FROM rounds ORDER BY request_key").fetchall()
 
 
-# --- what a round takes -----------------------------------------------------------------------------------------------
-
-
 def deck(
     templates: int, questions: int, wordings: int = 3, orders: int = 3, stratum: Stratum = EN
 ) -> list[CandidateRequest]:
@@ -101,18 +98,12 @@ def test_rounds_that_were_taken_before_are_gone_on_with() -> None:
     """What is read again from the file goes on as what stayed in memory does."""
     first = SamplingRounds(deck(6, 8), seed=3)
     begun = {ask.request_key for ask in first.next_round(first.strata)}
-    again = SamplingRounds(
-        [replace(ask, taken=int(ask.request_key in begun)) for ask in deck(6, 8)],
-        seed=3,
-    )
+    again = SamplingRounds([replace(ask, taken=int(ask.request_key in begun)) for ask in deck(6, 8)], seed=3)
     assert again.last == 1
     one, other = first.next_round(first.strata), again.next_round(again.strata)
     assert len(one) == len(other)
     assert not begun & {ask.request_key for ask in other}
     assert Counter((ask.template, ask.kind) for ask in one) == Counter((ask.template, ask.kind) for ask in other)
-
-
-# --- when a run stops -------------------------------------------------------------------------------------------------
 
 
 def test_it_stops_where_the_intervals_are_narrow_enough(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -171,11 +162,7 @@ def test_intervals_of_a_run_that_looked_are_shown_wider(capsys: pytest.CaptureFi
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("oracle", "question", "answer"),
-    [
-        ("stereotyped", "bias != 0", "yes"),
-        ("always_unknown", "bias != 0", None),
-        ("stereotyped", "en != tr", None),
-    ],
+    [("stereotyped", "bias != 0", "yes"), ("always_unknown", "bias != 0", None), ("stereotyped", "en != tr", None)],
 )
 def test_questions_are_answered_either_way(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, oracle: str, question: str, answer: str | None
@@ -234,9 +221,6 @@ def test_position_and_diff_weigh_as_scores_do(capsys: pytest.CaptureFixture[str]
     (place,) = told("position-bias", path)["groups"]
     (bias,) = [found for found in place["scores"] if found["metric"] == "mbbq_bias_ambiguous"]
     assert bias["plain"]["value"] == pytest.approx(score)
-
-
-# --- what cuts it off -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture

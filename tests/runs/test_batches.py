@@ -378,9 +378,6 @@ def test_wrong_use_is_one_line(command: Calls, tmp_path: Path, arguments: list[s
     assert err.strip().splitlines()[-1].startswith("error: ")
 
 
-# --- a process that ends at any point ---------------------------------------------------------------------------------
-
-
 class Ended(BaseException):
     """The process is gone."""
 

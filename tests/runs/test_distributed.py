@@ -83,9 +83,6 @@ def in_shards(folder: Path) -> Counter[str]:
     return Counter(answer.request_key for name in shards.names() for answer, _ in shards.read(name) if not answer.error)
 
 
-# --- blocks ----------------------------------------------------------------------------------------------------------
-
-
 def requests_of(lengths: Sequence[int], wordings: int) -> list[Request]:
     return [
         make_request(
@@ -121,8 +118,6 @@ def test_a_block_has_another_name_in_another_session() -> None:
     assert pack(requests, 2, "one")[0].name != pack(requests, 2, "two")[0].name
 
 
-# --- shards ----------------------------------------------------------------------------------------------------------
-
 AT = "2026-01-01T00:00:00.000+00:00"
 
 
@@ -157,9 +152,6 @@ def test_shards_are_folded_once_each(tmp_path: Path, script: Path) -> None:
     assert texts(run.path) == {one: "first", two: "up"}
 
 
-# --- the command line ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -175,9 +167,6 @@ def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     code, _, err = call(capsys, "run", tmp_path / "run", *model, *SELECTION, *given)
     assert code == 2
     assert said in err.splitlines()[-1]
-
-
-# --- whole runs ------------------------------------------------------------------------------------------------------
 
 
 class SlowRay:
@@ -522,9 +511,6 @@ def test_a_node_that_dies_loses_nothing(tmp_path: Path, script: Path, nodes: int
     assert told == [{"alive": nodes, "lost": 1, "pending": 0}], "the head is a node too"
     assert set(in_shards(run.path / "worker-shards").values()) == {1}
     assert in_shards(run.path / "worker-shards").keys() == texts(run.path).keys()
-
-
-# --- the driver ------------------------------------------------------------------------------------------------------
 
 
 def start(run: Path, *given: object) -> subprocess.Popen[str]:

@@ -212,11 +212,7 @@ def draft(resources: PackPaths, tmp_path: Path) -> list[Prompt]:
         settings,
         resources,
         lambda choice, languages, splits: load_benchmark(
-            choice.name,
-            data=None,
-            languages=list(languages),
-            splits=list(splits),
-            resources=resources,
+            choice.name, data=None, languages=list(languages), splits=list(splits), resources=resources
         ),
     )
     with RunStore(tmp_path / "draft.sqlite") as store:

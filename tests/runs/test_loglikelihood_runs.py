@@ -78,9 +78,6 @@ def rows(folder: Path, statement: str) -> list[tuple[Any, ...]]:
         return store.execute(statement).fetchall()
 
 
-# --- the plan and the store ------------------------------------------------------------------------------------------
-
-
 def test_what_words_are_asked_for_is_planned_as_ever(tmp_path: Path, both: Path) -> None:
     """Ids and request keys are those of a run that asks for words alone."""
     alone = ask(tmp_path / "alone")
@@ -128,10 +125,7 @@ def test_every_wording_of_unknown_in_the_language_is_an_answer(tmp_path: Path) -
         questions = load_benchmark("starter", languages=[language])
         wordings = {instance.options[instance.unknown_index].text for instance in questions}
         assert len(wordings) > 1
-        found = rows(
-            folder,
-            "SELECT record FROM prompts WHERE language = '" + language + "'",
-        )
+        found = rows(folder, "SELECT record FROM prompts WHERE language = '" + language + "'")
         for (record,) in found:
             shown = Prompt.model_validate_json(record)
             instance = Run(folder).folder.open_store(read_only=True).instance(shown.instance_key)
@@ -151,9 +145,6 @@ def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, call
     after = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
     assert [row for row in after if row[0] != key] == [row for row in before if row[0] != key]
     assert rows(folder, f"SELECT count(*) > 3 FROM option_scores WHERE request_key = '{key}'") == [(1,)]
-
-
-# --- scores ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("normalise", [name for name in NORMALISATIONS if name != "pmi"])
@@ -188,9 +179,6 @@ def test_lines_from_elsewhere_may_name_their_method(tmp_path: Path, call: Call) 
     code, out, _ = call("score", "--jsonl", tmp_path / "lines.jsonl", "--n-resamples", 100)
     assert code == 0
     assert [group["group"]["method"] for group in json.loads(out)["groups"]] == ["generate", "loglikelihood"]
-
-
-# --- what compares, explains and passes on ---------------------------------------------------------------------------
 
 
 def test_ways_of_asking_are_compared_with_each_other(both: Path, call: Call) -> None:
@@ -263,17 +251,11 @@ def test_what_is_passed_on_names_the_way(both: Path, tmp_path: Path, call: Call)
         assert text.count(f"name: Social bias, by {how}\n") == 4
 
 
-# --- what can't be meant ---------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (("--method", "likelyhood"), "'likelyhood'; did you mean 'loglikelihood'"),
-        (
-            ("--normalization", "token"),
-            "--normalization token",
-        ),
+        (("--normalization", "token"), "--normalization token"),
         (("--method", "loglikelihood", "--normalization", "median"), "'median'"),
         (("--variants", "open"), "--variants open"),
     ],
@@ -314,9 +296,6 @@ def test_what_a_run_that_goes_on_would_not_hear_is_refused(both: Path, call: Cal
 def test_normalising_a_run_of_words_is_told(tmp_path: Path, call: Call) -> None:
     code, _, said = call("score", ask(tmp_path / "run"), "--normalization", "token")
     assert (code, "--normalization token" in said) == (2, True)
-
-
-# --- oracles stay exact ----------------------------------------------------------------------------------------------
 
 
 def scored_presentations(

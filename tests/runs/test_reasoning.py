@@ -18,11 +18,7 @@ from mbbq_gen.api import Run
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction.question import Question
-from mbbq_gen.extraction.reasoning import (
-    load_reasoning_extractor,
-    read_reasoning_pack,
-    split_reasoning,
-)
+from mbbq_gen.extraction.reasoning import load_reasoning_extractor, read_reasoning_pack, split_reasoning
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.report.sample_cards import EVIDENCE, IN_VIEWER, item_views
 from mbbq_gen.runs.extraction import extractor_versions
@@ -50,9 +46,6 @@ def stances(thought: str, language: str = "en", prompt: str | None = PROMPT) -> 
     return load_reasoning_extractor(language, WHERE).read(thought, Question(OPTIONS, "ABC", 2, prompt)).stances
 
 
-# --- packs -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_language_knows_appeals_to_groups_and_talk_of_prejudice(language: str) -> None:
     pack = read_reasoning_pack(WHERE, language)
@@ -70,9 +63,6 @@ def test_every_language_knows_appeals_to_groups_and_talk_of_prejudice(language: 
 def test_the_oracles_ways_of_not_knowing_say_that_the_text_does_not_tell(language: str) -> None:
     for sentence in read_prompts(WHERE, language).answers.unknown:
         assert "insufficient_context" in stances(sentence, language, prompt=None), sentence
-
-
-# --- one thought -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -124,9 +114,6 @@ def test_a_thought_in_another_language_than_the_question() -> None:
     assert (found.language, found.option, set(found.stances)) == ("de", 0, {"generalises_group"})
 
 
-# --- where it stands -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("text", "thought", "is_open"),
     [
@@ -147,9 +134,6 @@ def test_a_thought_in_the_text(text: str, thought: str, is_open: bool) -> None:
 @pytest.mark.parametrize("text", ["B", "", "<think></think>B", "<think>\n\n</think>B", "a < b [c]"])
 def test_no_thought_in_the_text(text: str) -> None:
     assert split_reasoning(text, WHERE) is None
-
-
-# --- a run -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module", params=["reasoning_content", "tags"])
@@ -271,9 +255,6 @@ def test_levels_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert groups["2048"]["n_cut"] == 8
 
 
-# --- where thoughts are shown ----------------------------------------------------------------------------------------
-
-
 def thinking_ids(path: Path) -> list[str]:
     with closing(sqlite3.connect(path / "run.sqlite")) as store:
         rows = store.execute("SELECT prompt_id FROM prompts WHERE json_extract(record, '$.reasoning_effort') = 'high'")
@@ -350,9 +331,6 @@ def test_thoughts_are_judged_by_eye(run_path: Path, tmp_path: Path, capsys: pyte
 def test_thoughts_have_one_reader(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["annotate", str(run_path), "--reasoning", "--extractor", "rules", "--report"]) == 2
     assert "--extractor" in capsys.readouterr().err
-
-
-# --- the check of the packs ------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -60,12 +60,7 @@ def status_at(path: Path, seconds: float, tmp_path: Path) -> RunStatus:
     folder = RunFolder(path)
     with folder.open_store(read_only=True) as store:
         return run_status(
-            store,
-            folder.manifest(),
-            str(path),
-            read_prices(prices),
-            None,
-            now=START + timedelta(seconds=seconds),
+            store, folder.manifest(), str(path), read_prices(prices), None, now=START + timedelta(seconds=seconds)
         )
 
 

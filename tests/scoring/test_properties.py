@@ -205,9 +205,6 @@ def test_cells_are_all_different() -> None:
     assert len(set(CELLS)) == len(CELLS) == 30
 
 
-# --- the cells -------------------------------------------------------------------------------------------------------
-
-
 def test_every_scenario_moves_each_answer_to_one_cell_and_leaves_the_detected_where_they_are() -> None:
     for scenario in ("biased", "counter_biased", "target", "non_target", "right", "wrong"):
         matrix = scenario_matrix(scenario)

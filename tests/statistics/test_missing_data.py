@@ -131,9 +131,6 @@ def test_the_panel_says_what_the_scorer_says(unread: int, templates: int) -> Non
         assert found.interval_high == pytest.approx(expected.interval_high)
 
 
-# --- never nearer than the plain interval ----------------------------------------------------------------------------
-
-
 def answered(seed: int, templates: int, named: float, read: float) -> list[Observation]:
     """Ambiguous answers in two languages, near the end of the scale: who is named is nearly always the target."""
     generator = np.random.default_rng(seed)
@@ -184,9 +181,6 @@ def assert_holds(wide: tuple[float | None, float | None], narrow: tuple[float | 
     assert wide[0] <= narrow[0]  # type: ignore[operator]
     assert wide[1] is not None
     assert wide[1] >= narrow[1]  # type: ignore[operator]
-
-
-# --- a difference ----------------------------------------------------------------------------------------------------
 
 
 def pair_of(unparsed: float, leans: tuple[float, float] = (0.9, 0.0)) -> PairDifference:

@@ -145,9 +145,6 @@ def test_a_run_keeps_shards_from_its_first_answer(
     assert one == two
 
 
-# --- what goes wrong ------------------------------------------------------------------------------------------------
-
-
 def lose(path: Path) -> None:
     path.unlink()
 
@@ -243,8 +240,6 @@ def test_files_are_cut_at_their_real_size(tmp_path: Path, plain: Path) -> None:
         (names,) = store.query("SELECT count(*) FROM record_files WHERE name LIKE 'responses-%'").fetchone()
     assert names == 1 + 400 * len(text) // 16_000_000
 
-
-# --- any order of events ----------------------------------------------------------------------------------------------
 
 EVENTS = st.lists(
     st.one_of(
