@@ -400,47 +400,6 @@ def wrong_in_turkish(row: dict[str, str]) -> tuple[str, str]:
     return "disagree", "" if number % 7 == 0 else others[number % 2]
 
 
-def test_every_command_shows_corrected_beside_uncorrected(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    judge(capsys, run, 200, wrong_in_turkish)
-    found = scores(capsys, "compare", run, "--across", "language", "--correct-with", "annotations")
-    (comparison,) = found["comparisons"]
-    assert found["corrected_by"] == "annotations"
-    levels = {level["level"]: level for level in comparison["metrics"][0]["levels"]}
-    assert levels["en"]["extraction_error"]["rate"]["value"] == 0
-    assert levels["tr"]["extraction_error"]["rate"]["value"] > 0.05
-    assert levels["en"]["corrected"]["value"] == pytest.approx(levels["en"]["score"]["value"])
-    for level in levels.values():
-        assert sum(level["confidences"].values()) == pytest.approx(1)
-    (pair,) = comparison["metrics"][0]["pairs"]
-    gaps = [levels[name]["corrected"]["value"] for name in (pair["first"], pair["second"])]
-    assert pair["corrected"]["value"] == pytest.approx(gaps[0] - gaps[1])
-    assert 0 <= pair["corrected"]["p_value"] <= 1
-    assert pair["corrected"]["p_adjusted"] == pair["corrected"]["p_value"]
-
-    report = scores(capsys, "report", run, "--correct-with", "annotations")
-    half = report["correction"]["incomplete_annotations"]
-    assert half > 0
-    assert all(sum(one["shares"].values()) == pytest.approx(1) for one in report["confidences"])
-    for command in (["score", run], ["report", run], ["compare", run, "--across", "language"]):
-        code, out, err = call(capsys, *command, "--correct-with", "annotations")
-        assert code == 0, err
-        for words in ("as extracted", "corrected", "says no option", "extracted wrongly"):
-            assert words in out, (command, words)
-    page = run / "page.html"
-    assert call(capsys, "report", run, "-o", page, "--correct-with", "annotations")[0] == 0
-    text = page.read_text(encoding="utf-8")
-    for words in (
-        "Corrected for extraction errors",
-        "Confidence of the extraction",
-        "Extraction errors, by the annotations",
-        "says unknown",
-    ):
-        assert words in text
-    code, _, err = call(capsys, "report", run, "-o", page, "--json")
-    assert code == 2
-    assert "--json" in err
-
-
 def test_a_language_that_nobody_judged_is_not_corrected(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judge(capsys, run, 80, agree, "--language", "en")
     found = scores(

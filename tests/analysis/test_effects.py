@@ -9,8 +9,6 @@ import pytest
 
 from mbbq_gen.analysis.robustness import Effect, EffectTable, effect_table, robustness_reports
 from mbbq_gen.languages.axes import factorial_design, parse_axes
-from mbbq_gen.report.charts import svg
-from mbbq_gen.report.charts.catalogue import make_charts
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.panel import InferenceSettings
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
@@ -92,27 +90,6 @@ def test_what_a_fraction_does_not_tell_apart_is_said() -> None:
     told = {effect.axes: effect.aliased_with for effect in found.interactions}
     assert told["politeness", "format"] == (("hint", "debias"),)
     assert all(told.values())
-
-
-def test_the_chart_shows_every_effect() -> None:
-    charts = make_charts(frame(FULL, SHIFTS), SAMPLING, names=["effects_of_axes"])
-    (chart,) = charts.charts
-    assert "changes most with format json" in chart.alt
-    names = [column.name for column in chart.table.columns]
-    rows = [dict(zip(names, row, strict=True)) for row in chart.table.rows]
-    found = table(frame(FULL, SHIFTS))
-    assert len(rows) == 3 * (len(found.main) + len(found.by_language))
-    shown = {(row["level"], row["language"]): row["difference"] for row in rows if row["metric"] == METRIC.name}
-    for effect in (*found.main, *found.by_language):
-        assert shown[effect.levels[0], effect.language or "all languages"] == effect.difference.value
-    assert svg(chart).count("<path") > 10
-
-
-def test_charts_that_axes_do_not_allow() -> None:
-    two = pl.concat([frame(FULL, {}), frame(FULL, {}).with_columns(model=pl.lit("other").cast(pl.Categorical))])
-    for observations, said in ((two, "one model"), (frame(FULL[:3], {}), "--axes")):
-        (left,) = make_charts(observations, SAMPLING, names=["effects_of_axes"]).left_out
-        assert said in left.reason
 
 
 def test_thinking_is_an_axis_like_any_other() -> None:

@@ -131,15 +131,6 @@ def test_a_tie_chooses_nobody(tmp_path: Path, call: Call) -> None:
     assert sum(flip["n"] for flip in row["flips"] if flip["second"] == "unparsed") == 48
 
 
-def test_tables_and_page(dice: Path, tmp_path: Path, call: Call) -> None:
-    page = tmp_path / "agreement.html"
-    code, out, said = call("agreement", dice, "--html", page, "--n-resamples", 100)
-    assert (code, f"written: {page}" in said) == (0, True)
-    for text in ("generate", "loglikelihood", "→"):
-        assert text in out
-        assert text in page.read_text(encoding="utf-8")
-
-
 def test_one_way_alone_cannot_be_compared(tmp_path: Path, call: Call) -> None:
     code, _, said = call("agreement", ask(tmp_path / "run", "oracle:perfect"))
     assert code == 2

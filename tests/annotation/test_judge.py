@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -101,17 +100,6 @@ def test_a_judge_reads_every_answer_beside_the_rules(
     assert {one["prompt_id"] for one in found["differences"]} <= rules.keys()
     for one in found["differences"]:
         assert rules[one["prompt_id"]]["option"] == one["option"] != one["judge_option"]
-
-
-def test_a_table_for_people(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
-    code, out, err = call(capsys, "judge", run, "--model", by_script)
-    assert code == 0
-    assert "80 answers" in err
-    assert f"mbbq-gen annotate {run}" in out
-    identifier = next(line.split()[0] for line in out.splitlines() if line.endswith("unparsed") or " en " in line)
-    code, out, _ = call(capsys, "explain", run, identifier)
-    assert code == 0
-    assert "judge:careful.jsonl" in out
 
 
 def test_its_readings_are_an_extractor(capsys: pytest.CaptureFixture[str], run: Path) -> None:
@@ -372,20 +360,6 @@ def test_killed_nothing_is_lost_and_it_goes_on(capsys: pytest.CaptureFixture[str
         under_way = 2  # at the server, which counts an answer when it has made it
         assert server.stats().paid_again <= paid - len(kept) + under_way
     assert len(readings(run)) == 80
-
-
-def test_ctrl_c_says_how_to_go_on(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    with fake_server({**X1, "latency": {"seconds": 0.5}}) as server:
-        process = start(run, *asked(server, "--max-connections", 2))
-        wait_for_replies(run, 6, process)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=600)
-        assert process.returncode == 130
-        assert f"mbbq-gen judge {run} --name fake" in err
-        assert "Traceback" not in err
-        assert len(readings(run)) >= 6
-        server.change({"latency": {"seconds": 0}})
-        assert judged(capsys, run, "--name", "fake")["answered"] == progress_of(run)[0]
 
 
 def test_failures_are_asked_again(capsys: pytest.CaptureFixture[str], run: Path) -> None:

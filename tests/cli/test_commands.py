@@ -54,22 +54,6 @@ def commands() -> Iterator[tuple[str, Any]]:
     return walk("", typer.main.get_command(app))
 
 
-def test_every_command_has_help_an_example_and_is_documented(
-    capsys: pytest.CaptureFixture[str], repository: Path
-) -> None:
-    pages = [repository / "README.md", *(repository / "docs").rglob("*.md")]
-    documents = "\n".join(path.read_text(encoding="utf-8") for path in pages)
-    found = dict(commands())
-    assert {"run", "score", "extract", "report", "data show", "prompts show", "languages", "models", "check"} <= set(
-        found
-    )
-    for name in found:
-        code, out, _ = call(capsys, *name.split(), "--help")
-        assert code == 0
-        assert "Examples:" in out, name
-        assert f"mbbq-gen {name}" in documents, f"{name} is not documented"
-
-
 def test_a_run_from_start_to_table(capsys: pytest.CaptureFixture[str], run_path: Path) -> None:
     code, out, err = call(capsys, "run", run_path, "--model", "oracle:stereotyped", *STARTER, "--sample", 48)
     assert code == 0, err

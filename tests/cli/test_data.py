@@ -32,14 +32,6 @@ def mbbq(*arguments: object) -> tuple[object, ...]:
     return (*arguments[:1], "mbbq", "--data-dir", DATASETS / "mbbq", "--language", "en", *arguments[1:])
 
 
-def test_findings_are_told_with_their_counts_and_what_is_done(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = call(capsys, *mbbq("validate"))
-    assert code == 0
-    assert "mislabeled  (problem, 4)\n" in out
-    assert "          2  bias en physical_appearance: mbbq/bias/en/" in out
-    assert "72 questions; " in err
-
-
 def test_audit_as_json_is_what_the_library_finds(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = call(capsys, *mbbq("validate", "--json"))
     found = json.loads(out)
@@ -82,17 +74,6 @@ def test_a_broken_file_stops_the_audit_with_one_line(capsys: pytest.CaptureFixtu
     for command in ("validate", "stats"):
         code, _, err = call(capsys, command, "--instances", tmp_path / "own.jsonl")
         assert (code, "no questions to" in err) == (2, True)
-
-
-def test_counts_stand_beside_the_papers(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, *mbbq("stats"))
-    assert code == 0
-    assert "mbbq  en  bias" in out
-    row = next(line.split() for line in out.splitlines() if line.strip().startswith("gender_identity"))
-    assert row[:4] == ["gender_identity", "12", "528", "3"]
-    assert "gender_identity: 12 for 528: bias split: 544, for template 13" in out
-    assert "age: " in out
-    assert "see docs/datasets.md" in out
 
 
 @pytest.mark.slow

@@ -34,14 +34,6 @@ def typed(folder: Path, answers: str, *arguments: str) -> subprocess.CompletedPr
     )
 
 
-def test_no_arguments_tell_where_to_start(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, err = call(capsys)
-    assert (code, err) == (0, "")
-    assert len(out.splitlines()) < 15
-    (command,) = [line.split()[1:] for line in out.splitlines() if line.startswith("  mbbq-gen run")]
-    assert call(capsys, "run", tmp_path / "first", *command[2:])[0] == 0
-
-
 def test_init_asks_writes_a_study_that_run_takes_and_says_what_it_takes(
     capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
@@ -122,21 +114,3 @@ def test_the_doctor_names_keys_and_never_shows_them(
     assert [name for about, name in found if about == "keys" and found[about, name]["found"]] == ["OPENAI_API_KEY"]
     assert found["data", "starter"]["found"]
     assert "sk-very-secret" not in text
-
-
-def test_the_shell_is_told_the_commands(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "from mbbq_gen.cli.main import main; main()"],
-        capture_output=True,
-        text=True,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-            "_MBBQ_GEN_COMPLETE": "complete_bash",
-            "COMP_WORDS": "mbbq-gen le",
-            "COMP_CWORD": "1",
-        },
-        cwd=tmp_path,
-        check=False,
-    )
-    assert "leaderboard" in done.stdout.split()

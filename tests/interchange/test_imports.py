@@ -398,12 +398,3 @@ def test_an_imported_run_is_a_run(capsys: pytest.CaptureFixture[str], logs: Path
     code, _, err = call(capsys, "run", run)
     assert code == 2
     assert "were imported, so there is no model to ask" in err
-
-
-def test_text_says_what_happened(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
-    arguments = ("import", "--from", "lm-eval", logs / "lm-eval", "-o", tmp_path / "run", *STARTER)
-    code, out, err = call(capsys, *arguments)
-    assert code == 0
-    assert out.startswith("26 of 39 answers of fake-model imported into ")
-    assert "  13 were shown without labels" in out
-    assert "skipped: 13: " in err

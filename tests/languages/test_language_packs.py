@@ -165,24 +165,6 @@ def test_letters_and_marks_are_those_of_the_language(language: str) -> None:
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_quotes_come_in_pairs(language: str) -> None:
-    for text in wordings(PROMPTS[language]):
-        assert text.count('"') % 2 == 0
-        for opening, closing in ("«»", "「」", "„“" if language == "de" else "“”"):
-            assert text.count(opening) == text.count(closing)
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_answers_are_whole_sentences(language: str) -> None:
-    answers = PROMPTS[language].answers
-    for sentence in answers.person + answers.unknown + answers.refusal:
-        assert sentence.endswith((".", "。", "।"))
-        assert "  " not in sentence
-        assert sentence == sentence.strip()
-        assert not sentence[0].islower()
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
 def test_only_answers_that_choose_nobody_voice_doubt(language: str) -> None:
     def has_doubt(sentence: str) -> bool:
         words = "".join(letter if is_letter(letter) or letter == "'" else " " for letter in sentence.casefold())
@@ -203,23 +185,6 @@ def test_files_are_in_normal_form_c(language: str, kind: Any) -> None:
     assert "\ufeff" not in text
     assert "\t" not in text
     assert text.endswith("\n")
-
-
-def test_french_marks_stand_off_from_the_words() -> None:
-    thin, broad = "\u202f", "\u00a0"
-    before = {":": broad, "»": broad, "?": thin, "!": thin}
-    for text in wordings(PROMPTS["fr"]):
-        for place, character in enumerate(text):
-            if character in before:
-                assert text[place - 1] == before[character], text
-            if character == "«":
-                assert text[place + 1] == broad, text
-
-
-def test_spanish_questions_and_exclamations_are_opened() -> None:
-    for text in wordings(PROMPTS["es"]):
-        assert text.count("¿") == text.count("?")
-        assert text.count("¡") == text.count("!")
 
 
 def test_assamese_and_bengali_keep_their_own_letters() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
-import unicodedata
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -35,7 +32,6 @@ from mbbq_gen.prompts.variants import PromptVariants
 from mbbq_gen.runs.resolve import QuestionSelection
 
 LANGUAGES = sorted(path.stem for path in (PackPaths().shipped / "prompts" / "axes").glob("*.toml"))
-WRITING = tomllib.loads((Path(__file__).parents[1] / "data" / "languages" / "writing.toml").read_text(encoding="utf-8"))
 QUESTION = next(iter(load_starter("en", ["bias"], PackPaths())))
 LEVELS = {name: (axis.base, *axis.levels) for name, axis in AXES.items()}
 
@@ -153,32 +149,6 @@ def test_paraphrases_that_are_none(texts: tuple[str, ...], said: str | None) -> 
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_texts_are_tidy(language: str, packs: dict[str, AxesPack]) -> None:
-    """Letters of the language's script, quotation marks in pairs, a sentence's end, no stray blanks."""
-    pack = packs[language]
-    sentences = [text for spoken in (pack.sentences, pack.other) if spoken for text in spoken.by_level.values()]
-    for text in (*sentences, *pack.persons.values()):
-        bare = re.sub(r"\{\w+\}|JSON", "", text)
-        scripts = {unicodedata.name(letter).split()[0] for letter in bare if unicodedata.category(letter)[0] in "LM"}
-        assert scripts <= set(WRITING[language]["scripts"]), text
-        assert text == text.strip()
-        assert "  " not in text
-        assert text.count('"') % 2 == 0
-        for opening, closing in ("«»", "「」", "„“" if language == "de" else "“”"):
-            assert text.count(opening) == text.count(closing), text
-    assert all(text[-1] in ".?!।。？！؟" for text in sentences), sentences
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_registers_differ_where_there_are_two(language: str, packs: dict[str, AxesPack]) -> None:
-    pack = packs[language]
-    if pack.other is not None:
-        usual, other = pack.sentences.by_level, pack.other.by_level
-        assert usual.keys() == other.keys()
-        assert sum(usual[level] != other[level] for level in usual) >= len(usual) // 2
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
 @settings(max_examples=40)
 @given(levels=cells())
 def test_every_cell_can_be_asked(language: str, levels: dict[str, str]) -> None:
@@ -261,17 +231,6 @@ def test_labels_are_asked_for_where_there_are_none(given: dict[str, Any], said: 
     )
     with pytest.raises(UsageError, match=said):
         PromptVariants(selection.settings(PackPaths()), PackPaths())
-
-
-def test_languages_without_a_choice_of_address(packs: dict[str, AxesPack]) -> None:
-    with pytest.raises(UsageError, match="English \\(en\\) has no choice of address"):
-        packs["en"].compose("plain_1+formal")
-
-
-def test_the_usual_address_is_one_of_the_two(packs: dict[str, AxesPack]) -> None:
-    spanish = packs["es"]
-    assert spanish.compose("plain_1+informal").text == spanish.compose("plain_1").text
-    assert spanish.compose("plain_1+formal").text.startswith("Lea ")
 
 
 def test_a_language_that_nobody_has_written(tmp_path: Path) -> None:

@@ -223,24 +223,6 @@ def test_what_lists_no_options_has_no_places(both: Path, tmp_path: Path, call: C
     assert (code, said.count("\n")) == (2, 1)
 
 
-def test_explain_shows_every_answer(both: Path, call: Call) -> None:
-    for method, answers in (("loglikelihood", 8), ("label-loglikelihood", 6)):
-        ((name, key),) = rows(
-            both,
-            "SELECT prompt_id, request_key FROM prompts"
-            f" WHERE json_extract(record, '$.method') = '{method}' AND language = 'en' LIMIT 1",
-        )
-        code, out, _ = call("explain", both, name)
-        assert code == 0
-        assert f"{method}: natural log-probabilities of {answers} answers" in out
-        assert "loglikelihood:sum+1: option, " in out
-        assert out.count("✔") == (1 if method == "loglikelihood" else 2)
-        code, out, _ = call("explain", both, name, "--json")
-        told = json.loads(out)
-        assert (told["explanation"], told["response"]["request_key"]) == (None, key)
-        assert len(told["response"]["scores"]) == answers
-
-
 def test_what_is_passed_on_names_the_way(both: Path, tmp_path: Path, call: Call) -> None:
     folder, results = tmp_path / "set", tmp_path / "results.yaml"
     code, _, said = call("export", both, "--hf-dataset", folder, "--model-index", results, "--n-resamples", 100)

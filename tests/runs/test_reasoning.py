@@ -20,13 +20,8 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.reasoning import load_reasoning_extractor, read_reasoning_pack, split_reasoning
 from mbbq_gen.languages.prompt_pack import read_prompts
-from mbbq_gen.report.sample_cards import EVIDENCE, IN_VIEWER, item_views
-from mbbq_gen.runs.extraction import extractor_versions
-from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.runs.samples import SampleIndex
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY, without_keys
-from tests.support.report import Page
 
 WHERE = PackPaths()
 LANGUAGES = WHERE.names("extractors")
@@ -211,17 +206,6 @@ def test_a_run_of_an_older_version_gets_the_table(run_path: Path, capsys: pytest
         assert store.execute("SELECT * FROM responses ORDER BY request_key").fetchall() == before
 
 
-def test_the_tables_and_the_page_say_the_same(
-    run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "thoughts.html"
-    assert run_command_line(["reasoning", str(run_path), "--html", str(page)]) == 0
-    text = capsys.readouterr().out
-    for words in ("25% [", "+1.00 [", "-1.00 ["):
-        assert words in text
-        assert words in page.read_text(encoding="utf-8")
-
-
 def test_a_run_without_thoughts_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run"
     asked = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en", "--sample", "4"]
@@ -253,46 +237,6 @@ def test_levels_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str
     said = {level: {part["name"]: part["n"] for part in one["stances"]} for level, one in groups.items()}
     assert (said["high"]["generalises_group"], said["low"]["generalises_group"]) == (8, 0)
     assert groups["2048"]["n_cut"] == 8
-
-
-def thinking_ids(path: Path) -> list[str]:
-    with closing(sqlite3.connect(path / "run.sqlite")) as store:
-        rows = store.execute("SELECT prompt_id FROM prompts WHERE json_extract(record, '$.reasoning_effort') = 'high'")
-        return [prompt_id for (prompt_id,) in rows]
-
-
-def test_explain_shows_the_thought(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = thinking_ids(run_path)[0]
-    found = told(capsys, "explain", str(run_path), shown)["reasoning"]
-    assert found["extraction"]["outcome"] == "option"
-    assert found["text"]
-    assert "<think>" not in found["text"]
-    assert run_command_line(["explain", str(run_path), shown]) == 0
-    text = capsys.readouterr().out
-    assert f"{len(found['text'])} characters" in text
-
-
-def test_pages_fold_the_thought_away(run_path: Path, tmp_path: Path) -> None:
-    """The thought is apart from the response, wherever it came."""
-    folder = RunFolder(run_path)
-    shown = set(thinking_ids(run_path))
-    with folder.open_store(read_only=True) as store:
-        index = SampleIndex(store, extractor_versions(store.languages(), WHERE))
-        found = [item for item in index.sample(1000) if item.prompt_id in shown]
-        views = list(item_views(store, found, IN_VIEWER))
-        index.close()
-    assert len(views) == 48
-    for view in views:
-        response = "".join(piece for piece, _ in view["response"])
-        thought = "".join(piece for piece, _ in view["reasoning"]["text"])
-        assert response in "ABC"
-        assert any(kind == EVIDENCE for _, kind in view["response"])
-        assert thought
-        assert "think>" not in response + thought
-    page = tmp_path / "report.html"
-    assert run_command_line(["report", str(run_path), "-o", str(page)]) == 0
-    items = Page(page.read_text(encoding="utf-8")).data["items"]
-    assert sum("characters" in (item.get("reasoning") or {}) for item in items) == 48
 
 
 def test_tables_from_python_can_be_scored(run_path: Path) -> None:
@@ -331,24 +275,3 @@ def test_thoughts_are_judged_by_eye(run_path: Path, tmp_path: Path, capsys: pyte
 def test_thoughts_have_one_reader(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert run_command_line(["annotate", str(run_path), "--reasoning", "--extractor", "rules", "--report"]) == 2
     assert "--extractor" in capsys.readouterr().err
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ('"usually typically', '"typically', "Older people usually forget"),
-        ("conclusion = 0", "conclusion = 1", "option 0; "),
-        ("conclusion = 0", "conclusions = 0", "conclusions: unknown key"),
-    ],
-)
-def test_check_reads_the_examples_of_thoughts(
-    old: str, new: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "extractors" / "reasoning" / "en.toml"
-    path.parent.mkdir(parents=True)
-    shipped = WHERE.find("extractors", "reasoning/en")
-    assert shipped is not None
-    path.write_text(shipped.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
-    assert run_command_line(["check", "--packs", str(tmp_path), "--language", "en"]) == 1
-    assert words in capsys.readouterr().out

@@ -11,7 +11,7 @@ import pytest
 
 from mbbq_gen.core.records import Response, Usage
 from mbbq_gen.providers.prices import price_of, read_prices
-from mbbq_gen.report.run_tables import cost_line, dollars, hours
+from mbbq_gen.report.run_tables import cost_line, dollars
 from mbbq_gen.runs.budget import cost_report, spent
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import RunStatus, run_status
@@ -134,18 +134,6 @@ def test_short_prompts_have_the_price_of_short_ones_however_many(run: Path, long
     assert bill.total > 1.5 * cost if is_dear else bill.total == pytest.approx(cost)
 
 
-def test_the_command(capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path) -> None:
-    answer(run, used(1000, 100), {"error": "asked once, last: it timed out"})
-    status_at(run, 0, tmp_path)  # writes the price file
-    code, out, err = call(capsys, "status", run, "--prices", tmp_path / "prices.toml")
-    assert (code, err) == (0, "")
-    for part in ("answered    1 of 40 (2%)", "failed      1 (timeout 1)", "not sent    38", "$0.0120"):
-        assert part in out, part
-    found = json.loads(call(capsys, "status", run, "--prices", tmp_path / "prices.toml", "--json")[1])
-    assert found["schema_version"] == "mbbq-gen.status/1"
-    assert found["cost"] == pytest.approx(0.012)
-
-
 def test_a_store_of_an_older_version_has_no_batches(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     with RunFolder(run).open_store() as store:
         store.change(("DROP TABLE batch_requests", [()]), ("DROP TABLE batches", [()]))
@@ -172,8 +160,3 @@ def test_report_and_manifest_tell_the_cost(
     assert f"cost: {dollars(bill.total)} for" in out
     assert cost_line(bill) in call(capsys, "report", run)[1]
     assert json.loads(call(capsys, "status", run, "--json")[1])["cost"] == pytest.approx(bill.total)
-
-
-@pytest.mark.parametrize(("time", "text"), [(0.01, "36 s"), (0.5, "30 min"), (3.25, "3.2 h"), (0.025, "2 min")])
-def test_time_in_words(time: float, text: str) -> None:
-    assert hours(time) == text
