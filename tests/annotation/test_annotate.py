@@ -389,23 +389,11 @@ def test_skip_back_and_quit(entries: list[SheetEntry]) -> None:
     assert kept.unpressed == "0"
 
 
-def test_ctrl_c_ends_a_session(entries: list[SheetEntry]) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        _Kept(entries[:2], "y\x03")
-
-
 def test_hostile_answers_stay_text_in_a_terminal(entries: list[SheetEntry]) -> None:
     kept = _Kept(entries, "s" * len(entries))
     text = kept.stream.getvalue()
     assert "␛[2J" in text
     assert all(sign.isprintable() or sign == "\n" for sign in text)
-
-
-def test_no_terminal_is_one_line(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    code, out, err = call(capsys, "annotate", run)
-    assert (code, out) == (2, "")
-    assert "--csv FILE or --html FILE" in err
-    assert err.count("\n") == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")

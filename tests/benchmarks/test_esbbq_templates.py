@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from mbbq_gen.benchmarks.readers.esbbq import EsbbqRow
 from mbbq_gen.benchmarks.templates.esbbq import esbbq_rows, load_esbbq_templates, read_vocabulary
-from mbbq_gen.core.errors import DataError, MissingExtraError, UnknownNameError, UsageError
+from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError
 from tests.support.templates import SUPPER, Cell, Row, write_workbook
 
 BROKEN: list[dict[str, Any]] = tomllib.loads(
@@ -291,20 +290,3 @@ def test_missing_columns_and_languages_are_told(tmp_path: Path) -> None:
     write_workbook(path, [{**SUPPER, "names": "x"}])
     with pytest.raises(DataError, match="names: stands twice; keep one column names or names_es"):
         list(load_esbbq_templates(tmp_path, "es"))
-
-
-def test_files_that_are_no_workbooks_are_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no template workbook"):
-        load_esbbq_templates(tmp_path, "es")
-    (tmp_path / "Age.xlsx").write_text("label,version", encoding="utf-8")
-    with pytest.raises(DataError, match=r"Age\.xlsx: not a workbook .*; save it as \.xlsx"):
-        load_esbbq_templates(tmp_path, "es")
-
-
-def test_without_openpyxl_the_command_that_installs_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_workbook(tmp_path / "Age.xlsx", [SUPPER])
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'mbbq-gen\[templates\]'"):
-        load_esbbq_templates(tmp_path, "es")

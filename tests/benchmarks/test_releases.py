@@ -37,9 +37,9 @@ from mbbq_gen.benchmarks.archives import ArchiveLimits
 from mbbq_gen.benchmarks.download import ATTEMPTS, Download
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.benchmarks.release_catalogue import ReleaseCatalogue, is_inside, shipped_catalogue
-from mbbq_gen.benchmarks.releases import InstallResult, InstallTools, data_root, install_release, installed_folder
+from mbbq_gen.benchmarks.releases import InstallResult, InstallTools, install_release, installed_folder
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.core.errors import DownloadError, MbbqGenError, UnknownNameError, UsageError
+from mbbq_gen.core.errors import DownloadError, UsageError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 EDITION = COMMIT[:12]
@@ -517,11 +517,6 @@ def test_other_addresses_are_wrong_use(root: Path, tools: InstallTools, source: 
     assert not root.exists()
 
 
-def test_an_address_that_leads_elsewhere_is_one_line(host: Host, root: Path, tools: InstallTools) -> None:
-    host.faults = [Fault(status=302, headers={"Location": "ftp://example.invalid/x"})]
-    assert "ftp" in refusal(serve(host, b""), root, tools)
-
-
 SPOILT = {**RELEASE, "data/two.jsonl": PINNED["data/two.jsonl"][:-1] + b"!"}
 
 
@@ -787,40 +782,6 @@ def test_leftovers_of_a_killed_pull_are_cleared(tmp_path: Path, root: Path, tool
     check_whole(install_release("toys", str(put(tmp_path / "toys", RELEASE)), root, tools), root)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "says"),
-    [
-        (("toyss", None, "data"), UnknownNameError, "did you mean 'toys'"),
-        (("toys", "{tmp}/nowhere", "data"), UsageError, "no such file or folder"),
-        (("toys", "{tmp}", "file"), UsageError, "not a folder"),
-        (("toys", "{tmp}", "file/below"), DownloadError, "file"),
-    ],
-)
-def test_wrong_use_is_one_line(
-    tmp_path: Path, tools: InstallTools, arguments: tuple[str, str | None, str], error: type[MbbqGenError], says: str
-) -> None:
-    name, source, to = arguments
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(error, match=says) as caught:
-        install_release(name, source and source.format(tmp=tmp_path), tmp_path / to, tools)
-    assert len(str(caught.value).splitlines()) == 1
-
-
-def test_where_releases_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: InstallTools) -> None:
-    monkeypatch.delenv("MBBQ_GEN_DATA", raising=False)
-    monkeypatch.setenv("MBBQ_GEN_CACHE", str(tmp_path / "cache"))
-    assert data_root() == tmp_path / "cache" / "benchmarks"
-    monkeypatch.setenv("MBBQ_GEN_DATA", str(tmp_path / "sets"))
-    assert data_root() == tmp_path / "sets"
-    assert installed_folder("toys", catalogue=tools.catalogue) is None
-    assert installed_folder("no such thing") is None
-    done = install_release("toys", str(put(tmp_path / "toys", RELEASE)), None, tools)
-    for name in ("toys", "dolls"):
-        assert (
-            installed_folder(name, catalogue=tools.catalogue) == Path(done.folder) == tmp_path / "sets/toys" / EDITION
-        )
-
-
 def test_every_published_benchmark_has_a_release() -> None:
     served = {name for release in shipped_catalogue().release for name in release.benchmarks}
     published = {info.name: info.licence for info in BENCHMARKS.values() if info.needs_data}
@@ -933,12 +894,3 @@ def test_the_command_as_json_over_http(
     assert done["missing"] == ["data/KoBBQ_all_samples.tsv"]
     assert {file["path"] for file in done["files"]} == set(shipped_catalogue().find("kobbq").pins)
     assert all(set(file) == {"path", "size", "sha256", "pinned"} for file in done["files"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"), [(["mbqq"], "'mbbq'"), (["jbbq"], "jbbq"), (["mbbq", "--from", "nowhere"], "nowhere")]
-)
-def test_what_can_not_be_downloaded_is_one_line(command: Command, arguments: list[str], says: str) -> None:
-    _, err = command(*arguments, code=2)
-    assert says in err
-    assert err.count("\n") == 1

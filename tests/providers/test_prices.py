@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.core.errors import DataError, UsageError
+from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Usage
 from mbbq_gen.providers.prices import Price, cost_of, price_of, read_prices
 
@@ -217,8 +217,3 @@ def test_a_wrong_file_is_one_line(tmp_path: Path, text: str, problem: str) -> No
     assert line.startswith(f"{path}: ")
     assert problem in line
     assert "\n" not in line
-
-
-def test_a_missing_file_is_one_line(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"--prices .*none\.toml: No such file"):
-        read_prices(tmp_path / "none.toml")

@@ -96,11 +96,3 @@ def test_a_wrong_file_is_told_by_file_row_and_field(tmp_path: Path, text: str, m
         read_script(path)
     assert str(caught.value).startswith(f"{path}: {message}")
     assert "\n" not in str(caught.value)
-
-
-def test_a_missing_and_a_non_text_file_are_told(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match=r"nowhere.jsonl: No such file or directory; name a JSON Lines file"):
-        read_script(tmp_path / "nowhere.jsonl")
-    (tmp_path / "odd.jsonl").write_bytes(b'{"response": "\xff"}')
-    with pytest.raises(DataError, match=r"odd.jsonl: not UTF-8 at byte 14"):
-        read_script(tmp_path / "odd.jsonl")

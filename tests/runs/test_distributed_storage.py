@@ -130,26 +130,6 @@ def test_what_can_not_be_used_is_said(address: str, kind: type[UsageError], says
 
 
 @needs_s3
-def test_a_bucket_that_is_not_there_is_one_line(server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable, value in server.items():
-        monkeypatch.setenv(variable, value)
-    with pytest.raises(RunError, match=r"--shard-dir s3://nobody-made-it/run: can't be used: .*bucket"):
-        ResponseShards("s3://nobody-made-it/run").claim("now")
-
-
-@needs_s3
-def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
-    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(variable, "synthetic")
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    with pytest.raises(RunError, match="can't be read"):
-        ResponseShards("s3://bucket/run").names()
-
-
-@needs_s3
 @pytest.mark.slow
 @pytest.mark.skipif(not is_installed("ray"), reason="needs the extra: pip install 'mbbq-gen[ray]'")
 def test_workers_write_to_object_storage(capsys: pytest.CaptureFixture[str], tmp_path: Path, bucket: str) -> None:

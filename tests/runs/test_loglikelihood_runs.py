@@ -223,16 +223,6 @@ def test_what_lists_no_options_has_no_places(both: Path, tmp_path: Path, call: C
     assert (code, said.count("\n")) == (2, 1)
 
 
-def test_what_is_passed_on_names_the_way(both: Path, tmp_path: Path, call: Call) -> None:
-    folder, results = tmp_path / "set", tmp_path / "results.yaml"
-    code, _, said = call("export", both, "--hf-dataset", folder, "--model-index", results, "--n-resamples", 100)
-    assert (code, "added method to --group-by" in said) == (0, True)
-    assert "| benchmark | language | split | method | answers |" in (folder / "README.md").read_text(encoding="utf-8")
-    text = results.read_text(encoding="utf-8")
-    for how in ("generated answers", "loglikelihood of the answers", "loglikelihood of the labels"):
-        assert text.count(f"name: Social bias, by {how}\n") == 4
-
-
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
@@ -273,11 +263,6 @@ def test_what_a_run_that_goes_on_would_not_hear_is_refused(both: Path, call: Cal
     """Also where it is what nothing said would mean, as `generate` is."""
     code, _, told = call("run", both, said)
     assert (code, f"{said.partition('=')[0]}: a run continues as planned" in told) == (2, True)
-
-
-def test_normalising_a_run_of_words_is_told(tmp_path: Path, call: Call) -> None:
-    code, _, said = call("score", ask(tmp_path / "run"), "--normalization", "token")
-    assert (code, "--normalization token" in said) == (2, True)
 
 
 def scored_presentations(

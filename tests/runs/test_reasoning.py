@@ -206,15 +206,6 @@ def test_a_run_of_an_older_version_gets_the_table(run_path: Path, capsys: pytest
         assert store.execute("SELECT * FROM responses ORDER BY request_key").fetchall() == before
 
 
-def test_a_run_without_thoughts_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "run"
-    asked = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en", "--sample", "4"]
-    assert run_command_line(["run", str(path), *asked, "--reasoning-effort", "high", "--json"]) == 0
-    capsys.readouterr()
-    assert run_command_line(["reasoning", str(path)]) == 2
-    assert len(capsys.readouterr().err.strip().splitlines()) == 1
-
-
 SCRIPT: list[Mapping[str, Any]] = [
     {"response": "A", "reasoning": "The text tells: the answer is A.", "reasoning_effort": "low"},
     {"response": "A", "reasoning": "Older people usually forget things. The answer is B.", "reasoning_effort": "high"},
@@ -270,8 +261,3 @@ def test_thoughts_are_judged_by_eye(run_path: Path, tmp_path: Path, capsys: pyte
     assert found["overall"]["n_extractions"] == 48
     assert (run_path / "annotations-reasoning.jsonl").is_file()
     assert not (run_path / "annotations.jsonl").exists()
-
-
-def test_thoughts_have_one_reader(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["annotate", str(run_path), "--reasoning", "--extractor", "rules", "--report"]) == 2
-    assert "--extractor" in capsys.readouterr().err

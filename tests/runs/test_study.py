@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
@@ -84,17 +83,6 @@ def test_one_model_that_fails_keeps_no_other_from_being_asked(
     assert "openai-gone--starter" in err
     assert "oracle:perfect" in out
     assert "openai:gone" not in out
-
-
-def test_reports_take_a_study_for_its_runs(capsys: pytest.CaptureFixture[str], study: Path) -> None:
-    call(capsys, "run", study)
-    for named in (study, study.parent / "results"):
-        code, out, err = call(capsys, "leaderboard", named, "--json", "--n-resamples", 100)
-        assert code == 0, err
-        assert json.loads(out)["models"] == ["oracle:perfect", "synthetic:able-stereotyped"]
-    code, out, err = call(capsys, "score", study, "--group-by", "model,language,split", "--json", "--n-resamples", 100)
-    assert code == 0, err
-    assert len(json.loads(out)["groups"]) == 6
 
 
 @pytest.mark.parametrize(
