@@ -15,6 +15,7 @@ from mbbq_gen.analysis.power import PowerTable
 from mbbq_gen.analysis.robustness import RobustnessTable
 from mbbq_gen.analysis.score_extras import ScoreReport
 from mbbq_gen.cli.main import run_command_line
+from tests.support.extraction import call
 
 SAMPLE = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters", "--splits", "bias,control"]
 
@@ -26,12 +27,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         asked = ["run", str(folder / name), "--model", f"oracle:{name}", *SAMPLE, "--sample", "96"]
         assert run_command_line(asked) == 0
     return {name: folder / name for name in ("stereotyped", "random")}
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = run_command_line([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_compare_models(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
@@ -130,19 +125,6 @@ def test_a_margin_is_tested(capsys: pytest.CaptureFixture[str], runs: dict[str, 
     code, _, err = call(capsys, "score", runs["random"], "--equivalence-margin", "2")
     assert code == 2
     assert "--equivalence-margin" in err
-
-
-def test_compare_says_what_is_wrong(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
-    for arguments, message in (
-        (["--across", "langauge"], "unknown thing to compare across 'langauge'; did you mean 'language'"),
-        (["--across", "model"], "--across model: 1 of it (oracle:random) in the bias split of language en"),
-        (["--across", "language", "--template-filter", "chance"], "chance"),
-        (["--across", "language", "--metric", "bias"], "unknown metric 'bias'"),
-    ):
-        code, _, err = call(capsys, "compare", runs["random"], *arguments)
-        assert code == 2
-        assert message in err
-        assert err.count("\n") == 1
 
 
 def test_one_extractor_is_not_enough(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:

@@ -224,29 +224,3 @@ def test_a_pilot_is_part_of_the_run(capsys: pytest.CaptureFixture[str], tmp_path
     code, out, _ = call(capsys, "run", run, "--answers-per-template", best["answers"], "--json")
     assert code == 0
     assert json.loads(out)["requests"] == best["requests"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "--ci-width W or --budget USD"),
-        (["--ci-width", "0.1", "--budget", "3"], "--ci-width W or --budget USD"),
-        (["--ci-width", "0"], "--ci-width 0"),
-        (["--budget", "5"], "no price is known for oracle:random"),
-        (["--ci-width", "0.3", "--goal", "truth"], "truth"),
-        (["--ci-width", "0.3", "--pilot", "300"], "--pilot 300: give a run"),
-        (
-            ["--ci-width", "0.3", "--prompt-effects", "random", "--variants", "bare,letters"],
-            "2 prompt variant(s): fewer than 3",
-        ),
-        (["--ci-width", "0.3", "--prompt-effects", "some"], "some"),
-        (["--ci-width", "0.3", "--goal", "difference between languages", "--languages", "en"], "two languages"),
-    ],
-)
-def test_what_can_not_be_designed_is_said_in_a_line(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
-) -> None:
-    code, out, err = call(capsys, "design", *SELECTION, *arguments)
-    assert (code, out) == (2, "")
-    assert said in err
-    assert err.count("\n") == 1

@@ -449,19 +449,3 @@ def _on_a_terminal(arguments: list[str], keys: bytes) -> str:
         child.wait()
         os.close(ours)
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.decode("utf-8", errors="replace"))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--group-by", "colour"], "unknown grouping 'colour'"),
-        (["--language", "fr"], "unknown language of the run 'fr'"),
-        (["--extractor", "engin"], "unknown extractor 'engin'"),
-        (["--import", "nowhere.csv"], "nowhere.csv: No such file"),
-    ],
-)
-def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], run: Path, arguments: list[str], words: str) -> None:
-    code, out, err = call(capsys, "annotate", run, "--report", *arguments)
-    assert (code, out) == (2, "")
-    assert words in err
-    assert err.count("\n") == 1

@@ -409,28 +409,6 @@ def test_a_run_of_before_there_were_judges_can_be_judged(
     assert judged(capsys, run, "--model", by_script)["answered"] == 80
 
 
-MISTAKES = [
-    (["--sample-size", "5"], "--model kind:model"),
-    (["--model", "openai:m", "--only", "low", "--sample-size", "5"], "--only or --sample-size"),
-    (["--model", "openai:m", "--only", "lwo"], "did you mean 'low'"),
-    (["--model", "openai:m", "--language", "tr"], "language of the run 'tr'"),
-    (["--model", "openai:m", "--report"], "--report"),
-    (["--model", "openai:m", "--name", "a/b"], "--name 'a/b'"),
-    (["--model", "opnai:m"], "did you mean 'openai'"),
-    (["--model", "oracle:perfect", "--rpm", "5"], "unknown option of oracle 'rpm'"),
-    (["--name", "nobody"], "unknown judge 'nobody'"),
-    (["--model", "openai:m", "--base-url", "http://127.0.0.1:1/v1", "--max-cost", "1"], "no price known"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "words"), MISTAKES)
-def test_wrong_use_is_one_line(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    code, _, err = call(capsys, "judge", run, *arguments)
-    assert code == 2
-    assert words in err
-    assert "Traceback" not in err
-
-
 def test_no_key_anywhere(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     with fake_server({**X1, "access": {"key": "another"}}) as server:
         code, out, err = call(capsys, "judge", run, *asked(server))

@@ -124,27 +124,6 @@ def test_a_response_of_a_million_characters_is_short(capsys: pytest.CaptureFixtu
     assert "characters …⟩" in text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "give a run"),
-        (["--language", "en", "--options", "a|b"], "--response: missing"),
-        (["--options", "a|b", "--response", "a"], "--language: missing"),
-        (["--language", "en", "--options", "a||b", "--response", "a"], "one of them is empty"),
-        (["--language", "en", "--options", "a", "--response", "a"], "1 of them; 2 to 10"),
-        (["--language", "en", "--options", "a|b", "--option", "c", "--response", "a"], "not both"),
-        (["--language", "en", "--options", "a|b", "--labels", "A", "--response", "a"], "give one label an option"),
-        ([*TAILOR[:4], "--unknown-index", "7", "--response", "a"], "unknown_index: 7"),
-        (["no-such-run", "12"], "no run here"),
-    ],
-)
-def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
-    code, out, err = call(capsys, "explain", *arguments)
-    assert (code, out) == (2, "")
-    assert words in err
-    assert err.count("\n") == 1
-
-
 def test_the_story_of_a_stored_answer_is_what_was_stored(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     each = {(one["language"], one["response"]): one for one in listed(capsys, run)}
     assert len(each) > 12

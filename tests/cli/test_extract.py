@@ -199,22 +199,6 @@ def test_the_form_that_was_asked(response: str, option: int | None) -> None:
     assert all(response[start:end].strip("() ") in "ABC" for start, end in found.spans)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--extractor", "first-leter"], "did you mean 'first-label'"),
-        (["--only", "unreadable"], "unknown outcome 'unreadable'"),
-        (["--language", "fr"], "unknown language of the run 'fr'"),
-        (["-o", "x.jsonl"], "--jsonl"),
-    ],
-)
-def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], run: Path, arguments: list[str], words: str) -> None:
-    code, out, err = call(capsys, "extract", run, *arguments)
-    assert (code, out) == (2, "")
-    assert words in err
-    assert err.count("\n") == 1
-
-
 def test_a_failure_is_never_read(run: Path) -> None:
     """Every reader says error and filtered, whatever text stands there."""
     from mbbq_gen.runs.extraction import load_reader

@@ -10,15 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.cli.setup import KEYS
 from mbbq_gen.runs.study import read_study, study_runs
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = run_command_line([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
+from tests.support.extraction import call
 
 
 def typed(folder: Path, answers: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -75,28 +69,6 @@ def test_the_budget_chooses_the_sample(capsys: pytest.CaptureFixture[str], tmp_p
     assert code == 2
     assert "--budget" in err
     assert not (tmp_path / "none.toml").exists()
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["study.txt", "--yes"], "ends in .toml"),
-        (["--model", "gpt-4", "--yes"], "kind:model"),
-        (["--model", "opnai:gpt-4", "--yes"], "openai"),
-        (["--model", "synthetic:able", "--yes"], "able-fair"),
-        (["--benchmark", "mbq", "--yes"], "mbbq"),
-        (["--languages", "xx", "--yes"], "xx"),
-    ],
-)
-def test_what_is_typed_wrong_is_one_line_and_writes_nothing(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], said: str
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, _, err = call(capsys, "init", *arguments)
-    assert code == 2
-    assert said in err
-    assert err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
 
 
 def test_the_doctor_names_keys_and_never_shows_them(

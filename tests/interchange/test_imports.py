@@ -338,29 +338,6 @@ def test_several_models_need_a_name(capsys: pytest.CaptureFixture[str], tmp_path
     assert RunFolder(tmp_path / "run").manifest().config.model == "imported:both"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--from", "lmeval", "LOG"], "unknown program 'lmeval'; did you mean 'lm-eval'"),
-        (["--from", "inspect", "LOG", "--field-map", "m.toml"], "--from csv"),
-        (["--from", "inspect", "nowhere.eval"], "nowhere.eval: no such file or folder"),
-        (["--from", "csv", "LOG"], "--field-map TOML"),
-        (["--from", "helm", "LOG"], "neither scenario_state.json nor"),
-        (["--from", "inspect", "LOG", "--instances-field-map", "x.toml"], "--instances FILE"),
-    ],
-)
-def test_wrong_use_is_one_line(
-    capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path, arguments: list[str], said: str
-) -> None:
-    log = str(logs / "inspect_own_task.eval")
-    filled = [log if argument == "LOG" else argument for argument in arguments]
-    code, _, err = call(capsys, "import", *filled, "-o", tmp_path / "run", *STARTER)
-    assert code == 2
-    assert said in err
-    assert len(err.splitlines()) == 1
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_run_is_never_written_over(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)

@@ -389,21 +389,3 @@ def test_a_plan_counts_thinking(tmp_path: Path, capsys: pytest.CaptureFixture[st
     for part in ("output_tokens", "most_output_tokens"):
         assert found["low,high"][part] == found["low"][part] + found["high"][part]
     assert found["high"]["most_output_tokens"] == found["high"]["requests"] * (100 + reasoning_token_allowance("high"))
-
-
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        (["--model", "openai:gpt-4o", "--reasoning-effort", "high"], "openai:gpt-4o does not think"),
-        (["--model", "oracle:perfect", "--reasoning-effort", "much"], "unknown level of --reasoning-effort 'much'"),
-        (["--model", "oracle:perfect", "--reasoning-effort", ","], "name at least one level"),
-        (["--model", "oracle:perfect", "--reasoning-effort", "low", "--method", "label-loglikelihood"], "reasoning"),
-    ],
-)
-def test_wrong_levels_are_one_line(
-    more: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run_command_line(["run", str(tmp_path / "run"), "--benchmark", "starter", "--languages", "en", *more]) == 2
-    error = capsys.readouterr().err
-    assert words in error
-    assert len(error.strip().splitlines()) == 1

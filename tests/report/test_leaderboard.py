@@ -25,6 +25,7 @@ from mbbq_gen.report.leaderboard_views import rank_text
 from mbbq_gen.runs.observations import load_observations
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.panel import Estimate, InferenceSettings
+from tests.support.extraction import call
 
 ASKED = ["--benchmark", "starter", "--languages", "en,tr", "--splits", "bias,control", "--sample", "96"]
 FEW = InferenceSettings(n_resamples=100)
@@ -55,12 +56,6 @@ def board(runs: dict[str, Path]) -> Leaderboard:
 
 def row_of(board: Leaderboard, model: str, language: str = "en") -> LeaderboardRow:
     return next(row for row in board.rows if row.model == f"oracle:{model}" and row.language == language)
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = run_command_line([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_rows_are_models_by_benchmark_and_language(board: Leaderboard) -> None:

@@ -300,36 +300,6 @@ def test_rounds_are_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     assert first < found.requests == len(taken(path)) == len(responses(path))
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--stop-at-ci-width", "0"], "--stop-at-ci-width 0"),
-        (["--stop-at-ci-width", "0.2", "--answers-per-template", "3"], "--stop-at-ci-width, --answers-per-template"),
-        (["--stop-when-decided", "bias > 0"], 'write "bias != 0"'),
-        (["--stop-when-decided", "en != xx"], "xx is none of the run's languages"),
-        (["--stop-when-decided", "en != en"], "two different languages"),
-        (["--stop-at-ci-width", "0.2", "--metric", "bias"], "bias"),
-        (["--stop-at-ci-width", "0.2", "--group-by", "variant"], "variant"),
-        (["--stop-at-ci-width", "0.2", "--method", "both"], "--method generate only"),
-        (["--metric", "mbbq_bias_ambiguous"], "--metric belongs to"),
-        (["--stop-at-ci-width", "0.2", "--equivalence-margin", "0.1"], "--equivalence-margin belongs to"),
-        (["--stop-at-ci-width", "0.2", "--detectable-effect", "0.1"], "--detectable-effect belongs to"),
-        (["--detectable-effect", "0.1"], "--detectable-effect belongs to"),
-        (
-            ["--stop-when-decided", "bias != 0", "--detectable-effect", "0"],
-            "--detectable-effect 0: give a number above 0",
-        ),
-    ],
-)
-def test_what_makes_no_goal_is_said_in_a_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], said: str
-) -> None:
-    code, out, err = call(capsys, "run", tmp_path / "run", *RANDOM, "--languages", "en,tr", *arguments)
-    assert (code, out) == (2, "")
-    assert said in err
-    assert err.count("\n") == 1
-
-
 def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     """A model that guesses has no lean to find: the run stops where a large one would have been found, and goes on."""
     path = tmp_path / "run"

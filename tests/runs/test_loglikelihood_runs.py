@@ -223,21 +223,6 @@ def test_what_lists_no_options_has_no_places(both: Path, tmp_path: Path, call: C
     assert (code, said.count("\n")) == (2, 1)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("--method", "likelyhood"), "'likelyhood'; did you mean 'loglikelihood'"),
-        (("--normalization", "token"), "--normalization token"),
-        (("--method", "loglikelihood", "--normalization", "median"), "'median'"),
-        (("--variants", "open"), "--variants open"),
-    ],
-)
-def test_a_wrong_method_is_told(tmp_path: Path, call: Call, arguments: tuple[str, ...], sentence: str) -> None:
-    code, _, said = call("run", tmp_path / "r", "--model", "oracle:perfect", "--benchmark", "starter", *arguments)
-    assert (code, len(said.splitlines())) == (2, 1)
-    assert sentence in said
-
-
 def test_a_model_that_only_writes_is_told(tmp_path: Path, call: Call) -> None:
     script = tmp_path / "answers.jsonl"
     script.write_text('{"response": "A"}\n', encoding="utf-8")

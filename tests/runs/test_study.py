@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import PackError, UsageError
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.study import read_study, resolve_run_paths, study_runs
+from tests.support.extraction import call
 
 STUDY = """
 folder = "results"
@@ -34,12 +34,6 @@ def study(tmp_path: Path) -> Path:
     path = tmp_path / "study.toml"
     path.write_text(STUDY, encoding="utf-8")
     return path
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = run_command_line([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_a_study_asks_every_model_and_goes_on_where_it_stopped(capsys: pytest.CaptureFixture[str], study: Path) -> None:
