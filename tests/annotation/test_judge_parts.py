@@ -117,56 +117,9 @@ def test_the_published_prompt_is_the_one_of_its_version(repository: Path) -> Non
         assert " ".join(text.split()) in " ".join(page.split())
 
 
-REPLIES: list[tuple[str, str, int | None, str]] = [
-    ('{"outcome": "option", "option": "X1"}', "option", 2, "judge.parsed.option"),
-    ('{"outcome": "option", "option": "X2"}', "option", 0, "judge.parsed.option"),
-    ('```json\n{"outcome": "option", "option": "X3"}\n```', "option", 1, "judge.parsed.option"),
-    ('The answer picks it: {"option": "X1", "outcome": "option"}. Done.', "option", 2, "judge.parsed.option"),
-    ('{"reason": "it says so", "outcome": "option", "option": "X1"}', "option", 2, "judge.parsed.option"),
-    ('<think>{"outcome": "none"}</think>{"outcome": "option", "option": "X1"}', "option", 2, "judge.parsed.option"),
-    ('{"outcome": "option", "option": "X1"} {"outcome": "option", "option": "X1"}', "option", 2, "judge.parsed.option"),
-    ('{"outcome": "cannot_tell", "option": "none"}', "abstention", UNKNOWN, "judge.parsed.cannot_tell"),
-    ('{"outcome": "cannot_tell", "option": null}', "abstention", UNKNOWN, "judge.parsed.cannot_tell"),
-    ('{"outcome": "cannot_tell"}', "abstention", UNKNOWN, "judge.parsed.cannot_tell"),
-    ('{"outcome": "cannot_tell", "option": "X3"}', "abstention", UNKNOWN, "judge.parsed.cannot_tell"),
-    ('{"outcome": "refusal", "option": "none"}', "refusal", UNKNOWN, "judge.parsed.refusal"),
-    ('{"outcome": "several", "option": "none"}', "multiple", None, "judge.parsed.several"),
-    ('{"outcome": "none", "option": "none"}', "unparsed", None, "judge.parsed.none"),
-    # faults: never an option
-    ("", "unparsed", None, "judge.unparsed.empty"),
-    ("  \n", "unparsed", None, "judge.unparsed.empty"),
-    ("<think>The answer is X1", "unparsed", None, "judge.unparsed.empty"),
-    ("X1", "unparsed", None, "judge.unparsed.invalid_json"),
-    ("Option X1 is chosen.", "unparsed", None, "judge.unparsed.invalid_json"),
-    ("I'm sorry, I can't help with that.", "unparsed", None, "judge.unparsed.invalid_json"),
-    ('{"outcome": "option", "option": "X1"', "unparsed", None, "judge.unparsed.invalid_json"),
-    ('["outcome", "option"]', "unparsed", None, "judge.unparsed.invalid_json"),
-    ('{"option": "X1"}', "unparsed", None, "judge.unparsed.invalid_json"),
-    ("{" * 5000, "unparsed", None, "judge.unparsed.invalid_json"),
-    ('{"a":' * 5000, "unparsed", None, "judge.unparsed.invalid_json"),
-    ('{"outcome": "option", "option": "X4"}', "unparsed", None, "judge.unparsed.unknown_option"),
-    ('{"outcome": "option", "option": "A"}', "unparsed", None, "judge.unparsed.unknown_option"),
-    ('{"outcome": "option", "option": 1}', "unparsed", None, "judge.unparsed.unknown_option"),
-    ('{"outcome": "option", "option": ["X1"]}', "unparsed", None, "judge.unparsed.unknown_option"),
-    ('{"outcome": "right", "option": "X1"}', "unparsed", None, "judge.unparsed.unknown_outcome"),
-    ('{"outcome": {"option": "X1"}, "option": "X1"}', "unparsed", None, "judge.unparsed.unknown_outcome"),
-    ('{"outcome": "option", "option": "none"}', "unparsed", None, "judge.unparsed.contradictory"),
-    ('{"outcome": "none", "option": "X1"}', "unparsed", None, "judge.unparsed.contradictory"),
-    ('{"outcome": "several", "option": "X3"}', "unparsed", None, "judge.unparsed.contradictory"),
-    ('{"outcome": "cannot_tell", "option": "X1"}', "unparsed", None, "judge.unparsed.contradictory"),
-    (
-        '{"outcome": "option", "option": "X1"} or {"outcome": "option", "option": "X2"}',
-        "unparsed",
-        None,
-        "judge.unparsed.two_readings",
-    ),
-    (
-        'It says {"outcome": "option", "option": "X9"}, so {"outcome": "option", "option": "X1"}',
-        "unparsed",
-        None,
-        "judge.unparsed.two_readings",
-    ),
-]
+REPLIES: list[list[Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "judge_replies.json").read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize(("text", "outcome", "option", "rule"), REPLIES, ids=range(len(REPLIES)))

@@ -42,99 +42,15 @@ def rows(own: Path, name: str, language: str | None = None) -> list[Instance]:
     return list(load_benchmark(name, data=own / name, languages=languages, splits=["bias"]))
 
 
-EXPECTED = {
-    "bbq": """
-        gender_identity/0 tnu u -
-        gender_identity/1 tnu n counter
-        gender_identity/2 tnu u -
-        gender_identity/3 tnu t counter
-        gender_identity/4 tnu u -
-        gender_identity/5 tnu t biased
-        gender_identity/6 tnu u -
-        gender_identity/7 tnu n biased
-        nationality/0 ntu u -
-        nationality/1 ntu n counter
-        nationality/2 ntu u -
-        nationality/3 ntu t counter
-        physical_appearance/0 ntu u -
-        physical_appearance/1 ntu n counter
-        physical_appearance/2 ntu u -
-        physical_appearance/3 ntu t counter
-        race_x_gender/0 ntu u -
-        race_x_gender/1 ntu n counter
-        race_x_gender/2 ntu u -
-        race_x_gender/3 ntu t counter
-        race_x_ses/0 ntu u -
-        race_x_ses/1 ntu n counter
-        race_x_ses/2 ntu u -
-        race_x_ses/3 ntu t counter
-        """,
-    "kobbq": """
-        age-001a-001-amb-bsd ntu u -
-        age-001a-001-amb-cnt ntu u -
-        age-001a-001-dis-bsd ntu n counter
-        age-001a-001-dis-cnt ntu t counter
-        age-002b-001-dis-bsd ntu n counter
-        """,
-    "gg_bbq": """
-        groups/amb/0 ntu u -
-        groups/amb/1 ntu u -
-        groups/disamb/0 ntu n counter
-        groups/disamb/1 ntu t counter
-        proper_names/amb/0 tnu u -
-        proper_names/amb/1 tnu u -
-        proper_names/disamb/0 tnu t biased
-        proper_names/disamb/1 tnu n biased
-        """,
-    "basqbbq": """
-        gender_identity/0 tnu u -
-        gender_identity/1 tnu t biased
-        gender_identity/2 tnu u -
-        gender_identity/3 tnu n biased
-        physical_appearance/0 ntu u -
-        physical_appearance/1 ntu n counter
-        physical_appearance/2 ntu u -
-        physical_appearance/3 ntu t counter
-        nationality/0 tnu u -
-        nationality/1 tnu n counter
-        nationality/2 tnu u -
-        nationality/3 tnu t counter
-        """,
-    "cbbq": """
-        age/ambiguous/1 tnu u -
-        age/ambiguous/2 tnu u -
-        age/disambiguous/1 tnu n counter
-        age/disambiguous/2 tnu t counter
-        educational_qualification/ambiguous/1 ??u u -
-        gender/disambiguous/1 ntu n counter
-        """,
-    "jbbq": """
-        age/0 tnu u -
-        age/1 tnu n counter
-        age/2 tnu u -
-        age/3 tnu t counter
-        """,
-    "bbg": """
-        disabilitystatus-001-a-001-bsd-amb nut u -
-        disabilitystatus-001-a-001-bsd-dis nut n counter
-        disabilitystatus-001-a-001-cnt-amb tun u -
-        disabilitystatus-001-a-001-cnt-dis tun t counter
-        """,
-    "bbq_lite": """
-        ses/0 unt u -
-        ses/1 unt n counter
-        ses/2 unt u -
-        ses/3 unt t counter
-        """,
-}
+EXPECTED = tomllib.loads(
+    (Path(__file__).parents[1] / "data" / "datasets" / "expected_roles.toml").read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_roles_answers_and_alignment(own: Path, name: str) -> None:
     language = "en" if name == "bbg" else None
-    assert [shown(instance) for instance in rows(own, name, language)] == [
-        line.strip() for line in EXPECTED[name].strip().splitlines()
-    ]
+    assert [shown(instance) for instance in rows(own, name, language)] == EXPECTED[name].splitlines()
 
 
 @pytest.mark.parametrize("name", PUBLISHED)

@@ -61,102 +61,24 @@ def test_a_level_is_part_of_the_request() -> None:
     assert len(keys | {prompt_key(model, shown)}) == 4
 
 
-SENT: list[tuple[str, dict[str, Any], str, dict[str, Any], set[str]]] = [
-    ("openai:o3", {}, "low", {"reasoning_effort": "low", "max_completion_tokens": 100 + 4096}, {"temperature"}),
-    ("openai:gpt-5", {}, "minimal", {"reasoning_effort": "minimal"}, {"temperature"}),
-    ("openai:gpt-5.2", {}, "none", {"reasoning_effort": "none", "max_completion_tokens": 100}, {"temperature"}),
-    ("openai:gpt-4o", {}, "none", {"temperature": 0.0, "max_completion_tokens": 100}, {"reasoning_effort"}),
-    (
-        "openai:gpt-5.2",
-        {"api": "responses"},
-        "high",
-        {"reasoning": {"effort": "high", "summary": "auto"}, "max_output_tokens": 100 + 16384},
-        {"temperature", "reasoning_effort"},
-    ),
-    ("openai:m", {"service": "deepseek"}, "default", {"thinking": {"type": "enabled"}}, {"temperature"}),
-    ("openai:m", {"service": "deepseek"}, "none", {"thinking": {"type": "disabled"}}, {"temperature"}),
-    (
-        "openai:m",
-        {"service": "deepseek"},
-        "low",
-        {"thinking": {"type": "enabled"}, "reasoning_effort": "low"},
-        {"temperature"},
-    ),
-    ("openai:m", {"reasoning_by": "together"}, "none", {"reasoning": {"enabled": False}}, {"reasoning_effort"}),
-    ("openai:m", {"reasoning_by": "together"}, "low", {"reasoning_effort": "low"}, {"reasoning"}),
-    (
-        "openai:m",
-        {"reasoning_by": "groq"},
-        "default",
-        {"max_completion_tokens": 100 + 8192},
-        {"reasoning", "reasoning_effort"},
-    ),
-    ("openai:m", {"reasoning_by": "groq"}, "none", {"reasoning_effort": "none"}, {"reasoning"}),
-    ("openai:m", {"service": "openrouter"}, "2048", {"reasoning": {"max_tokens": 2048}, "max_tokens": 2148}, set()),
-    ("openai:m", {"service": "openrouter"}, "none", {"reasoning": {"enabled": False}, "temperature": 0.0}, set()),
-    (
-        "openai:m",
-        {"base_url": HERE},
-        "none",
-        {"chat_template_kwargs": {"enable_thinking": False, "thinking": False}, "temperature": 0.0},
-        {"reasoning_effort"},
-    ),
-    ("openai:m", {"base_url": HERE}, "high", {"reasoning_effort": "high", "max_tokens": 100 + 16384}, set()),
-    ("openai:m", {"base_url": HERE, "reasoning_by": "effort"}, "none", {"reasoning_effort": "none"}, set()),
-    (
-        "anthropic:claude-sonnet-4-5",
-        {},
-        "4096",
-        {"thinking": {"type": "enabled", "budget_tokens": 4096}, "max_tokens": 4196},
-        {"temperature"},
-    ),
-    (
-        "anthropic:claude-opus-4-7",
-        {},
-        "high",
-        {"thinking": {"type": "adaptive", "display": "summarized"}, "output_config": {"effort": "high"}},
-        {"temperature"},
-    ),
-    ("anthropic:claude-opus-4-6", {}, "none", {"thinking": {"type": "disabled"}, "max_tokens": 100}, {"temperature"}),
-    ("anthropic:claude-sonnet-5-5", {}, "none", {"thinking": {"type": "between_tools"}}, {"temperature"}),
-]
-REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
-    ("openai:gpt-4o", {}, "high", "does not think"),
-    ("openai:o3", {}, "none", "always thinks; it takes low"),
-    ("openai:gpt-5", {}, "none", "the least that it takes is minimal"),
-    ("openai:o3", {}, "2048", "takes an effort"),
-    ("openai:deepseek-reasoner", {"service": "deepseek"}, "none", "always thinks"),
-    ("openai:m", {"service": "deepseek"}, "medium", "none, default, low or high"),
-    ("openai:gpt-5.1", {}, "minimal", "has no such effort"),
-    ("openai:gpt-5-pro", {}, "low", "takes high"),
-    ("openai:m", {"base_url": HERE}, "2048", "takes no number of tokens"),
-    ("openai:m", {"service": "groq", "base_url": HERE, "reasoning_by": "effort"}, "default", "takes an effort"),
-    ("anthropic:claude-3-5-haiku", {}, "low", "does not think"),
-    ("anthropic:claude-opus-4-7", {}, "2048", "no number of tokens"),
-    ("anthropic:claude-opus-5-5", {}, "none", "can't be kept from thinking"),
-    ("anthropic:claude-fable-5", {}, "none", "can't be kept from thinking"),
-    ("anthropic:claude-sonnet-4-5", {}, "512", "1,024 tokens or more"),
-    ("anthropic:claude-sonnet-4-5", {"temperature": 0.5}, "high", "--model-arg temperature"),
-    ("anthropic:claude-sonnet-4-5", {"reasoning_tokens": 1024}, "high", "--model-arg reasoning_tokens"),
-    ("openai:o3", {"reasoning_effort": "low"}, "high", "--model-arg reasoning_effort"),
-    ("gemini:gemini-2.5-pro", {}, "none", "always thinks"),
-    ("gemini:gemini-2.5-pro", {}, "64", "128 to 32,768 tokens"),
-    ("gemini:gemini-2.5-flash-lite", {}, "64", "512 to 24,576 tokens"),
-    ("gemini:gemini-3-pro", {}, "2048", "takes a level"),
-    ("gemini:gemini-2.0-flash", {}, "low", "does not think"),
-]
+SENT: list[list[Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "providers/reasoning_sent.json").read_text(encoding="utf-8")
+)
+REFUSED: list[list[Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "providers/reasoning_refused.json").read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize(("name", "options", "level", "sent", "missing"), SENT)
 def test_each_service_is_told_in_its_words(
-    name: str, options: Mapping[str, Any], level: str, sent: Mapping[str, Any], missing: set[str]
+    name: str, options: Mapping[str, Any], level: str, sent: Mapping[str, Any], missing: list[str]
 ) -> None:
     body = provider(name, max_tokens=100, **options).body_of(thinking_request(level))
     assert {key: body.get(key) for key in sent if key != "chat_template_kwargs"} == {
         key: value for key, value in sent.items() if key != "chat_template_kwargs"
     }
     assert sent.get("chat_template_kwargs", {}) == body.get("chat_template_kwargs", {}) or level == "high"
-    assert not missing & body.keys()
+    assert not body.keys() & missing
 
 
 def test_gemini_is_told_a_budget_or_a_level_and_asked_for_its_thoughts() -> None:

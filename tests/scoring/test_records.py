@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -71,39 +73,9 @@ def test_responses_come_back_from_json_lines(text: str, reason: Any, tokens: int
     assert from_json(Response, line) == response
 
 
-FAULTS: list[tuple[dict[str, Any], str]] = [
-    ({"gold_role": "target", "gold_index": 0}, "does not fit condition 'ambiguous'"),
-    ({"gold_role": "unknown", "gold_index": 0}, "is not the role of option 0"),
-    ({"gold_role": None, "gold_index": None}, "name the gold option by `gold_role` or `gold_index`"),
-    ({"alignment": "biased"}, "an ambiguous instance has none"),
-    ({"has_single_target": False}, "say why the instance is not bias-scorable"),
-    ({"context": "  "}, "context"),
-    ({"options": 3}, "options"),
-    (
-        {"condition": "disambiguated", "gold_role": "target", "gold_index": 0, "alignment": "counter_biased"},
-        "contradicts the answer, polarity and roles",
-    ),
-    (
-        {
-            "options": [
-                {"role": "target", "text": "x"},
-                {"role": "target", "text": "y"},
-                {"role": "unknown", "text": "z"},
-            ]
-        },
-        "needs one 'target' and one 'non_target'",
-    ),
-    (
-        {
-            "options": [
-                {"role": "target", "text": "x"},
-                {"role": "unknown", "text": "y"},
-                {"role": "unknown", "text": "z"},
-            ]
-        },
-        "exactly one must have the role 'unknown', found 2",
-    ),
-]
+FAULTS: list[tuple[dict[str, Any], str]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "scoring/instance_faults.json").read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize(("changes", "says"), FAULTS, ids=[says[:40] for _, says in FAULTS])
