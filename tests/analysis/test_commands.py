@@ -257,38 +257,3 @@ def test_lines_that_hold_nothing_or_the_same_twice_are_named(
     assert code == 0
     assert f"none of the {len(lines)} requests has a response" in err
     assert ScoreReport.model_validate_json(out).groups[0].metrics["mbbq_bias_ambiguous"].reason_code == "undefined"
-
-
-@pytest.mark.slow
-def test_wordings_like_those_asked(capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path) -> None:
-    run = tmp_path / "three"
-    asked = [*SAMPLE[:4], "--variants", "bare,letters,polite", "--splits", "bias,control", "--sample", "96"]
-    assert call(capsys, "run", run, "--model", "oracle:random", *asked)[0] == 0
-    few = ["--n-resamples", 200, "--prompt-effects", "random"]
-    code, out, err = call(capsys, "score", run, "--tests", "--equivalence-margin", "0.3", "--control-adjusted", *few)
-    assert (code, err) == (0, "")
-    assert "intervals and tests: of wordings like these, drawn by chance" in out
-    assert "crossed (24 templates × 3 wordings)" in out
-    code, out, err = call(capsys, "compare", run, "--across", "language", *few)
-    assert (code, err) == (0, "")
-    assert "of wordings like these, drawn by chance" in " ".join(out.split())
-    code, out, _ = call(capsys, "leaderboard", run, *few)
-    assert code == 0
-    assert "intervals and ranks: of wordings like these, drawn by chance." in out
-    page = tmp_path / "page.html"
-    assert call(capsys, "report", run, "-o", page, *few[2:])[0] == 0
-    assert "interval over templates and over prompt variants like these" in page.read_text(encoding="utf-8")
-    code, out, _ = call(capsys, "report", run, *few[2:])
-    assert code == 0
-    assert "over prompt variants like these" in " ".join(out.split())
-    code, out, _ = call(capsys, "score", runs["random"], *few)
-    assert code == 0
-    assert "fewer than 3 prompt variants" in " ".join(out.split())
-    code, _, err = call(capsys, "compare", run, "--across", "variant", *few)
-    assert (code, err.count("\n")) == (2, 1)
-    for command in ("score", "report"):
-        code, _, err = call(capsys, command, run, "--correct-with", "annotations", *few[2:])
-        assert (code, err.count("\n")) == (2, 1)
-    code, _, err = call(capsys, "score", run, "--prompt-effects", "all")
-    assert code == 2
-    assert "unknown choice for --prompt-effects 'all'" in err

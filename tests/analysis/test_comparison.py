@@ -227,15 +227,9 @@ def test_wordings_of_one_question_are_one_question() -> None:
 
 def test_selection_needs_all_languages() -> None:
     """MBBQ §5.2: a template stays if every language is above chance on it."""
-    frame = control_frame(
-        [
-            *control_rows(6, 4, "tea"),
-            *control_rows(6, 4, "tea", "tr"),
-            *control_rows(9, 1, "bus"),
-            *control_rows(3, 7, "bus", "tr"),
-            *control_rows(9, 1, "inn"),
-        ]
-    )
+    both = [*control_rows(6, 4, "tea"), *control_rows(6, 4, "tea", "tr")]
+    either = [*control_rows(9, 1, "bus"), *control_rows(3, 7, "bus", "tr")]
+    frame = control_frame([*both, *either, *control_rows(9, 1, "inn")])
     names = [f"invented / drinks / {name}" for name in ("tea", "bus", "inn")]
     plain = select_templates(template_ability(frame, ["language"]), names, "above-chance")
     assert plain.kept == (names[0],)

@@ -266,28 +266,18 @@ def test_flags(difference: EstimateResult, read_gap: float, error_gap: float | N
 
 
 def test_a_difference_smaller_than_that_of_the_read_rates_is_flagged_in_reports() -> None:
-    languages = {"en": SimulatedLanguage(lean=0.4, unparsed=0.5), "tr": SimulatedLanguage(lean=0.9)}
-    frame = simulate(SimulatedModel(languages), SimulatedDesign(templates=60), seed=1)
-    found = reported(
-        frame, ["language", "split"], ["parse_rate", "mbbq_bias_ambiguous"], InferenceSettings(n_resamples=200)
-    )
+    by, few, design = ["language", "split"], InferenceSettings(n_resamples=200), SimulatedDesign(templates=60)
+    turkish = SimulatedLanguage(lean=0.9)
+    frame = simulate(SimulatedModel({"en": SimulatedLanguage(lean=0.4, unparsed=0.5), "tr": turkish}), design, seed=1)
+    found = reported(frame, by, ["parse_rate", "mbbq_bias_ambiguous"], few)
     (flag,) = found.extraction_flags
     assert (flag.first, flag.second, flag.metric) == ("en", "tr", "mbbq_bias_ambiguous")
     assert flag.flags == ("parse_rate_gap_exceeds_difference",)
     assert flag.read_gap == pytest.approx(-0.5, abs=0.05)
     (sentence,) = flag_sentences(found.extraction_flags)
     assert "parse rates" in sentence
-    alike = simulate(
-        SimulatedModel({"en": SimulatedLanguage(lean=0.4), "tr": SimulatedLanguage(lean=0.9)}),
-        SimulatedDesign(templates=60),
-        seed=1,
-    )
-    assert (
-        reported(
-            alike, ["language", "split"], ["mbbq_bias_ambiguous"], InferenceSettings(n_resamples=200)
-        ).extraction_flags
-        == ()
-    )
+    alike = simulate(SimulatedModel({"en": SimulatedLanguage(lean=0.4), "tr": turkish}), design, seed=1)
+    assert reported(alike, by, ["mbbq_bias_ambiguous"], few).extraction_flags == ()
 
 
 Fill = Callable[[dict[str, str]], tuple[str, str]]

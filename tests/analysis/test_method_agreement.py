@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections import Counter
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +13,9 @@ import pytest
 from mbbq_gen import Run
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.extraction.simple import PREFIX
+from tests.runs.test_loglikelihood_runs import Call, call
 
-Call = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """Gives a command line; says its exit code, stdout and stderr."""
-
-    def give(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run_command_line([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return give
+__all__ = ["call"]  # a fixture: pytest finds it here by its name
 
 
 def ask(folder: Path, model: str, *arguments: str) -> Path:

@@ -29,16 +29,8 @@ SMALL: dict[str, Any] = {
     "splits": "bias",
     "sample": 12,
 }
-ON_THE_COMMAND_LINE = [
-    "--benchmark",
-    "starter",
-    "--languages",
-    "en,tr",
-    "--variants",
-    "bare,letters",
-    "--splits",
-    "bias",
-]
+ON_THE_COMMAND_LINE = ["--benchmark", "starter", "--languages", "en,tr"]
+ON_THE_COMMAND_LINE += ["--variants", "bare,letters", "--splits", "bias"]
 
 
 def test_a_run_from_python_is_the_run_of_the_command(tmp_path: Path) -> None:

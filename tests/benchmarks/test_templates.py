@@ -71,12 +71,6 @@ def test_ambiguous_instance() -> None:
             "target",
         ),
         (
-            "age_01.runner.non_target_first.disambiguated.non_negative.biased",
-            "A young runner and an old runner did their rounds. The old runner came in last. "
-            "The young runner's time was good, and he won.",
-            "non_target",
-        ),
-        (
             "age_01.swimmer.target_first.disambiguated.negative.counter_biased",
             "An old swimmer and a young swimmer did their rounds. The young swimmer came in last. "
             "The old swimmer's time was good, and they won.",

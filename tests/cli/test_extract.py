@@ -132,18 +132,8 @@ def test_compare_across_extractors(capsys: pytest.CaptureFixture[str], run: Path
         extract(capsys, run, "--extractor", name)
     extract(capsys, run, "--extractor", "strict-match", "--language", "en", "--only", "unparsed")
     older_reading(run)
-    code, out, err = call(
-        capsys,
-        "compare",
-        run,
-        "--across",
-        "extractor",
-        "--metric",
-        "mbbq_bias_ambiguous",
-        "--n-resamples",
-        200,
-        "--json",
-    )
+    few = ["--metric", "mbbq_bias_ambiguous", "--n-resamples", 200]
+    code, out, err = call(capsys, "compare", run, "--across", "extractor", *few, "--json")
     assert code == 0, err
     assert "strict-match+1" in err
     levels = {

@@ -50,38 +50,9 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Page]:
 
 
 HEAD = {"html", "head", "meta", "title", "style", "body", "script"}
-PARTS = {
-    "a",
-    "header",
-    "nav",
-    "main",
-    "section",
-    "noscript",
-    "figure",
-    "figcaption",
-    "details",
-    "summary",
-    "div",
-    "span",
-}
-PARTS |= {
-    "h1",
-    "h2",
-    "h3",
-    "p",
-    "ul",
-    "ol",
-    "li",
-    "dl",
-    "dt",
-    "dd",
-    "code",
-    "form",
-    "label",
-    "select",
-    "option",
-    "input",
-}
+PARTS = {"a", "header", "nav", "main", "section", "noscript", "figure", "figcaption", "details", "summary", "div"}
+PARTS |= {"span", "h1", "h2", "h3", "p", "ul", "ol", "li", "dl", "dt", "dd", "code", "form", "label", "select"}
+PARTS |= {"option", "input"}
 PARTS |= {"button", "table", "caption", "thead", "tbody", "tr", "th", "td"}
 DRAWING = {"svg", "g", "path", "rect", "circle", "line", "polygon", "polyline", "text", "tspan", "defs", "use", "title"}
 DRAWING |= {"clippath", "desc", "ellipse"}

@@ -136,17 +136,8 @@ def test_workers_write_to_object_storage(capsys: pytest.CaptureFixture[str], tmp
     """The same texts as from one process; what stands in the bucket is not asked again, without Ray either."""
     script = tmp_path / "answers.jsonl"
     script.write_text("".join(json.dumps({"response": text}) + "\n" for text in "ABC"), encoding="utf-8")
-    given = [
-        "--model",
-        f"scripted:{script}",
-        "--benchmark",
-        "starter",
-        "--languages",
-        "en",
-        "--sample",
-        "200",
-        "--json",
-    ]
+    given = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en"]
+    given += ["--sample", "200", "--json"]
     plain, spread = tmp_path / "plain", tmp_path / "spread"
     assert call(capsys, "run", plain, *given)[0] == 0
     words = ["run", spread, *given, "--ray", "local", "--workers", "2", "--shard-dir", f"{bucket}/run"]

@@ -74,15 +74,8 @@ def test_it_counts_what_a_run_asks(
 def test_each_way_of_asking_is_counted_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is written where likelihoods are computed, and one token where the first is named."""
     words = planned(capsys, "--model", "oracle:perfect", "--sample", 12)["tokens"]
-    found = planned(
-        capsys,
-        "--model",
-        "oracle:perfect",
-        "--sample",
-        12,
-        "--method",
-        "generate,loglikelihood,label-loglikelihood,first-token-logprobs",
-    )["tokens"]
+    ways = "generate,loglikelihood,label-loglikelihood,first-token-logprobs"
+    found = planned(capsys, "--model", "oracle:perfect", "--sample", 12, "--method", ways)["tokens"]
     by_way: dict[str, list[int]] = {}
     for group in found["groups"]:
         totals = by_way.setdefault(group["method"], [0, 0, 0])

@@ -138,28 +138,10 @@ def run_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     answers = {"oracle": "perfect", "thoughts": "stereotyped", "thought_form": request.param}
     with fake_server({"answers": answers}, run=path) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", KEY)
-        asked = [
-            "--model",
-            "openai:fake",
-            "--base-url",
-            server.openai,
-            "--benchmark",
-            "starter",
-            "--languages",
-            "en,tr",
-        ]
-        more = [
-            "--variants",
-            "polite",
-            "--splits",
-            "bias",
-            "--sample",
-            "24",
-            "--reasoning-effort",
-            "none,high",
-            "--json",
-        ]
-        assert run_command_line(["run", str(path), *asked, *more]) == 0
+        asked = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "polite", "--splits", "bias"]
+        asked += ["--sample", "24", "--reasoning-effort", "none,high", "--json"]
+        model = ["--model", "openai:fake", "--base-url", server.openai]
+        assert run_command_line(["run", str(path), *model, *asked]) == 0
     return path
 
 
