@@ -28,7 +28,7 @@ from mbbq_gen.analysis.design import (
 from mbbq_gen.analysis.power import DEFAULTS, power_table
 from mbbq_gen.scoring.codes import PromptEffects
 from mbbq_gen.scoring.metrics import METRICS
-from tests.cli.test_commands import call
+from tests.support.extraction import call
 from tests.support.simulation import Design as Simulated
 from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
 

@@ -17,9 +17,9 @@ import pytest
 from mbbq_gen.api import Run
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.runs.run_folder import RunFolder
-from tests.cli.test_commands import call
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY, without_keys
+from tests.support.extraction import call
 from tests.support.judge import ANSWERS, answered_run, judge_of, progress_of, readings, reply, run, script
 
 __all__ = ["answered_run", "run"]

@@ -19,9 +19,10 @@ from mbbq_gen.prompts.sampling import KINDS
 from mbbq_gen.runs.adaptive import CandidateRequest, SamplingRounds, Stratum
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.stopping import StoppingRecord
-from tests.cli.test_commands import asked_each, call, responses, wait_until
+from tests.cli.test_commands import asked_each, responses, wait_until
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY, without_keys
+from tests.support.extraction import call
 
 STARTER = ["--benchmark", "starter", "--splits", "bias", "--variants", "bare,letters,polite"]
 RANDOM = ["--model", "oracle:random", *STARTER]

@@ -23,9 +23,9 @@ from mbbq_gen.runs.batch_runner import MOST_TRIES, BatchRunner
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.ledgers import BatchRecord, BatchTable
 from mbbq_gen.storage.store import RunStore
-from tests.cli.test_commands import call
 from tests.conftest import FULL
 from tests.fake_service.client import FakeServer, fake_server
+from tests.support.extraction import call
 
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")

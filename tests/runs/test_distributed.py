@@ -39,9 +39,9 @@ from mbbq_gen.runs.executor import execute_pending
 from mbbq_gen.runs.job import Job
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
-from tests.cli.test_commands import call
 from tests.conftest import FULL
 from tests.fake_service.client import fake_server
+from tests.support.extraction import call
 from tests.support.providers import make_instance, make_request
 
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--splits", "bias", "--variants", "bare,letters"]

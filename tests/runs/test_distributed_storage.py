@@ -18,7 +18,7 @@ from mbbq_gen.core.errors import MissingExtraError, RunError, UsageError
 from mbbq_gen.core.records import Response
 from mbbq_gen.providers.base import is_installed
 from mbbq_gen.runs.distributed.storage import ResponseShards, place_of
-from tests.cli.test_commands import call
+from tests.support.extraction import call
 
 AT = "2026-01-01T00:00:00.000+00:00"
 needs_s3 = pytest.mark.skipif(

@@ -18,7 +18,7 @@ from mbbq_gen.runs.estimate import TokenEstimate, duration, estimate
 from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
-from tests.cli.test_commands import call
+from tests.support.extraction import call
 
 SELECTION = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
 PRICES = """

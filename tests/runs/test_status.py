@@ -15,8 +15,8 @@ from mbbq_gen.report.run_tables import cost_line, dollars
 from mbbq_gen.runs.budget import cost_report, spent
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import RunStatus, run_status
-from tests.cli.test_commands import call
 from tests.fake_service.client import fake_server
+from tests.support.extraction import call
 
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "bare", "--sample", "20"]
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)

@@ -22,8 +22,8 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.read_only import copy_elsewhere
 from mbbq_gen.storage.shards import FOLDER, IS_HERE, PACKED
 from mbbq_gen.storage.store import RunStore
-from tests.cli.test_commands import call
 from tests.conftest import FULL
+from tests.support.extraction import call
 
 COMMANDS = (
     ["score", "{run}", "--json"],
