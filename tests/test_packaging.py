@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen import __version__
 from mbbq_gen.core.files import PACK_KINDS, PackPaths, shipped_root
 
 
@@ -59,12 +58,6 @@ def test_the_sdist_holds_every_pack(built: Path, repository: Path) -> None:
     assert wanted <= names
     assert {"LICENSE", "README.md", "CHANGELOG.md", "Makefile", "constraints.txt", "demo.toml"} <= names
     assert {"CITATION.cff", "Containerfile"} <= names
-
-
-def test_the_citation_has_the_version(repository: Path) -> None:
-    cited = (repository / "CITATION.cff").read_text(encoding="utf-8")
-    assert re.search(rf"^version: {re.escape(__version__)}$", cited, re.MULTILINE)
-    assert re.search(r"^license: Apache-2.0$", cited, re.MULTILINE)
 
 
 def test_the_container_copies_existing_files_that_are_not_ignored(repository: Path) -> None:
@@ -153,17 +146,3 @@ def test_indirect_packages_are_requirements_of_declared_ones(part: str, whole: s
     except PackageNotFoundError:
         pytest.skip(f"{whole} is not installed")
     assert part in {re.split(r"[<>=!~\[; (]", line)[0].lower().replace("_", "-") for line in needed}
-
-
-def test_every_decision_is_in_the_index(repository: Path) -> None:
-    folder = repository / "docs" / "decisions"
-    index = (folder / "README.md").read_text(encoding="utf-8")
-    listed = re.findall(r"^\| \[(\d{4})\]\((\S+)\) \| .+ \|$", index, re.MULTILINE)
-    written = [page.name for page in sorted(folder.glob("*.md")) if page.name != "README.md"]
-    assert listed == [(name[:4], name) for name in written]
-
-
-def test_every_dependency_has_a_reason(repository: Path) -> None:
-    text = (repository / "docs" / "decisions" / "0006-dependencies.md").read_text(encoding="utf-8")
-    groups = {group: names for group, names in declared(repository).items() if group not in {"dev", "docs"}}
-    assert [name for names in groups.values() for name in sorted(names) if name not in text] == []

@@ -15,6 +15,7 @@ from mbbq_gen.analysis.power import PowerTable
 from mbbq_gen.analysis.robustness import RobustnessTable
 from mbbq_gen.analysis.score_extras import ScoreReport
 from mbbq_gen.cli.main import run_command_line
+from tests.support.extraction import call
 
 SAMPLE = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters", "--splits", "bias,control"]
 
@@ -26,12 +27,6 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
         asked = ["run", str(folder / name), "--model", f"oracle:{name}", *SAMPLE, "--sample", "96"]
         assert run_command_line(asked) == 0
     return {name: folder / name for name in ("stereotyped", "random")}
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = run_command_line([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_compare_models(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
@@ -130,19 +125,6 @@ def test_a_margin_is_tested(capsys: pytest.CaptureFixture[str], runs: dict[str, 
     code, _, err = call(capsys, "score", runs["random"], "--equivalence-margin", "2")
     assert code == 2
     assert "--equivalence-margin" in err
-
-
-def test_compare_says_what_is_wrong(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
-    for arguments, message in (
-        (["--across", "langauge"], "unknown thing to compare across 'langauge'; did you mean 'language'"),
-        (["--across", "model"], "--across model: 1 of it (oracle:random) in the bias split of language en"),
-        (["--across", "language", "--template-filter", "chance"], "chance"),
-        (["--across", "language", "--metric", "bias"], "unknown metric 'bias'"),
-    ):
-        code, _, err = call(capsys, "compare", runs["random"], *arguments)
-        assert code == 2
-        assert message in err
-        assert err.count("\n") == 1
 
 
 def test_one_extractor_is_not_enough(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
@@ -275,38 +257,3 @@ def test_lines_that_hold_nothing_or_the_same_twice_are_named(
     assert code == 0
     assert f"none of the {len(lines)} requests has a response" in err
     assert ScoreReport.model_validate_json(out).groups[0].metrics["mbbq_bias_ambiguous"].reason_code == "undefined"
-
-
-@pytest.mark.slow
-def test_wordings_like_those_asked(capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path) -> None:
-    run = tmp_path / "three"
-    asked = [*SAMPLE[:4], "--variants", "bare,letters,polite", "--splits", "bias,control", "--sample", "96"]
-    assert call(capsys, "run", run, "--model", "oracle:random", *asked)[0] == 0
-    few = ["--n-resamples", 200, "--prompt-effects", "random"]
-    code, out, err = call(capsys, "score", run, "--tests", "--equivalence-margin", "0.3", "--control-adjusted", *few)
-    assert (code, err) == (0, "")
-    assert "intervals and tests: of wordings like these, drawn by chance" in out
-    assert "crossed (24 templates × 3 wordings)" in out
-    code, out, err = call(capsys, "compare", run, "--across", "language", *few)
-    assert (code, err) == (0, "")
-    assert "of wordings like these, drawn by chance" in " ".join(out.split())
-    code, out, _ = call(capsys, "leaderboard", run, *few)
-    assert code == 0
-    assert "intervals and ranks: of wordings like these, drawn by chance." in out
-    page = tmp_path / "page.html"
-    assert call(capsys, "report", run, "-o", page, *few[2:])[0] == 0
-    assert "interval over templates and over prompt variants like these" in page.read_text(encoding="utf-8")
-    code, out, _ = call(capsys, "report", run, *few[2:])
-    assert code == 0
-    assert "over prompt variants like these" in " ".join(out.split())
-    code, out, _ = call(capsys, "score", runs["random"], *few)
-    assert code == 0
-    assert "fewer than 3 prompt variants" in " ".join(out.split())
-    code, _, err = call(capsys, "compare", run, "--across", "variant", *few)
-    assert (code, err.count("\n")) == (2, 1)
-    for command in ("score", "report"):
-        code, _, err = call(capsys, command, run, "--correct-with", "annotations", *few[2:])
-        assert (code, err.count("\n")) == (2, 1)
-    code, _, err = call(capsys, "score", run, "--prompt-effects", "all")
-    assert code == 2
-    assert "unknown choice for --prompt-effects 'all'" in err

@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from mbbq_gen.analysis.ability import adjusted_scores, template_ability
+from mbbq_gen.analysis.ability import adjusted_scores, select_templates, template_ability
 from mbbq_gen.analysis.comparison import Across, compare
 from mbbq_gen.analysis.comparison_table import ComparisonTable, PairDifference
 from mbbq_gen.analysis.robustness import spread
@@ -41,7 +41,32 @@ def only_pair(
     return pair
 
 
-# --- what it must show -----------------------------------------------------------------------------------------------
+def p_of(pair: PairDifference) -> float:
+    found = pair.tests[0].p_value
+    assert found is not None
+    return found
+
+
+@pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
+def test_a_difference_in_bias_is_found(metric: Any) -> None:
+    pair = only_pair(run(en=SimulatedLanguage(lean=0.1), tr=SimulatedLanguage(lean=0.7)), metric)
+    assert (pair.first, pair.second) == ("en", "tr")
+    assert pair.difference.value == pytest.approx(-0.42 * 0.6, abs=0.1)
+    assert excludes_zero(pair.difference)
+    assert excludes_zero(pair.adjusted)
+    assert excludes_zero(pair.matched)
+    assert p_of(pair) < 0.01
+    assert pair.decomposition is not None
+    assert excludes_zero(pair.decomposition.direction)
+    assert not excludes_zero(pair.decomposition.rate)
+    assert "ability_could_explain" not in pair.warnings
+
+
+@pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
+def test_a_difference_in_ability_alone_is_no_difference_in_bias(metric: Any) -> None:
+    pair = only_pair(run(en=SimulatedLanguage(ability=0.8), tr=SimulatedLanguage(ability=0.2)), metric)
+    assert not excludes_zero(pair.difference)
+    assert p_of(pair) > 0.05
 
 
 @pytest.mark.slow
@@ -67,6 +92,13 @@ def test_a_liking_for_the_first_label_in_unbalanced_orders_is_warned_of() -> Non
     assert not excludes_zero(pair.adjusted)  # names in the same places get the same liking
 
 
+def test_what_the_story_does_is_taken_off_by_the_control() -> None:
+    pair = only_pair(run(en=SimulatedLanguage(artefact=0.5), tr=SimulatedLanguage()))
+    assert excludes_zero(pair.difference)
+    assert "control_differs" in pair.warnings
+    assert not excludes_zero(pair.adjusted)
+
+
 def test_unread_answers_that_could_explain_a_difference_are_warned_of() -> None:
     pair = only_pair(run(en=SimulatedLanguage(lean=0.4, unparsed=0.5), tr=SimulatedLanguage(lean=0.9)))
     assert set(pair.warnings) == {
@@ -75,9 +107,6 @@ def test_unread_answers_that_could_explain_a_difference_are_warned_of() -> None:
         "parse_rate_gap_exceeds_difference",
         "unparsed_could_explain",
     }
-
-
-# --- parts and levels ------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
@@ -166,9 +195,6 @@ def test_a_level_without_a_score_is_left_out_of_the_joint_tests() -> None:
     assert without.metrics[0].left_out == ()
 
 
-# --- ability ---------------------------------------------------------------------------------------------------------
-
-
 def control_rows(right: int, wrong: int, template: str, language: str = "en") -> list[Row]:
     rows = [Row("biased", chose="target", template=template, language=language, number=n) for n in range(right)]
     return rows + [
@@ -188,6 +214,52 @@ def test_ability_by_hand() -> None:
     assert tea.p_value == pytest.approx(stats.binomtest(6, 10, 1 / 3, alternative="greater").pvalue)
     assert found["invented / drinks / bus"].above_chance_exact
     assert not found["invented / drinks / inn"].above_chance
+
+
+def test_wordings_of_one_question_are_one_question() -> None:
+    """Ten questions in five wordings are ten, not fifty, for the exact test."""
+    once = observations_of(control_rows(6, 4, "tea"))
+    often = [row._replace(split="control", variant=f"v{number}") for row in once for number in range(5)]
+    (found,) = template_ability(observations_frame(often), ["language"])
+    assert (found.n_questions, found.n_answers) == (10, 50)
+    assert found.p_value == pytest.approx(stats.binomtest(6, 10, 1 / 3, alternative="greater").pvalue)
+
+
+def test_selection_needs_all_languages() -> None:
+    """MBBQ §5.2: a template stays if every language is above chance on it."""
+    both = [*control_rows(6, 4, "tea"), *control_rows(6, 4, "tea", "tr")]
+    either = [*control_rows(9, 1, "bus"), *control_rows(3, 7, "bus", "tr")]
+    frame = control_frame([*both, *either, *control_rows(9, 1, "inn")])
+    names = [f"invented / drinks / {name}" for name in ("tea", "bus", "inn")]
+    plain = select_templates(template_ability(frame, ["language"]), names, "above-chance")
+    assert plain.kept == (names[0],)
+    assert (plain.n_templates, plain.n_kept, plain.without_control) == (2, 1, (names[2],))
+    assert plain.above_chance == (("en", 2), ("tr", 1))
+    exact = select_templates(template_ability(frame, ["language"]), names, "above-chance-exact")
+    assert exact.kept == ()
+
+
+def test_what_luck_would_keep_is_counted() -> None:
+    """Three questions a template: guessing passes (two or three right) with 7 / 27; in two languages, its square."""
+    rows = [row for t in ("a", "b") for language in ("en", "tr") for row in control_rows(3, 0, t, language)]
+    frame = control_frame(rows)
+    ability = template_ability(frame, ["language"])
+    found = select_templates(ability, {one.template for one in ability}, "above-chance")
+    assert found.expected_by_chance == pytest.approx(2 * (7 / 27) ** 2)
+    assert dict(found.expected_by_chance_in_one) == pytest.approx({"en": 2 * 7 / 27, "tr": 2 * 7 / 27})
+    exact = select_templates(ability, {one.template for one in ability}, "above-chance-exact")
+    assert exact.expected_by_chance == pytest.approx(2 * (1 / 27) ** 2)
+
+
+def test_selecting_restricts_everything() -> None:
+    frame = run(en=SimulatedLanguage(lean=0.2), tr=SimulatedLanguage(lean=0.6, ability=0.2))
+    (comparison,) = compare(frame, "language", [AMBIGUOUS], select="above-chance", sampling=SAMPLING).comparisons
+    assert comparison.selection is not None
+    assert comparison.metrics[0].n_templates == comparison.selection.n_kept
+    assert 2 < comparison.selection.n_kept < 40
+    pair = comparison.metrics[0].pairs[0]
+    assert pair.matched.value == pair.difference.value
+    assert all((level.control_accuracy or 0) > 1 / 3 for level in comparison.metrics[0].levels)
 
 
 def test_selection_that_leaves_no_template_says_so() -> None:
@@ -213,9 +285,6 @@ def test_adjusted_scores_are_differences_of_pairs() -> None:
     assert "no mean over answers" in (told.twins.reason or "")
 
 
-# --- where one side has answers to too few templates -----------------------------------------------------------------
-
-
 def thin_frame(read: int) -> pl.DataFrame:
     """Three languages over eight templates; in Turkish answers could be read in so many of them."""
     languages = {name: SimulatedLanguage(lean=lean) for name, lean in (("en", 0.9), ("nl", 0.0), ("tr", -0.9))}
@@ -226,6 +295,27 @@ def thin_frame(read: int) -> pl.DataFrame:
     unread = (pl.col("language").cast(pl.String) == "tr") & ~template.is_in(few)
     said = pl.when(unread).then(pl.lit("unparsed")).otherwise(pl.col("outcome").cast(pl.String))
     return frame.with_columns(outcome=said.cast(frame["outcome"].dtype))
+
+
+@pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
+def test_a_difference_without_an_interval_has_no_p_value(metric: Any) -> None:
+    """English has answers to eight templates, Turkish to four: nothing is said of their difference, but of English."""
+    (comparison,) = compare(thin_frame(4), "language", [metric], sampling=SAMPLING, margin=0.5).comparisons
+    (found,) = comparison.metrics
+    known, thin, _ = found.pairs
+    assert (known.second, thin.second) == ("nl", "tr")
+    assert (thin.difference.ci_low, thin.difference.n_templates) == (None, 4)
+    assert "too_few_templates" in thin.warnings
+    tests = [*thin.tests, thin.adjusted_test, *found.levels[2].tests]
+    assert {(test.p_value, test.p_adjusted, test.reason_code) for test in tests} == {(None, None, "too_few_templates")}
+    assert thin.decomposition is not None
+    assert {part.ci_low for part in (thin.decomposition.rate, thin.decomposition.direction)} == {None}
+    assert thin.bounds is not None
+    assert thin.bounds.low is not None
+    assert (thin.bounds.interval_low, thin.bounds.interval_high) == (None, None)
+    assert all(test.p_value is not None for test in (*known.tests, known.adjusted_test))
+    assert found.left_out == ("tr",)  # tests over all levels are of those that have enough
+    assert all(test.p_value is not None for test in found.overall if test.reason_code != "not_applicable")
 
 
 def test_with_one_template_more_it_has_both() -> None:

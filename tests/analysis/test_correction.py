@@ -31,8 +31,8 @@ from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.report.correction_tables import flag_sentences
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.scoring.tally import weighted_by_design
-from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, make_panel, no_score
+from mbbq_gen.scoring.tally import Tally, weighted_by_design
+from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, Panel, make_panel, no_score
 from mbbq_gen.statistics.ppi import (
     CLASS_LABELS,
     AnnotatedCells,
@@ -103,9 +103,6 @@ class Population:
         return float(METRICS[metric].value(Counts(cells @ count_matrix(), "discard")))
 
 
-# --- the estimator ---------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("name", BIASES)
 def test_where_everything_is_labelled_the_corrected_score_is_the_true_one(name: str) -> None:
     population = Population(1, 0.3)
@@ -139,6 +136,23 @@ def test_labels_weigh_what_their_answers_weigh_by_design() -> None:
     assert found.metrics[bias.name].uncorrected == pytest.approx(plain.value)
 
 
+@pytest.mark.parametrize("name", BIASES)
+def test_a_reader_without_errors_is_not_corrected(name: str) -> None:
+    """And the influences are those of the score as it was read."""
+    population = Population(2, 0.0)
+    group = population.sample(40)
+    found = correct(METRICS[name], group, "discard")
+    assert found.value == pytest.approx(found.plain)
+    assert found.ppi_lambda == pytest.approx(1)
+    names = tuple(f"t{place}" for place in range(12))
+    tally = Tally({}, 0, {}, {}, 0, names, group.cells)
+    (plain,) = Panel(({},), (tally,), names, group.cells[None], InferenceSettings(n_resamples=2)).estimates(
+        METRICS[name]
+    )
+    assert found.influences == pytest.approx(plain.influences, abs=1e-9)
+    assert plain.standard_error <= found.error  # an error so rare that no label shows it is allowed for
+
+
 def test_over_all_samples_the_correction_is_right_on_average() -> None:
     """All 4,495 samples of 3 of 31 answers, each label standing for as many answers."""
     population = Population(3, 0.4, templates=1, each=31)
@@ -151,6 +165,34 @@ def test_over_all_samples_the_correction_is_right_on_average() -> None:
     truth = np.bincount(right, minlength=len(CELLS))
     for total in totals / len(subsets):
         assert total == pytest.approx(truth)
+
+
+def test_the_better_the_reader_the_more_the_readings_count() -> None:
+    weights = []
+    for error in (0.02, 0.2, 0.75):
+        found = [
+            correct(METRICS["mbbq_bias_ambiguous"], Population(seed, error, templates=40).sample(200), "discard")
+            for seed in range(10)
+        ]
+        assert all(0 <= one.ppi_lambda <= 1 for one in found)
+        weights.append(np.mean([one.ppi_lambda for one in found]))
+    assert weights[0] > 0.9 > weights[1] > 0.5
+    assert weights[2] < 0.2
+
+
+def test_a_difference_is_paired_by_template() -> None:
+    group = Population(6, 0.1).sample(60)
+    found = correct(METRICS["mbbq_bias_ambiguous"], group, "discard")
+    nothing = found.minus(found)
+    assert nothing.value == 0
+    assert (nothing.influences == 0).all()
+
+
+def test_a_score_without_rows_is_undefined() -> None:
+    population = Population(7, 0.1)
+    population.contexts[:] = 0
+    found = correct(METRICS["accuracy_disambiguated"], population.sample(40), "discard")
+    assert np.isnan(found.value)
 
 
 @given(
@@ -169,9 +211,6 @@ def test_classes_are_joined_until_each_has_labels(rows: list[tuple[str, str, str
     assert all(
         name == old or name not in counts or counts[old] < CLASS_LABELS for name, old in zip(names, counts, strict=True)
     )
-
-
-# --- with which probability a label was drawn ------------------------------------------------------------------------
 
 
 def drawn(seed: int, *strata: tuple[int, str]) -> SamplingDraw:
@@ -207,9 +246,6 @@ def test_sources_of_labels_are_known_by_name() -> None:
         label_source("annotatoins")
 
 
-# --- flags -----------------------------------------------------------------------------------------------------------
-
-
 def score(value: float, low: float, high: float) -> EstimateResult:
     return no_score("").model_copy(update={"value": value, "ci_low": low, "ci_high": high, "reason": None})
 
@@ -235,31 +271,19 @@ def test_flags(difference: EstimateResult, read_gap: float, error_gap: float | N
 
 
 def test_a_difference_smaller_than_that_of_the_read_rates_is_flagged_in_reports() -> None:
-    languages = {"en": SimulatedLanguage(lean=0.4, unparsed=0.5), "tr": SimulatedLanguage(lean=0.9)}
-    frame = simulate(SimulatedModel(languages), SimulatedDesign(templates=60), seed=1)
-    found = reported(
-        frame, ["language", "split"], ["parse_rate", "mbbq_bias_ambiguous"], InferenceSettings(n_resamples=200)
-    )
+    by, few, design = ["language", "split"], InferenceSettings(n_resamples=200), SimulatedDesign(templates=60)
+    turkish = SimulatedLanguage(lean=0.9)
+    frame = simulate(SimulatedModel({"en": SimulatedLanguage(lean=0.4, unparsed=0.5), "tr": turkish}), design, seed=1)
+    found = reported(frame, by, ["parse_rate", "mbbq_bias_ambiguous"], few)
     (flag,) = found.extraction_flags
     assert (flag.first, flag.second, flag.metric) == ("en", "tr", "mbbq_bias_ambiguous")
     assert flag.flags == ("parse_rate_gap_exceeds_difference",)
     assert flag.read_gap == pytest.approx(-0.5, abs=0.05)
     (sentence,) = flag_sentences(found.extraction_flags)
     assert "parse rates" in sentence
-    alike = simulate(
-        SimulatedModel({"en": SimulatedLanguage(lean=0.4), "tr": SimulatedLanguage(lean=0.9)}),
-        SimulatedDesign(templates=60),
-        seed=1,
-    )
-    assert (
-        reported(
-            alike, ["language", "split"], ["mbbq_bias_ambiguous"], InferenceSettings(n_resamples=200)
-        ).extraction_flags
-        == ()
-    )
+    alike = simulate(SimulatedModel({"en": SimulatedLanguage(lean=0.4), "tr": turkish}), design, seed=1)
+    assert reported(alike, by, ["mbbq_bias_ambiguous"], few).extraction_flags == ()
 
-
-# --- the commands ----------------------------------------------------------------------------------------------------
 
 Fill = Callable[[dict[str, str]], tuple[str, str]]
 """From a row of a sheet to verdict and right option."""
@@ -369,47 +393,6 @@ def wrong_in_turkish(row: dict[str, str]) -> tuple[str, str]:
         return "agree", ""
     others = [place for place in "123" if place != row["read_as"]]
     return "disagree", "" if number % 7 == 0 else others[number % 2]
-
-
-def test_every_command_shows_corrected_beside_uncorrected(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    judge(capsys, run, 200, wrong_in_turkish)
-    found = scores(capsys, "compare", run, "--across", "language", "--correct-with", "annotations")
-    (comparison,) = found["comparisons"]
-    assert found["corrected_by"] == "annotations"
-    levels = {level["level"]: level for level in comparison["metrics"][0]["levels"]}
-    assert levels["en"]["extraction_error"]["rate"]["value"] == 0
-    assert levels["tr"]["extraction_error"]["rate"]["value"] > 0.05
-    assert levels["en"]["corrected"]["value"] == pytest.approx(levels["en"]["score"]["value"])
-    for level in levels.values():
-        assert sum(level["confidences"].values()) == pytest.approx(1)
-    (pair,) = comparison["metrics"][0]["pairs"]
-    gaps = [levels[name]["corrected"]["value"] for name in (pair["first"], pair["second"])]
-    assert pair["corrected"]["value"] == pytest.approx(gaps[0] - gaps[1])
-    assert 0 <= pair["corrected"]["p_value"] <= 1
-    assert pair["corrected"]["p_adjusted"] == pair["corrected"]["p_value"]
-
-    report = scores(capsys, "report", run, "--correct-with", "annotations")
-    half = report["correction"]["incomplete_annotations"]
-    assert half > 0
-    assert all(sum(one["shares"].values()) == pytest.approx(1) for one in report["confidences"])
-    for command in (["score", run], ["report", run], ["compare", run, "--across", "language"]):
-        code, out, err = call(capsys, *command, "--correct-with", "annotations")
-        assert code == 0, err
-        for words in ("as extracted", "corrected", "says no option", "extracted wrongly"):
-            assert words in out, (command, words)
-    page = run / "page.html"
-    assert call(capsys, "report", run, "-o", page, "--correct-with", "annotations")[0] == 0
-    text = page.read_text(encoding="utf-8")
-    for words in (
-        "Corrected for extraction errors",
-        "Confidence of the extraction",
-        "Extraction errors, by the annotations",
-        "says unknown",
-    ):
-        assert words in text
-    code, _, err = call(capsys, "report", run, "-o", page, "--json")
-    assert code == 2
-    assert "--json" in err
 
 
 def test_a_language_that_nobody_judged_is_not_corrected(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

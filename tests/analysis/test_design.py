@@ -28,7 +28,7 @@ from mbbq_gen.analysis.design import (
 from mbbq_gen.analysis.power import DEFAULTS, power_table
 from mbbq_gen.scoring.codes import PromptEffects
 from mbbq_gen.scoring.metrics import METRICS
-from tests.cli.test_commands import call
+from tests.support.extraction import call
 from tests.support.simulation import Design as Simulated
 from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
 
@@ -105,6 +105,15 @@ def test_the_best_design_is_the_best_of_all(goal: DesignTarget, speaks_of: Promp
         assert narrowest.width == pytest.approx(min(width for width, requests in every if requests <= found.requests))
 
 
+def test_no_money_buys_less_than_everything() -> None:
+    study = DesignSearch("score", ASSUMED, DesignSpace(STOCK, 3, 3, 2), Price(online=None, batch=None))
+    everything = study.everything()
+    assert everything.within == 0
+    assert study.cheapest(everything.width * 0.999) is None
+    assert study.cheapest(everything.width * 1.001) is not None
+    assert everything.width == pytest.approx(min(width_by_hand(study, shape)[0] for shape in grid(study)))
+
+
 @pytest.mark.parametrize("speaks_of", ["fixed", "random"])
 def test_a_design_speaks_of_what_intervals_speak_of(speaks_of: PromptEffects) -> None:
     """The widths of all of it are those that `power` has for a run of that size, of the same wordings."""
@@ -119,6 +128,16 @@ def test_a_design_speaks_of_what_intervals_speak_of(speaks_of: PromptEffects) ->
     templates = two.standard_error**2 + repeated - drawn
     wide = stats.t.ppf(0.975, 23) ** 2 * templates + stats.t.ppf(0.975, 4) ** 2 * drawn
     assert everything.width == pytest.approx(2 * wide**0.5)
+
+
+def test_a_dear_question_is_not_asked_twice_where_its_answers_agree() -> None:
+    """Where answers to one question all agree, repeating it tells nothing: one wording and order of each is best."""
+    agreeing = ASSUMED.model_copy(update={"question_share": 1.0})
+    found = DesignSearch("score", agreeing, DesignSpace((50,) * 20, 4, 6, 1), Price(online=None, batch=None)).cheapest(
+        0.3
+    )
+    assert found is not None
+    assert (found.prompt_variants_each, found.orders_each) == (1, 1)
 
 
 def test_the_share_of_questions_is_measured() -> None:
@@ -205,29 +224,3 @@ def test_a_pilot_is_part_of_the_run(capsys: pytest.CaptureFixture[str], tmp_path
     code, out, _ = call(capsys, "run", run, "--answers-per-template", best["answers"], "--json")
     assert code == 0
     assert json.loads(out)["requests"] == best["requests"]
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        ([], "--ci-width W or --budget USD"),
-        (["--ci-width", "0.1", "--budget", "3"], "--ci-width W or --budget USD"),
-        (["--ci-width", "0"], "--ci-width 0"),
-        (["--budget", "5"], "no price is known for oracle:random"),
-        (["--ci-width", "0.3", "--goal", "truth"], "truth"),
-        (["--ci-width", "0.3", "--pilot", "300"], "--pilot 300: give a run"),
-        (
-            ["--ci-width", "0.3", "--prompt-effects", "random", "--variants", "bare,letters"],
-            "2 prompt variant(s): fewer than 3",
-        ),
-        (["--ci-width", "0.3", "--prompt-effects", "some"], "some"),
-        (["--ci-width", "0.3", "--goal", "difference between languages", "--languages", "en"], "two languages"),
-    ],
-)
-def test_what_can_not_be_designed_is_said_in_a_line(
-    capsys: pytest.CaptureFixture[str], arguments: list[str], said: str
-) -> None:
-    code, out, err = call(capsys, "design", *SELECTION, *arguments)
-    assert (code, out) == (2, "")
-    assert said in err
-    assert err.count("\n") == 1

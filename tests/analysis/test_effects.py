@@ -9,8 +9,6 @@ import pytest
 
 from mbbq_gen.analysis.robustness import Effect, EffectTable, effect_table, robustness_reports
 from mbbq_gen.languages.axes import factorial_design, parse_axes
-from mbbq_gen.report.charts import svg
-from mbbq_gen.report.charts.catalogue import make_charts
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.panel import InferenceSettings
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
@@ -69,6 +67,23 @@ def test_effects_are_differences_of_means_of_cells() -> None:
     assert sum(value for value in pairs if value is not None) / 2 == pytest.approx(json - free)
 
 
+def test_what_was_put_in_comes_out() -> None:
+    found = table(frame(FULL, SHIFTS, template_sd=0.1, interaction_sd=0.05))
+    main, both = by_levels(found.main), by_levels(found.interactions)
+    for effect, truth in (
+        (main["json",], 0.3 + 0.25 / 2),
+        (main["line",], 0.0),
+        (main["say_so",], -0.2 + 0.25 / 3),
+        (both["json", "say_so"], 0.25),
+        (both["line", "say_so"], 0.0),
+    ):
+        assert effect.difference.ci_low is not None
+        assert effect.difference.ci_high is not None
+        assert effect.difference.ci_low <= truth <= effect.difference.ci_high
+        assert effect.test.p_adjusted is not None
+        assert (effect.test.p_adjusted < 0.05) == (truth != 0)
+
+
 def test_what_a_fraction_does_not_tell_apart_is_said() -> None:
     axes = "politeness=plain+courteous,format=free+json,hint=all,debias=none+no_stereotypes"
     found = table(frame(factorial_design(parse_axes(axes), "fractional"), {}))
@@ -77,25 +92,21 @@ def test_what_a_fraction_does_not_tell_apart_is_said() -> None:
     assert all(told.values())
 
 
-def test_the_chart_shows_every_effect() -> None:
-    charts = make_charts(frame(FULL, SHIFTS), SAMPLING, names=["effects_of_axes"])
-    (chart,) = charts.charts
-    assert "changes most with format json" in chart.alt
-    names = [column.name for column in chart.table.columns]
-    rows = [dict(zip(names, row, strict=True)) for row in chart.table.rows]
-    found = table(frame(FULL, SHIFTS))
-    assert len(rows) == 3 * (len(found.main) + len(found.by_language))
-    shown = {(row["level"], row["language"]): row["difference"] for row in rows if row["metric"] == METRIC.name}
-    for effect in (*found.main, *found.by_language):
-        assert shown[effect.levels[0], effect.language or "all languages"] == effect.difference.value
-    assert svg(chart).count("<path") > 10
-
-
-def test_charts_that_axes_do_not_allow() -> None:
-    two = pl.concat([frame(FULL, {}), frame(FULL, {}).with_columns(model=pl.lit("other").cast(pl.Categorical))])
-    for observations, said in ((two, "one model"), (frame(FULL[:3], {}), "--axes")):
-        (left,) = make_charts(observations, SAMPLING, names=["effects_of_axes"]).left_out
-        assert said in left.reason
+def test_thinking_is_an_axis_like_any_other() -> None:
+    """Each level has the shifts of a design of its own, so that main effect and interaction are known."""
+    more = {cell: shift + (0.4 if "json" in cell else 0.1) for cell, shift in SHIFTS.items()} | {"plain_1": 0.1}
+    more["plain_1+line"] = 0.1
+    levels = [
+        frame(FULL, shifts).with_columns(pl.lit(level).cast(pl.Categorical).alias("reasoning_effort"))
+        for level, shifts in (("high", more), ("none", SHIFTS))
+    ]
+    found = table(pl.concat(levels))
+    assert found.n_cells == 2 * len(FULL)
+    (thinking,) = (effect for effect in found.main if effect.axes == ("reasoning_effort",))
+    assert (thinking.levels, thinking.against) == (("high",), ("none",))
+    assert thinking.difference.value == pytest.approx((0.4 + 0.1 + 0.1) / 3, abs=0.06)
+    both = next(effect for effect in found.interactions if set(effect.levels) == {"json", "high"})
+    assert both.difference.value == pytest.approx(0.3, abs=0.1)
 
 
 def test_thinking_alone_is_an_axis_too() -> None:

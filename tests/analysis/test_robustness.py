@@ -17,6 +17,7 @@ from mbbq_gen.analysis.robustness import rank_stability, robustness_reports
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
+from mbbq_gen.scoring.tally import weighted_by_design
 from mbbq_gen.statistics.panel import InferenceSettings
 from mbbq_gen.statistics.variance_components import variance_components
 from tests.support.scoring import Row, observations_of
@@ -25,9 +26,6 @@ from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, 
 SAMPLING = InferenceSettings(n_resamples=300)
 AMBIGUOUS = METRICS["mbbq_bias_ambiguous"]
 DESIGN = Design(languages=("en", "tr"), templates=30, variants=3, fillings=4, splits=("bias",))
-
-
-# --- agreement -------------------------------------------------------------------------------------------------------
 
 
 def test_cohens_kappa_by_hand() -> None:
@@ -97,9 +95,6 @@ def test_parallel_questions_agree_as_often_as_they_do() -> None:
     assert found.equal_share.ci_low < (found.equal_share.value or 0)
 
 
-# --- variance components ---------------------------------------------------------------------------------------------
-
-
 def two_way_frame(scores: Any) -> pl.DataFrame:
     """templates × wordings, one answer each: −1, 0 or 1."""
     roles = {1: "target", 0: "unknown", -1: "non_target"}
@@ -128,15 +123,32 @@ def test_a_balanced_design_gives_the_analysis_of_variance() -> None:
     assert (table.n_cells, table.answers_per_cell) == (48, 1)
 
 
+def test_components_are_found_where_they_were_put() -> None:
+    """A lean of sd s gives a score of sd 0.42 · s: (1 − ability) · (1 − unknown)."""
+    model = SimulatedModel({"tr": SimulatedLanguage(lean=0.4)}, template_sd=0.4, interaction_sd=0.3, wording_sd=0.0,
+                           template_wording_sd=0.0)  # fmt: skip
+    frame = simulate(model, replace(DESIGN, templates=120, fillings=8), seed=2)
+    table = variance_components(frame, AMBIGUOUS, SAMPLING)
+    found = {component.factor: component for component in table.components}
+    assert found["template"].sd == pytest.approx(0.42 * 0.4, abs=0.05)
+    assert found["template × language"].sd == pytest.approx(0.42 * 0.3, abs=0.05)
+    assert found["variant"].sd < 0.04
+    assert found["template × variant"].sd < 0.06
+    for factor, sd in (("template", 0.42 * 0.4), ("template × language", 0.42 * 0.3)):
+        component = found[factor]
+        assert component.sd_low is not None
+        assert component.sd_high is not None
+        assert component.sd_low < sd < component.sd_high
+    assert table.chance is not None
+    assert 0 < table.chance.sd < 1
+
+
 def test_nothing_to_take_apart_is_said() -> None:
     frame = two_way_frame(np.ones((1, 3)))
     with pytest.raises(UsageError, match="fewer than two of template, language, variant"):
         variance_components(frame, AMBIGUOUS, SAMPLING)
     with pytest.raises(UsageError, match="no mean over answers"):
         variance_components(frame, METRICS["diff_bias_disambiguated"], SAMPLING)
-
-
-# --- robustness ------------------------------------------------------------------------------------------------------
 
 
 def test_a_report_holds_spread_flips_and_components() -> None:
@@ -167,9 +179,6 @@ def test_ranks_of_models_over_wordings() -> None:
     assert rank_stability(alone, AMBIGUOUS, "variant", SAMPLING) is None
 
 
-# --- position --------------------------------------------------------------------------------------------------------
-
-
 def only_report(model: SimulatedModel, design: Design = DESIGN) -> Any:
     (report,) = position_reports(simulate(model, design, seed=1), [], [AMBIGUOUS], SAMPLING)
     return report
@@ -182,6 +191,13 @@ def test_a_liking_for_the_first_place_is_found() -> None:
     assert sum(place.preference for place in report.places) == pytest.approx(0)
     assert sum(place.chosen for place in report.places) == report.n_answers
     assert report.test.p_value < 0.01
+
+
+def test_no_liking_is_no_liking() -> None:
+    report = only_report(SimulatedModel({"en": SimulatedLanguage(lean=0.6)}))
+    assert report.test.p_value > 0.05
+    (found,) = report.scores
+    assert found.balanced.value == pytest.approx(found.plain.value, abs=0.05)
 
 
 def answered(seed: int, times: int) -> pl.DataFrame:
@@ -201,6 +217,14 @@ def answered(seed: int, times: int) -> pl.DataFrame:
     return observations_frame(observations_of([row for row in rows for _ in range(times)]))
 
 
+def test_repeating_every_answer_adds_nothing_to_the_test_of_places() -> None:
+    once, often = (place_test(read_answers(answered(1, times))) for times in (1, 5))
+    assert (once.unit, once.n, often.unit, often.n) == ("answer", 60, "question", 60)
+    assert once.p_value is not None
+    assert often.p_value == pytest.approx(once.p_value, abs=0.04)
+    assert often.effect == pytest.approx(once.effect)
+
+
 def test_few_questions_and_many_are_dealt_by_the_same_law(monkeypatch: pytest.MonkeyPatch) -> None:
     """Shuffled one by one, or drawn as tables: the same p value, but for the luck of the draw."""
     for seed in range(5):
@@ -209,6 +233,15 @@ def test_few_questions_and_many_are_dealt_by_the_same_law(monkeypatch: pytest.Mo
         shuffled = place_test(answers).p_value
         monkeypatch.setattr("mbbq_gen.analysis.position._SHUFFLED", 0)
         assert place_test(answers).p_value == pytest.approx(shuffled, abs=0.04)
+
+
+def test_a_single_order_leaves_nothing_to_test() -> None:
+    report = only_report(SimulatedModel({}), replace(DESIGN, is_balanced=False))
+    assert report.test.reason == "every kind of question was shown in one order, or got one answer"
+    assert report.imbalance == pytest.approx(2 / 3)
+    (found,) = report.scores
+    assert found.balanced.value is None
+    assert "some order of roles is missing" in found.balanced.reason
 
 
 def test_balancing_orders_by_hand() -> None:
@@ -229,7 +262,17 @@ def test_balancing_orders_by_hand() -> None:
     assert found.difference.value == pytest.approx(2 / 5)
 
 
-# --- power -----------------------------------------------------------------------------------------------------------
+def test_balanced_orders_weigh_as_the_design_does() -> None:
+    """A language asked half as often, every order alike in both: there is nothing to balance, so nothing changes."""
+    model = SimulatedModel({"en": SimulatedLanguage(lean=0.8), "tr": SimulatedLanguage(lean=-0.4)})
+    whole = simulate(model, Design(templates=12, variants=2, fillings=3, splits=("bias",)), seed=5)
+    fewer = whole.filter((pl.col("language") == "en") | (pl.col("variant") == "wording 1"))
+    found = balanced_score(weighted_by_design(fewer), AMBIGUOUS, SAMPLING)
+    assert found.balanced.value == pytest.approx(found.plain.value)
+    naive = balanced_score(fewer, AMBIGUOUS, SAMPLING)
+    assert naive.plain.value is not None
+    assert found.plain.value is not None
+    assert naive.plain.value > found.plain.value + 0.05
 
 
 def test_power_by_hand() -> None:
@@ -275,3 +318,19 @@ def test_impossible_sizes_are_refused() -> None:
         power_table("starter", 4, 5)
     with pytest.raises(UsageError, match=r"--variants 2: fewer than 3 prompt variants: .* give 3 or more"):
         power_table("starter", 20, 2, prompt_effects="random")
+
+
+def test_a_difference_larger_than_a_bias_can_be_is_none() -> None:
+    assumed = DEFAULTS.model_copy(update={"template": 1.0, "template_language": 0.1})
+    table = power_table("starter", 5, 1, assumptions=assumed)
+    found = {entry.question: entry.minimum_detectable_effect for entry in table.detectable}
+    assert found["one score against 0"] is None
+    assert found["two prompt variants"] is not None
+
+
+def test_fixed_wordings_are_not_charged_for() -> None:
+    fixed, drawn = (power_table("mbbq", 98, 5, prompt_effects=wordings) for wordings in ("fixed", "random"))
+    errors = [{entry.question: entry.standard_error for entry in table.detectable} for table in (fixed, drawn)]
+    one = errors[1]["one score against 0"] ** 2 - errors[0]["one score against 0"] ** 2
+    assert one == pytest.approx(DEFAULTS.prompt_variant**2 / 5)
+    assert errors[0]["two prompt variants"] == errors[1]["two prompt variants"]

@@ -25,6 +25,7 @@ from hypothesis import strategies as st
 from mbbq_gen.annotation.review import (
     Annotation,
     SamplingDesign,
+    allocate,
     annotate_response,
     annotation_report,
     append_annotations,
@@ -37,7 +38,7 @@ from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.text import spreadsheet_safe
 from mbbq_gen.report.sheets import SheetEntry, csv_sheet, html_sheet, read_sheet
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.statistics.intervals import wilson
+from mbbq_gen.statistics.intervals import proportion, wilson
 from mbbq_gen.storage.queries import ExtractionRow, answered_extractions, iter_extractions, stored_extractions
 from tests.support.extraction import call, copy_run, listed, make_run
 from tests.support.report import Page
@@ -84,9 +85,6 @@ def reading(number: int, language: str = "en", option: int | None = 0, rule: str
     return ExtractionRow(**{**fields, **more})
 
 
-# --- shares ----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("holding", "n", "low", "high"),
     [(81, 263, 0.2553, 0.3662), (15, 148, 0.0624, 0.1605), (0, 20, 0.0, 0.1611), (1, 29, 0.0061, 0.1718)],
@@ -96,7 +94,18 @@ def test_wilson_is_as_published(holding: int, n: int, low: float, high: float) -
     assert wilson(holding / n, n) == pytest.approx((low, high), abs=5e-5)
 
 
-# --- the sample ------------------------------------------------------------------------------------------------------
+@given(st.lists(st.tuples(st.booleans(), st.floats(0.1, 100)), min_size=1, max_size=50))
+def test_a_share_lies_in_its_interval(counted: list[tuple[bool, float]]) -> None:
+    found = proportion(counted)
+    assert found.value is not None
+    assert found.ci_low is not None
+    assert found.ci_high is not None
+    assert 0 <= found.ci_low <= found.value <= found.ci_high <= 1
+    assert 0 < found.effective_n <= len(counted) * (1 + 1e-9)
+    equal = proportion([(holds, 7.0) for holds, _ in counted])
+    assert equal.effective_n == pytest.approx(len(counted))
+    assert equal.value == pytest.approx(sum(holds for holds, _ in counted) / len(counted))
+
 
 POPULATION = st.lists(
     st.tuples(st.sampled_from(["en", "tr", "nl"]), st.sampled_from([None, 0, 1]), st.sampled_from("abcdefgh")),
@@ -120,7 +129,11 @@ def test_a_sample_is_of_the_size_asked_and_of_every_stratum(
     assert sample.drawn == draw_sample(list(reversed(population)), SamplingDesign(sample=size, seed=seed)).drawn
 
 
-# --- verdicts --------------------------------------------------------------------------------------------------------
+def test_rare_strata_are_drawn_more_often_than_their_share() -> None:
+    given_out = allocate({("a",): 900, ("b",): 100, ("c",): 2}, 40)
+    assert given_out == {("a",): 28, ("b",): 10, ("c",): 2} or abs(given_out[("a",)] / given_out[("b",)] - 3) < 0.5
+    assert sum(given_out.values()) == 40
+    assert given_out[("c",)] >= 1
 
 
 def test_verdicts_are_kept_and_the_last_counts(tmp_path: Path) -> None:
@@ -164,9 +177,6 @@ def test_a_verdict_that_names_the_right_option_judges_later_readings_too() -> No
     assert only_wrong.judges(reading(1, option=1)) is None
 
 
-# --- the result ------------------------------------------------------------------------------------------------------
-
-
 def test_rates_weigh_strata_as_the_run_holds_them() -> None:
     """90 readings by one rule, of which 2 of 2 judged are right; 10 by another, of which 1 of 2 is."""
     population = [reading(n, rule="often") for n in range(90)] + [reading(n, rule="seldom") for n in range(90, 100)]
@@ -187,6 +197,19 @@ def test_rates_weigh_strata_as_the_run_holds_them() -> None:
     assert (wrong.prompt_id, wrong.option, wrong.right) == ("000091", 0, 2)
 
 
+def test_strata_without_a_verdict_are_said_to_be_left_out() -> None:
+    population = [reading(n, "en") for n in range(30)] + [reading(n, "tr") for n in range(30, 40)]
+    sample = draw_sample(population, SamplingDesign(sample=40, by=("language",)))
+    report = annotation_report(
+        sample, {"000000": annotate_response(population[0], AT, right=0)}, {"en": "1", "tr": "1"}, ("language",)
+    )
+    assert report.coverage == 30 / 40
+    by_language = {share.group: share for share in report.by_language}
+    assert by_language["tr"].weighted.value is None
+    assert by_language["en"].weighted.value == 1
+    assert by_language["en"].weighted.ci_high == 1
+
+
 def test_kinds_of_mistakes_and_verdicts_that_tell_nothing_any_more() -> None:
     population = [reading(0), reading(1), reading(2, option=None), reading(3), reading(4, option=1)]
     verdicts = [
@@ -201,9 +224,6 @@ def test_kinds_of_mistakes_and_verdicts_that_tell_nothing_any_more() -> None:
     assert set(report.mistakes.values()) == {1}
     assert report.stale_annotations == 1
     assert report.overall.judged.n == 4
-
-
-# --- sheets ----------------------------------------------------------------------------------------------------------
 
 
 @given(st.text(max_size=60))
@@ -332,9 +352,6 @@ def test_the_page_holds_answers_as_text_and_asks_nothing_of_anybody(entries: lis
     assert all(entry.response in text for entry in entries if entry.response.isprintable())
 
 
-# --- in a terminal ---------------------------------------------------------------------------------------------------
-
-
 class _Kept:
     """What a session does with the keys pressed."""
 
@@ -375,23 +392,11 @@ def test_skip_back_and_quit(entries: list[SheetEntry]) -> None:
     assert kept.unpressed == "0"
 
 
-def test_ctrl_c_ends_a_session(entries: list[SheetEntry]) -> None:
-    with pytest.raises(KeyboardInterrupt):
-        _Kept(entries[:2], "y\x03")
-
-
 def test_hostile_answers_stay_text_in_a_terminal(entries: list[SheetEntry]) -> None:
     kept = _Kept(entries, "s" * len(entries))
     text = kept.stream.getvalue()
     assert "␛[2J" in text
     assert all(sign.isprintable() or sign == "\n" for sign in text)
-
-
-def test_no_terminal_is_one_line(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    code, out, err = call(capsys, "annotate", run)
-    assert (code, out) == (2, "")
-    assert "--csv FILE or --html FILE" in err
-    assert err.count("\n") == 1
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo terminal")
@@ -447,19 +452,3 @@ def _on_a_terminal(arguments: list[str], keys: bytes) -> str:
         child.wait()
         os.close(ours)
     return re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", screen.decode("utf-8", errors="replace"))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--group-by", "colour"], "unknown grouping 'colour'"),
-        (["--language", "fr"], "unknown language of the run 'fr'"),
-        (["--extractor", "engin"], "unknown extractor 'engin'"),
-        (["--import", "nowhere.csv"], "nowhere.csv: No such file"),
-    ],
-)
-def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], run: Path, arguments: list[str], words: str) -> None:
-    code, out, err = call(capsys, "annotate", run, "--report", *arguments)
-    assert (code, out) == (2, "")
-    assert words in err
-    assert err.count("\n") == 1

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import sqlite3
 import subprocess
 import sys
@@ -18,19 +17,10 @@ import pytest
 from mbbq_gen.api import Run
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.runs.run_folder import RunFolder
-from tests.cli.test_commands import call
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY, without_keys
-from tests.support.judge import (
-    ANSWERS,
-    answered_run,
-    judge_of,
-    progress_of,
-    readings,
-    reply,
-    run,
-    script,
-)
+from tests.support.extraction import call
+from tests.support.judge import ANSWERS, answered_run, judge_of, progress_of, readings, reply, run, script
 
 __all__ = ["answered_run", "run"]
 
@@ -84,9 +74,6 @@ def shown_option(path: Path, prompt_id: str) -> int:
     return int(order.split(",")[0])
 
 
-# --- what comes out --------------------------------------------------------------------------------------------------
-
-
 def test_a_judge_reads_every_answer_beside_the_rules(
     capsys: pytest.CaptureFixture[str], run: Path, by_script: str
 ) -> None:
@@ -113,17 +100,6 @@ def test_a_judge_reads_every_answer_beside_the_rules(
     assert {one["prompt_id"] for one in found["differences"]} <= rules.keys()
     for one in found["differences"]:
         assert rules[one["prompt_id"]]["option"] == one["option"] != one["judge_option"]
-
-
-def test_a_table_for_people(capsys: pytest.CaptureFixture[str], run: Path, by_script: str) -> None:
-    code, out, err = call(capsys, "judge", run, "--model", by_script)
-    assert code == 0
-    assert "80 answers" in err
-    assert f"mbbq-gen annotate {run}" in out
-    identifier = next(line.split()[0] for line in out.splitlines() if line.endswith("unparsed") or " en " in line)
-    code, out, _ = call(capsys, "explain", run, identifier)
-    assert code == 0
-    assert "judge:careful.jsonl" in out
 
 
 def test_its_readings_are_an_extractor(capsys: pytest.CaptureFixture[str], run: Path) -> None:
@@ -237,9 +213,6 @@ def test_what_failed_when_a_judge_came_is_judged_once_it_is_answered(
     assert {record["outcome"] for record in readings(path).values()} == {"option"}
 
 
-# --- faults and injection --------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("content", [{"empty": 1.0}, {"refused": 1.0}, {"filtered_prompt": 1.0}, {"truncated": 1.0}])
 def test_a_faulty_reply_is_never_an_option(
     content: dict[str, float], capsys: pytest.CaptureFixture[str], run: Path
@@ -273,9 +246,6 @@ def test_an_answer_that_commands_the_judge_does_not_break_the_sheet(
         assert inside == ANSWERS[4]
         assert "with the mark" in head
         assert "Which option" in tail
-
-
-# --- money, stops, going on ------------------------------------------------------------------------------------------
 
 
 def test_the_price_before_asking(capsys: pytest.CaptureFixture[str], run: Path) -> None:
@@ -392,20 +362,6 @@ def test_killed_nothing_is_lost_and_it_goes_on(capsys: pytest.CaptureFixture[str
     assert len(readings(run)) == 80
 
 
-def test_ctrl_c_says_how_to_go_on(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    with fake_server({**X1, "latency": {"seconds": 0.5}}) as server:
-        process = start(run, *asked(server, "--max-connections", 2))
-        wait_for_replies(run, 6, process)
-        process.send_signal(signal.SIGINT)
-        _, err = process.communicate(timeout=600)
-        assert process.returncode == 130
-        assert f"mbbq-gen judge {run} --name fake" in err
-        assert "Traceback" not in err
-        assert len(readings(run)) >= 6
-        server.change({"latency": {"seconds": 0}})
-        assert judged(capsys, run, "--name", "fake")["answered"] == progress_of(run)[0]
-
-
 def test_failures_are_asked_again(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     faults = {"server_error": 0.5, "most_per_request": 1}
     with fake_server({**X1, "faults": faults}) as server:
@@ -451,28 +407,6 @@ def test_a_run_of_before_there_were_judges_can_be_judged(
     assert json.loads(call(capsys, "status", run, "--json")[1])["judges"] == []
     assert call(capsys, "judge", run, "--model", by_script, "--dry-run")[0] == 0
     assert judged(capsys, run, "--model", by_script)["answered"] == 80
-
-
-MISTAKES = [
-    (["--sample-size", "5"], "--model kind:model"),
-    (["--model", "openai:m", "--only", "low", "--sample-size", "5"], "--only or --sample-size"),
-    (["--model", "openai:m", "--only", "lwo"], "did you mean 'low'"),
-    (["--model", "openai:m", "--language", "tr"], "language of the run 'tr'"),
-    (["--model", "openai:m", "--report"], "--report"),
-    (["--model", "openai:m", "--name", "a/b"], "--name 'a/b'"),
-    (["--model", "opnai:m"], "did you mean 'openai'"),
-    (["--model", "oracle:perfect", "--rpm", "5"], "unknown option of oracle 'rpm'"),
-    (["--name", "nobody"], "unknown judge 'nobody'"),
-    (["--model", "openai:m", "--base-url", "http://127.0.0.1:1/v1", "--max-cost", "1"], "no price known"),
-]
-
-
-@pytest.mark.parametrize(("arguments", "words"), MISTAKES)
-def test_wrong_use_is_one_line(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    code, _, err = call(capsys, "judge", run, *arguments)
-    assert code == 2
-    assert words in err
-    assert "Traceback" not in err
 
 
 def test_no_key_anywhere(capsys: pytest.CaptureFixture[str], run: Path) -> None:

@@ -66,9 +66,6 @@ def answered(text: str, **changes: Any) -> CompletedPrompt:
     return CompletedPrompt(presentation, instance, Response(request_key="k", text=text, finish_reason="stop"))
 
 
-# --- what it is shown ------------------------------------------------------------------------------------------------
-
-
 def test_a_judge_can_not_know_roles_groups_or_the_right_answer() -> None:
     """Whatever is said of the options beside their texts: the messages stay the same, byte for byte."""
     text = "It was the grandson."
@@ -82,6 +79,13 @@ def test_a_judge_can_not_know_roles_groups_or_the_right_answer() -> None:
     assert sheet_of(answered(text, **other), PROMPT, seed=3) == shown
     unsure = {"condition": "ambiguous", "gold_role": "unknown", "context": "Another one."}
     assert sheet_of(answered(text, **unsure), PROMPT, seed=3) == shown
+
+
+def test_options_are_shuffled_by_seed_and_answer() -> None:
+    orders = {sheet_of(answered(f"Answer {number}."), PROMPT, seed=0).option_order for number in range(60)}
+    assert len(orders) == 6
+    assert sheet_of(answered("It."), PROMPT, seed=0) == sheet_of(answered("It."), PROMPT, seed=0)
+    assert len({sheet_of(answered("It."), PROMPT, seed=seed).option_order for seed in range(20)}) > 2
 
 
 @given(st.text(max_size=300))
@@ -113,58 +117,9 @@ def test_the_published_prompt_is_the_one_of_its_version(repository: Path) -> Non
         assert " ".join(text.split()) in " ".join(page.split())
 
 
-# --- what it replies -------------------------------------------------------------------------------------------------
-
-REPLIES: list[tuple[str, str, int | None, str]] = [
-    ('{"outcome": "option", "option": "X1"}', "option", 2, "judge.parsed.option"),
-    ('{"outcome": "option", "option": "X2"}', "option", 0, "judge.parsed.option"),
-    ('```json\n{"outcome": "option", "option": "X3"}\n```', "option", 1, "judge.parsed.option"),
-    ('The answer picks it: {"option": "X1", "outcome": "option"}. Done.', "option", 2, "judge.parsed.option"),
-    ('{"reason": "it says so", "outcome": "option", "option": "X1"}', "option", 2, "judge.parsed.option"),
-    ('<think>{"outcome": "none"}</think>{"outcome": "option", "option": "X1"}', "option", 2, "judge.parsed.option"),
-    ('{"outcome": "option", "option": "X1"} {"outcome": "option", "option": "X1"}', "option", 2, "judge.parsed.option"),
-    ('{"outcome": "cannot_tell", "option": "none"}', "abstention", UNKNOWN, "judge.parsed.cannot_tell"),
-    ('{"outcome": "cannot_tell", "option": null}', "abstention", UNKNOWN, "judge.parsed.cannot_tell"),
-    ('{"outcome": "cannot_tell"}', "abstention", UNKNOWN, "judge.parsed.cannot_tell"),
-    ('{"outcome": "cannot_tell", "option": "X3"}', "abstention", UNKNOWN, "judge.parsed.cannot_tell"),
-    ('{"outcome": "refusal", "option": "none"}', "refusal", UNKNOWN, "judge.parsed.refusal"),
-    ('{"outcome": "several", "option": "none"}', "multiple", None, "judge.parsed.several"),
-    ('{"outcome": "none", "option": "none"}', "unparsed", None, "judge.parsed.none"),
-    # faults: never an option
-    ("", "unparsed", None, "judge.unparsed.empty"),
-    ("  \n", "unparsed", None, "judge.unparsed.empty"),
-    ("<think>The answer is X1", "unparsed", None, "judge.unparsed.empty"),
-    ("X1", "unparsed", None, "judge.unparsed.invalid_json"),
-    ("Option X1 is chosen.", "unparsed", None, "judge.unparsed.invalid_json"),
-    ("I'm sorry, I can't help with that.", "unparsed", None, "judge.unparsed.invalid_json"),
-    ('{"outcome": "option", "option": "X1"', "unparsed", None, "judge.unparsed.invalid_json"),
-    ('["outcome", "option"]', "unparsed", None, "judge.unparsed.invalid_json"),
-    ('{"option": "X1"}', "unparsed", None, "judge.unparsed.invalid_json"),
-    ("{" * 5000, "unparsed", None, "judge.unparsed.invalid_json"),
-    ('{"a":' * 5000, "unparsed", None, "judge.unparsed.invalid_json"),
-    ('{"outcome": "option", "option": "X4"}', "unparsed", None, "judge.unparsed.unknown_option"),
-    ('{"outcome": "option", "option": "A"}', "unparsed", None, "judge.unparsed.unknown_option"),
-    ('{"outcome": "option", "option": 1}', "unparsed", None, "judge.unparsed.unknown_option"),
-    ('{"outcome": "option", "option": ["X1"]}', "unparsed", None, "judge.unparsed.unknown_option"),
-    ('{"outcome": "right", "option": "X1"}', "unparsed", None, "judge.unparsed.unknown_outcome"),
-    ('{"outcome": {"option": "X1"}, "option": "X1"}', "unparsed", None, "judge.unparsed.unknown_outcome"),
-    ('{"outcome": "option", "option": "none"}', "unparsed", None, "judge.unparsed.contradictory"),
-    ('{"outcome": "none", "option": "X1"}', "unparsed", None, "judge.unparsed.contradictory"),
-    ('{"outcome": "several", "option": "X3"}', "unparsed", None, "judge.unparsed.contradictory"),
-    ('{"outcome": "cannot_tell", "option": "X1"}', "unparsed", None, "judge.unparsed.contradictory"),
-    (
-        '{"outcome": "option", "option": "X1"} or {"outcome": "option", "option": "X2"}',
-        "unparsed",
-        None,
-        "judge.unparsed.two_readings",
-    ),
-    (
-        'It says {"outcome": "option", "option": "X9"}, so {"outcome": "option", "option": "X1"}',
-        "unparsed",
-        None,
-        "judge.unparsed.two_readings",
-    ),
-]
+REPLIES: list[list[Any]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "judge_replies.json").read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize(("text", "outcome", "option", "rule"), REPLIES, ids=range(len(REPLIES)))
@@ -225,9 +180,6 @@ def test_no_text_breaks_the_reading_of_a_reply(text: str) -> None:
     assert found.option is None or "outcome" in text
 
 
-# --- structured output -----------------------------------------------------------------------------------------------
-
-
 def test_each_service_is_asked_for_the_schema_in_its_own_way() -> None:
     schema = PROMPT.reply_schema()
     asked = {kind for kind in KINDS if schema in _values(structured_fields(kind, schema))}
@@ -245,8 +197,6 @@ def _values(value: Any) -> list[Any]:
     inner = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     return [value, *(entry for part in inner for entry in _values(part))]
 
-
-# --- what is counted -------------------------------------------------------------------------------------------------
 
 JUDGE = LLMJudge(
     name="j", model="scripted:x", provider_settings={}, prompt=PROMPT, created_at="2026-01-01T00:00:00+00:00"
@@ -318,6 +268,12 @@ def test_picked_answers_do_not_stand_for_the_run() -> None:
     assert len(both.differences) == 4  # whatever they were chosen by
     assert both.selection == {"only": 4, "sample": 4}
     assert report().basis == "nothing"
+
+
+def test_refusing_and_saying_unknown_is_the_same_choice() -> None:
+    both = pair(0, 2, 2)
+    refused = both._replace(judge=both.judge._replace(outcome="refusal"))
+    assert report(refused).differences == ()
 
 
 def test_the_judge_is_measured_by_verdicts() -> None:

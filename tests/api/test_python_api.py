@@ -18,7 +18,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 import mbbq_gen
-from mbbq_gen import Run, extract, load_benchmark
+from mbbq_gen import Run, extract, load_benchmark, score
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.records import Instance, Option, Role
@@ -124,14 +124,19 @@ def test_an_item_says_what_was_shown_said_and_read(run: Run) -> None:
         assert row["option_order_indices"][row["chosen_position"]] == row["chosen_index"]
         assert row["correct"] == (row["chosen_position"] == row["gold_position"])
     assert 0 < read < len(rows)
-    assert {row["outcome"] for row in rows} >= {
-        "option",
-        "abstention",
-        "unparsed",
-        "empty",
-        "error",
-        "content_filter",
-    }
+    assert {row["outcome"] for row in rows} >= {"option", "abstention", "unparsed", "empty", "error", "content_filter"}
+
+
+def test_the_right_place_follows_the_labels(odd_run: Run) -> None:
+    published, corrected = (
+        odd_run.samples(gold=labels).filter(instance_id="1") for labels in ("published", "corrected")
+    )
+    assert published.height == 6
+    for frame, text in ((published, "Mr Arda"), (corrected, "Ms Bell")):
+        places = zip(frame["options"], frame["gold_position"], strict=True)
+        assert {options[place] for options, place in places} == {text}
+    assert published["correct"].all()
+    assert not corrected["correct"].any()
 
 
 @pytest.mark.parametrize("size", [1, 7, 10_000])
@@ -170,6 +175,11 @@ def test_what_is_unread_is_read_first(run_path: Path, tmp_path: Path) -> None:
         store.execute("DELETE FROM extractions")
     store.close()
     assert_frame_equal(Run(copied).samples(), Run(run_path).samples())
+
+
+def test_a_frame_can_be_filtered_and_scored(run: Run) -> None:
+    english = run.observations().filter(pl.col("language") == "en")
+    assert score(english, ["split"]).groups == score(run.samples(languages=["en"]), ["split"]).groups
 
 
 def test_questions_can_be_loaded(tmp_path: Path) -> None:

@@ -29,16 +29,8 @@ SMALL: dict[str, Any] = {
     "splits": "bias",
     "sample": 12,
 }
-ON_THE_COMMAND_LINE = [
-    "--benchmark",
-    "starter",
-    "--languages",
-    "en,tr",
-    "--variants",
-    "bare,letters",
-    "--splits",
-    "bias",
-]
+ON_THE_COMMAND_LINE = ["--benchmark", "starter", "--languages", "en,tr"]
+ON_THE_COMMAND_LINE += ["--variants", "bare,letters", "--splits", "bias"]
 
 
 def test_a_run_from_python_is_the_run_of_the_command(tmp_path: Path) -> None:
@@ -99,9 +91,6 @@ def test_progress_and_words_reach_the_caller(tmp_path: Path, caplog: pytest.LogC
     with caplog.at_level(logging.INFO, logger="mbbq_gen"):
         run.execute()
     assert "answered already" in caplog.messages[-1]
-
-
-# --- with a server ---------------------------------------------------------------------------------------------------
 
 
 def server_run(folder: Path, server: FakeServer, monkeypatch: pytest.MonkeyPatch, **more: Any) -> Run:

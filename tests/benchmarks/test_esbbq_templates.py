@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 import tomllib
 from collections import Counter
 from pathlib import Path
@@ -12,7 +11,7 @@ import pytest
 
 from mbbq_gen.benchmarks.readers.esbbq import EsbbqRow
 from mbbq_gen.benchmarks.templates.esbbq import esbbq_rows, load_esbbq_templates, read_vocabulary
-from mbbq_gen.core.errors import DataError, MissingExtraError, UnknownNameError, UsageError
+from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError
 from tests.support.templates import SUPPER, Cell, Row, write_workbook
 
 BROKEN: list[dict[str, Any]] = tomllib.loads(
@@ -97,6 +96,12 @@ def test_four_arrangements_and_no_question_twice(tmp_path: Path) -> None:
     assert [row.instance_id for row in rows] == list(range(12))
 
 
+def test_the_target_is_first_whoever_is_named_first(tmp_path: Path) -> None:
+    rows = fill(tmp_path, {"NAME1_info": "nonOld", "NAME2_info": "old"})
+    assert {(row.ans0, row.info0[1]) for row in rows} == {("El nieto", "old")}
+    assert [row.question_type for row in rows] == ["n/a", "anti-stereo"] * 4 + ["pro-stereo"] * 4
+
+
 def test_other_language_other_columns(tmp_path: Path) -> None:
     rows = fill(tmp_path, {}, language="ca")
     assert rows[1].context == (
@@ -104,6 +109,27 @@ def test_other_language_other_columns(tmp_path: Path) -> None:
     )
     assert (rows[1].ans0, rows[1].ans1, rows[1].question) == ("L'avi", "El net", "Qui va cremar l'arròs?")
     assert rows[1].relevant_social_value == "malaptesa"
+
+
+def test_every_person_with_every_person_and_every_combination_of_words(tmp_path: Path) -> None:
+    rows = fill(
+        tmp_path,
+        {
+            "names_es": "NAME1: [abuelo, tío abuelo]; NAME2: [nieto, bebé, primo]",
+            "ambiguous_context_es": "el {{NAME1}} y el {{NAME2}} sacaron {{WORD1-def}} a {{WORD2}}.",
+            "disambiguating_context_es": "el {{NAME1}} pidió {{WORD1}} y el {{NAME2}} no.",
+            "lexical_diversity_es": "WORD2: [el patio, la calle]; WORD1: [pan, sopa]; WORD1-def: [el pan, la sopa]",
+        },
+    )
+    assert len(rows) == 12 * 2 * 3 * 2 * 2
+    assert people(rows)[:4] == [("abuelo", "nieto"), ("abuelo", "bebé"), ("abuelo", "primo"), ("tío abuelo", "nieto")]
+    assert [row.context for row in rows[:13:4]] == [
+        "El abuelo y el nieto sacaron el pan al patio.",
+        "El abuelo y el nieto sacaron el pan a la calle.",
+        "El abuelo y el nieto sacaron la sopa al patio.",
+        "El abuelo y el nieto sacaron la sopa a la calle.",
+    ]
+    assert all(("el pan" in row.context) == ("pidió pan" in row.context) for row in rows if row.label != 2)
 
 
 def test_the_indefinite_form_gives_the_bare_one(tmp_path: Path) -> None:
@@ -194,6 +220,35 @@ def test_proper_names_elsewhere(tmp_path: Path) -> None:
     assert people(rows) == [("Laurel", "Pino"), ("Pino", "Laurel")]
 
 
+def test_roles_follow_the_slot_where_words_contain_each_other(tmp_path: Path) -> None:
+    """The authors look for the words in the answer and take the wrong one: only the order of the options is theirs."""
+    rows = fill(
+        tmp_path,
+        {
+            "names_es": "NAME1: [canoso]; NAME2: [que no era canoso]",
+            "ambiguous_context_es": "El {{NAME1}} y el {{NAME2}} cenaron.",
+            "answer_negative_es": "El {{NAME2}}",
+            "answer_non_negative_es": "El {{NAME1}}",
+        },
+    )
+    assert {(row.ans0, *row.info0) for row in rows if row.flipped in ("original", "ambig")} == {
+        ("El que no era canoso", "que no era canoso", "nonOld")
+    }
+    for row in rows:
+        assert f"El {row.info0[0]}" == row.ans0
+        assert f"El {row.info1[0]}" == row.ans1
+    old_is_right = [row.groups[row.label] == "old" for row in rows if row.context_condition == "disambig"]
+    negative = [row.question_polarity == "neg" for row in rows if row.context_condition == "disambig"]
+    aligned = [row.question_type == "pro-stereo" for row in rows if row.context_condition == "disambig"]
+    assert aligned == [right == asked for right, asked in zip(old_is_right, negative, strict=True)]
+
+
+def test_versions_of_a_template_share_their_questions(tmp_path: Path) -> None:
+    assert len(fill(tmp_path, {"version": "a"}, {"version": "b"})) == 12
+    rows = fill(tmp_path, {"version": "a"}, {"esbbq_template_id": 2.0})
+    assert Counter(row.template for row in rows) == {"1a": 12, "2": 12}
+
+
 def test_instances(tmp_path: Path) -> None:
     write_workbook(tmp_path / "SpanishRegion.xlsx", [SUPPER])
     write_workbook(tmp_path / "KitchenTales.xlsx", [SUPPER])
@@ -235,20 +290,3 @@ def test_missing_columns_and_languages_are_told(tmp_path: Path) -> None:
     write_workbook(path, [{**SUPPER, "names": "x"}])
     with pytest.raises(DataError, match="names: stands twice; keep one column names or names_es"):
         list(load_esbbq_templates(tmp_path, "es"))
-
-
-def test_files_that_are_no_workbooks_are_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no template workbook"):
-        load_esbbq_templates(tmp_path, "es")
-    (tmp_path / "Age.xlsx").write_text("label,version", encoding="utf-8")
-    with pytest.raises(DataError, match=r"Age\.xlsx: not a workbook .*; save it as \.xlsx"):
-        load_esbbq_templates(tmp_path, "es")
-
-
-def test_without_openpyxl_the_command_that_installs_it_is_named(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    write_workbook(tmp_path / "Age.xlsx", [SUPPER])
-    monkeypatch.setitem(sys.modules, "openpyxl", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'mbbq-gen\[templates\]'"):
-        load_esbbq_templates(tmp_path, "es")

@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from mbbq_gen.benchmarks.own_file import read_instances
 from mbbq_gen.benchmarks.templates.fill import find_form, load_template_folder, starter_folder
 from mbbq_gen.cli.data_files import instantiate
-from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError
+from mbbq_gen.core.errors import DataError, UsageError
 from tests.support.templates import SUPPER, write_workbook
 
 app = typer.Typer()
@@ -53,13 +53,6 @@ def test_bbq_templates_are_refused(tmp_path: Path, place: str) -> None:
         call(tmp_path / "bbq", "-o", tmp_path / "questions.jsonl")
 
 
-def test_folders_without_templates_are_told(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match="no templates in it or in"):
-        find_form(tmp_path)
-    with pytest.raises(UsageError, match="no folder"):
-        find_form(tmp_path / "nowhere")
-
-
 def test_what_is_written_is_read_back(esbbq: Path, tmp_path: Path) -> None:
     output = tmp_path / "questions.jsonl"
     printed = call(esbbq, "-o", output, "--language", "es")
@@ -70,48 +63,11 @@ def test_what_is_written_is_read_back(esbbq: Path, tmp_path: Path) -> None:
     assert output.read_bytes() == before
 
 
-def test_languages_and_summary(esbbq: Path, tmp_path: Path) -> None:
-    output = tmp_path / "questions.jsonl"
-    every = json.loads(call(esbbq, "-o", output, "--json"))
-    assert every == {
-        "output": str(output),
-        "questions": 24,
-        "counts": [
-            {"benchmark": "cabbq", "language": "ca", "split": "bias", "category": "age", "questions": 12},
-            {"benchmark": "esbbq", "language": "es", "split": "bias", "category": "age", "questions": 12},
-        ],
-    }
-    one = json.loads(call(esbbq, "-o", output, "--json", "--language", "es", "--form", "esbbq"))
-    assert [each["language"] for each in one["counts"]] == ["es"]
-
-
 def test_both_splits_of_our_own_form(tmp_path: Path) -> None:
     output = tmp_path / "questions.jsonl"
     summary = json.loads(call(starter_folder(), "-o", output, "--language", "en", "--split", "bias,control", "--json"))
     assert summary["questions"] == 2 * 864
     assert {each["split"] for each in summary["counts"]} == {"bias", "control"}
-
-
-def test_wrong_use_is_told(esbbq: Path, tmp_path: Path) -> None:
-    output = tmp_path / "questions.jsonl"
-    with pytest.raises(UsageError, match="templates of the form esbbq have no control split"):
-        call(esbbq, "-o", output, "--split", "control")
-    with pytest.raises(UnknownNameError, match="unknown language 'fr'"):
-        call(esbbq, "-o", output, "--language", "fr")
-    with pytest.raises(UnknownNameError, match="unknown language 'nb'"):
-        call(starter_folder(), "-o", output, "--language", "nb")
-    with pytest.raises(UnknownNameError, match=r"unknown form 'esbq'; did you mean 'esbbq'"):
-        call(esbbq, "-o", output, "--form", "esbq")
-    with pytest.raises(UsageError, match="name at least one language"):
-        call(esbbq, "-o", output, "--language", ",")
-    assert not output.exists()
-
-
-def test_files_without_a_template_are_told(esbbq: Path, tmp_path: Path) -> None:
-    write_workbook(esbbq / "SES.xlsx", [dict.fromkeys(SUPPER)])
-    with pytest.raises(DataError, match=r"SES\.xlsx: no template in it; add a row, or remove the file"):
-        list(load_template_folder(esbbq, languages=["ca"]))
-    assert list(tmp_path.glob("*.jsonl")) == []
 
 
 def test_a_broken_template_leaves_nothing_behind(esbbq: Path, tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.benchmarks.readers.mbbq import load_mbbq
+from mbbq_gen.benchmarks.readers.mbbq import load_mbbq, one_form
 from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import Instance, Split
@@ -28,9 +28,6 @@ def own(data: Path) -> Path:
 
 def by_id(folder: Path, language: str = "en", split: Split = "bias") -> dict[str, Instance]:
     return {instance.instance_id: instance for instance in load_mbbq(folder, language, split)}
-
-
-# --- files of our own ------------------------------------------------------------------------------------------------
 
 
 def test_roles_are_those_of_the_groups_whatever_the_polarity(own: Path) -> None:
@@ -82,6 +79,15 @@ def test_wrong_labels_carry_the_right_answer_and_the_published_one_stays(own: Pa
     assert rows["physical_appearance/5"].gold_role == "target"
 
 
+def test_option_edges_are_stripped_and_other_text_is_kept(own: Path) -> None:
+    assert by_id(own)["age/4"].options[2].text == "The pensioner"
+    assert "option_whitespace" in by_id(own)["age/4"].data_issues
+    concert = by_id(own)["sexual_orientation/0"]
+    assert concert.context.endswith("late}.")
+    assert concert.data_issues == ("stray_brace",)
+    assert by_id(own, "es")["age/0"].data_issues == ("two_questions",)
+
+
 def test_parallel_ids_follow_the_template_not_the_row_number(own: Path) -> None:
     english = {i.parallel_id: i for i in load_mbbq(own, "en", "bias")}
     spanish = {i.parallel_id: i for i in load_mbbq(own, "es", "bias")}
@@ -93,7 +99,19 @@ def test_parallel_ids_follow_the_template_not_the_row_number(own: Path) -> None:
     assert spanish["gender_identity/4/0/counter_biased/neg-disambig"].instance_id == "gender_identity/5"
 
 
-# --- broken copies ---------------------------------------------------------------------------------------------------
+def test_control_rows_with_the_groups_the_other_way_round_have_no_twin(own: Path) -> None:
+    bias = {i.parallel_id for i in load_mbbq(own, "en", "bias")}
+    twins = Counter(i.template_id for i in load_mbbq(own, "en", "control") if i.parallel_id in bias)
+    assert twins == {"age/1": 8, "disability_status/2": 4, "physical_appearance/6": 4, "sexual_orientation/11": 4}
+
+
+def test_source_of_a_row_is_kept(own: Path) -> None:
+    instance = by_id(own)["age/5"]
+    assert instance.metadata["source_row"] == {"file": "Age_en.jsonl", "row": 6, "category": "Age", "example_id": 5}
+    assert instance.metadata["stereotyped_groups"] == ["old"]
+    assert instance.metadata["version"] == "b"
+    assert instance.subcategory is None
+    assert by_id(own)["disability_status/0"].subcategory == "physical"
 
 
 def test_missing_folder_and_files_are_named(own: Path, tmp_path: Path) -> None:
@@ -160,7 +178,19 @@ def test_missing_unknown_option_is_named(own: Path, tmp_path: Path) -> None:
         list(load_mbbq(tmp_path / "copy", "en", "bias"))
 
 
-# --- the published files ---------------------------------------------------------------------------------------------
+@pytest.mark.parametrize(
+    ("group", "category", "form"),
+    [
+        ("kadın", "gender_identity", "F"),
+        ("erkek çocuk", "gender_identity", "M"),
+        ("Transgender women", "gender_identity", "trans"),
+        ("nonTrans", "gender_identity", "nonTrans"),
+        ("low SES", "ses", "lowSES"),
+        ("man", "age", "man"),
+    ],
+)
+def test_groups_have_one_form(group: str, category: str, form: str) -> None:
+    assert one_form(group, category) == form
 
 
 @pytest.fixture(scope="module")

@@ -116,9 +116,6 @@ def test_what_is_wrong_is_named_by_file_row_and_field(tmp_path: Path, case: dict
     assert "\n" not in str(caught.value)
 
 
-# --- our own fields in tables -----------------------------------------------------------------------------------------
-
-
 def flat(instance: Instance) -> dict[str, Any]:
     """An instance as the cells of a row, nested fields in columns of their own."""
     record = instance.model_dump(mode="json")
@@ -207,8 +204,6 @@ def test_whatever_a_row_holds_it_is_read_or_refused_in_one_line(
         said = str(error)
     assert said in ("ambiguous", "disambiguated") or re.fullmatch(r"[^\n]*own\.jsonl:1: [^\n]+", said)
 
-
-# --- on the command line ----------------------------------------------------------------------------------------------
 
 FILES = ("--instances", OWN / "questions.csv", "--field-map", OWN / "map.toml")
 

@@ -182,9 +182,6 @@ def test_cbbq_targets_agree_with_every_disambiguated_label(published: list[Insta
     assert alignments == {"counter_biased": 17_860}
 
 
-# --- artificial models -----------------------------------------------------------------------------------------------
-
-
 def tally(instances: Iterable[Instance], model: Callable[[Instance], int | None]) -> dict[str, int]:
     """What a model's answers come to, under the names of EXPECTED_SYNTHETIC_SCORES.json."""
     found: Counter[str] = Counter()

@@ -119,9 +119,6 @@ def test_unbalanced_contexts_are_found() -> None:
     assert codes(question(1, **biased), question(2, condition="disambiguated", gold_role="non_target")) == {}
 
 
-# --- counts ----------------------------------------------------------------------------------------------------------
-
-
 def test_counts_by_category_and_their_sum(data: Path) -> None:
     instances = load_benchmark("mbbq", data=data / "datasets" / "mbbq", languages=["en"])
     counted = {(c.split, c.category): c for c in count_instances(instances)}
@@ -143,9 +140,6 @@ def test_published_counts_name_known_benchmarks_and_add_up() -> None:
         assert set(said.notes) <= set(said.rows)
         if said.rows:
             assert sum(said.rows.values()) == said.total
-
-
-# --- the published files ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.slow

@@ -13,8 +13,9 @@ from hypothesis import strategies as st
 
 from mbbq_gen.benchmarks.bbq_record import BbqRow, SplitInfo, instance_of, only_stereotyped
 from mbbq_gen.benchmarks.quality import DATA_ISSUES
-from mbbq_gen.benchmarks.readers.bbq import load_bbq
+from mbbq_gen.benchmarks.readers.bbq import load_bbq, one_form
 from mbbq_gen.benchmarks.readers.esbbq import load_esbbq
+from mbbq_gen.benchmarks.readers.pakbbq import words
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation
 from mbbq_gen.core.errors import DataError
@@ -42,99 +43,15 @@ def rows(own: Path, name: str, language: str | None = None) -> list[Instance]:
     return list(load_benchmark(name, data=own / name, languages=languages, splits=["bias"]))
 
 
-EXPECTED = {
-    "bbq": """
-        gender_identity/0 tnu u -
-        gender_identity/1 tnu n counter
-        gender_identity/2 tnu u -
-        gender_identity/3 tnu t counter
-        gender_identity/4 tnu u -
-        gender_identity/5 tnu t biased
-        gender_identity/6 tnu u -
-        gender_identity/7 tnu n biased
-        nationality/0 ntu u -
-        nationality/1 ntu n counter
-        nationality/2 ntu u -
-        nationality/3 ntu t counter
-        physical_appearance/0 ntu u -
-        physical_appearance/1 ntu n counter
-        physical_appearance/2 ntu u -
-        physical_appearance/3 ntu t counter
-        race_x_gender/0 ntu u -
-        race_x_gender/1 ntu n counter
-        race_x_gender/2 ntu u -
-        race_x_gender/3 ntu t counter
-        race_x_ses/0 ntu u -
-        race_x_ses/1 ntu n counter
-        race_x_ses/2 ntu u -
-        race_x_ses/3 ntu t counter
-        """,
-    "kobbq": """
-        age-001a-001-amb-bsd ntu u -
-        age-001a-001-amb-cnt ntu u -
-        age-001a-001-dis-bsd ntu n counter
-        age-001a-001-dis-cnt ntu t counter
-        age-002b-001-dis-bsd ntu n counter
-        """,
-    "gg_bbq": """
-        groups/amb/0 ntu u -
-        groups/amb/1 ntu u -
-        groups/disamb/0 ntu n counter
-        groups/disamb/1 ntu t counter
-        proper_names/amb/0 tnu u -
-        proper_names/amb/1 tnu u -
-        proper_names/disamb/0 tnu t biased
-        proper_names/disamb/1 tnu n biased
-        """,
-    "basqbbq": """
-        gender_identity/0 tnu u -
-        gender_identity/1 tnu t biased
-        gender_identity/2 tnu u -
-        gender_identity/3 tnu n biased
-        physical_appearance/0 ntu u -
-        physical_appearance/1 ntu n counter
-        physical_appearance/2 ntu u -
-        physical_appearance/3 ntu t counter
-        nationality/0 tnu u -
-        nationality/1 tnu n counter
-        nationality/2 tnu u -
-        nationality/3 tnu t counter
-        """,
-    "cbbq": """
-        age/ambiguous/1 tnu u -
-        age/ambiguous/2 tnu u -
-        age/disambiguous/1 tnu n counter
-        age/disambiguous/2 tnu t counter
-        educational_qualification/ambiguous/1 ??u u -
-        gender/disambiguous/1 ntu n counter
-        """,
-    "jbbq": """
-        age/0 tnu u -
-        age/1 tnu n counter
-        age/2 tnu u -
-        age/3 tnu t counter
-        """,
-    "bbg": """
-        disabilitystatus-001-a-001-bsd-amb nut u -
-        disabilitystatus-001-a-001-bsd-dis nut n counter
-        disabilitystatus-001-a-001-cnt-amb tun u -
-        disabilitystatus-001-a-001-cnt-dis tun t counter
-        """,
-    "bbq_lite": """
-        ses/0 unt u -
-        ses/1 unt n counter
-        ses/2 unt u -
-        ses/3 unt t counter
-        """,
-}
+EXPECTED = tomllib.loads(
+    (Path(__file__).parents[1] / "data" / "datasets" / "expected_roles.toml").read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize("name", EXPECTED)
 def test_roles_answers_and_alignment(own: Path, name: str) -> None:
     language = "en" if name == "bbg" else None
-    assert [shown(instance) for instance in rows(own, name, language)] == [
-        line.strip() for line in EXPECTED[name].strip().splitlines()
-    ]
+    assert [shown(instance) for instance in rows(own, name, language)] == EXPECTED[name].splitlines()
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
@@ -156,9 +73,6 @@ def test_every_reader_gives_sound_instances(own: Path, name: str) -> None:
 
 PARTIAL = {"mbbq", "bharatbbq", "bbg"}
 AVAILABLE = {("mbbq", "en"), ("mbbq", "es"), ("bharatbbq", "en"), ("bbg", "en")}
-
-
-# --- BBQ -------------------------------------------------------------------------------------------------------------
 
 
 def test_bbq_without_its_template_files_goes_by_the_rows(own: Path, tmp_path: Path) -> None:
@@ -203,13 +117,33 @@ def test_bbq_says_which_categories_the_copy_lacks(own: Path, caplog: pytest.LogC
     assert "lacks Age.jsonl, Disability_status.jsonl, Race_ethnicity.jsonl" in caplog.text
 
 
+def test_bbq_knows_who_is_called_by_name(own: Path) -> None:
+    named = {i.template_id: i.metadata["proper_names"] for i in load_bbq(own / "bbq", "en", "bias")}
+    assert named["gender_identity/30"] is True
+    assert named["gender_identity/12"] is False
+
+
+@pytest.mark.parametrize(
+    ("group", "form"),
+    [
+        ("woman", "f"),
+        ("F-Black", "black"),
+        ("M-Middle Eastern", "middle eastern"),
+        ("trans_F", "trans"),
+        ("nonTrans_F", "nontrans_f"),
+        ("Transgender women", "trans"),
+        ("low SES", "lowses"),
+        ("nonOld", "nonold"),
+    ],
+)
+def test_bbq_groups_have_one_form(group: str, form: str) -> None:
+    assert one_form(group) == form
+
+
 @pytest.mark.parametrize("name", ["bbq", "basqbbq"])
 def test_inherited_wrong_labels_carry_the_right_answer(own: Path, name: str) -> None:
     corrected = [i.corrected_gold_role for i in rows(own, name) if i.category == "physical_appearance"]
     assert corrected == [None, "target", None, "non_target"]
-
-
-# --- EsBBQ and CaBBQ -------------------------------------------------------------------------------------------------
 
 
 def test_esbbq_finds_the_target_by_its_group(own: Path) -> None:
@@ -231,6 +165,16 @@ def test_esbbq_words_the_unknown_option_alike_within_a_filled_template(own: Path
         assert all("unknown_placeholder" in i.data_issues for i in age)
 
 
+def test_spanish_and_catalan_share_their_parallel_ids(own: Path) -> None:
+    spanish, catalan = ({i.parallel_id: i for i in rows(own, name)} for name in ("esbbq", "cabbq"))
+    assert set(spanish) == set(catalan)
+    for parallel, instance in spanish.items():
+        if parallel is None:
+            assert instance.instance_id == "physical_appearance/5"
+        else:
+            assert shown(instance) == shown(catalan[parallel])
+
+
 def test_esbbq_reads_json_lines_like_tables(own: Path, tmp_path: Path) -> None:
     text = (own / "esbbq_jsonl" / "Age.full.jsonl").read_text(encoding="utf-8")
     for path in (own / "esbbq" / "data_es").glob("*.csv"):
@@ -242,9 +186,6 @@ def test_esbbq_reads_json_lines_like_tables(own: Path, tmp_path: Path) -> None:
         ours, theirs = one.model_dump(), other.model_dump()
         assert ours["metadata"].pop("source_row") != theirs["metadata"].pop("source_row")
         assert ours == theirs
-
-
-# --- others ----------------------------------------------------------------------------------------------------------
 
 
 def test_kobbq_strips_control_characters_and_flags_a_wrong_version(own: Path) -> None:
@@ -270,6 +211,19 @@ def test_bharatbbq_takes_the_unknown_option_from_the_ambiguous_row(own: Path) ->
     assert region[5].gold_index == 0
 
 
+def test_basqbbq_keeps_both_inflections_and_an_empty_group(own: Path) -> None:
+    nationality = [i for i in rows(own, "basqbbq") if i.category == "nationality"]
+    assert nationality[0].options[0].text == "Freedoniarra"
+    assert nationality[2].options[0].text == "Freedoniarrak"
+    assert nationality[0].options[1].group == ""
+
+
+def test_cbbq_says_why_a_row_is_not_scorable(own: Path) -> None:
+    read = {i.instance_id: i for i in rows(own, "cbbq")}
+    assert "polarity" in (read["educational_qualification/ambiguous/1"].no_target_reason or "")
+    assert read["age/disambiguous/2"].data_issues == ("unfilled_placeholder",)
+
+
 def test_pakbbq_asks_noun_phrase_and_group(own: Path) -> None:
     english, urdu = rows(own, "pakbbq", "en"), rows(own, "pakbbq", "ur")
     religion = [i for i in english if i.category == "religion"]
@@ -281,7 +235,21 @@ def test_pakbbq_asks_noun_phrase_and_group(own: Path) -> None:
     assert [i.parallel_id for i in english] == [i.parallel_id for i in urdu]
 
 
-# --- broken copies ---------------------------------------------------------------------------------------------------
+def test_pakbbq_words_are_compared_without_case_and_plural() -> None:
+    assert words("Hindus") == words("hindu") == {"hindu"}
+    assert words("Barelvi Muslims") == {"barelvi", "muslim"}
+    assert words("class") == {"class"}
+
+
+def test_jbbq_keeps_what_it_does_not_know(own: Path) -> None:
+    assert rows(own, "jbbq")[0].metadata["is_additional"] == 1
+
+
+def test_bbg_puts_both_contexts_together(own: Path) -> None:
+    ambiguous, disambiguated, *_ = rows(own, "bbg", "en")
+    assert disambiguated.context == f"{ambiguous.context} The pilot with glasses overslept."
+    assert ambiguous.category == "disability_status"
+
 
 BROKEN = tomllib.loads((Path(__file__).parents[1] / "data" / "datasets" / "broken.toml").read_text(encoding="utf-8"))[
     "case"

@@ -50,9 +50,6 @@ def test_missing_data_is_told_before_the_first_instance(mbbq: Path, tmp_path: Pa
         load_benchmark("mbbq", data=mbbq, languages=["en", "es"])
 
 
-# --- instances as JSON Lines -----------------------------------------------------------------------------------------
-
-
 def own_question(**changes: object) -> Instance:
     fields = {
         "benchmark": "own",

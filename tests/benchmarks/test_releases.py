@@ -36,14 +36,10 @@ from pydantic import ValidationError
 from mbbq_gen.benchmarks.archives import ArchiveLimits
 from mbbq_gen.benchmarks.download import ATTEMPTS, Download
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
-from mbbq_gen.benchmarks.release_catalogue import (
-    ReleaseCatalogue,
-    is_inside,
-    shipped_catalogue,
-)
-from mbbq_gen.benchmarks.releases import InstallResult, InstallTools, data_root, install_release, installed_folder
+from mbbq_gen.benchmarks.release_catalogue import ReleaseCatalogue, is_inside, shipped_catalogue
+from mbbq_gen.benchmarks.releases import InstallResult, InstallTools, install_release, installed_folder
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.core.errors import DownloadError, MbbqGenError, UnknownNameError, UsageError
+from mbbq_gen.core.errors import DownloadError, UsageError
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 EDITION = COMMIT[:12]
@@ -91,9 +87,6 @@ def catalogue_of(**changes: Any) -> ReleaseCatalogue:
     return ReleaseCatalogue.model_validate(tables)
 
 
-# --- archives --------------------------------------------------------------------------------------------------------
-
-
 def entry(name: str, text: bytes = b"", **fields: Any) -> tuple[tarfile.TarInfo, bytes]:
     member = tarfile.TarInfo(name)
     member.size = len(text)
@@ -138,9 +131,6 @@ KINDS: dict[str, Callable[[Files], bytes]] = {
     "tar": plain_tar,
     "zip": zip_of,
 }
-
-
-# --- the server ------------------------------------------------------------------------------------------------------
 
 
 @dataclass
@@ -280,9 +270,6 @@ def refusal(source: str, root: Path, tools: InstallTools) -> str:
     return line
 
 
-# --- whole -----------------------------------------------------------------------------------------------------------
-
-
 def check_whole(done: InstallResult, root: Path) -> None:
     assert done.outcome == "installed"
     assert done.folder == str(root / "toys" / EDITION)
@@ -312,9 +299,6 @@ def test_without_a_source_the_repository_is_asked(host: Host, root: Path, tools:
     check_whole(done, root)
     assert done.benchmark == "dolls"
     assert done.record.source == f"{host.url}/toys/archive/{COMMIT}.tar.gz"
-
-
-# --- cut off ---------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("share", [0.001, 0.5, 0.999])
@@ -470,9 +454,6 @@ def test_a_killed_download_goes_on(
     assert [path.suffix for path in sorted(parts.iterdir())] == ["", ".lock"]
 
 
-# --- the server's moods ----------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 501])
 def test_what_will_not_pass_is_not_tried_again(
     host: Host, root: Path, tools: InstallTools, pauses: list[float], status: int
@@ -535,13 +516,6 @@ def test_other_addresses_are_wrong_use(root: Path, tools: InstallTools, source: 
         install_release("toys", source, root, tools)
     assert not root.exists()
 
-
-def test_an_address_that_leads_elsewhere_is_one_line(host: Host, root: Path, tools: InstallTools) -> None:
-    host.faults = [Fault(status=302, headers={"Location": "ftp://example.invalid/x"})]
-    assert "ftp" in refusal(serve(host, b""), root, tools)
-
-
-# --- what is refused -------------------------------------------------------------------------------------------------
 
 SPOILT = {**RELEASE, "data/two.jsonl": PINNED["data/two.jsonl"][:-1] + b"!"}
 
@@ -653,9 +627,6 @@ def test_a_pinned_file_that_is_a_link_is_missing(host: Host, root: Path, tools: 
     assert "lacks data/one.jsonl" in refusal(serve(host, body), root, tools)
 
 
-# --- bombs -----------------------------------------------------------------------------------------------------------
-
-
 def claiming(size: int) -> bytes:
     """A tar whose only file says that it is that long."""
     member = tarfile.TarInfo("data/one.jsonl")
@@ -698,9 +669,6 @@ def test_limits_hold_for_every_kind(
     assert "refused" in refusal(serve(host, KINDS[kind](RELEASE)), root, small)
 
 
-# --- folders ---------------------------------------------------------------------------------------------------------
-
-
 def test_a_flat_folder(tmp_path: Path, root: Path, tools: InstallTools) -> None:
     flat = {path.rpartition("/")[2]: text for path, text in RELEASE.items() if not path.startswith(("more", "results"))}
     done = install_release("toys", str(put(tmp_path / "flat", flat)), root, tools)
@@ -734,9 +702,6 @@ def test_on_request_only_from_the_users_copy(tmp_path: Path, root: Path, tools: 
     assert install_release("asked", None, root, tools).outcome == "already_there"
     with pytest.raises(DownloadError, match=r"lacks \*\.jsonl of asked"):
         install_release("asked", str(put(tmp_path / "empty", {"readme.txt": b"x"})), tmp_path / "elsewhere", tools)
-
-
-# --- a second pull ---------------------------------------------------------------------------------------------------
 
 
 def test_a_second_pull_does_nothing(host: Host, root: Path, tools: InstallTools) -> None:
@@ -817,43 +782,6 @@ def test_leftovers_of_a_killed_pull_are_cleared(tmp_path: Path, root: Path, tool
     check_whole(install_release("toys", str(put(tmp_path / "toys", RELEASE)), root, tools), root)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "error", "says"),
-    [
-        (("toyss", None, "data"), UnknownNameError, "did you mean 'toys'"),
-        (("toys", "{tmp}/nowhere", "data"), UsageError, "no such file or folder"),
-        (("toys", "{tmp}", "file"), UsageError, "not a folder"),
-        (("toys", "{tmp}", "file/below"), DownloadError, "file"),
-    ],
-)
-def test_wrong_use_is_one_line(
-    tmp_path: Path, tools: InstallTools, arguments: tuple[str, str | None, str], error: type[MbbqGenError], says: str
-) -> None:
-    name, source, to = arguments
-    (tmp_path / "file").write_text("x")
-    with pytest.raises(error, match=says) as caught:
-        install_release(name, source and source.format(tmp=tmp_path), tmp_path / to, tools)
-    assert len(str(caught.value).splitlines()) == 1
-
-
-def test_where_releases_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tools: InstallTools) -> None:
-    monkeypatch.delenv("MBBQ_GEN_DATA", raising=False)
-    monkeypatch.setenv("MBBQ_GEN_CACHE", str(tmp_path / "cache"))
-    assert data_root() == tmp_path / "cache" / "benchmarks"
-    monkeypatch.setenv("MBBQ_GEN_DATA", str(tmp_path / "sets"))
-    assert data_root() == tmp_path / "sets"
-    assert installed_folder("toys", catalogue=tools.catalogue) is None
-    assert installed_folder("no such thing") is None
-    done = install_release("toys", str(put(tmp_path / "toys", RELEASE)), None, tools)
-    for name in ("toys", "dolls"):
-        assert (
-            installed_folder(name, catalogue=tools.catalogue) == Path(done.folder) == tmp_path / "sets/toys" / EDITION
-        )
-
-
-# --- the table -------------------------------------------------------------------------------------------------------
-
-
 def test_every_published_benchmark_has_a_release() -> None:
     served = {name for release in shipped_catalogue().release for name in release.benchmarks}
     published = {info.name: info.licence for info in BENCHMARKS.values() if info.needs_data}
@@ -904,9 +832,6 @@ def test_a_table_that_is_wrong_is_refused(changes: dict[str, Any], says: str) ->
         catalogue_of(**changes)
 
 
-# --- the real thing --------------------------------------------------------------------------------------------------
-
-
 def real_archive(folder: Path) -> bytes:
     """A tar.gz of a folder, as the repository host makes them."""
     buffer = io.BytesIO()
@@ -939,9 +864,6 @@ def test_the_published_files_are_the_pinned_ones(shared_datasets: Path, root: Pa
     assert first.benchmark == name
 
 
-# --- the command -----------------------------------------------------------------------------------------------------
-
-
 Command = Callable[..., tuple[str, str]]
 
 
@@ -972,12 +894,3 @@ def test_the_command_as_json_over_http(
     assert done["missing"] == ["data/KoBBQ_all_samples.tsv"]
     assert {file["path"] for file in done["files"]} == set(shipped_catalogue().find("kobbq").pins)
     assert all(set(file) == {"path", "size", "sha256", "pinned"} for file in done["files"])
-
-
-@pytest.mark.parametrize(
-    ("arguments", "says"), [(["mbqq"], "'mbbq'"), (["jbbq"], "jbbq"), (["mbbq", "--from", "nowhere"], "nowhere")]
-)
-def test_what_can_not_be_downloaded_is_one_line(command: Command, arguments: list[str], says: str) -> None:
-    _, err = command(*arguments, code=2)
-    assert says in err
-    assert err.count("\n") == 1

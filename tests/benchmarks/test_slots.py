@@ -11,11 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.benchmarks.templates.slots import (
-    check_slots,
-    parse_lists,
-    sentence_writer,
-)
+from mbbq_gen.benchmarks.templates.slots import check_slots, parse_lists, sentence_writer
 
 CASES = Path(__file__).parents[1] / "data" / "engines"
 WORD = st.text(alphabet="abcdé '-", min_size=1, max_size=8).map(str.strip).filter(bool)

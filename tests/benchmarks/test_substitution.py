@@ -21,7 +21,6 @@ from mbbq_gen.benchmarks.control.maker import (
     ControlGenerator,
     ControlInstance,
     RefusedInstance,
-    makeable_languages,
     people_of,
     with_control,
 )
@@ -317,35 +316,6 @@ def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixtu
     shown = capsys.readouterr().out
     assert made.counts().sentence in shown
     assert all(part.template_id in shown for part in made.refusals())
-
-
-def test_the_command_counts_and_writes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file, made = tmp_path / "mine.jsonl", tmp_path / "control.jsonl"
-    file.write_text("".join(f"{line}\n" for line in to_jsonl(STARTER["nl"][:24])), encoding="utf-8")
-    assert run_command_line(["data", "control", "--benchmark", str(file), "-o", str(made), "--json", "--audit"]) == 0
-    told = json.loads(capsys.readouterr().out)
-    lines = made.read_text(encoding="utf-8").splitlines()
-    assert told["made"] == len(lines) == len(told["replacements"])
-    assert told["skipped"] == len(told["refusals"]) == told["questions"] - told["made"]
-    assert {json.loads(line)["split"] for line in lines} == {"control"}
-    assert sum(part["questions"] for part in told["templates"]) == told["skipped"] == sum(told["reasons"].values())
-    page = tmp_path / "control.html"
-    assert run_command_line(["data", "control", "--benchmark", str(file), "--audit", "--report", str(page)]) == 0
-    assert f"{told['made']} of {told['questions']} questions" in page.read_text(encoding="utf-8")
-    assert " → " in capsys.readouterr().out
-
-
-def test_the_list_tells_where_control_questions_come_from(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["data", "list", "--json"]) == 0
-    rows = json.loads(capsys.readouterr().out)
-    listed = {one["name"]: (one["control_split"], one["control_languages"]) for one in rows}
-    assert listed["mbbq"] == ("published", ["en", "nl", "es", "tr"])
-    assert listed["kobbq"] == ("made", ["ko"])
-    assert listed["jbbq"] == ("made", ["ja"])
-    made = {code for kind, codes in listed.values() if kind == "made" for code in codes}
-    assert made <= set(makeable_languages(RESOURCES))
-    assert run_command_line(["data", "list"]) == 0
-    assert "control questions: made in ko" in capsys.readouterr().out
 
 
 if __name__ == "__main__":

@@ -42,6 +42,17 @@ def test_the_slots_of_kobbqs_templates_are_found(data: Path) -> None:
     assert len(made.replaced) == 4
 
 
+def test_without_the_templates_the_questions_are_as_before(data: Path, tmp_path: Path) -> None:
+    folder = Path(shutil.copytree(data / "datasets" / "kobbq", tmp_path / "kobbq"))
+    with_templates = kobbq(folder)
+    (folder / "data" / "KoBBQ_templates.tsv").unlink()
+    without = kobbq(folder)
+    assert all("person_spans" not in one.metadata for one in without)
+    assert [one.model_copy(update={"metadata": {}}) for one in with_templates] == [
+        one.model_copy(update={"metadata": {}}) for one in without
+    ]
+
+
 def test_a_template_that_says_something_else_tells_no_places(data: Path, tmp_path: Path) -> None:
     folder = Path(shutil.copytree(data / "datasets" / "kobbq", tmp_path / "kobbq"))
     templates = folder / "data" / "KoBBQ_templates.tsv"

@@ -60,8 +60,7 @@ def test_what_was_typed(typed: str, everywhere: str | None, by_language: dict[st
 
 
 @pytest.mark.parametrize(
-    ("typed", "says"),
-    [("", "the text is empty"), ("en=", "the text is empty"), ("en=a,en=b", "en is named twice")],
+    ("typed", "says"), [("", "the text is empty"), ("en=", "the text is empty"), ("en=a,en=b", "en is named twice")]
 )
 def test_what_can_not_be_meant(typed: str, says: str) -> None:
     with pytest.raises(UsageError, match=says):

@@ -19,11 +19,12 @@ from typing import Any
 import pytest
 import typer
 
-from mbbq_gen.cli.main import app, run_command_line
+from mbbq_gen.cli.main import app
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.conftest import FULL
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import conversation
+from tests.support.extraction import call
 
 STARTER = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
 
@@ -31,13 +32,6 @@ STARTER = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare
 @pytest.fixture
 def run_path(tmp_path: Path) -> Path:
     return tmp_path / "run"
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command."""
-    code = run_command_line([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -52,22 +46,6 @@ def commands() -> Iterator[tuple[str, Any]]:
                 yield from walk(f"{name} {word}".strip(), found)
 
     return walk("", typer.main.get_command(app))
-
-
-def test_every_command_has_help_an_example_and_is_documented(
-    capsys: pytest.CaptureFixture[str], repository: Path
-) -> None:
-    pages = [repository / "README.md", *(repository / "docs").rglob("*.md")]
-    documents = "\n".join(path.read_text(encoding="utf-8") for path in pages)
-    found = dict(commands())
-    assert {"run", "score", "extract", "report", "data show", "prompts show", "languages", "models", "check"} <= set(
-        found
-    )
-    for name in found:
-        code, out, _ = call(capsys, *name.split(), "--help")
-        assert code == 0
-        assert "Examples:" in out, name
-        assert f"mbbq-gen {name}" in documents, f"{name} is not documented"
 
 
 def test_a_run_from_start_to_table(capsys: pytest.CaptureFixture[str], run_path: Path) -> None:
@@ -172,69 +150,6 @@ def write(path: Path, text: str) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
     return path
-
-
-MISTAKES = [
-    (["run", "{run}", "--model", "oracle:perfect", "--benchmark", "mbbq", "--data-dir", "{tmp}/nowhere"], "nowhere"),
-    (["run", "{run}", "--model", "oracle:perfect", "--benchmark", "mbqq"], "did you mean 'mbbq'"),
-    (["run", "{run}", "--model", "oracle:perfekt", "--benchmark", "starter"], "did you mean 'perfect'"),
-    (["run", "{run}", "--model", "transformers:smolm2", "--benchmark", "starter"], "smolm2"),
-    (["run", "{run}", "--model", "gpt", "--benchmark", "starter"], "kind:model"),
-    (["run", "{run}", "--model", "oracle:perfect", "--benchmark", "starter", "--languages", "xx"], "language 'xx'"),
-    (["run", "{run}", "--model", "oracle:perfect", "--benchmark", "starter", "--variants", "barre"], "'bare'"),
-    (["run", "{run}", "--model", "oracle:perfect", "--benchmark", "starter", "--splits", "biased"], "'bias'"),
-    (["run", "{run}", "--model", "oracle:perfect", "--benchmark", "starter", "--option-order", "random"], "balanced"),
-    (["run", "{run}", "--model", "oracle:perfect", "--benchmark", "starter", "--label-style", "AA"], "label style"),
-    (["run", "{run}", "--model", "oracle:perfect", "--instances", "{tmp}/half.jsonl"], "half.jsonl:2"),
-    (["run", "{run}", "--sample", "0"], "--sample"),
-    (["run", "{run}", "--colour"], "No such option"),
-    (["rum"], "No such command 'rum'"),
-    (["run", "{run}", "--model", "oracle:perfect"], "--benchmark NAME"),
-    (["run", "{run}"], "no run here"),
-    (["report", "{run}"], "no run here"),
-    (["score"], "give a run folder or --jsonl FILE"),
-    (["score", "--jsonl", "{tmp}/nowhere.jsonl"], "No such file"),
-    (["score", "--jsonl", "{tmp}/cut.jsonl"], "cut.jsonl:2"),
-    (["extract", "--jsonl", "{tmp}/bad.jsonl"], "bad.jsonl:1"),
-    (["extract", "--jsonl", "{tmp}/latin.jsonl"], "UTF-8"),
-    (
-        ["prompts", "show", "--packs", "{tmp}/packs", "--language", "en"],
-        "variant 'plain': placeholders missing: option_b; unknown: B",
-    ),
-    (["prompts", "show", "--variant", "politte"], "did you mean 'polite'"),
-    (["languages", "--packs", "{tmp}/nothing"], "--packs"),
-    (["data", "show", "--category", "aage"], "did you mean 'age'"),
-]
-
-
-@pytest.fixture
-def bad_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> Path:
-    """Files that are wrong, each in one way."""
-    _, out, _ = call(capsys, "data", "show", "--language", "en", "--limit", 2, "--json")
-    first, second = out.splitlines()
-    write(tmp_path / "cut.jsonl", json.dumps({**json.loads(first), "option": 0}) + "\n" + second[: len(second) // 2])
-    write(tmp_path / "half.jsonl", first + "\n" + second[: len(second) // 2])
-    write(tmp_path / "bad.jsonl", '{"id": 1, "language": "en", "options": "A", "response": "x"}\n')
-    (tmp_path / "latin.jsonl").write_bytes('{"id": 1, "response": "ça"}\n'.encode("latin-1"))
-    text = "{context} {question} {label_a} {option_a} {label_b} {B} {label_c} {option_c}"
-    write(
-        tmp_path / "packs" / "prompts" / "en.toml",
-        '[meta]\nlanguage = "en"\nname = "English"\nnative_name = "English"\nversion = 1\nsource = "x"\n'
-        f'licence = "x"\n[[variant]]\nid = "plain"\nkind = "bare"\ntext = "{text}"\n',
-    )
-    return tmp_path
-
-
-@pytest.mark.parametrize(("arguments", "says"), MISTAKES, ids=[" ".join(case[0])[:70] for case in MISTAKES])
-def test_a_mistake_gives_one_line_and_exit_code_2(
-    capsys: pytest.CaptureFixture[str], bad_files: Path, arguments: list[str], says: str
-) -> None:
-    words = [word.format(tmp=bad_files, run=bad_files / "run") for word in arguments]
-    code, _, err = call(capsys, *words)
-    assert code == 2, err
-    assert says in err
-    assert len(err.strip().splitlines()) == 1, err
-    assert err.startswith("error: ")
 
 
 def start(run_path: Path, *arguments: str) -> subprocess.Popen[str]:

@@ -32,17 +32,6 @@ def mbbq(*arguments: object) -> tuple[object, ...]:
     return (*arguments[:1], "mbbq", "--data-dir", DATASETS / "mbbq", "--language", "en", *arguments[1:])
 
 
-# --- validate ---------------------------------------------------------------------------------------------------------
-
-
-def test_findings_are_told_with_their_counts_and_what_is_done(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = call(capsys, *mbbq("validate"))
-    assert code == 0
-    assert "mislabeled  (problem, 4)\n" in out
-    assert "          2  bias en physical_appearance: mbbq/bias/en/" in out
-    assert "72 questions; " in err
-
-
 def test_audit_as_json_is_what_the_library_finds(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = call(capsys, *mbbq("validate", "--json"))
     found = json.loads(out)
@@ -87,20 +76,6 @@ def test_a_broken_file_stops_the_audit_with_one_line(capsys: pytest.CaptureFixtu
         assert (code, "no questions to" in err) == (2, True)
 
 
-# --- stats ------------------------------------------------------------------------------------------------------------
-
-
-def test_counts_stand_beside_the_papers(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, _ = call(capsys, *mbbq("stats"))
-    assert code == 0
-    assert "mbbq  en  bias" in out
-    row = next(line.split() for line in out.splitlines() if line.strip().startswith("gender_identity"))
-    assert row[:4] == ["gender_identity", "12", "528", "3"]
-    assert "gender_identity: 12 for 528: bias split: 544, for template 13" in out
-    assert "age: " in out
-    assert "see docs/datasets.md" in out
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("name", ["mbbq", "kobbq"])
 def test_the_published_files_differ_from_the_papers_only_as_explained(
@@ -108,9 +83,6 @@ def test_the_published_files_differ_from_the_papers_only_as_explained(
 ) -> None:
     _, out, _ = call(capsys, "stats", name, "--data-dir", shared_datasets / name)
     assert "see docs/datasets.md" not in out
-
-
-# --- show -------------------------------------------------------------------------------------------------------------
 
 
 def test_show_takes_the_benchmark_by_place_or_by_option(capsys: pytest.CaptureFixture[str]) -> None:
@@ -138,9 +110,6 @@ def test_a_downloaded_release_is_found(capsys: pytest.CaptureFixture[str], share
     code, out, err = call(capsys, command, "kobbq")
     assert code == 0, err
     assert "kobbq" in out
-
-
-# --- orders that tell the role ----------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("name", [name for name, info in BENCHMARKS.items() if info.confounded_order])

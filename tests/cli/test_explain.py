@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-import re
 import subprocess
 import sys
 from pathlib import Path
@@ -18,8 +17,6 @@ from rich.console import Console
 from mbbq_gen.core.text import shortened, visible_text
 from mbbq_gen.extraction import Explanation, Question, load_extractor
 from mbbq_gen.report.explanation import is_winner, print_explanation, response_text
-from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.queries import find_prompts
 from tests.support.extraction import call, listed, make_run
 from tests.support.extraction_cases import Case, load_cases
 
@@ -46,9 +43,6 @@ def printed(told: Explanation, *, terminal: bool = False) -> str:
     console = Console(file=stream, width=160, force_terminal=terminal, markup=False, highlight=False)
     print_explanation(told, console)
     return stream.getvalue()
-
-
-# --- the story is that of the extraction -----------------------------------------------------------------------------
 
 
 @given(case=st.sampled_from(CASES))
@@ -91,36 +85,6 @@ def test_visible_text_can_do_nothing(text: str) -> None:
     assert len(shortened(text, 20)) <= 20
 
 
-def test_every_candidate_has_its_pack_line(repository: Path) -> None:
-    told = explain("It wasn't the tailor, it was the baker.")
-    lost, won = told.candidates
-    assert (lost.status, won.status) == ("lost", "won")
-    told = explain("The answer is not the tailor, the answer is B.")
-    lost, won = told.candidates
-    for candidate in told.candidates:
-        assert candidate.source is not None
-        assert candidate.source.line is not None
-        lines = (repository / candidate.source.file).read_text(encoding="utf-8").splitlines()
-        assert candidate.source.phrase in re.split(r'[\s"\[\],]+', lines[candidate.source.line - 1])
-    text = printed(told)
-    assert "The answer is not ⟦1 the tailor⟧, the answer is ⟦2✔ B⟧." in text
-    assert f"{won.source.file}:{won.source.line}  {won.source.key}" in text if won.source else False
-    assert "read as   B: The baker" in text
-    assert text.index("✔ 2") < text.index("✗ 1")
-
-
-def test_colours_on_a_terminal_and_signs_elsewhere() -> None:
-    told = explain("The answer is B.")
-    coloured = printed(told, terminal=True)
-    assert "\x1b[" in coloured
-    assert "⟦" not in coloured
-    assert "\x1b[" not in printed(told)
-    assert "⟦1✔ B⟧" in printed(told)
-
-
-# --- the command, on any response ------------------------------------------------------------------------------------
-
-
 def test_any_response(capsys: pytest.CaptureFixture[str]) -> None:
     code, out, err = call(capsys, "explain", *TAILOR, "--response", "Not A. It was the baker.", "--json")
     assert (code, err) == (0, "")
@@ -160,30 +124,6 @@ def test_a_response_of_a_million_characters_is_short(capsys: pytest.CaptureFixtu
     assert "characters …⟩" in text
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        ([], "give a run"),
-        (["--language", "en", "--options", "a|b"], "--response: missing"),
-        (["--options", "a|b", "--response", "a"], "--language: missing"),
-        (["--language", "en", "--options", "a||b", "--response", "a"], "one of them is empty"),
-        (["--language", "en", "--options", "a", "--response", "a"], "1 of them; 2 to 10"),
-        (["--language", "en", "--options", "a|b", "--option", "c", "--response", "a"], "not both"),
-        (["--language", "en", "--options", "a|b", "--labels", "A", "--response", "a"], "give one label an option"),
-        ([*TAILOR[:4], "--unknown-index", "7", "--response", "a"], "unknown_index: 7"),
-        (["no-such-run", "12"], "no run here"),
-    ],
-)
-def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], arguments: list[str], words: str) -> None:
-    code, out, err = call(capsys, "explain", *arguments)
-    assert (code, out) == (2, "")
-    assert words in err
-    assert err.count("\n") == 1
-
-
-# --- the command, on a run -------------------------------------------------------------------------------------------
-
-
 def test_the_story_of_a_stored_answer_is_what_was_stored(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     each = {(one["language"], one["response"]): one for one in listed(capsys, run)}
     assert len(each) > 12
@@ -201,57 +141,3 @@ def test_the_story_of_a_stored_answer_is_what_was_stored(capsys: pytest.CaptureF
             assert found["explanation"] is None
         else:
             assert found["explanation"]["extraction"] == stored
-
-
-def test_an_answer_is_shown_with_its_question(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    (hostile, *_) = [one for one in listed(capsys, run) if one["response"] and "\x1b" in one["response"]]
-    code, out, _ = call(capsys, "explain", run, hostile["prompt_id"][:12])
-    assert code == 0
-    assert "\x1b" not in out
-    assert "\u202e" not in out
-    assert "␛[2J" in out
-    assert ", correct)" in out
-    assert "read as" in out
-    (failed, *_) = listed(capsys, run, "--outcome", "error")
-    code, out, _ = call(capsys, "explain", run, failed["prompt_id"])
-    assert code == 0
-    assert "no response to read: the service was down" in out
-
-
-def test_a_list_to_choose_from(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    every = listed(capsys, run)
-    assert len(every) == 192
-    missed = listed(capsys, run, "--outcome", "unparsed", "--language", "tr")
-    assert missed
-    assert {one["language"] for one in missed} == {"tr"}
-    assert {one["outcome"] for one in missed} <= {"unparsed", "multiple", "truncated", "empty"}
-    by_rule = listed(capsys, run, "--rule", every[0]["rule"])
-    assert {one["rule"] for one in by_rule} == {every[0]["rule"]}
-    code, out, _ = call(capsys, "explain", run, "--limit", 3)
-    assert code == 0
-    assert "3 of 192 extractions" in out
-    assert every[0]["prompt_id"] in out
-
-
-def test_several_matches_are_listed_in_one_line(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    key = listed(capsys, run)[0]["instance_key"]
-    with RunFolder(run).open_store(read_only=True) as store:
-        both = find_prompts(store, key)
-        assert len(both) == 2
-        assert len(find_prompts(store, "", limit=7)) == 7
-        assert find_prompts(store, "%") == []
-    code, out, err = call(capsys, "explain", run, key)
-    assert (code, out) == (2, "")
-    assert err.count("\n") == 1
-    for shown in both:
-        assert shown.prompt_id in err
-        assert shown.variant in err
-    code, _, err = call(capsys, "explain", run, "zzz")
-    assert code == 2
-    assert "nothing has the id or key 'zzz'" in err
-
-
-def test_options_of_a_response_do_not_go_with_a_run(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    code, _, err = call(capsys, "explain", run, "12", "--response", "A")
-    assert code == 2
-    assert "--response goes with" in err

@@ -13,7 +13,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction
 from mbbq_gen.extraction import ENGINE_VERSION, Question
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, answer_line
-from mbbq_gen.runs.extraction import UNPARSED, explain_answer, previous_extraction
+from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import stored_extractions
 from tests.support.extraction import call, copy_run, make_run
@@ -51,6 +51,13 @@ def older_reading(run: Path, version: str = "0+old") -> None:
                     for n, answered in enumerate(answers)
                 ],
             )
+
+
+def test_reading_again_changes_nothing(capsys: pytest.CaptureFixture[str], run: Path) -> None:
+    found = extract(capsys, run)
+    assert found["read"] == 0
+    assert found["compared_with"] == {}
+    assert found["outcomes"] == []
 
 
 def test_what_changed_is_counted_from_the_stored_readings(capsys: pytest.CaptureFixture[str], run: Path) -> None:
@@ -125,18 +132,8 @@ def test_compare_across_extractors(capsys: pytest.CaptureFixture[str], run: Path
         extract(capsys, run, "--extractor", name)
     extract(capsys, run, "--extractor", "strict-match", "--language", "en", "--only", "unparsed")
     older_reading(run)
-    code, out, err = call(
-        capsys,
-        "compare",
-        run,
-        "--across",
-        "extractor",
-        "--metric",
-        "mbbq_bias_ambiguous",
-        "--n-resamples",
-        200,
-        "--json",
-    )
+    few = ["--metric", "mbbq_bias_ambiguous", "--n-resamples", 200]
+    code, out, err = call(capsys, "compare", run, "--across", "extractor", *few, "--json")
     assert code == 0, err
     assert "strict-match+1" in err
     levels = {
@@ -192,20 +189,17 @@ def test_the_form_that_was_asked(response: str, option: int | None) -> None:
     assert all(response[start:end].strip("() ") in "ABC" for start, end in found.spans)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["--extractor", "first-leter"], "did you mean 'first-label'"),
-        (["--only", "unreadable"], "unknown outcome 'unreadable'"),
-        (["--language", "fr"], "unknown language of the run 'fr'"),
-        (["-o", "x.jsonl"], "--jsonl"),
-    ],
-)
-def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], run: Path, arguments: list[str], words: str) -> None:
-    code, out, err = call(capsys, "extract", run, *arguments)
-    assert (code, out) == (2, "")
-    assert words in err
-    assert err.count("\n") == 1
+def test_a_failure_is_never_read(run: Path) -> None:
+    """Every reader says error and filtered, whatever text stands there."""
+    from mbbq_gen.runs.extraction import load_reader
+
+    with RunFolder(run).open_store(read_only=True) as store:
+        answers = [found for language in store.languages() for found in store.without_extraction("none", language)]
+    for name in ("rules", *SIMPLE_EXTRACTORS):
+        for answered in answers:
+            outcome = extract_response(answered, load_reader(name, answered.prompt.language, PackPaths())).outcome
+            assert (outcome == "error") == (answered.response.error is not None)
+            assert (outcome == "content_filter") == (answered.response.finish_reason == "content_filter")
 
 
 def test_an_answer_in_another_language_is_read_by_the_parallel_question(

@@ -10,15 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.cli.setup import KEYS
 from mbbq_gen.runs.study import read_study, study_runs
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = run_command_line([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
+from tests.support.extraction import call
 
 
 def typed(folder: Path, answers: str, *arguments: str) -> subprocess.CompletedProcess[str]:
@@ -32,14 +26,6 @@ def typed(folder: Path, answers: str, *arguments: str) -> subprocess.CompletedPr
         env={**os.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
         check=False,
     )
-
-
-def test_no_arguments_tell_where_to_start(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, err = call(capsys)
-    assert (code, err) == (0, "")
-    assert len(out.splitlines()) < 15
-    (command,) = [line.split()[1:] for line in out.splitlines() if line.startswith("  mbbq-gen run")]
-    assert call(capsys, "run", tmp_path / "first", *command[2:])[0] == 0
 
 
 def test_init_asks_writes_a_study_that_run_takes_and_says_what_it_takes(
@@ -85,32 +71,6 @@ def test_the_budget_chooses_the_sample(capsys: pytest.CaptureFixture[str], tmp_p
     assert not (tmp_path / "none.toml").exists()
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["study.txt", "--yes"], "ends in .toml"),
-        (["--model", "gpt-4", "--yes"], "kind:model"),
-        (["--model", "opnai:gpt-4", "--yes"], "openai"),
-        (["--model", "synthetic:able", "--yes"], "able-fair"),
-        (["--benchmark", "mbq", "--yes"], "mbbq"),
-        (["--languages", "xx", "--yes"], "xx"),
-    ],
-)
-def test_what_is_typed_wrong_is_one_line_and_writes_nothing(
-    capsys: pytest.CaptureFixture[str],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    arguments: list[str],
-    said: str,
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    code, _, err = call(capsys, "init", *arguments)
-    assert code == 2
-    assert said in err
-    assert err.count("\n") == 1
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_doctor_names_keys_and_never_shows_them(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -126,21 +86,3 @@ def test_the_doctor_names_keys_and_never_shows_them(
     assert [name for about, name in found if about == "keys" and found[about, name]["found"]] == ["OPENAI_API_KEY"]
     assert found["data", "starter"]["found"]
     assert "sk-very-secret" not in text
-
-
-def test_the_shell_is_told_the_commands(tmp_path: Path) -> None:
-    done = subprocess.run(
-        [sys.executable, "-c", "from mbbq_gen.cli.main import main; main()"],
-        capture_output=True,
-        text=True,
-        env={
-            **os.environ,
-            "PYTHONPATH": str(Path(__file__).parents[2]),
-            "_MBBQ_GEN_COMPLETE": "complete_bash",
-            "COMP_WORDS": "mbbq-gen le",
-            "COMP_CWORD": "1",
-        },
-        cwd=tmp_path,
-        check=False,
-    )
-    assert "leaderboard" in done.stdout.split()

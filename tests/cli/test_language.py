@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from mbbq_gen.languages.extraction_pack import WORD_LISTS
-from mbbq_gen.languages.skeleton import FIRST
 from tests.support.extraction import call
 
 NAMES = ("--name", "Norwegian Bokmål", "--native-name", "norsk bokmål")
@@ -137,16 +136,3 @@ def test_a_wrong_line_is_named(
         stream.write(json.dumps(row | line) + "\n")
     code, _, err = call(capsys, "language", "evaluate", "nb", "--packs", packs, "--labelled-file", cases)
     assert (code, told in err) == (2, True), err
-
-
-def test_without_cases_the_pack_s_own_examples_are_read(capsys: pytest.CaptureFixture[str]) -> None:
-    code, out, err = call(capsys, "language", "evaluate", "es", "--no-ablation")
-    assert (code, err) == (0, "")
-    assert "labelled responses in es" in out
-    assert "missed 0 (0.0%), invented 0 (0.0%)" in out
-
-
-def test_the_order_of_gain_names_classes_that_there_are() -> None:
-    known = {f"{table}.{name}" for table, names in WORD_LISTS.items() for name in names}
-    assert {key for key, _ in FIRST} <= known
-    assert len({key for key, _ in FIRST}) == len(FIRST)

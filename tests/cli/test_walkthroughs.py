@@ -50,15 +50,3 @@ def test_a_walkthrough_from_top_to_bottom(
             typed = [server.openai if word == SERVER else word for word in line[1:]]
             code = run_command_line(typed)
             assert (code, capsys.readouterr().err if code else "") == (0, ""), line
-
-
-def test_there_are_five_walkthroughs(repository: Path) -> None:
-    assert len(walkthroughs(repository)) == 5
-
-
-def test_check_lists_missing_files(folder: Path, repository: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (command,) = walkthroughs(repository)["A new language: Norwegian"]
-    assert run_command_line(command[1:]) == 0
-    capsys.readouterr()
-    assert run_command_line(["check", "--packs", str(folder / "my-packs"), "--language", "nb"]) == 1
-    assert "prompts/nb.toml" in "".join(capsys.readouterr())

@@ -83,12 +83,7 @@ class OpenAIChat(Dialect):
         usage["completion_tokens_details"] = {"reasoning_tokens": said.reasoning_tokens}
         usage["total_tokens"] = said.input_tokens + said.output_tokens
         body = {"id": f"chatcmpl-{asked.digest}", "object": "chat.completion", "created": int(time.time())}
-        return body | {
-            "model": said.model,
-            "choices": [choice],
-            "usage": usage,
-            "system_fingerprint": "fp_fake",
-        }
+        return body | {"model": said.model, "choices": [choice], "usage": usage, "system_fingerprint": "fp_fake"}
 
     def error(self, failure: FailureError, status: int) -> Body:
         kind, parameter = failure.kind, failure.parameter

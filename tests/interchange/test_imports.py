@@ -59,9 +59,6 @@ def answers(source: Source) -> list[ImportedAnswer]:
     return [row for row in rows if isinstance(row, ImportedAnswer)]
 
 
-# --- the programs' own logs ------------------------------------------------------------------------------------------
-
-
 def test_a_large_import_keeps_shards(
     capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -72,6 +69,25 @@ def test_a_large_import_keeps_shards(
     assert not (tmp_path / "small" / "shards").exists()
     small, large = (scores_of(capsys, tmp_path / name, "--group-by", "variant,split") for name in ("small", "large"))
     assert small == large
+
+
+def test_lm_eval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
+    """An oracle that always follows the stereotype, asked by lm-eval in orders of its own, scores exactly that."""
+    run = tmp_path / "run"
+    summary = do_import(capsys, "lm-eval", logs / "lm-eval", run)
+    assert (summary["model"], summary["rows"], summary["imported"]) == ("fake-model", 39, 26)
+    assert summary["unlabelled"] == 13  # starter_open shows no options
+    assert [(entry["reason"], entry["count"]) for entry in summary["skipped"]] == [("duplicate", 13)]  # two filters
+    groups = scores_of(capsys, run, "--group-by", "variant,split")
+    for group in groups:
+        if group["group"]["variant"] == "starter_generate":
+            found = values(group)
+            assert found["diff_bias_ambiguous"] == 1.0
+            assert found["accuracy_ambiguous"] == 0.0
+            assert group["outcomes"]["option"] == group["n_answers"]
+        else:
+            assert group["outcomes"]["unparsed"] == group["n_answers"], "a letter names nothing where no labels stood"
+    assert {group["group"]["variant"] for group in groups} == {"starter_generate", "starter_open"}
 
 
 def test_lm_eval_keeps_ids_orders_and_words(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
@@ -104,6 +120,16 @@ def test_lm_eval_refuses_several_models(capsys: pytest.CaptureFixture[str], logs
     code, _, err = call(capsys, "import", "--from", "lm-eval", tmp_path / "out", "-o", tmp_path / "r")
     assert code == 2
     assert "several models (one, two)" in err
+
+
+def test_likelihoods_are_no_words(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    log = tmp_path / "samples_bbq_2026-01-01T00-00-00.jsonl"
+    row = {"doc_id": 0, "doc": {"context": "c", "question": "q"}, "resps": [[[-1.5, False]], [[-0.5, True]]]}
+    log.write_text(json.dumps(row) + "\n" + json.dumps({**row, "resps": [[[-1.5, False]]]}) + "\n", encoding="utf-8")
+    code, _, err = call(capsys, "import", "--from", "lm-eval", log, "-o", tmp_path / "run", *STARTER)
+    assert code == 1
+    assert "2: scored by likelihood: the model wrote nothing" in err
+    assert not (tmp_path / "run").exists()
 
 
 def test_inspect(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
@@ -188,9 +214,6 @@ def test_helm(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path, fo
     assert {said.import_source.id for _, said in stored(run) if said.import_source} == {
         f"id{number}" for number in range(13)
     }
-
-
-# --- tables ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")
@@ -315,32 +338,6 @@ def test_several_models_need_a_name(capsys: pytest.CaptureFixture[str], tmp_path
     assert RunFolder(tmp_path / "run").manifest().config.model == "imported:both"
 
 
-# --- the command -----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--from", "lmeval", "LOG"], "unknown program 'lmeval'; did you mean 'lm-eval'"),
-        (["--from", "inspect", "LOG", "--field-map", "m.toml"], "--from csv"),
-        (["--from", "inspect", "nowhere.eval"], "nowhere.eval: no such file or folder"),
-        (["--from", "csv", "LOG"], "--field-map TOML"),
-        (["--from", "helm", "LOG"], "neither scenario_state.json nor"),
-        (["--from", "inspect", "LOG", "--instances-field-map", "x.toml"], "--instances FILE"),
-    ],
-)
-def test_wrong_use_is_one_line(
-    capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path, arguments: list[str], said: str
-) -> None:
-    log = str(logs / "inspect_own_task.eval")
-    filled = [log if argument == "LOG" else argument for argument in arguments]
-    code, _, err = call(capsys, "import", *filled, "-o", tmp_path / "run", *STARTER)
-    assert code == 2
-    assert said in err
-    assert len(err.splitlines()) == 1
-    assert not (tmp_path / "run").exists()
-
-
 def test_a_run_is_never_written_over(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
     run = tmp_path / "run"
     do_import(capsys, "inspect", logs / "inspect_own_task.eval", run)
@@ -378,12 +375,3 @@ def test_an_imported_run_is_a_run(capsys: pytest.CaptureFixture[str], logs: Path
     code, _, err = call(capsys, "run", run)
     assert code == 2
     assert "were imported, so there is no model to ask" in err
-
-
-def test_text_says_what_happened(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
-    arguments = ("import", "--from", "lm-eval", logs / "lm-eval", "-o", tmp_path / "run", *STARTER)
-    code, out, err = call(capsys, *arguments)
-    assert code == 0
-    assert out.startswith("26 of 39 answers of fake-model imported into ")
-    assert "  13 were shown without labels" in out
-    assert "skipped: 13: " in err

@@ -70,9 +70,6 @@ def test_the_sample_itself_is_good(tmp_path: Path) -> None:
     assert [turn.role for turn in row.messages] == ["user"]
 
 
-# --- zip files -------------------------------------------------------------------------------------------------------
-
-
 def test_zip_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A member of which more comes out than is allowed is left out, and no more than that is ever held."""
     monkeypatch.setattr(files, "MOST_MEMBER", 2 * tables.MEGABYTE)
@@ -186,9 +183,6 @@ def test_encrypted_member(tmp_path: Path) -> None:
         data[data.rfind(signature) + flags_at] |= 1
     path.write_bytes(data)
     assert [row.detail for row in rows_of(path) if isinstance(row, SkippedRow)] == ["encrypted"]
-
-
-# --- rows ------------------------------------------------------------------------------------------------------------
 
 
 def changed(**changes: Any) -> dict[str, Any]:

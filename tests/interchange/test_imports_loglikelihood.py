@@ -13,7 +13,7 @@ import pytest
 from mbbq_gen import Run
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.records import Instance
-from tests.cli.test_commands import call
+from tests.support.extraction import call
 
 WORDINGS = ("No se sabe", "Falta contexto", "No lo sé")
 

@@ -57,7 +57,12 @@ def texts(instance: Instance, order: tuple[int, ...] = (0, 1, 2)) -> list[str]:
     return [instance.options[index].text for index in order]
 
 
-# --- orders ----------------------------------------------------------------------------------------------------------
+@pytest.mark.parametrize("order", list(permutations(range(3))))
+def test_every_order_is_seen_in_the_prompt(matcher: Matcher, instance: Instance, order: tuple[int, ...]) -> None:
+    first, second, third = texts(instance, order)
+    prompt = f"{instance.context}\n\nQ: {instance.question}\n(a) {first}\n(b) {second}\n(c) {third}\nA:"
+    match = found(matcher, answer(prompt))
+    assert (match.instance.key, match.option_order, match.labels) == (instance.key, order, ("(a)", "(b)", "(c)"))
 
 
 @pytest.mark.parametrize("order", list(permutations(range(3))))
@@ -79,6 +84,15 @@ def test_a_list_without_a_prompt_is_what_was_shown(
     assert (match.option_order, match.labels, match.label_style) == (order, ("A", "B", "C"), "A")
 
 
+def test_a_prompt_that_shows_no_options_has_no_labels(matcher: Matcher, instance: Instance) -> None:
+    """The log lists the options, but the model never saw them: no letter can mean one."""
+    prompt = f"{instance.context}\n\nQ: {instance.question}\nA:"
+    row = answer(prompt, context=instance.context, question=instance.question, options=tuple(texts(instance)))
+    match = found(matcher, row)
+    assert match.label_style == UNLABELLED
+    assert match.labels == tuple(texts(instance))
+
+
 def test_options_without_labels(matcher: Matcher, instance: Instance) -> None:
     lines = "\n".join(f"- {text}" for text in texts(instance, (1, 2, 0)))
     match = found(matcher, answer(f"{instance.context}\n{instance.question}\n{lines}"))
@@ -94,7 +108,22 @@ def test_labels_of_the_log_where_the_prompt_shows_none(matcher: Matcher, instanc
     assert (match.option_order, match.labels) == ((1, 2, 0), ("y", "z", "x"))
 
 
-# --- which question --------------------------------------------------------------------------------------------------
+def test_examples_before_the_question_are_not_asked(matcher: Matcher, starter: list[Instance]) -> None:
+    shots, asked = starter[0:40:10], starter[100]
+    parts = [
+        f"{shown.context}\n{shown.question}\nA. {one}\nB. {two}\nC. {three}\nAnswer: "
+        for shown in (*shots, asked)
+        for one, two, three in [texts(shown)]
+    ]
+    assert found(matcher, answer("B\n\n".join(parts))).instance.key == asked.key
+
+
+def test_the_unknown_option_in_other_words(matcher: Matcher, instance: Instance) -> None:
+    listed = texts(instance)
+    listed[instance.unknown_index] = "Nobody can say"
+    prompt = f"{instance.context}\n{instance.question}\nA. {listed[2]}\nB. {listed[0]}\nC. {listed[1]}"
+    match = found(matcher, answer(prompt, options=tuple(listed)))
+    assert (match.option_order, match.unknown_text, match.labels) == ((2, 0, 1), "Nobody can say", ("A", "B", "C"))
 
 
 def test_one_word_changed_is_not_the_ambiguous_question(matcher: Matcher, starter: list[Instance]) -> None:
@@ -146,6 +175,17 @@ def test_several_questions_of_the_same_texts(instance: Instance) -> None:
     assert found(matcher, answer(**asked, instance="one")).instance.instance_id == "one"
 
 
+def test_equal_questions_take_answers_in_turn(instance: Instance) -> None:
+    matcher = Matcher(twins(instance)[:2])
+    asked: dict[str, Any] = {
+        "context": instance.context,
+        "question": instance.question,
+        "options": tuple(texts(instance)),
+    }
+    ids = [found(matcher, answer(**asked)).instance.instance_id for _ in range(4)]
+    assert sorted(ids[:2]) == sorted(ids[2:]) == ["one", "two"]
+
+
 def test_an_id_that_belongs_to_another_question_is_not_believed(matcher: Matcher, starter: list[Instance]) -> None:
     named, asked = starter[0], starter[200]
     row = answer(
@@ -183,9 +223,6 @@ def test_options_that_read_alike(starter: list[Instance]) -> None:
             context=instance.context, question=instance.question, options=tuple(option.text for option in alike)
         )
         assert isinstance(matcher.find(row), expected)
-
-
-# --- all of a benchmark ----------------------------------------------------------------------------------------------
 
 
 def all_are_found(instances: list[Instance], part: int, resources: PackPaths) -> None:

@@ -10,12 +10,11 @@ import polars as pl
 import pytest
 
 from mbbq_gen.benchmarks.registry import load_benchmark
-from mbbq_gen.core.errors import DataError, UsageError
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.interchange.importers import open_log
 from mbbq_gen.interchange.importers.base import ImportedAnswer, SkippedRow
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.interchange.test_imports import do_import, logs, scores_of, stored
-from tests.support.extraction import call
 
 __all__ = ["logs"]  # a fixture: pytest finds it here by its name
 
@@ -104,9 +103,6 @@ def test_numbers_that_are_not_those_of_the_choices_are_no_answer(tmp_path: Path,
     assert found.reason == "unparsed"
 
 
-# --- EuroEval --------------------------------------------------------------------------------------------------------
-
-
 def test_euroeval(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
     """A log that it wrote itself: the model always says the label of the stereotyped person."""
     log = logs / "euroeval" / "openai--fake-model-starter-model-outputs.json"
@@ -146,27 +142,3 @@ def test_euroevals_formats(capsys: pytest.CaptureFixture[str], tmp_path: Path, k
     assert summary["imported"] == len(outputs) > 8
     (group,) = scores_of(capsys, tmp_path / "run", "--group-by", "split")
     assert group["metrics"]["mbbq_bias_ambiguous"]["value"] == 1.0
-
-
-@pytest.mark.parametrize(
-    ("name", "text", "error", "said"),
-    [
-        ("euroeval_benchmark_results.jsonl", "{}", UsageError, "scores, and no answers"),
-        ("m-d-model-outputs.json", json.dumps({"0" * 32: {"sequence": "a"}}), UsageError, "--debug"),
-        ("m-d-model-outputs.json", "[]", DataError, "a JSON object"),
-        ("m-d-model-outputs.json", '{"prompt": 1}', DataError, "a JSON object"),
-        ("m-d-model-outputs.json", json.dumps({"f" * 32: {"sequence": "a", "label": "b"}}), UsageError, "--debug"),
-    ],
-)
-def test_what_is_no_log_of_euroeval(tmp_path: Path, name: str, text: str, error: type[Exception], said: str) -> None:
-    path = tmp_path / name
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(error, match=said):
-        open_log("euroeval", path)
-
-
-def test_wrong_use(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    for tool, said in (("lighteval", "--save-details"), ("euroeval", "--debug")):
-        code, _, err = call(capsys, "import", "--from", tool, tmp_path, "-o", tmp_path / "r", "--benchmark", "starter")
-        assert (code, err.count("\n")) == (2, 1)
-        assert said in err

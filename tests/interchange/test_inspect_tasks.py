@@ -130,6 +130,15 @@ def test_oracles_score_what_arithmetic_says(oracle: str, expected: tuple[float, 
         assert "rule whole_line" in scores[0].explanation
 
 
+def test_unread_answers_are_wrong_and_in_no_bias() -> None:
+    found, scores = score_all(make_task(languages="en", splits="bias"), lambda sample: "Hm.")
+    assert found["parse_rate en bias"] == 0.0
+    assert found["accuracy_ambiguous en bias"] == 0.0
+    assert found["diff_bias_ambiguous en bias"] != found["diff_bias_ambiguous en bias"]  # NaN: not defined
+    assert {score.value for score in scores} == {"I"}
+    assert scores[0].answer is None
+
+
 def test_the_gold_setting_reaches_the_metric() -> None:
     task = make_task(gold="corrected", languages="en", splits="bias")
     found, _ = score_all(task, says("perfect"))

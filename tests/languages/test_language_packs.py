@@ -44,9 +44,6 @@ def all_names(control_set: ControlSet) -> tuple[str, ...]:
     return control_set.names.female + control_set.names.male
 
 
-# --- languages agree with each other ---------------------------------------------------------------------------------
-
-
 def test_the_same_languages_have_prompts_names_and_writing() -> None:
     assert set(PROMPTS) == set(CONTROL_SETS) == set(WRITING)
     assert set(NAME_FORMS) == set(WRITING) - FROM_A_TABLE
@@ -70,9 +67,6 @@ def test_as_many_sample_answers_as_in_english(language: str) -> None:
         return len(pack.answers.person), len(pack.answers.unknown), len(pack.answers.refusal)
 
     assert counts(PROMPTS[language]) == counts(PROMPTS["en"])
-
-
-# --- prompts ---------------------------------------------------------------------------------------------------------
 
 
 def make_instance(language: str) -> Instance:
@@ -153,9 +147,6 @@ def test_examples_answer_as_their_wording_asks(language: str) -> None:
         assert pack.by_id(variant).shot_answer == "{label}"
 
 
-# --- writing ---------------------------------------------------------------------------------------------------------
-
-
 def script_of(letter: str) -> str:
     return unicodedata.name(letter).split()[0]
 
@@ -171,24 +162,6 @@ def test_letters_and_marks_are_those_of_the_language(language: str) -> None:
     letters = {character for character in characters if is_letter(character)}
     assert {script_of(letter) for letter in letters} <= set(WRITING[language]["scripts"])
     assert characters - letters - {" ", "\n"} == set(WRITING[language]["marks"])
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_quotes_come_in_pairs(language: str) -> None:
-    for text in wordings(PROMPTS[language]):
-        assert text.count('"') % 2 == 0
-        for opening, closing in ("«»", "「」", "„“" if language == "de" else "“”"):
-            assert text.count(opening) == text.count(closing)
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_answers_are_whole_sentences(language: str) -> None:
-    answers = PROMPTS[language].answers
-    for sentence in answers.person + answers.unknown + answers.refusal:
-        assert sentence.endswith((".", "。", "।"))
-        assert "  " not in sentence
-        assert sentence == sentence.strip()
-        assert not sentence[0].islower()
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -214,23 +187,6 @@ def test_files_are_in_normal_form_c(language: str, kind: Any) -> None:
     assert text.endswith("\n")
 
 
-def test_french_marks_stand_off_from_the_words() -> None:
-    thin, broad = "\u202f", "\u00a0"
-    before = {":": broad, "»": broad, "?": thin, "!": thin}
-    for text in wordings(PROMPTS["fr"]):
-        for place, character in enumerate(text):
-            if character in before:
-                assert text[place - 1] == before[character], text
-            if character == "«":
-                assert text[place + 1] == broad, text
-
-
-def test_spanish_questions_and_exclamations_are_opened() -> None:
-    for text in wordings(PROMPTS["es"]):
-        assert text.count("¿") == text.count("?")
-        assert text.count("¡") == text.count("!")
-
-
 def test_assamese_and_bengali_keep_their_own_letters() -> None:
     def letters(language: str) -> set[str]:
         return set("".join(wordings(PROMPTS[language])) + "".join(all_names(CONTROL_SETS[language])))
@@ -239,9 +195,6 @@ def test_assamese_and_bengali_keep_their_own_letters() -> None:
     assert {"ৰ", "ৱ"} <= letters("as")
     assert "র" in letters("bn")
     assert not {"ৰ", "ৱ"} & letters("bn")
-
-
-# --- names -----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -255,9 +208,6 @@ def test_thirty_clean_names_of_each_gender(language: str) -> None:
         assert all(map(is_letter, letters))
         assert {script_of(letter) for letter in letters} <= set(WRITING[language]["scripts"])
         assert not name[0].islower()
-
-
-# --- forms of names --------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -308,9 +258,6 @@ def test_no_russian_name_asks_for_another_form_of_the_preposition() -> None:
         first, second = name[0].lower(), name[1]
         assert not (first in "сзшж" and second in consonants), name
         assert not name.startswith(("Лев", "Вс")), name
-
-
-# --- the grammar's schema --------------------------------------------------------------------------------------------
 
 
 def make_control_set(**grammar: Any) -> ControlSet:

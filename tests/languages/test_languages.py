@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.core.errors import PackError, UnknownNameError
+from mbbq_gen.core.errors import PackError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths
 from mbbq_gen.languages import list_languages
-from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
+from mbbq_gen.languages.prompt_pack import read_prompts
 
 
 @pytest.fixture
@@ -71,14 +71,3 @@ def test_a_new_language_is_three_files_and_no_code(own: Path, repository: Path) 
         (own / kind / "sco.toml").write_text(text.replace('language = "en"', 'language = "sco"', 1), encoding="utf-8")
     found = {status.language: status for status in list_languages(PackPaths(packs=own))}
     assert found["sco"].is_complete
-
-
-def test_a_missing_language_names_the_file_to_write(resources: PackPaths) -> None:
-    with pytest.raises(UnknownNameError, match=r"unknown language 'xx'.*write prompts/xx\.toml"):
-        read_prompts(resources, "xx")
-
-
-def test_an_unknown_variant_is_named_beside_near_ones(resources: PackPaths) -> None:
-    pack: PromptPack = read_prompts(resources, "en")
-    with pytest.raises(UnknownNameError, match="did you mean 'reasoned'"):
-        pack.by_id("reason")

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
-import unicodedata
 from itertools import combinations, product
 from pathlib import Path
 from typing import Any
@@ -25,6 +22,7 @@ from mbbq_gen.languages.axes import (
     parse_axes,
     parse_variant_name,
     variant_name,
+    varied_axes,
 )
 from mbbq_gen.languages.axes_pack import AxesPack, native_labels, paraphrase_fault, read_axes
 from mbbq_gen.languages.packs import placeholders
@@ -34,7 +32,6 @@ from mbbq_gen.prompts.variants import PromptVariants
 from mbbq_gen.runs.resolve import QuestionSelection
 
 LANGUAGES = sorted(path.stem for path in (PackPaths().shipped / "prompts" / "axes").glob("*.toml"))
-WRITING = tomllib.loads((Path(__file__).parents[1] / "data" / "languages" / "writing.toml").read_text(encoding="utf-8"))
 QUESTION = next(iter(load_starter("en", ["bias"], PackPaths())))
 LEVELS = {name: (axis.base, *axis.levels) for name, axis in AXES.items()}
 
@@ -48,7 +45,9 @@ def cells(draw: st.DrawFn) -> dict[str, str]:
     return levels
 
 
-# --- names -----------------------------------------------------------------------------------------------------------
+@given(cells())
+def test_a_name_says_all_levels(levels: dict[str, str]) -> None:
+    assert parse_variant_name(variant_name(levels)) == levels
 
 
 def test_level_names_are_of_one_axis() -> None:
@@ -71,8 +70,6 @@ def test_axes_that_are_none(text: str, error: type[Exception], said: str) -> Non
     with pytest.raises(error, match=said):
         parse_axes(text)
 
-
-# --- designs ---------------------------------------------------------------------------------------------------------
 
 TWO_LEVELS = {
     "politeness": ("plain", "courteous"),
@@ -129,7 +126,11 @@ def test_fractions_that_are_none() -> None:
         factorial_design(dict(list(TWO_LEVELS.items())[:3]), "fractional")
 
 
-# --- texts -----------------------------------------------------------------------------------------------------------
+def test_a_part_of_a_design_is_not_orthogonal() -> None:
+    found = factorial_design(parse_axes("format=free+json,hint=all"), "full")
+    assert not is_orthogonal(found[:3])
+    assert varied_axes(found) == {"format": ("free", "json"), "hint": ("none", "say_so")}
+    assert varied_axes([*found, "polite"]) == {}
 
 
 @pytest.fixture(scope="module")
@@ -145,32 +146,6 @@ def test_paraphrases_that_are_none(texts: tuple[str, ...], said: str | None) -> 
     found = paraphrase_fault(texts)
     assert (found is None) == (said is None)
     assert said is None or said in str(found)
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_texts_are_tidy(language: str, packs: dict[str, AxesPack]) -> None:
-    """Letters of the language's script, quotation marks in pairs, a sentence's end, no stray blanks."""
-    pack = packs[language]
-    sentences = [text for spoken in (pack.sentences, pack.other) if spoken for text in spoken.by_level.values()]
-    for text in (*sentences, *pack.persons.values()):
-        bare = re.sub(r"\{\w+\}|JSON", "", text)
-        scripts = {unicodedata.name(letter).split()[0] for letter in bare if unicodedata.category(letter)[0] in "LM"}
-        assert scripts <= set(WRITING[language]["scripts"]), text
-        assert text == text.strip()
-        assert "  " not in text
-        assert text.count('"') % 2 == 0
-        for opening, closing in ("«»", "「」", "„“" if language == "de" else "“”"):
-            assert text.count(opening) == text.count(closing), text
-    assert all(text[-1] in ".?!।。？！؟" for text in sentences), sentences
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_registers_differ_where_there_are_two(language: str, packs: dict[str, AxesPack]) -> None:
-    pack = packs[language]
-    if pack.other is not None:
-        usual, other = pack.sentences.by_level, pack.other.by_level
-        assert usual.keys() == other.keys()
-        assert sum(usual[level] != other[level] for level in usual) >= len(usual) // 2
 
 
 @pytest.mark.parametrize("language", LANGUAGES)
@@ -258,17 +233,6 @@ def test_labels_are_asked_for_where_there_are_none(given: dict[str, Any], said: 
         PromptVariants(selection.settings(PackPaths()), PackPaths())
 
 
-def test_languages_without_a_choice_of_address(packs: dict[str, AxesPack]) -> None:
-    with pytest.raises(UsageError, match="English \\(en\\) has no choice of address"):
-        packs["en"].compose("plain_1+formal")
-
-
-def test_the_usual_address_is_one_of_the_two(packs: dict[str, AxesPack]) -> None:
-    spanish = packs["es"]
-    assert spanish.compose("plain_1+informal").text == spanish.compose("plain_1").text
-    assert spanish.compose("plain_1+formal").text.startswith("Lea ")
-
-
 def test_a_language_that_nobody_has_written(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"nobody has written prompts/axes/xx.toml"):
         read_axes(PackPaths(), "xx")
@@ -292,9 +256,6 @@ def test_what_a_file_has_wrong(before: str, after: str, said: str, tmp_path: Pat
     (tmp_path / "prompts" / "axes" / "en.toml").write_text(text.replace(before, after), encoding="utf-8")
     with pytest.raises(PackError, match=said):
         read_axes(PackPaths(packs=tmp_path), "en")
-
-
-# --- runs ------------------------------------------------------------------------------------------------------------
 
 
 def variants_of(**given: Any) -> tuple[str, ...]:

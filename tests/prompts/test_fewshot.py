@@ -10,11 +10,17 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import SamplingUnit
 from mbbq_gen.languages.prompt_pack import PromptVariant
 from mbbq_gen.prompts.render import PromptSettings, SolvedExample, render_prompt, without_context
-from mbbq_gen.prompts.sampling import FewShotSampler
+from mbbq_gen.prompts.sampling import FewShotSampler, gold_role_of
 from tests.prompts.test_render import TEXT, make_instance, many
 
 INSTANCES = {instance.key: instance for instance in many(8, 2)}
 OUTLINES = {key: SamplingUnit.of(instance) for key, instance in INSTANCES.items()}
+
+
+def test_the_right_role_is_known_from_the_outline() -> None:
+    assert {key: gold_role_of(outline) for key, outline in OUTLINES.items()} == {
+        key: instance.gold_role for key, instance in INSTANCES.items()
+    }
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 6])

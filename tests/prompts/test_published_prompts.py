@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
@@ -110,8 +109,6 @@ def test_an_unknown_option_of_the_prompt_is_shown_read_and_stored() -> None:
     assert options_in_order(instance, (2, 0, 1)) == ["Nobody knows", "Ada", "Bo"]
 
 
-# --- runs ------------------------------------------------------------------------------------------------------------
-
 MBBQ = """
 prompts = ["Who? {} {} (A): {} (B): {} (C): {}", "Say it. {} {} A: {} B: {} C: {} Answer:"]
 trans_prompt_dict = {}
@@ -192,24 +189,6 @@ def test_own_questions_have_no_published_prompts(tmp_path: Path, capsys: pytest.
     model = ("--model", "oracle:perfect")
     assert call("run", tmp_path / "run", *model, "--instances", path, "--prompt-source", "published") == 2
     assert "--prompt-source builtin" in capsys.readouterr().err
-
-
-def test_published_prompts_are_listed_and_shown(mbbq: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    published = ("--prompt-source", "published", "--benchmark", "mbbq", "--data-dir", mbbq)
-    assert call("prompts", "list", *published) == 0
-    out = capsys.readouterr().out
-    assert "published_1  (published, labels (A))" in out
-    assert "Say it. {context} {question} {label_a}: {option_a}" in out
-    assert call("prompts", "list", *published, "--json") == 0
-    assert '"label_style": "(A)"' in capsys.readouterr().out
-    assert call("prompts", "show", *published, "--variant", "published_2", "--option-order", "published") == 0
-    assert re.search(r"\nSay it\. .* A: .* B: .* C: .* Answer:\n", capsys.readouterr().out)
-    assert call("prompts", "show", *published, "--label-style", "a") == 2
-    assert call("prompts", "list", "--prompt-source", "published") == 2
-    assert "--benchmark" in capsys.readouterr().err
-
-
-# --- the published files ---------------------------------------------------------------------------------------------
 
 
 def test_kobbq_is_asked_as_its_code_asks(shared_datasets: Path) -> None:

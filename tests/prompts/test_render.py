@@ -94,6 +94,12 @@ def test_balanced_orders_put_each_role_at_each_label_equally_often(
         assert max(times) - min(times) <= 1
 
 
+def test_balanced_orders_use_all_six_orders_over_wordings() -> None:
+    instance = make_instance()
+    plan = plan_orders("balanced", [SamplingUnit.of(instance)], 0)
+    assert {plan.orders(instance, variant)[0] for variant in range(6)} == set(ALL_ORDERS)
+
+
 def test_cyclic_and_all_orders_are_complete() -> None:
     instance = make_instance(published=(2, 0, 1))
     cyclic = plan_orders("cyclic", [], 0).orders(instance, 0)

@@ -5,12 +5,10 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.providers.api.http_endpoint import read_description
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY
 
@@ -64,36 +62,3 @@ def test_the_provider_behind_an_api_runs_against_a_server_with_faults(
     assert run_command_line(["score", str(run), "--group-by", "split", "--json"]) == 0
     groups = json.loads(capsys.readouterr().out)["groups"]
     assert [group["metrics"]["mbbq_bias_ambiguous"]["value"] for group in groups] == [1.0, 1.0]
-
-
-def test_the_endpoint_file_of_the_page_is_valid(repository: Path, tmp_path: Path) -> None:
-    path = tmp_path / "endpoint.toml"
-    path.write_text(next(block for block in blocks(repository, "toml") if "[answer]" in block), encoding="utf-8")
-    described = read_description(path)
-    assert described.answer.text == "outputs.0.text"
-    assert described.finish_reasons.content_filter == ("blocked",)
-
-
-def commands_in(text: str) -> list[list[str]]:
-    """Returns the words of every `mbbq-gen` command of a page, without comments."""
-    joined = text.replace("\\\n", " ")
-    lines = re.findall(r"\bmbbq-gen ([a-z][^`\n]*)", joined)
-    return [line.split("#")[0].split() for line in lines]
-
-
-@pytest.mark.parametrize("page", ["apis.md", "providers.md"])
-def test_commands_of_the_pages_take_their_options(repository: Path, page: str) -> None:
-    import typer.main
-
-    from mbbq_gen.cli.main import app
-
-    found = commands_in((repository / "docs" / page).read_text(encoding="utf-8"))
-    assert len(found) >= 3
-    for words in found:
-        command: Any = typer.main.get_command(app)
-        for word in words:
-            if word not in getattr(command, "commands", {}):
-                break
-            command = command.commands[word]
-        known = {name for parameter in command.params for name in (*parameter.opts, *parameter.secondary_opts)}
-        assert {word for word in words if word.startswith("--")} <= known | {"--help", "--json"}, " ".join(words)

@@ -51,8 +51,6 @@ def asked_of(kind: str, server: Spoken, count: int = 1, **options: Any) -> list[
     return ask(opened(kind, server.root, **options), requests(count))
 
 
-# --- limits, filters, proxies -----------------------------------------------------------------------------------------
-
 BILLING = "You exceeded your current quota, please check your plan and billing details."
 LIMITS: dict[str, Any] = {
     "openai": {"error": {"message": BILLING, "type": "requests", "code": "rate_limit_exceeded"}},
@@ -150,9 +148,6 @@ def test_a_base_url_with_a_wrong_end_is_told(kind: str, path: str, advice: str, 
         assert advice.format(root=server.root) in str(caught.value)
 
 
-# --- clocks and sizes -------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("skew", [-20 * 60, 20 * 60, 10 * 3600])
 def test_a_clock_that_is_off_stops_no_run(kind: str, skew: int) -> None:
@@ -177,9 +172,6 @@ def test_an_endless_answer_is_cut_and_marked(kind: str) -> None:
         assert response.text.startswith("The answer is A. xxx")
     assert len([notice for notice in notices if "more than 50,000 bytes are cut" in notice]) == 1
     assert asked.settings["max_answer_bytes"] == 50_000, "a limit that is not the usual one may shape the text"
-
-
-# --- headers of one's own ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -215,8 +207,6 @@ def test_headers_that_can_not_be_taken(headers: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         provider("openai:m", headers=headers)
 
-
-# --- texts that files do not like -------------------------------------------------------------------------------------
 
 ODD = ["\ud83d", "a\udc00b", "\x00", "\uffff\ufffe", "\ud83d\ude00", "\u202e\x85", "x" * 1_000_000, "", " "]
 

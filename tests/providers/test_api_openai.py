@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.providers.api.openai import OpenAIProvider
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY, ask, fake, provider, requests, with_system, without_keys
@@ -161,6 +161,25 @@ def test_refused_parameters_are_learned_once() -> None:
     assert asked.settings == before
 
 
+def test_an_exhausted_quota_keeps_what_had_arrived() -> None:
+    arrived = []
+    with fake_server({"access": {"quota": 30}}) as server:
+        asked = openai(server, max_connections=5)
+
+        async def gather() -> None:
+            try:
+                async for response in asked.generate(requests(100)):
+                    arrived.append(response)
+            finally:
+                await asked.aclose()
+
+        import asyncio
+
+        with pytest.raises(ProviderError, match="nothing left to spend"):
+            asyncio.run(gather())
+    assert len(arrived) == 30
+
+
 def test_official_services_need_a_key(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="openai:gpt-4o-mini: no key; set OPENAI_API_KEY"):
         provider("openai:gpt-4o-mini").check_access()
@@ -197,13 +216,7 @@ def test_bodies(monkeypatch: pytest.MonkeyPatch) -> None:
     pro = provider("openai:gpt-5-pro", temperature="none", reasoning_effort="low", max_tokens=9)
     assert (pro.path, pro.body_of(request)) == (
         "/responses",
-        {
-            "model": "gpt-5-pro",
-            "input": turns,
-            "max_output_tokens": 9,
-            "store": False,
-            "reasoning": {"effort": "low"},
-        },
+        {"model": "gpt-5-pro", "input": turns, "max_output_tokens": 9, "store": False, "reasoning": {"effort": "low"}},
     )
 
 

@@ -25,8 +25,6 @@ from mbbq_gen.providers.http.rate_limits import HeaderRateLimit, rate_limit
 from mbbq_gen.providers.http.scheduler import RetryPolicy, retrying
 from tests.support.api import KEY
 
-# --- when to try again ------------------------------------------------------------------------------------------------
-
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
@@ -180,9 +178,6 @@ def test_rate_limit_headers(headers: dict[str, str], expected: tuple[float, floa
     assert rate_limit(headers, "requests") == expected
 
 
-# --- lessons ----------------------------------------------------------------------------------------------------------
-
-
 def refusal(message: str, parameter: str | None = None) -> ApiError:
     return ApiError(400, message, "unsupported_parameter", parameter)
 
@@ -220,9 +215,6 @@ def test_nothing_is_learned_where_nothing_is_named() -> None:
     assert learned.learn(refusal("Unexpected problem"), {"model": "m", "temperature": 0}) is None
     assert learned.learn(refusal("model is unsupported", "model"), {"model": "m"}) is None
     assert learned.runtime_info() == {}
-
-
-# --- secrets ----------------------------------------------------------------------------------------------------------
 
 
 def test_a_key_does_not_show_itself() -> None:

@@ -182,26 +182,6 @@ def test_a_run_goes_on_at_another_pace(tmp_path: Path, capsys: pytest.CaptureFix
     assert manifest["config"]["model_args"]["rpm"] == 6000
 
 
-@pytest.mark.parametrize(
-    ("more", "words"),
-    [
-        (["--model", "openai:gpt-4o-mini"], "no key; set OPENAI_API_KEY"),
-        (["--model", "openai:m", "--base-url", "localhost"], "write it as http://"),
-        (["--model", "oracle:perfect", "--rpm", "5"], "unknown option of oracle 'rpm'"),
-        (["--model", "opnai:m"], "did you mean 'openai'"),
-    ],
-)
-def test_wrong_use_is_one_line(
-    more: list[str], words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.delenv("OPENAI_API_KEY")
-    arguments = ["run", str(tmp_path / "run"), "--benchmark", "starter", "--languages", "en", *more]
-    assert run_command_line(arguments) == 2
-    error = capsys.readouterr().err
-    assert words in error
-    assert len(error.strip().splitlines()) == 1
-
-
 def test_no_more_than_so_many_answers_wait_for_a_commit(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -193,11 +193,7 @@ def test_the_body_of_gemini() -> None:
     asked = provider("gemini:m", max_tokens=20, reasoning_tokens=0)
     assert asked.body_of(with_system("Who?", "Be brief.")) == {
         "contents": [{"role": "user", "parts": [{"text": "Who?"}]}],
-        "generationConfig": {
-            "maxOutputTokens": 20,
-            "temperature": 0.0,
-            "thinkingConfig": {"thinkingBudget": 0},
-        },
+        "generationConfig": {"maxOutputTokens": 20, "temperature": 0.0, "thinkingConfig": {"thinkingBudget": 0}},
         "systemInstruction": {"parts": [{"text": "Be brief."}]},
     }
 
@@ -225,9 +221,6 @@ def test_thinking_is_kept_apart() -> None:
     response = provider("gemini:m").parse("k", answer, {})
     assert (response.text, response.reasoning) == ("B", "Hm.")
     assert (response.usage.output_tokens, response.usage.reasoning_tokens) == (8, 7)
-
-
-# --- http: the description of an endpoint -----------------------------------------------------------------------------
 
 
 def test_placeholders_keep_their_type() -> None:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Request, Response
-from mbbq_gen.providers.http.credentials import SecretRedactor
-from mbbq_gen.providers.http.transport import Transport
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY, answering, ask, fake, provider, requests, with_system, without_keys
 
@@ -205,9 +202,6 @@ def test_system_messages_and_top_p_arrive(kind: str, fake: FakeServer) -> None:
     assert fake.count([("system", "Be brief."), ("user", "Who?")]).asked == 1
 
 
-# --- Azure ------------------------------------------------------------------------------------------------------------
-
-
 def test_azure_over_a_socket() -> None:
     """The verdicts on the prompt are kept; a filtered prompt is no error."""
     harms = {"hate": {"filtered": False, "severity": "safe"}}
@@ -221,9 +215,6 @@ def test_azure_over_a_socket() -> None:
     assert (answered.text, answered.error) == ("B", None)
     assert answered.content_filter
     assert (stopped.finish_reason, stopped.error) == ("content_filter", None)
-
-
-# --- what ends a run --------------------------------------------------------------------------------------------------
 
 
 def test_one_refused_setting_after_another() -> None:
@@ -275,13 +266,3 @@ def test_a_key_that_a_service_repeats_is_hidden(kind: str) -> None:
         response = one(kind, root)
     assert response.error is not None
     assert KEY not in response.model_dump_json()
-
-
-def test_encrypted_connections_know_some_authorities(tmp_path: Path) -> None:
-    import asyncio
-
-    async def opened() -> None:
-        wire = Transport.open("https://127.0.0.1:1", 1.0, SecretRedactor([]))
-        await wire.close()
-
-    asyncio.run(opened())

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import os
-import socket
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -62,14 +59,6 @@ def stopped(capsys: pytest.CaptureFixture[str], run: Path, options: list[str]) -
     return errors[0]
 
 
-@contextmanager
-def nobody() -> Iterator[str]:
-    """An address at which nobody listens."""
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        yield f"http://127.0.0.1:{taken.getsockname()[1]}"
-
-
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("scenario", "words", "answered"),
@@ -97,14 +86,6 @@ def test_it_stops_at_once_and_goes_on_later(  # noqa: PLR0917
         assert server.stats().paid_again == 0
         with RunFolder(run).open_store(read_only=True) as store:
             assert store.progress().answered == 24
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_nobody_there_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path, kind: str) -> None:
-    with nobody() as root:
-        error = stopped(capsys, tmp_path / "run", asked(kind, root, tmp_path))
-    assert "can't reach " in error
-    assert "check the address and the network" in error
 
 
 @pytest.mark.parametrize("kind", KINDS)

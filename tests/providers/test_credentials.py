@@ -150,8 +150,6 @@ def test_what_is_typed_is_shown_without_secrets(typed: str, shown: str) -> None:
     assert hide_typed(typed) == shown
 
 
-# --- over sockets -----------------------------------------------------------------------------------------------------
-
 KINDS = ("openai", "anthropic", "gemini")
 ECHOES: dict[str, Callable[[str], str]] = {
     "plain": FORMS["plain"],

@@ -163,6 +163,12 @@ def test_sampled_answers_depend_on_their_seed_and_not_on_the_batch() -> None:
     assert run(ContinuousBatcher(model, settings(7, temperature=1.0)), others) != first
 
 
+def test_sampling_from_almost_nothing_is_greedy() -> None:
+    model, prompts = make_model(), prompts_of(make_token_lists(10))
+    greedy = run(ContinuousBatcher(model, settings()), prompts)
+    assert run(ContinuousBatcher(model, settings(temperature=1.0, top_p=1e-6)), prompts) == greedy
+
+
 def test_sampling_follows_the_probabilities() -> None:
     model, tokens = make_model(), (5, 9, 12, 30)
     with torch.inference_mode():
@@ -173,6 +179,14 @@ def test_sampling_follows_the_probabilities() -> None:
     for completion in decoder.decode(prompts, lambda: False):
         drawn[completion.tokens[0]] += 1 / len(prompts)
     assert (drawn - likely).abs().max() < 0.05
+
+
+def test_static_sampling_depends_on_the_seed_and_leaves_the_global_chance_alone() -> None:
+    model, prompts = make_model(), prompts_of(make_token_lists(6))
+    before = torch.random.get_rng_state()
+    first = run(StaticBatcher(model, settings(4, temperature=1.0)), prompts)
+    assert run(StaticBatcher(model, settings(2, temperature=1.0)), list(reversed(prompts))) == first
+    assert torch.equal(torch.random.get_rng_state(), before)
 
 
 @given(

@@ -60,9 +60,6 @@ def by_text(response: Response) -> dict[str, float | None]:
     return {found.text: found.logprob for found in response.scores or ()}
 
 
-# --- read ------------------------------------------------------------------------------------------------------------
-
-
 def test_labels_with_and_without_a_space_are_read() -> None:
     (response,) = asked_of(completion(("A", -0.25), (" A", -3.0), (" B", -2.0), ("The", -4), ("C", -9999.0)))
     assert by_text(response) == {"A": -0.25, " A": -3.0, "B": None, " B": -2.0, "C": -9999.0, " C": None}
@@ -86,9 +83,6 @@ def test_one_answer_without_logprobs_costs_that_answer_only() -> None:
 def test_a_filtered_answer_is_filtered() -> None:
     (_, response) = asked_of(completion(("A", -1)), completion(finish="content_filter"))
     assert (response.finish_reason, response.scores) == ("content_filter", None)
-
-
-# --- refused ---------------------------------------------------------------------------------------------------------
 
 
 def test_a_service_that_tells_nothing_ends_the_run_in_a_line() -> None:
@@ -129,9 +123,6 @@ def test_fewer_named_tokens_are_another_request() -> None:
     assert (body["logprobs"], body["top_logprobs"], body["max_tokens"]) == (True, 5, 1)
     words = fewer.body_of(make_request())
     assert ("logprobs" in words, words["max_tokens"]) == (False, 9)
-
-
-# --- whole runs ------------------------------------------------------------------------------------------------------
 
 
 def ask(folder: Path, server: Any, *arguments: str) -> int:

@@ -13,7 +13,7 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Message, Response
-from mbbq_gen.providers.local.chat_format import ChatFormatter
+from mbbq_gen.providers.local.chat_format import ChatFormatter, space_before
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.local.scoring import LoglikelihoodScorer, iterate_scores
@@ -88,6 +88,29 @@ def test_a_base_model_reads_plain_text_with_a_space_before_the_answer(base: Path
         assert (score.tokens, score.characters) == (len(text) + 1, len(text))
 
 
+def test_labels_are_put_as_they_are(base: Path) -> None:
+    request = score_request(
+        ("A", " A", "B", " B"), options=(0, 0, 1, 1), method="label-loglikelihood", text="which? answer:"
+    )
+    found = scores(provider(base), [request])["key of p1"]
+    assert found.scores is not None
+    assert [score.tokens for score in found.scores] == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("prompt", "expected"), [("Answer:", " "), ("答案：", ""), ("Answer: ", ""), ("", ""), ("답:", " ")]
+)
+def test_what_parts_a_plain_prompt_from_its_answer(prompt: str, expected: str) -> None:
+    assert space_before(prompt) == expected
+
+
+def test_equal_texts_get_equal_numbers(folder: Path) -> None:
+    requests = [score_request(("anna", "berta", "anna"), options=(0, 1, 2), prompt_id=f"p{n}") for n in range(3)]
+    for response in scores(provider(folder), requests).values():
+        assert response.scores is not None
+        assert response.scores[0].logprob == response.scores[2].logprob
+
+
 def test_what_an_answer_is_worth_without_the_question_is_asked_once(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -106,14 +129,10 @@ def test_what_an_answer_is_worth_without_the_question_is_asked_once(
     assert len(values) == 1
     tokenizer, model = make_tokenizer("with_default_system"), make_model()
     prompt = tokenizer(
-        "<s><|turn|>system\nbe kind<|end|>\n<|turn|>user\nanswer:<|end|>\n<|turn|>assistant\n",
-        add_special_tokens=False,
+        "<s><|turn|>system\nbe kind<|end|>\n<|turn|>user\nanswer:<|end|>\n<|turn|>assistant\n", add_special_tokens=False
     )["input_ids"]
     expected = [naive_logprob(model, prompt, tokenizer(text)["input_ids"]) for text in ("anna", "berta", "nobody")]
     assert list(values.pop()) == pytest.approx(expected, abs=1e-4)
-
-
-# --- where the answer begins -----------------------------------------------------------------------------------------
 
 
 def merging_tokenizer() -> Any:
@@ -152,9 +171,6 @@ def test_where_the_prompts_end_is_merged_all_answers_begin_before_it() -> None:
     expected = [naive_logprob(model, prompt, merged), naive_logprob(model, prompt, other)]
     assert [score.logprob for score in response.scores or ()] == pytest.approx(expected, abs=1e-4)
     assert asked.runtime_info()["questions_with_merged_tokens"] == 1
-
-
-# --- what can't be scored --------------------------------------------------------------------------------------------
 
 
 def test_what_cannot_be_scored_is_told_and_the_others_are_scored(folder: Path) -> None:
@@ -198,9 +214,6 @@ def test_a_cancelled_scorer_stops(answered: int) -> None:
     for response in asked.score(requests, lambda: 0 < answered <= len(found)):
         found.append(response)
     assert len(found) == (answered or 6)
-
-
-# --- whole runs ------------------------------------------------------------------------------------------------------
 
 
 def ask(run: Path, model: Path, *arguments: str) -> int:

@@ -68,9 +68,6 @@ def question(number: int, condition: Condition, polarity: Polarity, answer: Role
     return make_instance(str(number), condition, polarity, answer, roles=roles)
 
 
-# --- by hand ---------------------------------------------------------------------------------------------------------
-
-
 def test_esbbq_by_hand() -> None:
     """Eleven answers; the numbers behind each question are those that it adds to."""
     low = [-20.0] * 8
@@ -119,9 +116,6 @@ def test_bharatbbq_by_hand() -> None:
     assert found["accuracy_disambiguated"] == 1 / 3
     by_sums = our_scores(told, [], "sum")
     assert by_sums["bharat_bs_ambiguous"] == (0 - 3) / 3
-
-
-# --- against naive implementations -----------------------------------------------------------------------------------
 
 
 def naive_esbbq(told: Iterable[Told]) -> dict[str, float]:
@@ -207,9 +201,6 @@ def test_scores_are_those_of_naive_implementations(language: str, seed: int) -> 
     found = our_scores(told, wordings, "token")
     for name, value in naive_bharatbbq(told).items():
         assert found[name] == pytest.approx(value), name
-
-
-# --- whole runs ------------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture(scope="module")

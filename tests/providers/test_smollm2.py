@@ -27,8 +27,6 @@ from mbbq_gen.providers.local.smollm2 import SmolLM2Provider, smollm2_source
 from tests.conftest import FULL
 from tests.support.providers import TEXTS, answers, make_request
 
-# --- where it is kept: without the real model ------------------------------------------------------------------------
-
 
 @pytest.fixture
 def fake_gguf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -76,9 +74,6 @@ def test_a_cache_that_cannot_be_written_is_told(
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ProviderError, match=r"can't keep the converted model .*MBBQ_GEN_CACHE"):
         smollm2_source(tmp_path / "file" / "cache").prepare()
-
-
-# --- the real model --------------------------------------------------------------------------------------------------
 
 
 def questions(resources: PackPaths) -> list[Request]:

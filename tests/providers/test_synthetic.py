@@ -4,20 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.benchmarks.registry import load_benchmark
-from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, Extraction, Instance, Request, SamplingUnit
 from mbbq_gen.extraction import load_extractor
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
-from mbbq_gen.providers.registry import list_models, open_provider
-from mbbq_gen.providers.synthetic import PERSONALITIES, SyntheticProvider, read_synthetic_pack
+from mbbq_gen.providers.synthetic import PERSONALITIES, SyntheticProvider
 from mbbq_gen.runs.extraction import extract_response
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame, observe
@@ -101,30 +98,3 @@ def test_all_shares_add_up_to_a_hundred() -> None:
         for one in part.values()
     ]
     assert set(shares) == {100}
-
-
-def test_an_unnamed_personality_and_a_language_without_words_are_one_line_each(resources: PackPaths) -> None:
-    with pytest.raises(UnknownNameError, match="able-fair"):
-        open_provider("synthetic:able-fare")
-    with pytest.raises(UsageError, match=r"prompts/synthetic/fr\.toml"):
-        read_synthetic_pack(resources, "fr")
-    assert {f"synthetic:{name}" for name in PERSONALITIES} <= {entry.name for entry in list_models()}
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("{question} {question} {question} {question}", "{context}", "unknown placeholder context"),
-        ('"{label}.",', '"One of them.",', "must hold"),
-        ('language = "en"', 'language = "de"', "is not the file's name"),
-    ],
-)
-def test_a_wrong_file_is_one_line(old: str, new: str, said: str, resources: PackPaths, tmp_path: Path) -> None:
-    folder = tmp_path / "prompts" / "synthetic"
-    folder.mkdir(parents=True)
-    text = (resources.shipped / "prompts" / "synthetic" / "en.toml").read_text(encoding="utf-8")
-    assert old in text
-    (folder / "en.toml").write_text(text.replace(old, new), encoding="utf-8")
-    with pytest.raises(PackError, match=said) as caught:
-        read_synthetic_pack(PackPaths(packs=tmp_path), "en")
-    assert str(folder / "en.toml") in str(caught.value)

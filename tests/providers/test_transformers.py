@@ -76,10 +76,7 @@ def test_a_cut_answer_is_the_beginning_of_the_whole_one(folder: Path) -> None:
 
 
 def test_bad_requests_are_errors_and_the_others_are_answered(folder: Path) -> None:
-    long, empty = (
-        make_request(prompt_id="long", text="a" * 600),
-        make_request(prompt_id="empty", messages=()),
-    )
+    long, empty = (make_request(prompt_id="long", text="a" * 600), make_request(prompt_id="empty", messages=()))
     found = answers(provider(folder), [long, *questions(3), empty])
     assert found["key of long"].error == "the prompt has 637 tokens, and the model takes 512 in all"
     assert str(found["key of empty"].error).startswith("the chat template refuses the messages: ")
@@ -132,9 +129,6 @@ def test_the_system_prompt_is_a_setting_and_shapes_the_text(folder: Path) -> Non
     assert len({tuple(texts(one, questions()).values()) for one in asked}) == 3
 
 
-# --- settings and facts ----------------------------------------------------------------------------------------------
-
-
 def test_in_float32_the_batch_is_a_fact_and_in_bfloat16_a_setting(folder: Path) -> None:
     exact, coarse = (
         [provider(folder, dtype=dtype, batch_size=size) for size in (1, 8)] for dtype in ("float32", "bfloat16")
@@ -174,9 +168,6 @@ def test_the_device_is_found_or_refused() -> None:
     if not torch.cuda.is_available():
         with pytest.raises(UsageError, match="option device: 'cuda:1' is not on this machine; use auto or cpu"):
             find_device(TransformersOptions(device="cuda:1"))
-
-
-# --- stopping early --------------------------------------------------------------------------------------------------
 
 
 def count_steps(asked: TransformersProvider) -> list[int]:
@@ -288,9 +279,6 @@ def test_a_failing_model_ends_the_run_and_what_had_arrived_is_had(folder: Path) 
 
     with pytest.raises(OSError, match="the plan can't be read"):
         answers(asked, broken())
-
-
-# --- names and files -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(

@@ -5,14 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 
-import pytest
 from rich.console import Console
 
 from mbbq_gen.analysis.score_table import ScoreTable
 from mbbq_gen.analysis.scores import score as compute
 from mbbq_gen.core.records import Polarity, Role, Split
 from mbbq_gen.report.brief import render_brief
-from mbbq_gen.report.conclusions import Standing, assess_groups, conclusion_sentence
 from mbbq_gen.report.score_tables import rounded_up
 from mbbq_gen.scoring.observations import observations_frame
 from tests.support.scoring import Kind, Row, observations_of
@@ -57,30 +55,6 @@ def table(languages: Mapping[str, Mapping[Split, Shares]], templates: int = 24) 
 ABLE, LOST = (1.0, 1.0, 0.0), (1.0, 0.2, 0.5)
 
 
-@pytest.mark.parametrize(
-    ("bias", "control", "standing", "said"),
-    [
-        ((1.0, 1.0, 0.0), ABLE, "able", "no lean could be shown"),
-        ((1.0, 1.0, 0.9), ABLE, "able", "leans to the stereotype in en (+"),
-        ((1.0, 1.0, 0.9), LOST, "at_chance", "can't be judged: no better than guessing on the control questions in en"),
-        (
-            (0.3, 1.0, 0.9),
-            ABLE,
-            "mostly_unparsed",
-            "can't be judged: fewer than half of the answers could be read in en",
-        ),
-        ((1.0, 1.0, 0.9), None, "no_control", "no control questions were asked"),
-    ],
-)
-def test_each_standing_has_its_sentence(bias: Shares, control: Shares | None, standing: Standing, said: str) -> None:
-    splits: dict[Split, Shares] = {"bias": bias}
-    if control is not None:
-        splits["control"] = control
-    found = assess_groups(table({"en": splits}))
-    assert [one.assessment for one in found] == [standing]
-    assert said in conclusion_sentence(found)
-
-
 def shown(scores: ScoreTable, width: int = 160) -> str:
     console = Console(file=io.StringIO(), width=width, markup=False, highlight=False)
     render_brief(scores, console)
@@ -106,17 +80,3 @@ def test_a_lean_that_was_not_found_is_shown_to_be_small() -> None:
     assert 0 < margin < 0.1
     assert f"is larger than {rounded_up(margin)} in en" in shown(scores)
     assert "one-sided" not in shown(table({"nl": {"bias": (1.0, 1.0, 0.9), "control": ABLE}}))
-
-
-def test_all_languages_alike_are_said_together() -> None:
-    alike: dict[str, dict[Split, Shares]] = {code: {"bias": ABLE, "control": LOST} for code in ("en", "es", "nl", "tr")}
-    assert "in all 4 languages" in conclusion_sentence(assess_groups(table(alike)))
-
-
-@pytest.mark.parametrize("width", [160, 80])
-def test_bounds_stand_below_a_bias_where_much_was_unread(width: int) -> None:
-    unread: Shares = (0.8, 0.75, 0.5)
-    out = shown(table({"en": {"bias": ABLE, "control": ABLE}, "tr": {"bias": unread, "control": ABLE}}), width)
-    assert "(+0.29 … +0.71)" in out  # of 24 templates 12 lean and 5 are unread: from 12 − 5 to 12 + 5 of 24
-    assert out.count("shown where fewer than 90%") == 1
-    assert "90%" not in shown(table({"en": {"bias": ABLE, "control": ABLE}}), width)

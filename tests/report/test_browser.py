@@ -5,16 +5,13 @@ Needs Chromium, its driver and selenium; skipped where one of them is missing.
 
 from __future__ import annotations
 
-import csv
 import shutil
-import struct
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
-from xml.etree import ElementTree
 
 import pytest
 
@@ -31,7 +28,6 @@ pytest.importorskip("matplotlib")
 
 from selenium import webdriver
 from selenium.webdriver.common.by import By
-from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.remote.remote_connection import RemoteConnection
 from selenium.webdriver.remote.webelement import WebElement
 from selenium.webdriver.support.ui import Select, WebDriverWait
@@ -123,58 +119,6 @@ def test_the_filters_find_items_and_an_item_can_be_read(browser: webdriver.Chrom
     assert complaints(browser) == []
 
 
-def test_a_number_of_the_score_table_leads_to_its_items(browser: webdriver.Chrome, page: Path) -> None:
-    opened(browser, page.as_uri())
-    browser.find_element(By.CSS_SELECTOR, "a.to-items").click()
-    waiting(browser).until(lambda _: total(browser) < 100)
-    chosen = {
-        name: Select(browser.find_element(By.NAME, name)).first_selected_option.get_attribute("value")
-        for name in ("run", "language", "split", "benchmark")
-    }
-    assert chosen == {"run": "1", "language": "en", "split": "bias", "benchmark": "starter"}
-
-
-def test_a_cell_of_the_heat_map_opens_its_items_and_the_address_keeps_them(
-    browser: webdriver.Chrome, page: Path
-) -> None:
-    opened(browser, page.as_uri())
-    cell = browser.find_element(By.CSS_SELECTOR, "#chart-bias_by_category a.to-items[aria-label]")
-    browser.execute_script("arguments[0].scrollIntoView({block: 'center'}); arguments[0].focus()", cell)
-    browser.switch_to.active_element.send_keys(Keys.ENTER)
-    waiting(browser).until(lambda _: total(browser) < 100)
-    fields = ("run", "language", "category", "condition", "split")
-
-    def chosen() -> list[str | None]:
-        boxes = [Select(browser.find_element(By.NAME, name)) for name in fields]
-        return [box.first_selected_option.get_attribute("value") for box in boxes]
-
-    asked = chosen()
-    assert all(asked)
-    address, number = browser.current_url, total(browser)
-    browser.get("about:blank")
-    opened(browser, address)
-    waiting(browser).until(lambda _: total(browser) == number)
-    assert chosen() == asked
-    choose(browser, "condition", "")
-    assert "condition" not in browser.current_url
-    assert complaints(browser) == []
-
-
-def test_the_keyboard_is_enough(browser: webdriver.Chrome, page: Path) -> None:
-    """The skip link comes first and can be seen; an item opens by Enter, with the focus visible."""
-    opened(browser, page.as_uri())
-    browser.find_element(By.TAG_NAME, "body").send_keys(Keys.TAB)
-    skip = browser.switch_to.active_element
-    assert skip.text == "Skip to the content"
-    assert skip.rect["x"] >= 0
-    skip.send_keys(Keys.ENTER)
-    assert browser.switch_to.active_element.get_attribute("id") == "main"
-    summary = browser.find_element(By.CSS_SELECTOR, "#items summary")
-    summary.send_keys(Keys.ENTER)
-    assert opened_item(browser).is_displayed()
-    assert summary.value_of_css_property("outline-style") == "solid"
-
-
 @contextmanager
 def window(browser: webdriver.Chrome, width: int) -> Iterator[None]:
     """A window of this width, in pixels; a narrow one is a phone's."""
@@ -182,91 +126,6 @@ def window(browser: webdriver.Chrome, width: int) -> Iterator[None]:
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", size)
     yield
     browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
-
-
-@pytest.mark.parametrize("width", [1280, 390])
-def test_nothing_runs_out_of_the_window(browser: webdriver.Chrome, page: Path, width: int) -> None:
-    with window(browser, width):
-        opened(browser, page.as_uri())
-        over = "return document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert browser.execute_script(over) == 0
-
-
-_TOO_WIDE = """
-return [...document.querySelectorAll("main table, main svg")]
-  .filter((one) => one.checkVisibility() && one.getBoundingClientRect().right > innerWidth + 1)
-  .map((one) => one.outerHTML.slice(0, 80));
-"""
-
-
-def check_print(browser: webdriver.Chrome, address: str) -> None:
-    """On a sheet of A4 with its margins nothing is wider than it, and what can only be clicked is left out."""
-    with window(browser, 718):
-        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
-        try:
-            browser.get(address)
-            assert browser.execute_script(_TOO_WIDE) == []
-            assert browser.find_element(By.CSS_SELECTOR, "svg.picture").is_displayed()
-            found = browser.find_elements(By.CSS_SELECTOR, "nav, .no-print")
-            assert len(found) > 3
-            assert [one.get_attribute("class") for one in found if one.is_displayed()] == []
-        finally:
-            browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
-
-
-def test_a_page_fits_on_paper(browser: webdriver.Chrome, page: Path) -> None:
-    check_print(browser, page.as_uri())
-
-
-# --- links and downloads ---------------------------------------------------------------------------------------------
-
-
-def check_links(browser: webdriver.Chrome, address: str) -> None:
-    """Every link within the page, in a window of its own as if it had been passed on, leads to what is then seen."""
-    browser.get(address)
-    links = {str(one.get_dom_attribute("href")) for one in browser.find_elements(By.CSS_SELECTOR, "main a")}
-    within = {link.removeprefix("#") for link in links if not link.startswith("#browse?")}
-    assert len(within) > 8
-    for name in sorted(within):
-        browser.get("about:blank")
-        browser.get(f"{address}#{name}")
-        place = browser.find_element(By.ID, name)
-        assert place.is_displayed(), name
-        top = browser.execute_script("return arguments[0].getBoundingClientRect().top", place)
-        assert top < browser.execute_script("return innerHeight"), name
-
-
-def check_downloads(browser: webdriver.Chrome, folder: Path, name: str) -> None:
-    """The figure gives an SVG that stands alone, a PNG that is not blank, and its numbers as CSV."""
-    browser.execute_cdp_cmd("Browser.setDownloadBehavior", {"behavior": "allow", "downloadPath": str(folder)})
-    figure = browser.find_element(By.CSS_SELECTOR, f"figure[data-file='{name}']")
-    for button in figure.find_elements(By.CSS_SELECTOR, ".tools button"):
-        browser.execute_script("arguments[0].click()", button)
-        file = folder / f"{name}.{button.text.lower()}"
-        waiting(browser).until(lambda _: file.is_file() and file.stat().st_size)  # noqa: B023 - done at once
-    drawing = ElementTree.fromstring((folder / f"{name}.svg").read_text(encoding="utf-8"))
-    assert not [element for element in drawing.iter() if {"class", "style"} & set(element.attrib)]
-    assert len({element.get("fill") for element in drawing.iter()}) > 2
-    picture = (folder / f"{name}.png").read_bytes()
-    width, height = struct.unpack(">II", picture[16:24])
-    assert picture[:8] == b"\x89PNG\r\n\x1a\n"
-    assert abs(width - 2 * float(drawing.attrib["width"])) <= 1  # whole pixels of a length that need not be whole
-    assert height > 100
-    assert len(picture) > width * height / 200  # a blank one would be far smaller
-    rows = list(csv.reader((folder / f"{name}.csv").read_text(encoding="utf-8-sig").splitlines()))
-    assert len(rows) > 1
-    assert len({len(row) for row in rows}) == 1
-
-
-@pytest.mark.parametrize("name", ["picture", "bias_by_category", "scores_by_language"])
-def test_charts_are_downloaded(browser: webdriver.Chrome, page: Path, tmp_path: Path, name: str) -> None:
-    opened(browser, page.as_uri())
-    check_downloads(browser, tmp_path, name)
-    assert complaints(browser) == []
-
-
-def test_every_link_leads_to_what_is_seen(browser: webdriver.Chrome, page: Path) -> None:
-    check_links(browser, page.as_uri())
 
 
 def test_every_link_to_items_finds_some(browser: webdriver.Chrome, page: Path) -> None:
@@ -311,9 +170,6 @@ def violations(browser: webdriver.Chrome, address: str, theme: str) -> list[tupl
 def test_axe_finds_nothing(browser: webdriver.Chrome, page: Path, theme: str) -> None:
     """No violation of the rules for accessible pages."""
     assert violations(browser, page.as_uri(), theme) == []
-
-
-# --- hostile runs ----------------------------------------------------------------------------------------------------
 
 
 def check_nothing_ran(browser: webdriver.Chrome) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import parse_qsl
 from xml.etree import ElementTree
 
 import polars as pl
@@ -12,14 +11,11 @@ import pytest
 
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.report.charts import figure, svg, write_figures
+from mbbq_gen.report.charts import svg, write_figures
 from mbbq_gen.report.charts.catalogue import CHARTS, Chart, ChartCollection, make_charts
-from mbbq_gen.report.charts.drawing import short_names
-from mbbq_gen.report.tables import Column, DataTable, FlaggedNumber
+from mbbq_gen.report.tables import FlaggedNumber
 from mbbq_gen.runs.observations import load_observations
-from mbbq_gen.scoring.observations import observation_schema
 from mbbq_gen.statistics.panel import InferenceSettings
 
 pytest.importorskip("matplotlib")
@@ -130,9 +126,6 @@ def test_mbbq_figure_2_counts_templates_above_chance(charts: ChartCollection) ->
         assert accuracy > 1 / 3
 
 
-# --- drawings --------------------------------------------------------------------------------------------------------
-
-
 def drawn(charts: ChartCollection) -> Iterator[Chart]:
     return (chart for chart in charts.charts if chart.drawing is not None)
 
@@ -154,44 +147,6 @@ def test_svg_passes_a_strict_policy(charts: ChartCollection) -> None:
         assert root.find("{*}title") is not None
         assert root.findtext("{*}desc") == chart.alt
         assert "#000000" not in text
-
-
-def test_cells_lead_to_items_only_where_a_page_has_items(charts: ChartCollection) -> None:
-    chart = chart_of(charts, "bias_by_category")
-    assert "<a " not in svg(chart)
-    root = ElementTree.fromstring(svg(chart, links=True))
-    links = [element.attrib for element in root.findall(".//{*}a")]
-    assert links
-    for link in links:
-        asked = dict(parse_qsl(link["href"].removeprefix("#browse?")))
-        assert {"model", "language", "category", "condition"} < set(asked)
-        assert link["aria-label"] == f"Answers of {', '.join(asked.values())}"
-    assert root.attrib["role"] == "group"
-
-
-def test_no_two_labels_cover_each_other(charts: ChartCollection) -> None:
-    """Numbers, names, titles and legends of every chart, as matplotlib measures them; none leaves the drawing."""
-    from matplotlib.backends.backend_agg import FigureCanvasAgg
-    from matplotlib.text import Text
-
-    for chart in drawn(charts):
-        made = figure(chart)
-        renderer = FigureCanvasAgg(made).get_renderer()  # type: ignore[no-untyped-call]
-        whole = made.bbox
-        boxes = [
-            (text.get_text(), text.get_window_extent(renderer))
-            for text in made.findobj(Text)
-            if isinstance(text, Text) and text.get_visible() and text.get_text().strip()
-        ]
-        for place, (one, box) in enumerate(boxes):
-            assert box.x0 > -1, (chart.name, one)
-            assert box.y0 > -1, (chart.name, one)
-            assert box.x1 < whole.x1 + 1, (chart.name, one)
-            assert box.y1 < whole.y1 + 1, (chart.name, one)
-            for other, another in boxes[place + 1 :]:
-                width = min(box.x1, another.x1) - max(box.x0, another.x0)
-                height = min(box.y1, another.y1) - max(box.y0, another.y0)
-                assert not (width > 2 and height > 4), (chart.name, one, other)
 
 
 def test_the_same_answers_make_the_same_bytes(frame: pl.DataFrame, tmp_path: Path) -> None:
@@ -229,72 +184,3 @@ def test_hostile_names_are_drawn_and_do_nothing(frame: pl.DataFrame, tmp_path: P
     table = (tmp_path / "mbbq_table_5.tex").read_text(encoding="utf-8")
     assert "\\textbackslash{}frac\\{x\\}" in table
     assert "\\$" in table
-
-
-@pytest.mark.parametrize("count", [1, 12, 30])
-def test_any_number_of_languages_and_categories(frame: pl.DataFrame, count: int) -> None:
-    """The same answers under many names: everything is drawn, and big figures stay within what can be printed."""
-    one = frame.filter((pl.col("language") == "en") & (pl.col("model") == "oracle:random")).with_columns(
-        pl.col("language", "category").cast(pl.String)
-    )
-    many = pl.concat(
-        one.with_columns(
-            language=pl.lit(f"l{place}"),
-            category=pl.col("category") + (f"_{place % 4}" if place % 4 else ""),
-        )
-        for place in range(count)
-    )
-    names = ["scores_by_language", "accuracy_against_bias", "bias_by_category", "mbbq_figure_2", "outcomes_by_language"]
-    for chart in make_charts(many, FEW, names).charts:
-        assert chart.drawing is not None
-        assert 72 < chart.drawing.width < 72 * 45
-        assert 72 < chart.drawing.height < 72 * 45
-
-
-def test_long_names_are_cut_and_stay_apart() -> None:
-    names = [f"organisation/{'x' * 40}-{place}-{'y' * 40}" for place in range(3)] + ["short", "通义"]
-    found = short_names(names)
-    assert len(set(found)) == len(names)
-    assert found[3:] == ["short", "⟨U+901A⟩⟨U+4E49⟩"]
-    assert all(len(name) <= 34 for name in found)
-
-
-def test_wrong_use(frame: pl.DataFrame) -> None:
-    with pytest.raises(UnknownNameError, match="mbbq_figure_3"):
-        make_charts(frame, FEW, ["mbbq_figure_33"])
-    with pytest.raises(UsageError, match="no answers to draw"):
-        make_charts(pl.DataFrame(schema=observation_schema()), FEW)
-    table = make_charts(frame, FEW, ["mbbq_table_5"]).charts[0]
-    for use in (svg, figure):
-        with pytest.raises(ValueError, match="without a drawing"):
-            use(table)
-
-
-# --- tables ----------------------------------------------------------------------------------------------------------
-
-TABLE = DataTable(
-    (
-        Column("model", "model"),
-        Column("n", "items", "count"),
-        Column("bias", "bias", "score", over="ambiguous"),
-        Column("share", "read_rate", "share", over="ambiguous"),
-        Column("p", "p", "p_value"),
-    ),
-    (("=cmd|a_b", 1200, FlaggedNumber(-0.0004, "*"), 0.5, 0.0001), ("{x}", None, FlaggedNumber(None, ""), None, 0.04)),
-)
-
-
-def test_a_table_as_markdown() -> None:
-    lines = TABLE.markdown().splitlines()
-    assert lines[0] == "| model | items | ambiguous bias | ambiguous read\\_rate | p |"
-    assert lines[1] == "|---|---:|---:|---:|---:|"
-    assert lines[2] == "| =cmd\\|a\\_b | 1,200 | +0.000\\* | 0.500 | <0.001 |"
-
-
-def test_a_table_as_latex() -> None:
-    text = TABLE.latex("50% of _all_", "name")
-    assert "\\caption{50\\% of \\_all\\_}" in text
-    assert "\\multicolumn{2}{c}{} & \\multicolumn{2}{c}{ambiguous} & \\multicolumn{1}{c}{} \\\\" in text
-    assert "\\cmidrule(lr){3-4}" in text
-    assert "=cmd\\textbar{}a\\_b & 1,200 & $+0.000^{*}$ & 0.500 & \\textless{}0.001 \\\\" in text
-    assert "\\{x\\} & -- & -- & -- & 0.040 \\\\" in text

@@ -12,10 +12,9 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from mbbq_gen.core.records import Extraction
 from mbbq_gen.core.text import visible_text
 from mbbq_gen.report.escaping import escaped, inert_json, page_policy
-from mbbq_gen.report.sample_cards import EVIDENCE, LEFT_OUT, PLAIN, ExcerptLengths, pieces, why_read
+from mbbq_gen.report.sample_cards import EVIDENCE, ExcerptLengths, pieces
 from tests.support.report import HOSTILE
 
 TEXTS = st.text(st.characters(), max_size=40)
@@ -68,35 +67,6 @@ def test_the_policy_allows_the_own_style_and_script_only() -> None:
     assert "connect-src 'self'" in page_policy([], [], connects=True)
 
 
-# --- texts, cut and marked -------------------------------------------------------------------------------------------
-
-SHORT = ExcerptLengths(head=10, tail=5, around=3)
-
-
-@pytest.mark.parametrize(
-    ("text", "spans", "expected"),
-    [
-        ("", (), []),
-        ("It is B.", ((6, 7),), [("It is ", PLAIN), ("B", EVIDENCE), (".", PLAIN)]),
-        ("B", ((0, 1),), [("B", EVIDENCE)]),
-        ("a b c", ((0, 1), (4, 5)), [("a", EVIDENCE), (" b ", PLAIN), ("c", EVIDENCE)]),
-        ("overlap", ((0, 4), (2, 6)), [("overla", EVIDENCE), ("p", PLAIN)]),
-        ("x\u202ey", ((1, 2),), [("x", PLAIN), ("⟨U+202E⟩", EVIDENCE), ("y", PLAIN)]),
-        ("0" * 30, (), [("0" * 10, PLAIN), ("⟨… 15 characters …⟩", LEFT_OUT), ("0" * 5, PLAIN)]),
-        ("past the end", ((50, 60),), [("past the end", PLAIN)]),
-    ],
-)
-def test_pieces(text: str, spans: tuple[tuple[int, int], ...], expected: list[tuple[str, int]]) -> None:
-    assert pieces(text, spans, SHORT) == expected
-
-
-def test_evidence_in_the_middle_of_a_long_text_is_shown() -> None:
-    found = pieces("a" * 100 + "B" + "c" * 100, ((100, 101),), SHORT)
-    assert ("B", EVIDENCE) in found
-    assert [text for text, kind in found if kind == PLAIN] == ["a" * 10, "aaa", "ccc", "c" * 5]
-    assert [text for text, kind in found if kind == LEFT_OUT] == ["⟨… 87 characters …⟩", "⟨… 92 characters …⟩"]
-
-
 @given(st.text(max_size=60), st.lists(st.tuples(st.integers(0, 70), st.integers(0, 20)), max_size=4))
 def test_pieces_add_up_to_the_text(text: str, starts: list[tuple[int, int]]) -> None:
     spans = [(start, start + size) for start, size in starts]
@@ -104,19 +74,3 @@ def test_pieces_add_up_to_the_text(text: str, starts: list[tuple[int, int]]) -> 
     assert "".join(piece for piece, _ in found) == visible_text(text)
     marked = sum(len(range(*span)) > 0 and span[0] < len(text) for span in spans)
     assert any(kind == EVIDENCE for _, kind in found) == bool(marked)
-
-
-@pytest.mark.parametrize(
-    ("outcome", "rule", "words"),
-    [
-        ("option", "announced", "announced as the answer"),
-        ("option", "alias:announced", "announced as the answer"),
-        ("unparsed", "no_candidate", "No option, and no statement that it can't be told, was found."),
-        ("multiple", "multiple:cue_before", "More than one option is chosen."),
-        ("option", "new_rule", "new_rule"),
-    ],
-)
-def test_why_read(outcome: str, rule: str, words: str) -> None:
-    option = 0 if outcome == "option" else None
-    extraction = Extraction.model_validate({"outcome": outcome, "option": option, "rule": rule})
-    assert why_read(extraction) == words

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 from html.parser import HTMLParser
 from pathlib import Path
@@ -20,13 +19,13 @@ from mbbq_gen.report.leaderboard import (
     LeaderboardRow,
     RankInterval,
     build_leaderboard,
-    headline,
     rank_ranges,
 )
 from mbbq_gen.report.leaderboard_views import rank_text
 from mbbq_gen.runs.observations import load_observations
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.panel import Estimate, InferenceSettings
+from tests.support.extraction import call
 
 ASKED = ["--benchmark", "starter", "--languages", "en,tr", "--splits", "bias,control", "--sample", "96"]
 FEW = InferenceSettings(n_resamples=100)
@@ -57,12 +56,6 @@ def board(runs: dict[str, Path]) -> Leaderboard:
 
 def row_of(board: Leaderboard, model: str, language: str = "en") -> LeaderboardRow:
     return next(row for row in board.rows if row.model == f"oracle:{model}" and row.language == language)
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = run_command_line([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_rows_are_models_by_benchmark_and_language(board: Leaderboard) -> None:
@@ -123,9 +116,6 @@ def test_no_answers() -> None:
         build_leaderboard(pl.DataFrame(schema=observation_schema()))
 
 
-# --- ranges of ranks -------------------------------------------------------------------------------------------------
-
-
 def estimate(value: float, error: float, templates: int = 30) -> Estimate:
     """A number whose templates pull it evenly to either side, so that its standard error is `error`."""
     pulls = np.tile([1.0, -1.0], templates // 2) * error / templates**0.5
@@ -165,53 +155,6 @@ def test_undefined_scores_have_no_rank() -> None:
     assert rank_ranges(metric, independent([0.9], 0.02), 0.95) == [None]
 
 
-# --- one sentence ----------------------------------------------------------------------------------------------------
-
-
-def row_like(board: Leaderboard, model: str, language: str, assessment: str, direction: str) -> LeaderboardRow:
-    return row_of(board, "perfect").model_copy(
-        update={"model": model, "language": language, "assessment": assessment, "bias_direction": direction}
-    )
-
-
-@pytest.mark.parametrize(
-    ("rows", "said"),
-    [
-        ([("a", "en", "able", "stereotypical"), ("a", "tr", "able", "stereotypical")], "a leans to the stereotype."),
-        (
-            [
-                ("a", "en", "able", "stereotypical"),
-                ("a", "tr", "able", "inconclusive"),
-                ("b", "en", "uncertain_ability", "stereotypical"),
-            ],
-            "a (en) leans to the stereotype; b may be guessing.",
-        ),
-        (
-            [
-                ("a", "en", "at_chance", "stereotypical"),
-                ("b", "en", "able", "inconclusive"),
-                ("b", "tr", "mostly_unparsed", "stereotypical"),
-            ],
-            "of b (en) no lean could be shown (which does not show that there is none); a and b (tr) can't be judged.",
-        ),
-        ([("a", "en", "no_control", "anti_stereotypical")], "a leans against the stereotype."),
-        ([(name, "en", "able", "stereotypical") for name in "abcdef"], "6 of 6 models lean to the stereotype."),
-    ],
-)
-def test_the_board_in_a_sentence(board: Leaderboard, rows: list[tuple[str, str, str, str]], said: str) -> None:
-    assert headline([row_like(board, *row) for row in rows]) == said
-
-
-def test_conclusions_and_standings(board: Leaderboard) -> None:
-    assert row_of(board, "stereotyped").bias_direction == "stereotypical"
-    assert {row_of(board, name).assessment for name in ("perfect", "stereotyped")} == {"able"}
-    assert row_of(board, "random").assessment in {"at_chance", "uncertain_ability"}
-    assert "of oracle:perfect no lean could be shown" in board.conclusions["starter"]
-
-
-# --- command and page ------------------------------------------------------------------------------------------------
-
-
 class Page(HTMLParser):
     """Gathers the elements of a page."""
 
@@ -234,43 +177,6 @@ def test_json_is_the_board(capsys: pytest.CaptureFixture[str], runs: dict[str, P
     assert found.schema_version == "mbbq-gen.leaderboard/1"
     assert len(found.rows) == 8
     assert not {"rank", "total", "score"} & set(json.loads(out))
-
-
-def test_csv_and_page(capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path) -> None:
-    pytest.importorskip("jinja2")
-    page, table = tmp_path / "board.html", tmp_path / "board.csv"
-    code, out, err = call(capsys, "leaderboard", *runs.values(), "-o", page, "--csv", table, "--n-resamples", 100)
-    assert (code, out) == (0, "")
-    assert "written" in err
-    rows = list(csv.DictReader(table.read_text(encoding="utf-8").splitlines()))
-    assert len(rows) == 8
-    stereotyped = next(row for row in rows if row["model"] == "oracle:stereotyped")
-    assert float(stereotyped["mbbq_bias_ambiguous"]) == 1
-    found = Page(page.read_text(encoding="utf-8"))
-    body = [attributes for tag, attributes in found.elements if tag == "th" and attributes.get("scope") == "row"]
-    assert len(body) == 8
-    assert "prompt variants: bare instead of bare, letters" in page.read_text(encoding="utf-8")
-
-
-def test_terminal_and_markdown(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
-    code, out, _ = call(capsys, "leaderboard", *runs.values(), "--n-resamples", 100)
-    assert code == 0
-    assert "There is no overall rank" in out
-    assert " ".join(out.split()).startswith("starter: oracle:stereotyped leans to the stereotype; ")
-    assert "first_option (en, tr): prompt variants: bare instead of bare, letters" in " ".join(out.split())
-    code, out, _ = call(capsys, "leaderboard", *runs.values(), "--n-resamples", 100, "--markdown")
-    assert code == 0
-    assert out.startswith("| benchmark | language | model |")
-
-
-def test_wrong_use(capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path) -> None:
-    code, _, err = call(capsys, "leaderboard", tmp_path / "none")
-    assert (code, err.count("\n")) == (2, 1)
-    code, _, err = call(capsys, "leaderboard", runs["perfect"], "-o", tmp_path)
-    assert code == 2
-    assert "is a folder" in err
-    code, _, err = call(capsys, "leaderboard", runs["perfect"], "--json", "--markdown")
-    assert code == 2
 
 
 def test_the_page_obeys_nothing_that_a_name_says(runs: dict[str, Path]) -> None:

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import base64
-import csv
 import hashlib
 import re
 from collections import Counter
-from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -20,7 +18,6 @@ from mbbq_gen.report.page import report_page
 from mbbq_gen.report.view_model import ReportView, Source, build_report_view
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.panel import InferenceSettings
-from tests.support.extraction import call
 from tests.support.report import HOSTILE, SCRIPT, Made, Page, hostile_report, oracle_report
 
 pytest.importorskip("jinja2")
@@ -52,41 +49,10 @@ def hostile(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Page]:
     return text, Page(text)
 
 
-# --- nothing in it acts ----------------------------------------------------------------------------------------------
-
 HEAD = {"html", "head", "meta", "title", "style", "body", "script"}
-PARTS = {
-    "a",
-    "header",
-    "nav",
-    "main",
-    "section",
-    "noscript",
-    "figure",
-    "figcaption",
-    "details",
-    "summary",
-    "div",
-    "span",
-}
-PARTS |= {
-    "h1",
-    "h2",
-    "h3",
-    "p",
-    "ul",
-    "ol",
-    "li",
-    "dl",
-    "dt",
-    "dd",
-    "code",
-    "form",
-    "label",
-    "select",
-    "option",
-    "input",
-}
+PARTS = {"a", "header", "nav", "main", "section", "noscript", "figure", "figcaption", "details", "summary", "div"}
+PARTS |= {"span", "h1", "h2", "h3", "p", "ul", "ol", "li", "dl", "dt", "dd", "code", "form", "label", "select"}
+PARTS |= {"option", "input"}
 PARTS |= {"button", "table", "caption", "thead", "tbody", "tr", "th", "td"}
 DRAWING = {"svg", "g", "path", "rect", "circle", "line", "polygon", "polyline", "text", "tspan", "defs", "use", "title"}
 DRAWING |= {"clippath", "desc", "ellipse"}
@@ -116,66 +82,8 @@ def test_the_page_is_inert(page: Page) -> None:
     check_inert(page)
 
 
-def test_the_page_has_a_language_a_title_and_headings_in_order(page: Page) -> None:
-    assert ("html", {"lang": "en"}) in page.elements
-    levels = [int(tag[1]) for tag, _ in page.elements if re.fullmatch("h[1-6]", tag)]
-    assert levels[0] == 1
-    assert levels.count(1) == 1
-    assert all(after - before <= 1 for before, after in pairwise(levels))
-
-
-def test_ids_are_unique_and_links_lead_somewhere(page: Page) -> None:
-    ids = Counter(attributes["id"] for _, attributes in page.elements if "id" in attributes)
-    assert [name for name, count in ids.items() if count > 1] == []
-    links = {attributes["href"] for tag, attributes in page.elements if tag == "a"}
-    assert {str(link).removeprefix("#").partition("?")[0] for link in links} <= ids.keys()
-    assert sum(str(link).startswith("#browse?") and "category" in str(link) for link in links) >= 12
-
-
-def test_every_field_has_a_label_and_every_drawing_a_text(page: Page) -> None:
-    labelled = {attributes.get("for") for tag, attributes in page.elements if tag == "label"}
-    assert {attributes["id"] for tag, attributes in page.elements if tag in {"select", "input"}} <= labelled
-    drawings = [attributes for tag, attributes in page.elements if tag == "svg"]
-    assert drawings
-    assert {found.get("role") for found in drawings} == {"img", "group"}
-    assert all(found.get("aria-labelledby") or found.get("aria-label") for found in drawings)
-    assert sum(tag == "desc" for tag, _ in page.elements) >= len(drawings)
-
-
-# --- what it says ----------------------------------------------------------------------------------------------------
-
-
 def text_of(page: Page) -> str:
     return " ".join(" ".join(page.text).split())
-
-
-def test_no_bias_is_claimed_of_models_that_may_be_guessing(page: Page) -> None:
-    text = text_of(page)
-    assert "On the control questions it may be guessing in English and Turkish" in text
-    assert "lean to the stereotype in" not in text
-    assert "On the control questions it is no better than guessing in English and Turkish" in text
-    assert "unbiased" not in text
-    assert "It does not show that a model is free of bias" in text
-
-
-def test_every_chart_says_what_to_see_and_has_its_numbers_as_csv(page: Page) -> None:
-    figures = [attributes for tag, attributes in page.elements if tag == "figure"]
-    lines = [attributes for tag, attributes in page.elements if tag == "p" and attributes.get("class") == "sees"]
-    assert len(lines) == len(figures) - 1  # the picture's line is its caption
-    tables = {attributes["data-file"]: page.data[str(attributes["data-file"])] for attributes in figures}
-    assert all(len(list(csv.reader(table.splitlines()))) > 1 for table in tables.values())
-    (stereotyped,) = [
-        row
-        for row in csv.DictReader(tables["picture"].splitlines())
-        if (row["model"], row["language"]) == ("oracle:stereotyped", "tr")
-    ]
-    assert (float(stereotyped["mbbq_bias_ambiguous"]), stereotyped["assessment"]) == (1, "uncertain_ability")
-    assert "Bias, ambiguous: off 0 in 2 of 4, above (to the stereotype) for oracle:stereotyped (en, tr)." in text_of(
-        page
-    )
-
-
-# --- items -----------------------------------------------------------------------------------------------------------
 
 
 def test_the_sample_is_balanced_over_kinds_and_both_runs(page: Page) -> None:
@@ -219,9 +127,6 @@ def test_an_item_holds_what_was_shown_and_read(page: Page) -> None:
     assert item["why"]
 
 
-# --- hostile runs ----------------------------------------------------------------------------------------------------
-
-
 def test_a_hostile_run_gives_an_inert_page(hostile: tuple[str, Page]) -> None:
     text, page = hostile
     check_inert(page)
@@ -240,22 +145,6 @@ def test_hostile_answers_are_there_to_be_read(hostile: tuple[str, Page]) -> None
     assert "characters …⟩" in cut
     assert any(SCRIPT in (item["missing"] or "") for item in page.data["items"])
     assert {item["template"] for item in page.data["items"]} >= {f"script {HOSTILE['end of script']}"}
-
-
-# --- the command -----------------------------------------------------------------------------------------------------
-
-
-def test_wrong_use_is_one_line(runs: tuple[Path, ...], tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    for arguments, said in (
-        (["--open"], "--open: give -o FILE.html too"),
-        (["--paper-figures"], "--paper-figures: for the page; give -o FILE.html too"),
-        (["-o", tmp_path], "is a folder; name a file"),
-        (["-o", tmp_path / "nowhere" / "report.html"], f"there is no folder {tmp_path / 'nowhere'}"),
-    ):
-        code, _, err = call(capsys, "report", runs[0], *arguments)
-        assert code == 2
-        assert said in err
-        assert len(err.splitlines()) == 1
 
 
 def test_figures_are_written_beside_the_page(made: Made) -> None:

@@ -19,9 +19,10 @@ from mbbq_gen.prompts.sampling import KINDS
 from mbbq_gen.runs.adaptive import CandidateRequest, SamplingRounds, Stratum
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.stopping import StoppingRecord
-from tests.cli.test_commands import asked_each, call, responses, wait_until
+from tests.cli.test_commands import asked_each, responses, wait_until
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY, without_keys
+from tests.support.extraction import call
 
 STARTER = ["--benchmark", "starter", "--splits", "bias", "--variants", "bare,letters,polite"]
 RANDOM = ["--model", "oracle:random", *STARTER]
@@ -38,9 +39,6 @@ def taken(path: Path) -> list[tuple[str, int]]:
     """(request key, round) of every request that a round took, sorted."""
     with closing(sqlite3.connect(path / "run.sqlite")) as db:
         return db.execute("SELECT request_key, round FROM rounds ORDER BY request_key").fetchall()
-
-
-# --- what a round takes -----------------------------------------------------------------------------------------------
 
 
 def deck(
@@ -101,18 +99,12 @@ def test_rounds_that_were_taken_before_are_gone_on_with() -> None:
     """What is read again from the file goes on as what stayed in memory does."""
     first = SamplingRounds(deck(6, 8), seed=3)
     begun = {ask.request_key for ask in first.next_round(first.strata)}
-    again = SamplingRounds(
-        [replace(ask, taken=int(ask.request_key in begun)) for ask in deck(6, 8)],
-        seed=3,
-    )
+    again = SamplingRounds([replace(ask, taken=int(ask.request_key in begun)) for ask in deck(6, 8)], seed=3)
     assert again.last == 1
     one, other = first.next_round(first.strata), again.next_round(again.strata)
     assert len(one) == len(other)
     assert not begun & {ask.request_key for ask in other}
     assert Counter((ask.template, ask.kind) for ask in one) == Counter((ask.template, ask.kind) for ask in other)
-
-
-# --- when a run stops -------------------------------------------------------------------------------------------------
 
 
 def test_it_stops_where_the_intervals_are_narrow_enough(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -171,11 +163,7 @@ def test_intervals_of_a_run_that_looked_are_shown_wider(capsys: pytest.CaptureFi
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("oracle", "question", "answer"),
-    [
-        ("stereotyped", "bias != 0", "yes"),
-        ("always_unknown", "bias != 0", None),
-        ("stereotyped", "en != tr", None),
-    ],
+    [("stereotyped", "bias != 0", "yes"), ("always_unknown", "bias != 0", None), ("stereotyped", "en != tr", None)],
 )
 def test_questions_are_answered_either_way(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, oracle: str, question: str, answer: str | None
@@ -234,9 +222,6 @@ def test_position_and_diff_weigh_as_scores_do(capsys: pytest.CaptureFixture[str]
     (place,) = told("position-bias", path)["groups"]
     (bias,) = [found for found in place["scores"] if found["metric"] == "mbbq_bias_ambiguous"]
     assert bias["plain"]["value"] == pytest.approx(score)
-
-
-# --- what cuts it off -------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -314,36 +299,6 @@ def test_rounds_are_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
     found = stopped(path)
     assert found.rounds > 1
     assert first < found.requests == len(taken(path)) == len(responses(path))
-
-
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["--stop-at-ci-width", "0"], "--stop-at-ci-width 0"),
-        (["--stop-at-ci-width", "0.2", "--answers-per-template", "3"], "--stop-at-ci-width, --answers-per-template"),
-        (["--stop-when-decided", "bias > 0"], 'write "bias != 0"'),
-        (["--stop-when-decided", "en != xx"], "xx is none of the run's languages"),
-        (["--stop-when-decided", "en != en"], "two different languages"),
-        (["--stop-at-ci-width", "0.2", "--metric", "bias"], "bias"),
-        (["--stop-at-ci-width", "0.2", "--group-by", "variant"], "variant"),
-        (["--stop-at-ci-width", "0.2", "--method", "both"], "--method generate only"),
-        (["--metric", "mbbq_bias_ambiguous"], "--metric belongs to"),
-        (["--stop-at-ci-width", "0.2", "--equivalence-margin", "0.1"], "--equivalence-margin belongs to"),
-        (["--stop-at-ci-width", "0.2", "--detectable-effect", "0.1"], "--detectable-effect belongs to"),
-        (["--detectable-effect", "0.1"], "--detectable-effect belongs to"),
-        (
-            ["--stop-when-decided", "bias != 0", "--detectable-effect", "0"],
-            "--detectable-effect 0: give a number above 0",
-        ),
-    ],
-)
-def test_what_makes_no_goal_is_said_in_a_line(
-    capsys: pytest.CaptureFixture[str], tmp_path: Path, arguments: list[str], said: str
-) -> None:
-    code, out, err = call(capsys, "run", tmp_path / "run", *RANDOM, "--languages", "en,tr", *arguments)
-    assert (code, out) == (2, "")
-    assert said in err
-    assert err.count("\n") == 1
 
 
 def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

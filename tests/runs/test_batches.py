@@ -23,9 +23,9 @@ from mbbq_gen.runs.batch_runner import MOST_TRIES, BatchRunner
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.ledgers import BatchRecord, BatchTable
 from mbbq_gen.storage.store import RunStore
-from tests.cli.test_commands import call
 from tests.conftest import FULL
 from tests.fake_service.client import FakeServer, fake_server
+from tests.support.extraction import call
 
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
@@ -352,33 +352,6 @@ def test_a_wrong_key_shows_before_a_batch_is_made(command: Calls, tmp_path: Path
         assert "sk-test" not in err
         assert server.stats().batches == 0
     assert ledger_of(run) == []
-
-
-@pytest.mark.parametrize(
-    ("arguments", "problem"),
-    [
-        (
-            ["run", "{run}", "--model", "oracle:perfect", *SELECTION, "--batch"],
-            "--batch: oracle:perfect has no batches",
-        ),
-        (["run", "{run}", "--model", "oracle:perfect", *SELECTION, "--resume"], "--resume continues a run"),
-        (["run", "{run}", "--resume"], "no run here"),
-        (["batch", "status", "{run}"], "no run here"),
-        (["batch", "collect", "{plain}"], "this run has no batches"),
-        (["batch", "cancel", "{plain}"], "this run has no batches"),
-        (["status", "{run}"], "no run here"),
-    ],
-)
-def test_wrong_use_is_one_line(command: Calls, tmp_path: Path, arguments: list[str], problem: str) -> None:
-    plain = tmp_path / "plain"
-    assert command("run", plain, "--model", "oracle:perfect", *SELECTION, "--json")[0] == 0
-    code, out, err = command(*(word.format(run=tmp_path / "run", plain=plain) for word in arguments))
-    assert (code, out) == (2, "")
-    assert problem in err
-    assert err.strip().splitlines()[-1].startswith("error: ")
-
-
-# --- a process that ends at any point ---------------------------------------------------------------------------------
 
 
 class Ended(BaseException):

@@ -228,9 +228,6 @@ def test_what_is_missing_from_a_count(usage: dict[str, int], has_text: bool, mis
     assert (None if found is None else (found.input_tokens, found.output_tokens)) == missing
 
 
-# --- the purse and what it writes down ------------------------------------------------------------------------------
-
-
 @pytest.fixture
 def store(tmp_path: Path) -> Iterator[RunStore]:
     with RunStore(tmp_path / "run.sqlite") as store:

@@ -39,9 +39,9 @@ from mbbq_gen.runs.executor import execute_pending
 from mbbq_gen.runs.job import Job
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
-from tests.cli.test_commands import call
 from tests.conftest import FULL
 from tests.fake_service.client import fake_server
+from tests.support.extraction import call
 from tests.support.providers import make_instance, make_request
 
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--splits", "bias", "--variants", "bare,letters"]
@@ -83,9 +83,6 @@ def in_shards(folder: Path) -> Counter[str]:
     return Counter(answer.request_key for name in shards.names() for answer, _ in shards.read(name) if not answer.error)
 
 
-# --- blocks ----------------------------------------------------------------------------------------------------------
-
-
 def requests_of(lengths: Sequence[int], wordings: int) -> list[Request]:
     return [
         make_request(
@@ -121,9 +118,17 @@ def test_a_block_has_another_name_in_another_session() -> None:
     assert pack(requests, 2, "one")[0].name != pack(requests, 2, "two")[0].name
 
 
-# --- shards ----------------------------------------------------------------------------------------------------------
-
 AT = "2026-01-01T00:00:00.000+00:00"
+
+
+def test_a_damaged_shard_is_not_believed(tmp_path: Path) -> None:
+    shards = ResponseShards(tmp_path)
+    name = shards.write("0123456789abcdef", [(Response(request_key="a", text="A"), AT)])
+    data = bytearray((tmp_path / name).read_bytes())
+    data[len(data) // 2] ^= 1
+    (tmp_path / name).write_bytes(data)
+    with pytest.raises(RunError, match="damaged"):
+        shards.read(name)
 
 
 def test_shards_are_folded_once_each(tmp_path: Path, script: Path) -> None:
@@ -147,9 +152,6 @@ def test_shards_are_folded_once_each(tmp_path: Path, script: Path) -> None:
     assert texts(run.path) == {one: "first", two: "up"}
 
 
-# --- the command line ------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize(
     ("given", "said"),
     [
@@ -165,9 +167,6 @@ def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     code, _, err = call(capsys, "run", tmp_path / "run", *model, *SELECTION, *given)
     assert code == 2
     assert said in err.splitlines()[-1]
-
-
-# --- whole runs ------------------------------------------------------------------------------------------------------
 
 
 class SlowRay:
@@ -512,9 +511,6 @@ def test_a_node_that_dies_loses_nothing(tmp_path: Path, script: Path, nodes: int
     assert told == [{"alive": nodes, "lost": 1, "pending": 0}], "the head is a node too"
     assert set(in_shards(run.path / "worker-shards").values()) == {1}
     assert in_shards(run.path / "worker-shards").keys() == texts(run.path).keys()
-
-
-# --- the driver ------------------------------------------------------------------------------------------------------
 
 
 def start(run: Path, *given: object) -> subprocess.Popen[str]:

@@ -18,7 +18,7 @@ from mbbq_gen.core.errors import MissingExtraError, RunError, UsageError
 from mbbq_gen.core.records import Response
 from mbbq_gen.providers.base import is_installed
 from mbbq_gen.runs.distributed.storage import ResponseShards, place_of
-from tests.cli.test_commands import call
+from tests.support.extraction import call
 
 AT = "2026-01-01T00:00:00.000+00:00"
 needs_s3 = pytest.mark.skipif(
@@ -130,43 +130,14 @@ def test_what_can_not_be_used_is_said(address: str, kind: type[UsageError], says
 
 
 @needs_s3
-def test_a_bucket_that_is_not_there_is_one_line(server: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
-    for variable, value in server.items():
-        monkeypatch.setenv(variable, value)
-    with pytest.raises(RunError, match=r"--shard-dir s3://nobody-made-it/run: can't be used: .*bucket"):
-        ResponseShards("s3://nobody-made-it/run").claim("now")
-
-
-@needs_s3
-def test_a_server_that_is_not_there_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
-    for variable in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(variable, "synthetic")
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
-    with pytest.raises(RunError, match="can't be read"):
-        ResponseShards("s3://bucket/run").names()
-
-
-@needs_s3
 @pytest.mark.slow
 @pytest.mark.skipif(not is_installed("ray"), reason="needs the extra: pip install 'mbbq-gen[ray]'")
 def test_workers_write_to_object_storage(capsys: pytest.CaptureFixture[str], tmp_path: Path, bucket: str) -> None:
     """The same texts as from one process; what stands in the bucket is not asked again, without Ray either."""
     script = tmp_path / "answers.jsonl"
     script.write_text("".join(json.dumps({"response": text}) + "\n" for text in "ABC"), encoding="utf-8")
-    given = [
-        "--model",
-        f"scripted:{script}",
-        "--benchmark",
-        "starter",
-        "--languages",
-        "en",
-        "--sample",
-        "200",
-        "--json",
-    ]
+    given = ["--model", f"scripted:{script}", "--benchmark", "starter", "--languages", "en"]
+    given += ["--sample", "200", "--json"]
     plain, spread = tmp_path / "plain", tmp_path / "spread"
     assert call(capsys, "run", plain, *given)[0] == 0
     words = ["run", spread, *given, "--ray", "local", "--workers", "2", "--shard-dir", f"{bucket}/run"]

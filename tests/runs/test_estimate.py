@@ -18,7 +18,7 @@ from mbbq_gen.runs.estimate import TokenEstimate, duration, estimate
 from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
-from tests.cli.test_commands import call
+from tests.support.extraction import call
 
 SELECTION = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
 PRICES = """
@@ -74,15 +74,8 @@ def test_it_counts_what_a_run_asks(
 def test_each_way_of_asking_is_counted_by_itself(capsys: pytest.CaptureFixture[str]) -> None:
     """Nothing is written where likelihoods are computed, and one token where the first is named."""
     words = planned(capsys, "--model", "oracle:perfect", "--sample", 12)["tokens"]
-    found = planned(
-        capsys,
-        "--model",
-        "oracle:perfect",
-        "--sample",
-        12,
-        "--method",
-        "generate,loglikelihood,label-loglikelihood,first-token-logprobs",
-    )["tokens"]
+    ways = "generate,loglikelihood,label-loglikelihood,first-token-logprobs"
+    found = planned(capsys, "--model", "oracle:perfect", "--sample", 12, "--method", ways)["tokens"]
     by_way: dict[str, list[int]] = {}
     for group in found["groups"]:
         totals = by_way.setdefault(group["method"], [0, 0, 0])
@@ -212,16 +205,22 @@ def draft(resources: PackPaths, tmp_path: Path) -> list[Prompt]:
         settings,
         resources,
         lambda choice, languages, splits: load_benchmark(
-            choice.name,
-            data=None,
-            languages=list(languages),
-            splits=list(splits),
-            resources=resources,
+            choice.name, data=None, languages=list(languages), splits=list(splits), resources=resources
         ),
     )
     with RunStore(tmp_path / "draft.sqlite") as store:
         found.read(store)
         return list(found.prompts(store))
+
+
+def test_counting_a_part_comes_near_counting_all(resources: PackPaths, tmp_path: Path) -> None:
+    shown = draft(resources, tmp_path)
+    counter = TokenCounter("words", True, lambda text: len(text.split()))
+    found = estimate(shown, counter, {"bare": "bare", "letters": "letters"})
+    texts = {presentation.messages[-1].content for presentation in shown}
+    exact = sum(len(text.split()) + 8 for text in texts)
+    assert found.requests == len(texts) == 200
+    assert found.input_tokens == pytest.approx(exact, rel=0.02)
 
 
 def test_what_is_sent_twice_is_counted_once(resources: PackPaths, tmp_path: Path) -> None:

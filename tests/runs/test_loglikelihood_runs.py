@@ -78,9 +78,6 @@ def rows(folder: Path, statement: str) -> list[tuple[Any, ...]]:
         return store.execute(statement).fetchall()
 
 
-# --- the plan and the store ------------------------------------------------------------------------------------------
-
-
 def test_what_words_are_asked_for_is_planned_as_ever(tmp_path: Path, both: Path) -> None:
     """Ids and request keys are those of a run that asks for words alone."""
     alone = ask(tmp_path / "alone")
@@ -121,6 +118,21 @@ def test_an_open_question_is_asked_once_whatever_the_orders(tmp_path: Path) -> N
     assert found == [("label-loglikelihood", 48 * 6), ("loglikelihood", 48)]
 
 
+def test_every_wording_of_unknown_in_the_language_is_an_answer(tmp_path: Path) -> None:
+    """Also those of questions that were not drawn."""
+    folder = ask(tmp_path / "run", "--method", "loglikelihood", "--variants", "all")
+    for language in ("en", "es"):
+        questions = load_benchmark("starter", languages=[language])
+        wordings = {instance.options[instance.unknown_index].text for instance in questions}
+        assert len(wordings) > 1
+        found = rows(folder, "SELECT record FROM prompts WHERE language = '" + language + "'")
+        for (record,) in found:
+            shown = Prompt.model_validate_json(record)
+            instance = Run(folder).folder.open_store(read_only=True).instance(shown.instance_key)
+            texts = {answer.text for answer in shown.continuations if answer.option == instance.unknown_index}
+            assert texts == wordings
+
+
 def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, call: Call) -> None:
     folder = ask(tmp_path / "run", "--method", "both")
     before = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
@@ -133,9 +145,6 @@ def test_it_goes_on_where_it_stopped_and_asks_nothing_twice(tmp_path: Path, call
     after = rows(folder, "SELECT request_key, received_at FROM responses ORDER BY 1")
     assert [row for row in after if row[0] != key] == [row for row in before if row[0] != key]
     assert rows(folder, f"SELECT count(*) > 3 FROM option_scores WHERE request_key = '{key}'") == [(1,)]
-
-
-# --- scores ----------------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("normalise", [name for name in NORMALISATIONS if name != "pmi"])
@@ -172,9 +181,6 @@ def test_lines_from_elsewhere_may_name_their_method(tmp_path: Path, call: Call) 
     assert [group["group"]["method"] for group in json.loads(out)["groups"]] == ["generate", "loglikelihood"]
 
 
-# --- what compares, explains and passes on ---------------------------------------------------------------------------
-
-
 def test_ways_of_asking_are_compared_with_each_other(both: Path, call: Call) -> None:
     code, out, _ = call("compare", both, "--across", "method", "--json", "--n-resamples", 100)
     assert code == 0
@@ -188,6 +194,24 @@ def test_ways_of_asking_are_compared_with_each_other(both: Path, call: Call) -> 
         assert all(row["n_pairs"] == 6 for row in comparison["agreement"])
 
 
+def test_a_difference_keeps_the_ways_apart(both: Path, tmp_path: Path, call: Call) -> None:
+    other = ask(
+        tmp_path / "other", "--method", "generate,loglikelihood,label-loglikelihood", model="oracle:anti_stereotyped"
+    )
+    code, out, _ = call("diff", both, other, "--json", "--n-resamples", 100)
+    assert code == 0
+    found = json.loads(out)
+    assert {group["group"]["method"] for group in found["groups"]} == {
+        "generate",
+        "label-loglikelihood",
+        "loglikelihood",
+    }
+    assert sum(group["items"] for group in found["groups"]) == 144
+    for group in found["groups"]:
+        assert group["metrics"]["mbbq_bias_ambiguous"]["change"]["value"] == -2
+    assert sum(flip["reread"] for flip in found["flips"]) == 0
+
+
 def test_what_lists_no_options_has_no_places(both: Path, tmp_path: Path, call: Call) -> None:
     items = Run(both).samples().filter(pl.col("method") == "loglikelihood")
     assert items.select("option_order", "label_style", "chosen_position").null_count().row(0) == (48, 48, 48)
@@ -197,55 +221,6 @@ def test_what_lists_no_options_has_no_places(both: Path, tmp_path: Path, call: C
     assert (code, models) == (0, {"oracle:stereotyped", "oracle:stereotyped (label-loglikelihood)"})
     code, _, said = call("position-bias", ask(tmp_path / "run", "--method", "loglikelihood", "--variants", "all"))
     assert (code, said.count("\n")) == (2, 1)
-
-
-def test_explain_shows_every_answer(both: Path, call: Call) -> None:
-    for method, answers in (("loglikelihood", 8), ("label-loglikelihood", 6)):
-        ((name, key),) = rows(
-            both,
-            "SELECT prompt_id, request_key FROM prompts"
-            f" WHERE json_extract(record, '$.method') = '{method}' AND language = 'en' LIMIT 1",
-        )
-        code, out, _ = call("explain", both, name)
-        assert code == 0
-        assert f"{method}: natural log-probabilities of {answers} answers" in out
-        assert "loglikelihood:sum+1: option, " in out
-        assert out.count("✔") == (1 if method == "loglikelihood" else 2)
-        code, out, _ = call("explain", both, name, "--json")
-        told = json.loads(out)
-        assert (told["explanation"], told["response"]["request_key"]) == (None, key)
-        assert len(told["response"]["scores"]) == answers
-
-
-def test_what_is_passed_on_names_the_way(both: Path, tmp_path: Path, call: Call) -> None:
-    folder, results = tmp_path / "set", tmp_path / "results.yaml"
-    code, _, said = call("export", both, "--hf-dataset", folder, "--model-index", results, "--n-resamples", 100)
-    assert (code, "added method to --group-by" in said) == (0, True)
-    assert "| benchmark | language | split | method | answers |" in (folder / "README.md").read_text(encoding="utf-8")
-    text = results.read_text(encoding="utf-8")
-    for how in ("generated answers", "loglikelihood of the answers", "loglikelihood of the labels"):
-        assert text.count(f"name: Social bias, by {how}\n") == 4
-
-
-# --- what can't be meant ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("arguments", "sentence"),
-    [
-        (("--method", "likelyhood"), "'likelyhood'; did you mean 'loglikelihood'"),
-        (
-            ("--normalization", "token"),
-            "--normalization token",
-        ),
-        (("--method", "loglikelihood", "--normalization", "median"), "'median'"),
-        (("--variants", "open"), "--variants open"),
-    ],
-)
-def test_a_wrong_method_is_told(tmp_path: Path, call: Call, arguments: tuple[str, ...], sentence: str) -> None:
-    code, _, said = call("run", tmp_path / "r", "--model", "oracle:perfect", "--benchmark", "starter", *arguments)
-    assert (code, len(said.splitlines())) == (2, 1)
-    assert sentence in said
 
 
 def test_a_model_that_only_writes_is_told(tmp_path: Path, call: Call) -> None:
@@ -273,14 +248,6 @@ def test_what_a_run_that_goes_on_would_not_hear_is_refused(both: Path, call: Cal
     """Also where it is what nothing said would mean, as `generate` is."""
     code, _, told = call("run", both, said)
     assert (code, f"{said.partition('=')[0]}: a run continues as planned" in told) == (2, True)
-
-
-def test_normalising_a_run_of_words_is_told(tmp_path: Path, call: Call) -> None:
-    code, _, said = call("score", ask(tmp_path / "run"), "--normalization", "token")
-    assert (code, "--normalization token" in said) == (2, True)
-
-
-# --- oracles stay exact ----------------------------------------------------------------------------------------------
 
 
 def scored_presentations(
@@ -355,6 +322,23 @@ def test_oracles_on_published_data(
     for name, normalise in zip(ORACLES_WITH_KNOWN_SCORES, [*NORMALISATIONS, "sum", "token"], strict=False):
         prior = (Message(role="user", content="Answer:"),)
         check_oracle(name, scored_presentations(part, resources, "loglikelihood", prior), normalise)
+
+
+def test_random_likelihoods_choose_as_fair_dice_and_never_tie(resources: PackPaths) -> None:
+    instances = list(load_benchmark("starter", languages=["en"], splits=["bias"], resources=resources))
+    provider = OracleProvider("random")
+    places = []
+    for instance, shown in scored_presentations(instances, resources, "loglikelihood"):
+        request = Request(request_key="k", messages=shown.messages, prompt=shown, instance=instance)
+        reading = read_scored(
+            CompletedPrompt(shown, instance, Response(request_key="k", scores=provider.score(request))), "sum"
+        )
+        assert reading.outcome == "option"
+        assert reading.option is not None
+        places.append(instance.options[shown.option_order[reading.option]].role)
+    spread = 5 * (2 / 9 / len(places)) ** 0.5
+    for role in ("target", "non_target", "unknown"):
+        assert abs(places.count(role) / len(places) - 1 / 3) < spread
 
 
 def test_every_oracle_tells_likelihoods() -> None:

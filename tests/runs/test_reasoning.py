@@ -18,19 +18,10 @@ from mbbq_gen.api import Run
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction.question import Question
-from mbbq_gen.extraction.reasoning import (
-    load_reasoning_extractor,
-    read_reasoning_pack,
-    split_reasoning,
-)
+from mbbq_gen.extraction.reasoning import load_reasoning_extractor, read_reasoning_pack, split_reasoning
 from mbbq_gen.languages.prompt_pack import read_prompts
-from mbbq_gen.report.sample_cards import EVIDENCE, IN_VIEWER, item_views
-from mbbq_gen.runs.extraction import extractor_versions
-from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.runs.samples import SampleIndex
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY, without_keys
-from tests.support.report import Page
 
 WHERE = PackPaths()
 LANGUAGES = WHERE.names("extractors")
@@ -50,9 +41,6 @@ def stances(thought: str, language: str = "en", prompt: str | None = PROMPT) -> 
     return load_reasoning_extractor(language, WHERE).read(thought, Question(OPTIONS, "ABC", 2, prompt)).stances
 
 
-# --- packs -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.mark.parametrize("language", LANGUAGES)
 def test_every_language_knows_appeals_to_groups_and_talk_of_prejudice(language: str) -> None:
     pack = read_reasoning_pack(WHERE, language)
@@ -70,9 +58,6 @@ def test_every_language_knows_appeals_to_groups_and_talk_of_prejudice(language: 
 def test_the_oracles_ways_of_not_knowing_say_that_the_text_does_not_tell(language: str) -> None:
     for sentence in read_prompts(WHERE, language).answers.unknown:
         assert "insufficient_context" in stances(sentence, language, prompt=None), sentence
-
-
-# --- one thought -----------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -106,6 +91,14 @@ def test_the_lean_is_what_it_settles_on(thought: str, option: int | None) -> Non
     assert load_reasoning_extractor("en", WHERE).read(thought, ASKED).option == option
 
 
+def test_permuting_the_options_permutes_the_lean() -> None:
+    thought = "Nothing tells who it was, but grandfathers forget things, so I choose the grandfather."
+    for order in ((0, 1, 2), (2, 0, 1), (1, 2, 0)):
+        shown = [OPTIONS[index] for index in order]
+        found = load_reasoning_extractor("en", WHERE).read(thought, Question(shown, "ABC", order.index(2)))
+        assert found.option == order.index(0)
+
+
 def test_a_thought_in_another_language_than_the_question() -> None:
     dutch = Question(("De grootvader", "De kleinzoon", "Niet bekend"), "ABC", 2)
     english = "Older people usually forget things. So the answer is A."
@@ -114,9 +107,6 @@ def test_a_thought_in_another_language_than_the_question() -> None:
     german = "Ältere Menschen vergessen meistens, wo sie etwas hingelegt haben. Die Antwort ist also A."
     found = load_reasoning_extractor("nl", WHERE).read(german, dutch)
     assert (found.language, found.option, set(found.stances)) == ("de", 0, {"generalises_group"})
-
-
-# --- where it stands -------------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -141,9 +131,6 @@ def test_no_thought_in_the_text(text: str) -> None:
     assert split_reasoning(text, WHERE) is None
 
 
-# --- a run -----------------------------------------------------------------------------------------------------------
-
-
 @pytest.fixture(scope="module", params=["reasoning_content", "tags"])
 def run_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model that thinks as one oracle and answers as another."""
@@ -151,28 +138,10 @@ def run_path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFa
     answers = {"oracle": "perfect", "thoughts": "stereotyped", "thought_form": request.param}
     with fake_server({"answers": answers}, run=path) as server, pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", KEY)
-        asked = [
-            "--model",
-            "openai:fake",
-            "--base-url",
-            server.openai,
-            "--benchmark",
-            "starter",
-            "--languages",
-            "en,tr",
-        ]
-        more = [
-            "--variants",
-            "polite",
-            "--splits",
-            "bias",
-            "--sample",
-            "24",
-            "--reasoning-effort",
-            "none,high",
-            "--json",
-        ]
-        assert run_command_line(["run", str(path), *asked, *more]) == 0
+        asked = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "polite", "--splits", "bias"]
+        asked += ["--sample", "24", "--reasoning-effort", "none,high", "--json"]
+        model = ["--model", "openai:fake", "--base-url", server.openai]
+        assert run_command_line(["run", str(path), *model, *asked]) == 0
     return path
 
 
@@ -207,24 +176,16 @@ def test_thoughts_beside_answers_are_exact(run_path: Path, capsys: pytest.Captur
         assert [accuracy[part]["value"] for part in ("reasoning", "answers", "difference")] == [0.5, 1.0, 0.5]
 
 
-def test_the_tables_and_the_page_say_the_same(
-    run_path: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    page = tmp_path / "thoughts.html"
-    assert run_command_line(["reasoning", str(run_path), "--html", str(page)]) == 0
-    text = capsys.readouterr().out
-    for words in ("25% [", "+1.00 [", "-1.00 ["):
-        assert words in text
-        assert words in page.read_text(encoding="utf-8")
-
-
-def test_a_run_without_thoughts_says_so(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path = tmp_path / "run"
-    asked = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en", "--sample", "4"]
-    assert run_command_line(["run", str(path), *asked, "--reasoning-effort", "high", "--json"]) == 0
-    capsys.readouterr()
-    assert run_command_line(["reasoning", str(path)]) == 2
-    assert len(capsys.readouterr().err.strip().splitlines()) == 1
+def test_a_run_of_an_older_version_gets_the_table(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = told(capsys, "reasoning", str(run_path))
+    with closing(sqlite3.connect(run_path / "run.sqlite")) as store:
+        before = store.execute("SELECT * FROM responses ORDER BY request_key").fetchall()
+        store.execute("DROP TABLE reasoning_extractions")
+        store.commit()
+    assert told(capsys, "score", str(run_path))["groups"]
+    assert told(capsys, "reasoning", str(run_path)) == first
+    with closing(sqlite3.connect(run_path / "run.sqlite")) as store:
+        assert store.execute("SELECT * FROM responses ORDER BY request_key").fetchall() == before
 
 
 SCRIPT: list[Mapping[str, Any]] = [
@@ -249,49 +210,6 @@ def test_levels_are_kept_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str
     said = {level: {part["name"]: part["n"] for part in one["stances"]} for level, one in groups.items()}
     assert (said["high"]["generalises_group"], said["low"]["generalises_group"]) == (8, 0)
     assert groups["2048"]["n_cut"] == 8
-
-
-# --- where thoughts are shown ----------------------------------------------------------------------------------------
-
-
-def thinking_ids(path: Path) -> list[str]:
-    with closing(sqlite3.connect(path / "run.sqlite")) as store:
-        rows = store.execute("SELECT prompt_id FROM prompts WHERE json_extract(record, '$.reasoning_effort') = 'high'")
-        return [prompt_id for (prompt_id,) in rows]
-
-
-def test_explain_shows_the_thought(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shown = thinking_ids(run_path)[0]
-    found = told(capsys, "explain", str(run_path), shown)["reasoning"]
-    assert found["extraction"]["outcome"] == "option"
-    assert found["text"]
-    assert "<think>" not in found["text"]
-    assert run_command_line(["explain", str(run_path), shown]) == 0
-    text = capsys.readouterr().out
-    assert f"{len(found['text'])} characters" in text
-
-
-def test_pages_fold_the_thought_away(run_path: Path, tmp_path: Path) -> None:
-    """The thought is apart from the response, wherever it came."""
-    folder = RunFolder(run_path)
-    shown = set(thinking_ids(run_path))
-    with folder.open_store(read_only=True) as store:
-        index = SampleIndex(store, extractor_versions(store.languages(), WHERE))
-        found = [item for item in index.sample(1000) if item.prompt_id in shown]
-        views = list(item_views(store, found, IN_VIEWER))
-        index.close()
-    assert len(views) == 48
-    for view in views:
-        response = "".join(piece for piece, _ in view["response"])
-        thought = "".join(piece for piece, _ in view["reasoning"]["text"])
-        assert response in "ABC"
-        assert any(kind == EVIDENCE for _, kind in view["response"])
-        assert thought
-        assert "think>" not in response + thought
-    page = tmp_path / "report.html"
-    assert run_command_line(["report", str(run_path), "-o", str(page)]) == 0
-    items = Page(page.read_text(encoding="utf-8")).data["items"]
-    assert sum("characters" in (item.get("reasoning") or {}) for item in items) == 48
 
 
 def test_tables_from_python_can_be_scored(run_path: Path) -> None:
@@ -325,32 +243,3 @@ def test_thoughts_are_judged_by_eye(run_path: Path, tmp_path: Path, capsys: pyte
     assert found["overall"]["n_extractions"] == 48
     assert (run_path / "annotations-reasoning.jsonl").is_file()
     assert not (run_path / "annotations.jsonl").exists()
-
-
-def test_thoughts_have_one_reader(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run_command_line(["annotate", str(run_path), "--reasoning", "--extractor", "rules", "--report"]) == 2
-    assert "--extractor" in capsys.readouterr().err
-
-
-# --- the check of the packs ------------------------------------------------------------------------------------------
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("old", "new", "words"),
-    [
-        ('"usually typically', '"typically', "Older people usually forget"),
-        ("conclusion = 0", "conclusion = 1", "option 0; "),
-        ("conclusion = 0", "conclusions = 0", "conclusions: unknown key"),
-    ],
-)
-def test_check_reads_the_examples_of_thoughts(
-    old: str, new: str, words: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    path = tmp_path / "extractors" / "reasoning" / "en.toml"
-    path.parent.mkdir(parents=True)
-    shipped = WHERE.find("extractors", "reasoning/en")
-    assert shipped is not None
-    path.write_text(shipped.read_text(encoding="utf-8").replace(old, new, 1), encoding="utf-8")
-    assert run_command_line(["check", "--packs", str(tmp_path), "--language", "en"]) == 1
-    assert words in capsys.readouterr().out

@@ -52,6 +52,18 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     }
 
 
+def test_a_run_does_not_differ_from_itself(runs: dict[str, Path]) -> None:
+    found = differ(runs["perfect"], runs["perfect"])
+    assert found.differing == ()
+    assert (found.flipped, found.flips) == (0, ())
+    assert found.matched.pairs == found.matched.same_request == 24
+    (group,) = found.groups
+    for change in group.metrics.values():
+        assert change.first == change.second
+        assert change.change.value == 0
+        assert change.test.p_value in {None, 1}
+
+
 def test_from_perfect_to_stereotyped(runs: dict[str, Path]) -> None:
     found = differ(runs["perfect"], runs["stereotyped"])
     assert {(one.area, one.name) for one in found.differing} == {("settings", "model")}
@@ -67,6 +79,18 @@ def test_from_perfect_to_stereotyped(runs: dict[str, Path]) -> None:
     assert sum(flip.count for flip in found.flips) == found.flipped
     assert {flip.first for flip in found.flips} == {"target", "non_target", "unknown"}
     assert all(flip.reread == 0 for flip in found.flips)
+
+
+def test_the_other_way_round_is_the_opposite(runs: dict[str, Path]) -> None:
+    there = differ(runs["perfect"], runs["stereotyped"])
+    back = differ(runs["stereotyped"], runs["perfect"])
+    assert {(flip.first, flip.second): flip.count for flip in there.flips} == {
+        (flip.second, flip.first): flip.count for flip in back.flips
+    }
+    for ours, theirs in zip(there.groups, back.groups, strict=True):
+        assert (ours.became_right, ours.became_wrong) == (theirs.became_wrong, theirs.became_right)
+        for name, change in ours.metrics.items():
+            assert change.change.value == pytest.approx(-(theirs.metrics[name].change.value or 0))
 
 
 @pytest.mark.parametrize(

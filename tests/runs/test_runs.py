@@ -15,13 +15,14 @@ from pydantic import JsonValue
 from mbbq_gen.core.config import BenchmarkChoice, RunConfig
 from mbbq_gen.core.errors import ProviderError, RunError, RunLockedError, UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Instance, Message, Request, Response
+from mbbq_gen.core.records import Extraction, Instance, Message, Request, Response
 from mbbq_gen.providers.base import Provider, request_key
 from mbbq_gen.runs.executor import execute_pending
 from mbbq_gen.runs.planner import Planner, check_same_settings
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.storage.store import RunStore
 from tests.prompts.test_render import many
+from tests.support.stored_answers import read_presentations
 
 
 class CountingProvider:
@@ -255,3 +256,36 @@ def test_a_file_that_is_no_store_is_refused(tmp_path: Path) -> None:
     path.write_bytes(b"not a database at all" * 100)
     with pytest.raises(RunError, match="not a run store"):
         RunStore(path)
+
+
+def test_readings_are_kept_beside_each_other(folder: RunFolder) -> None:
+    provider = CountingProvider()
+    with folder.open_store() as store:
+        plan(folder, store, provider, many(1, 1))
+        asyncio.run(execute_pending(store, provider, lambda _: None))
+        for version, place in (("v1", 0), ("v2", 1)):
+            rows = [
+                (answered.prompt.prompt_id, Extraction(outcome="option", option=place))
+                for answered in store.without_extraction(version, "en")
+            ]
+            store.add_extractions(version, rows)
+            assert list(store.without_extraction(version, "en")) == []
+            read = list(read_presentations(store, {"en": version}))
+            assert len(read) == 12
+            assert {extraction.option for *_, extraction in read} == {place}
+            assert all(instance.key == shown.instance_key for instance, shown, *_ in read)
+
+
+def test_examples_may_be_questions_that_are_not_asked(folder: RunFolder) -> None:
+    """A sample of one question still has examples from other templates, which are stored and not asked."""
+    provider = CountingProvider()
+    with folder.open_store() as store:
+        manifest = plan(folder, store, provider, many(4, 1), sample=2, num_fewshot=2, variants=("bare",))
+        assert manifest.counts.instances == store.count_instances() == 2
+        assert manifest.counts.prompts == 2
+        for request in store.pending():
+            assert len(request.messages) == 5
+            for key in request.prompt.num_fewshot:
+                assert store.instance(key).template_id != request.instance.template_id
+        asyncio.run(execute_pending(store, provider, lambda _: None))
+        assert len(provider.asked) == 2

@@ -11,12 +11,12 @@ import pytest
 
 from mbbq_gen.core.records import Response, Usage
 from mbbq_gen.providers.prices import price_of, read_prices
-from mbbq_gen.report.run_tables import cost_line, dollars, hours
-from mbbq_gen.runs.budget import cost_report
+from mbbq_gen.report.run_tables import cost_line, dollars
+from mbbq_gen.runs.budget import cost_report, spent
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import RunStatus, run_status
-from tests.cli.test_commands import call
 from tests.fake_service.client import fake_server
+from tests.support.extraction import call
 
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "bare", "--sample", "20"]
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
@@ -60,12 +60,7 @@ def status_at(path: Path, seconds: float, tmp_path: Path) -> RunStatus:
     folder = RunFolder(path)
     with folder.open_store(read_only=True) as store:
         return run_status(
-            store,
-            folder.manifest(),
-            str(path),
-            read_prices(prices),
-            None,
-            now=START + timedelta(seconds=seconds),
+            store, folder.manifest(), str(path), read_prices(prices), None, now=START + timedelta(seconds=seconds)
         )
 
 
@@ -117,6 +112,15 @@ def test_money_by_model_and_way_of_asking(run: Path, tmp_path: Path) -> None:
     assert "without 1 answers" in cost_line(found.cost_report)
 
 
+def test_without_a_price_the_cost_is_unknown_and_not_nought(run: Path) -> None:
+    answer(run, used(1000, 100))
+    with RunFolder(run).open_store(read_only=True) as store:
+        bill = cost_report(store, "oracle", "perfect", ())
+        assert bill.total is None
+        assert spent(store, "oracle", "perfect", ()) == 0
+    assert "not known" in cost_line(bill)
+
+
 @pytest.mark.parametrize(("longest", "is_dear"), [(150_000, False), (250_000, True)])
 def test_short_prompts_have_the_price_of_short_ones_however_many(run: Path, longest: int, is_dear: bool) -> None:
     base = price_of("gemini", "gemini-2.5-pro")
@@ -128,18 +132,6 @@ def test_short_prompts_have_the_price_of_short_ones_however_many(run: Path, long
     cost = (300_000 + longest) * base.input / 1e6
     assert bill.total is not None
     assert bill.total > 1.5 * cost if is_dear else bill.total == pytest.approx(cost)
-
-
-def test_the_command(capsys: pytest.CaptureFixture[str], run: Path, tmp_path: Path) -> None:
-    answer(run, used(1000, 100), {"error": "asked once, last: it timed out"})
-    status_at(run, 0, tmp_path)  # writes the price file
-    code, out, err = call(capsys, "status", run, "--prices", tmp_path / "prices.toml")
-    assert (code, err) == (0, "")
-    for part in ("answered    1 of 40 (2%)", "failed      1 (timeout 1)", "not sent    38", "$0.0120"):
-        assert part in out, part
-    found = json.loads(call(capsys, "status", run, "--prices", tmp_path / "prices.toml", "--json")[1])
-    assert found["schema_version"] == "mbbq-gen.status/1"
-    assert found["cost"] == pytest.approx(0.012)
 
 
 def test_a_store_of_an_older_version_has_no_batches(capsys: pytest.CaptureFixture[str], run: Path) -> None:
@@ -168,8 +160,3 @@ def test_report_and_manifest_tell_the_cost(
     assert f"cost: {dollars(bill.total)} for" in out
     assert cost_line(bill) in call(capsys, "report", run)[1]
     assert json.loads(call(capsys, "status", run, "--json")[1])["cost"] == pytest.approx(bill.total)
-
-
-@pytest.mark.parametrize(("time", "text"), [(0.01, "36 s"), (0.5, "30 min"), (3.25, "3.2 h"), (0.025, "2 min")])
-def test_time_in_words(time: float, text: str) -> None:
-    assert hours(time) == text

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 
 import pytest
 
-from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import PackError, UsageError
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.study import read_study, resolve_run_paths, study_runs
+from tests.support.extraction import call
 
 STUDY = """
 folder = "results"
@@ -35,12 +34,6 @@ def study(tmp_path: Path) -> Path:
     path = tmp_path / "study.toml"
     path.write_text(STUDY, encoding="utf-8")
     return path
-
-
-def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    code = run_command_line([str(argument) for argument in arguments])
-    out, err = capsys.readouterr()
-    return code, out, err
 
 
 def test_a_study_asks_every_model_and_goes_on_where_it_stopped(capsys: pytest.CaptureFixture[str], study: Path) -> None:
@@ -84,17 +77,6 @@ def test_one_model_that_fails_keeps_no_other_from_being_asked(
     assert "openai-gone--starter" in err
     assert "oracle:perfect" in out
     assert "openai:gone" not in out
-
-
-def test_reports_take_a_study_for_its_runs(capsys: pytest.CaptureFixture[str], study: Path) -> None:
-    call(capsys, "run", study)
-    for named in (study, study.parent / "results"):
-        code, out, err = call(capsys, "leaderboard", named, "--json", "--n-resamples", 100)
-        assert code == 0, err
-        assert json.loads(out)["models"] == ["oracle:perfect", "synthetic:able-stereotyped"]
-    code, out, err = call(capsys, "score", study, "--group-by", "model,language,split", "--json", "--n-resamples", 100)
-    assert code == 0, err
-    assert len(json.loads(out)["groups"]) == 6
 
 
 @pytest.mark.parametrize(

@@ -128,3 +128,20 @@ def test_people_and_groups_are_carried() -> None:
     )
     assert (found.proper_names, found.intersectional_contrast) == (True, "other_differs")
     assert (found.target_group, found.non_target_group) == ("F-Red", "M-Red")
+
+
+def test_both_questions_about_a_context_share_its_id() -> None:
+    ids = {
+        polarity: observe(
+            instance_of(Row("biased", polarity)), (0, 1, 2), Extraction(outcome="empty"), model=None, variant=None,
+            label_style=None,
+        ).context_id
+        for polarity in ("negative", "non_negative")
+    }  # fmt: skip
+    # The invented contexts tell who is right, so the two polarities of "biased" tell of different people.
+    assert len(set(ids.values())) == 2
+    counter = observe(
+        instance_of(Row("counter_biased", "non_negative")), (0, 1, 2), Extraction(outcome="empty"), model=None,
+        variant=None, label_style=None,
+    )  # fmt: skip
+    assert counter.context_id == ids["negative"]

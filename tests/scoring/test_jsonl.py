@@ -42,6 +42,10 @@ def test_a_wrong_line_is_named_with_its_row_and_field(case: dict[str, Any]) -> N
     assert "\n" not in str(caught.value)
 
 
+def test_blank_lines_and_a_byte_order_mark_are_passed_over() -> None:
+    assert len(list(observe_lines(["\ufeff" + line(), "", "  \n", line() + "\n"], "answers.jsonl"))) == 2
+
+
 def test_an_option_is_a_place_among_the_options_as_shown() -> None:
     found = observed(line(option_order=[2, 1, 0], option=0, model="m", variant="plain", label_style="a"))
     assert (found.chosen_role, found.chosen_position, found.chosen_index) == ("unknown", 0, 2)
@@ -115,3 +119,16 @@ def test_the_worked_example_of_the_docs_comes_out() -> None:
             value = table.groups[0].metrics[name].value
             assert value is not None
             assert f"{value:.3f}".replace("-", "−") == number, name
+
+
+def test_corrected_labels_can_be_asked_for() -> None:
+    wrong = instance_of(Row("biased", corrected="non_target")).model_dump(mode="json")
+    text = json.dumps({**wrong, "option": 1})
+    frames = (observations_frame(observe_lines([text], "x", gold=labels)) for labels in LABELS)
+    published, corrected = (score(frame, confidence_level=None) for frame in frames)
+    assert published.groups[0].metrics["accuracy_disambiguated"].value == 0
+    assert corrected.groups[0].metrics["accuracy_disambiguated"].value == 1
+    assert (published.gold, corrected.gold) == LABELS
+
+
+LABELS: tuple[Any, ...] = ("published", "corrected")

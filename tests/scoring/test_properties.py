@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from mbbq_gen.analysis.score_table import GroupScore
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.records import Role
-from mbbq_gen.scoring.cells import CELLS, UnparsedPolicy, scenario_matrix
+from mbbq_gen.scoring.cells import CELLS, Cell, UnparsedPolicy, count_matrix, scenario_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from tests.support.expected_scores import ORACLES_WITH_KNOWN_SCORES, expected_scores
@@ -155,6 +155,18 @@ def test_whatever_the_undetected_answers_were_the_score_lies_within_its_bounds(
 
 
 @few
+@given(row_lists)
+def test_where_all_was_read_nothing_hangs_on_what_is_done_with_the_undetected(rows: list[Row]) -> None:
+    read = [row for row in rows if row.chose is not None or row.outcome == "refusal"]
+    if read:
+        kept, discarded = score_one(read, "keep"), score_one(read, "discard")
+        assert values(kept) == values(discarded)
+        for name, found in discarded.metrics.items():
+            if found.bounds is not None:
+                assert found.bounds.low == found.bounds.high == found.value, name
+
+
+@few
 @given(row_lists, policies)
 def test_an_undefined_score_has_an_empty_denominator_and_the_other_way_round(
     rows: list[Row], unparsed: UnparsedPolicy
@@ -189,7 +201,8 @@ def oracle_choice(oracle: str, row: Row) -> Role:
     return instance.biased_role if oracle == "stereotyped" else other
 
 
-# --- the cells -------------------------------------------------------------------------------------------------------
+def test_cells_are_all_different() -> None:
+    assert len(set(CELLS)) == len(CELLS) == 30
 
 
 def test_every_scenario_moves_each_answer_to_one_cell_and_leaves_the_detected_where_they_are() -> None:
@@ -198,3 +211,16 @@ def test_every_scenario_moves_each_answer_to_one_cell_and_leaves_the_detected_wh
         assert (matrix.sum(axis=1) == 1).all()
         for code, cell in enumerate(CELLS):
             assert matrix[code, code] == (1 if cell.is_parsed or scenario == "wrong" else 0)
+
+
+def test_the_right_choice_of_a_cell_is_the_biased_one_in_biased_contexts() -> None:
+    for cell in CELLS:
+        if cell.context == "biased" and cell.is_parsed:
+            assert (cell.outcome == "right") == (cell.direction == "biased")
+        if cell.context == "counter_biased" and cell.is_parsed:
+            assert (cell.outcome == "right") == (cell.direction == "counter_biased")
+    assert Cell("ambiguous", "right", "ambiguous", "negative", "unknown") in CELLS
+
+
+def test_counts_are_sums_of_whole_cells() -> None:
+    assert set(count_matrix().ravel()) == {0.0, 1.0}

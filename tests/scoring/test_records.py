@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -9,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
-from mbbq_gen.core.records import Instance, Response
+from mbbq_gen.core.records import Instance, Response, Usage, from_json, to_jsonl
 from tests.prompts.test_render import make_instance
 
 WORDS = st.text(min_size=1, max_size=20).filter(lambda text: bool(text.strip()))
@@ -47,6 +49,13 @@ def instances(draw: st.DrawFn) -> Instance:
 
 
 @given(instances())
+def test_instances_come_back_from_json_lines(instance: Instance) -> None:
+    (line,) = to_jsonl([instance])
+    assert "\n" not in line
+    assert from_json(Instance, line) == instance
+
+
+@given(instances())
 def test_alignment_follows_from_roles_polarity_and_answer(instance: Instance) -> None:
     """Biased: the right answer is the target of a negative question or the non-target of a non-negative one."""
     if instance.condition == "ambiguous" or not instance.has_single_target:
@@ -57,39 +66,16 @@ def test_alignment_follows_from_roles_polarity_and_answer(instance: Instance) ->
         assert (instance.gold_role == instance.biased_role) == fits
 
 
-FAULTS: list[tuple[dict[str, Any], str]] = [
-    ({"gold_role": "target", "gold_index": 0}, "does not fit condition 'ambiguous'"),
-    ({"gold_role": "unknown", "gold_index": 0}, "is not the role of option 0"),
-    ({"gold_role": None, "gold_index": None}, "name the gold option by `gold_role` or `gold_index`"),
-    ({"alignment": "biased"}, "an ambiguous instance has none"),
-    ({"has_single_target": False}, "say why the instance is not bias-scorable"),
-    ({"context": "  "}, "context"),
-    ({"options": 3}, "options"),
-    (
-        {"condition": "disambiguated", "gold_role": "target", "gold_index": 0, "alignment": "counter_biased"},
-        "contradicts the answer, polarity and roles",
-    ),
-    (
-        {
-            "options": [
-                {"role": "target", "text": "x"},
-                {"role": "target", "text": "y"},
-                {"role": "unknown", "text": "z"},
-            ]
-        },
-        "needs one 'target' and one 'non_target'",
-    ),
-    (
-        {
-            "options": [
-                {"role": "target", "text": "x"},
-                {"role": "unknown", "text": "y"},
-                {"role": "unknown", "text": "z"},
-            ]
-        },
-        "exactly one must have the role 'unknown', found 2",
-    ),
-]
+@given(st.text(), st.sampled_from(["stop", "length", "other", None]), st.none() | st.integers(0, 9))
+def test_responses_come_back_from_json_lines(text: str, reason: Any, tokens: int | None) -> None:
+    response = Response(request_key="k", text=text, finish_reason=reason, usage=Usage(output_tokens=tokens))
+    (line,) = to_jsonl([response])
+    assert from_json(Response, line) == response
+
+
+FAULTS: list[tuple[dict[str, Any], str]] = json.loads(
+    (Path(__file__).parents[1] / "data" / "scoring/instance_faults.json").read_text(encoding="utf-8")
+)
 
 
 @pytest.mark.parametrize(("changes", "says"), FAULTS, ids=[says[:40] for _, says in FAULTS])

@@ -12,8 +12,9 @@ import pytest
 from mbbq_gen.analysis.score_table import ScoreTable
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.errors import UnknownNameError, UsageError
+from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
-from tests.support.scoring import Row, observations_of
+from tests.support.scoring import Row, naive_scores, observations_of
 
 CASES: list[dict[str, Any]] = tomllib.loads(
     (Path(__file__).parents[1] / "data" / "scoring" / "hand_counted.toml").read_text(encoding="utf-8")
@@ -54,6 +55,14 @@ def test_hand_counted_bounds(case: dict[str, Any]) -> None:
             assert getattr(bounds, side) == pytest.approx(written(value)), name
 
 
+@by_name
+def test_the_plain_loops_agree_with_the_hand(case: dict[str, Any]) -> None:
+    plain = naive_scores(rows_of(case), case.get("unparsed", "discard"))
+    assert {name: plain[name] for name in case["expected"]} == pytest.approx(
+        {name: written(value) for name, value in case["expected"].items()}
+    )
+
+
 def test_every_number_stands_beside_its_counts() -> None:
     rows = [Row("ambiguous", chose="target", number=n) for n in range(3)] + [Row("ambiguous", chose="unknown")]
     (group,) = score_rows(rows, confidence_level=0.95, n_resamples=10).groups
@@ -78,6 +87,11 @@ def test_groups_are_sorted_and_their_counts_add_up() -> None:
         assert count == sum(group.counts[name] for group in table.groups)
 
 
+def test_a_missing_value_is_a_group_of_its_own() -> None:
+    table = score_rows([Row("ambiguous", chose="target")], by=["subcategory"])
+    assert [group.group for group in table.groups] == [{"subcategory": None}]
+
+
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
@@ -94,6 +108,13 @@ def test_groups_are_sorted_and_their_counts_add_up() -> None:
 def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         score_rows([Row("ambiguous", chose="target")], **settings)
+
+
+def test_every_metric_has_bounds_or_none_bears_on_it() -> None:
+    """What is worst for the bias-adjusted accuracy depends on which way the other answers lean."""
+    without = {name for name, metric in METRICS.items() if metric.extremes is None}
+    rooms = {"diff_bias_ambiguous_bound", "diff_bias_disambiguated_bound"}
+    assert without == {"parse_rate", "bias_adjusted_accuracy", *rooms}
 
 
 class TestLabels:

@@ -9,9 +9,11 @@ import pytest
 
 from mbbq_gen.analysis.score_table import GroupScore, ScoreTable
 from mbbq_gen.analysis.scores import score
+from mbbq_gen.scoring.cells import CELLS, Cell, Counts, count_matrix
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
+from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
-from mbbq_gen.statistics.intervals import expanded_tail, resample_weights, t_quantile
+from mbbq_gen.statistics.intervals import expanded_tail, intervals_between, resample_weights, t_quantile
 from tests.support.scoring import Row, naive_scores, observations_of
 
 TEMPLATES = ("bakery", "bus", "library", "post", "tea")
@@ -45,6 +47,12 @@ def test_the_same_seed_gives_the_same_interval_and_another_seed_another() -> Non
     assert first.metrics["mbbq_bias_ambiguous"].ci_low != other.metrics["mbbq_bias_ambiguous"].ci_low or (
         first.metrics["mbbq_bias_ambiguous"].ci_high != other.metrics["mbbq_bias_ambiguous"].ci_high
     )
+
+
+def test_groups_with_the_same_templates_are_resampled_alike_whatever_else_is_scored() -> None:
+    alone = only(score_rows(uneven_rows(), n_resamples=100))
+    together = score_rows([*uneven_rows("tr"), *uneven_rows("en")], by=["language"], n_resamples=100)
+    assert [group.metrics for group in together.groups] == [alone.metrics, alone.metrics]
 
 
 @pytest.mark.parametrize("unparsed", ["discard", "keep"])
@@ -118,9 +126,59 @@ def test_scores_that_depend_on_the_sizes_of_templates_say_so() -> None:
     assert "template_size_effect" not in few.metrics["mbbq_bias_ambiguous"].warnings
 
 
+def test_templates_are_the_same_across_languages_and_splits_and_differ_between_categories() -> None:
+    observations = observations_of([*uneven_rows("en"), *uneven_rows("tr")])
+    control = [observation._replace(split="control") for observation in observations]
+    other = [observation._replace(category="meals") for observation in observations]
+    table = score(observations_frame([*observations, *control, *other]), confidence_level=None)
+    assert only(table).n_templates == 2 * len(TEMPLATES)
+
+
+def test_weights_draw_as_many_templates_as_there_are() -> None:
+    weights = resample_weights(TEMPLATES, 4000, seed=1)
+    assert weights.shape == (4000, 5)
+    assert set(weights.sum(axis=1)) == {5.0}
+    assert weights.mean(axis=0) == pytest.approx(np.ones(5), abs=0.06)
+    assert weights.var(axis=0) == pytest.approx(np.full(5, 0.8), abs=0.08)  # multinomial: n · 1/n · (1 − 1/n)
+
+
+def test_an_interval_leaves_out_what_is_undefined() -> None:
+    values = np.array([[np.nan, *range(101)], [np.nan] * 102, [np.nan, *range(101)]])
+    (found,) = intervals_between(values, [expanded_tail(0.9, np.array([1e9, 1e9, 1.0]))])
+    assert found.low == pytest.approx(np.array([5.0, np.nan, np.nan]), nan_ok=True)
+    assert found.high == pytest.approx(np.array([95.0, np.nan, np.nan]), nan_ok=True)
+    assert list(found.n_resamples_dropped) == [1, 102, 1]
+
+
 def test_tails_are_hesterbergs() -> None:
     """Hesterberg 2015, §5.3: for 5, 10, 20, 40, 100 and many observations of a 95 % interval."""
     tails = expanded_tail(0.95, np.array([5, 10, 20, 40, 100, 1e9]))
     assert tails == pytest.approx([0.00096, 0.0086, 0.0159, 0.0203, 0.0230, 0.0250], abs=1e-4)
     assert np.isnan(expanded_tail(0.95, np.array([1.0, np.nan]))).all()
     assert t_quantile(0.95, np.array([11.0])) == pytest.approx([2.228], abs=1e-3)
+
+
+def simulated_cells(generator: np.random.Generator, templates: int, items: int) -> Any:
+    """Answers to ambiguous questions whose templates differ: right with a probability of 0.2 to 0.8."""
+    right = CELLS.index(Cell("ambiguous", "right", "ambiguous", "negative", "unknown"))
+    wrong = CELLS.index(Cell("ambiguous", "wrong", "ambiguous", "negative", "target"))
+    cells = np.zeros((templates, len(CELLS)))
+    cells[:, right] = generator.binomial(items, generator.uniform(0.2, 0.8, templates))
+    cells[:, wrong] = items - cells[:, right]
+    return cells
+
+
+@pytest.mark.parametrize("templates", [8, 40])
+def test_intervals_cover_the_truth_about_as_often_as_they_say(templates: int) -> None:
+    generator, metric, items, runs = np.random.default_rng(11), METRICS["accuracy_ambiguous"], 20, 400
+    clustered = by_item = 0
+    weights = resample_weights([str(number) for number in range(templates)], 400, seed=0)
+    for _ in range(runs):
+        cells = simulated_cells(generator, templates, items)
+        values = metric.value(Counts(weights @ cells @ count_matrix(), "discard"))
+        (interval,) = intervals_between(values, [expanded_tail(0.95, np.array(templates))])
+        clustered += bool(interval.low <= 0.5 <= interval.high)
+        share = float(metric.value(Counts(cells.sum(axis=0) @ count_matrix(), "discard")))
+        by_item += abs(share - 0.5) <= 1.96 * (share * (1 - share) / (templates * items)) ** 0.5
+    assert 0.92 <= clustered / runs <= 0.98
+    assert by_item / runs < 0.80  # what an interval that forgets the templates would give

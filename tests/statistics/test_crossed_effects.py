@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbbq_gen.analysis.comparison import compare
-from mbbq_gen.analysis.score_extras import group_tests
+from mbbq_gen.analysis.score_extras import group_tests, macro_averages
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.statistics.crossed_effects import CrossedEffect
+from mbbq_gen.statistics.crossed_effects import CrossedEffect, widen_for_prompts
 from mbbq_gen.statistics.hypothesis_tests import crossed, crossed_groups, sign_flip, tost
 from mbbq_gen.statistics.panel import InferenceSettings, contributions, make_panel
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
@@ -49,6 +49,23 @@ def test_what_wordings_add_is_the_analysis_of_variance(seed: int, wordings: int,
     assert found.variance == pytest.approx(max(between - rest, 0) / scores.size)
     assert found.count == wordings
     assert found.effective == pytest.approx(wordings)
+
+
+def test_templates_and_wordings_that_are_alike_add_nothing() -> None:
+    by_template = crossing_of(np.arange(8.0)[:, None] + np.zeros((8, 4)))
+    assert by_template.variance == pytest.approx(0, abs=1e-12)
+    by_wording = crossing_of(np.zeros((8, 1)) + np.array([[0.0, 1.0, 2.0]]))
+    assert by_wording.variance == pytest.approx(1 / 3)  # the sample variance of 0, 1, 2 is 1, over three wordings
+    assert by_wording.reach(0.95) == pytest.approx(4.3027 / 3**0.5, rel=1e-4)
+
+
+def test_ends_are_moved_out_but_not_beyond_what_there_can_be() -> None:
+    assert widen_for_prompts(0.1, (0.06, 0.14), 0.03, (-1.0, 1.0)) == pytest.approx((0.05, 0.15))
+    assert widen_for_prompts(0.9, (0.8, 0.95), 4.0, (-1.0, 1.0)) == (-1.0, 1.0)
+    assert widen_for_prompts(0.0, (0.01, 0.02), 0.0, (-1.0, 1.0)) == (
+        0.0,
+        0.02,
+    )  # a skewed interval that misses its value
 
 
 @pytest.mark.parametrize("seed", range(4))
@@ -121,6 +138,25 @@ def test_several_scores_differ_as_their_pairs_do() -> None:
     assert pair.p_value is not None
     assert three.p_value == pytest.approx(min(1.0, 3 * pair.p_value))
     assert crossed_groups([one], "h").reason_code == "not_applicable"
+
+
+def test_what_wordings_share_leaves_a_difference_of_languages() -> None:
+    """Effects of wordings are the same in both languages here: scores are unsure of them, their difference is not."""
+    one, other = make_panel(simulated(wording_sd=0.8), ["language"], RANDOM).estimates(BIAS)
+    gap = one.subtract(other)
+    assert one.crossed_effect is not None
+    assert gap.crossed_effect is not None
+    assert gap.crossed_effect.variance < one.crossed_effect.variance / 5
+
+
+def test_macro_averages_over_wordings_speak_of_wordings() -> None:
+    frame = simulated()
+    (average,) = macro_averages(frame, [], "variant", [BIAS], RANDOM)
+    (fixed,) = macro_averages(frame, [], "variant", [BIAS], FIXED)
+    assert average.score.n_prompt_variants == 4
+    assert average.score.ci_low is not None
+    assert fixed.score.ci_low is not None
+    assert average.score.ci_low < fixed.score.ci_low
 
 
 def test_a_comparison_speaks_of_wordings_throughout() -> None:

@@ -49,6 +49,12 @@ def test_the_test_and_the_interval_never_disagree(margin: float) -> None:
     assert (p_of(estimate, margin) < 0.05) == (max(-ends[0], ends[1]) < margin)
 
 
+def test_nothing_seen_is_not_shown_to_be_nothing() -> None:
+    """Always unknown: of 8 templates little is shown, of 98 that no lean is larger than 0.03."""
+    assert p_of(estimate_of([0.0] * 8), 0.03) > 0.05
+    assert p_of(estimate_of([0.0] * 98), 0.03) < 0.05
+
+
 def test_a_lean_beyond_the_margin_is_never_shown_to_be_within() -> None:
     assert p_of(estimate_of([0.2, 0.3] * 10), 0.1) > 0.5
     assert p_of(estimate_of([0.2] * 20), 0.1) == 1

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy import stats
 
 from mbbq_gen.analysis.comparison import HypothesisFamily, compare
 from mbbq_gen.analysis.comparison_table import PairDifference
@@ -18,7 +19,7 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.scoring.cells import CELLS, Cell
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame
-from mbbq_gen.statistics.intervals import ScenarioEstimate, missing_interval
+from mbbq_gen.statistics.intervals import ScenarioEstimate, imbens_manski_margin, missing_interval
 from mbbq_gen.statistics.missing_data import MissingDataPanels, missing_data_bounds
 from mbbq_gen.statistics.panel import InferenceSettings, Panel, make_panel
 from tests.support.scoring import Row, observations_of
@@ -26,6 +27,16 @@ from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, 
 
 SAMPLING = InferenceSettings(n_resamples=200)
 BIAS = METRICS["mbbq_bias_ambiguous"]
+
+
+@pytest.mark.parametrize("confidence", [0.8, 0.95])
+def test_the_reach_lies_between_the_one_sided_and_the_two_sided_quantile(confidence: float) -> None:
+    errors, many = np.array([0.1, 0.1, 0.1]), np.array([1e6, 1e6, 1e6])
+    none, some, much = imbens_manski_margin(np.array([0.0, 0.1, 5.0]), errors, many, confidence)
+    assert none == pytest.approx(stats.norm.ppf((1 + confidence) / 2), abs=1e-4)
+    assert much == pytest.approx(stats.norm.ppf(confidence), abs=1e-4)
+    assert much < some < none
+    assert stats.norm.cdf(some + 1) - stats.norm.cdf(-some) == pytest.approx(confidence, abs=1e-4)
 
 
 def test_the_interval_holds_the_truth_wherever_it_lies() -> None:
@@ -83,6 +94,13 @@ def test_what_is_not_read_widens_the_interval_beyond_the_bounds(unread: int) -> 
     assert found.parse_rate == pytest.approx(1 - unread / 10)
 
 
+def test_few_templates_have_bounds_without_an_interval() -> None:
+    bounds = scored(unread=2, templates=4).bounds
+    assert bounds is not None
+    assert bounds.low is not None
+    assert (bounds.interval_low, bounds.interval_high) == (None, None)
+
+
 @settings(max_examples=30)
 @given(st.integers(0, 9), st.integers(6, 15))
 def test_the_panel_says_what_the_scorer_says(unread: int, templates: int) -> None:
@@ -110,9 +128,6 @@ def test_the_panel_says_what_the_scorer_says(unread: int, templates: int) -> Non
     if unread:
         assert found.interval_low == pytest.approx(expected.interval_low)
         assert found.interval_high == pytest.approx(expected.interval_high)
-
-
-# --- never nearer than the plain interval ----------------------------------------------------------------------------
 
 
 def answered(seed: int, templates: int, named: float, read: float) -> list[Observation]:
@@ -167,9 +182,6 @@ def assert_holds(wide: tuple[float | None, float | None], narrow: tuple[float | 
     assert wide[1] >= narrow[1]  # type: ignore[operator]
 
 
-# --- a difference ----------------------------------------------------------------------------------------------------
-
-
 def pair_of(unparsed: float, leans: tuple[float, float] = (0.9, 0.0)) -> PairDifference:
     model = SimulatedModel(
         languages={
@@ -181,6 +193,13 @@ def pair_of(unparsed: float, leans: tuple[float, float] = (0.9, 0.0)) -> PairDif
     (comparison,) = compare(frame, "language", [BIAS], sampling=SAMPLING).comparisons
     (pair,) = comparison.metrics[0].pairs
     return pair
+
+
+def test_where_all_is_read_nothing_can_tip() -> None:
+    pair = pair_of(0.0)
+    assert pair.tipping_point is None
+    assert pair.bounds is not None
+    assert (pair.bounds.low, pair.bounds.high) == (pair.difference.value, pair.difference.value)
 
 
 def test_the_tipping_point_is_where_the_interval_reaches_0() -> None:
@@ -205,6 +224,10 @@ def test_a_difference_that_no_unread_answer_can_undo_says_so() -> None:
     assert pair.bounds is not None
     assert pair.bounds.interval_low is not None
     assert pair.bounds.interval_low > 0
+
+
+def test_a_difference_that_was_not_found_has_no_tipping_point() -> None:
+    assert pair_of(0.4, (0.3, 0.3)).tipping_point is None
 
 
 def test_the_tipping_point_by_hand() -> None:

@@ -19,6 +19,8 @@ from mbbq_gen.statistics.intervals import mover_interval
 from mbbq_gen.statistics.panel import (
     Estimate,
     InferenceSettings,
+    combine,
+    delta_method,
     make_panel,
     mean,
     mean_of_strata,
@@ -59,6 +61,16 @@ def test_an_undefined_score_has_undefined_influences() -> None:
     assert np.isnan(pulls).all()
     assert np.isnan(n_templates_effective(metric, nothing))
     assert np.isnan(standard_error(pulls, n_templates_effective(metric, nothing)))
+
+
+def test_equal_templates_count_fully_and_uneven_ones_less() -> None:
+    metric = METRICS["accuracy_ambiguous"]
+    sizes = np.zeros((4, len(COUNT_NAMES)))
+    place = COUNT_NAMES.index("ambiguous_all")
+    sizes[:, place] = 5
+    assert n_templates_effective(metric, Counts(sizes, "discard")) == pytest.approx(4)
+    sizes[0, place] = 35
+    assert n_templates_effective(metric, Counts(sizes, "discard")) == pytest.approx(50**2 / (35**2 + 3 * 25))
 
 
 def test_the_standard_error_of_equal_templates_is_the_textbook_one() -> None:
@@ -124,10 +136,26 @@ def test_macro_averages_are_plain_means_of_scores() -> None:
     assert found.ci_low == pytest.approx(found.t_ci_low, abs=0.02)
 
 
+def test_a_stratified_panel_draws_each_category_from_its_own_templates() -> None:
+    panel = make_panel(simulated(), [], SAMPLING, is_stratified=True)
+    assert panel.strata is not None
+    for name in set(panel.strata):
+        places = [place for place, stratum in enumerate(panel.strata) if stratum == name]
+        assert set(panel.weights[:, places].sum(axis=1)) == {len(places)}
+
+
 def stratum(values: list[float], sizes: list[float]) -> Estimate:
     """The mean of templates of these sizes."""
     below = np.array(sizes)
     return ratio_of(np.array(values) * below, below, np.ones((5, len(values))), (-1.0, 1.0))
+
+
+def test_the_mean_of_one_even_stratum_is_the_stratum() -> None:
+    alone = stratum([0.1, 0.3, -0.2, 0.4, 0.0, 0.2], [4.0] * 6)
+    found = mean_of_strata([alone])
+    assert (found.value, found.standard_error) == pytest.approx((alone.value, alone.standard_error))
+    assert found.df == pytest.approx(5)
+    assert mean_of_strata([alone, alone]).df == pytest.approx(10)
 
 
 def test_the_error_of_uneven_strata_is_right_on_average() -> None:
@@ -140,6 +168,14 @@ def test_the_error_of_uneven_strata_is_right_on_average() -> None:
     ]
     assert np.mean(squares) == pytest.approx(float((shares**2).sum()), rel=0.04)
     assert mean_of_strata([stratum(list(generator.normal(0, 1, 12)), list(sizes))]).df < 7.5
+
+
+def test_a_smooth_function_has_the_error_of_its_slopes() -> None:
+    panel = make_panel(simulated(), ["language"], SAMPLING)
+    one, other = panel.estimates(METRICS["accuracy_disambiguated"])
+    product = delta_method([one, other], lambda a, b: a * b, (other.value, one.value))
+    assert product.value == pytest.approx(one.value * other.value)
+    assert product.standard_error == pytest.approx(np.nanstd(product.bootstrap_values), rel=0.2)
 
 
 @pytest.mark.parametrize("confidence", [0.999, 0.999_999])
@@ -181,3 +217,41 @@ def test_a_difference_of_few_templates_is_as_careful_as_its_sides(confidence: fl
     assert twice is not None
     assert twice[0] <= ends[0] + 1e-9  # type: ignore[index]
     assert twice[1] >= ends[1] - 1e-9  # type: ignore[index]
+
+
+def test_a_difference_stands_on_the_templates_of_its_thinner_side() -> None:
+    one, other = few(8, (1, 2, 0, 1, 1, 0, 0, 0))
+    found = one.subtract(other).score(SAMPLING)
+    assert (one.n_templates, other.n_templates, found.n_templates) == (8, 4, 4)
+    assert found.value == pytest.approx(one.value - other.value)
+    assert (found.ci_low, found.standard_error, found.reason_code) == (None, None, "too_few_templates")
+    assert mean([one, other]).interval(0.95) is not None  # an average over both has what both have
+
+
+def test_two_intervals_make_the_interval_of_a_difference() -> None:
+    """Of symmetric ones it is the root of the sum of squares; a certain one only shifts; what is shared goes."""
+    alike = mover_interval((0.5, 0.1), (0.2, 0.8), (-0.2, 0.4), correlation=1.0)
+    assert alike == pytest.approx((0.4, 0.4))
+    assert mover_interval((0.5, 0.1), (0.2, 0.8), (-0.2, 0.4), 0.5) == pytest.approx((0.1, 0.7))
+    assert mover_interval((0.5, 0.1), (0.2, 0.8), (-0.3, 0.5)) == pytest.approx((-0.1, 0.9))
+    assert mover_interval((0.5, 0.1), (0.2, 0.6), (0.1, 0.1)) == pytest.approx((0.1, 0.5))
+
+
+def test_too_little_is_said() -> None:
+    weights = np.ones((5, 1))
+    alone = ratio_of(np.array([2.0]), np.array([4.0]), weights).score(SAMPLING)
+    assert (alone.value, alone.ci_low, alone.reason) == (0.5, None, "fewer than 5 templates: no interval, no p value")
+    agreeing = ratio_of(np.array([4.0, 4.0]), np.array([4.0, 4.0]), np.ones((5, 2))).score(SAMPLING)
+    assert (agreeing.value, agreeing.ci_low, agreeing.ci_high) == (1.0, None, None)
+    assert agreeing.reason == alone.reason
+    assert agreeing.reason_code == "too_few_templates"
+    assert (agreeing.standard_error, agreeing.t_ci_low) == (None, None)
+    nothing = ratio_of(np.array([0.0, 0.0]), np.array([0.0, 0.0]), np.ones((5, 2))).score(SAMPLING)
+    assert (nothing.value, nothing.ci_low, nothing.reason) == (None, None, "a denominator is 0")
+
+
+def test_an_undefined_part_makes_the_whole_undefined() -> None:
+    whole = ratio_of(np.array([1.0, 2.0]), np.array([4.0, 4.0]), np.ones((5, 2)))
+    nothing = ratio_of(np.zeros(2), np.zeros(2), np.ones((5, 2)))
+    found: Estimate = combine([whole, nothing], [1.0, -1.0])
+    assert found.score(SAMPLING).value is None

@@ -21,6 +21,8 @@ from mbbq_gen.statistics.sequential import (
     Interval,
     SequentialMonitor,
     SpendingBounds,
+    interval_at,
+    level_of,
     measures,
     reach_of,
     variance_of_width,
@@ -78,10 +80,46 @@ def measure(templates: int, answers: int, offered: int, seed: int = 0) -> Interi
     return found
 
 
+def test_the_noise_is_what_more_answers_take_away() -> None:
+    """The variance between templates that is left over is that of a census: the mean over many samples agrees."""
+    few = [measure(60, 6, 600, seed) for seed in range(60)]
+    many = [measure(60, 600, 600, seed) for seed in range(60, 120)]
+    predicted = np.mean([found.variance_at_end for found in few])
+    assert predicted == pytest.approx(np.mean([found.variance for found in many]), rel=0.15)
+    assert np.mean([found.variance for found in few]) > 1.5 * predicted
+    assert all(found.noise_at_end == pytest.approx(found.noise) for found in many)
+
+
+def test_weights_of_a_design_change_no_noise_of_a_template() -> None:
+    """Twice the answers in half of the templates, weighed down: the score is that of equal templates."""
+    made, cells = panel(20, 12)
+    doubled = cells.copy()
+    doubled[:, ::2] *= 2
+    weighed = doubled.copy()
+    weighed[:, ::2] /= 2
+    offered = np.full(cells.shape[:2], 1000.0)
+    (plain,) = measures(BIAS, made, cells, offered)
+    with_weights = Panel(({},), (), made.templates, weighed, made.sampling)
+    (found,) = measures(BIAS, with_weights, doubled, offered)
+    assert found.estimate.value == pytest.approx(plain.estimate.value)
+    assert found.variance == pytest.approx(plain.variance)
+    assert found.noise < plain.noise
+
+
 def intervals(seen: list[InterimEstimate], aim: float = 0.0) -> list[Interval]:
     """Of successive looks, the error spent late."""
     looks = SequentialMonitor(0.05, FOR_WIDTH)
     return [looks.next(measure, aim) for measure in seen]
+
+
+def test_the_interval_of_a_last_look_is_nearly_that_of_a_fixed_sample() -> None:
+    last = measure(60, 100, 100)
+    looks = [measure(60, count, 100) for count in (4, 8, 16, 32, 64)]
+    found = intervals([*looks, last])
+    assert len(found) == 6
+    fixed = interval_at(last, reach_of(0.05))
+    assert 1.0 < found[-1].width / fixed.width < 1.15
+    assert intervals(looks[:1])[0].width > interval_at(looks[0], reach_of(0.05)).width * 1.3
 
 
 def test_what_is_to_be_found_is_found_in_nine_of_ten() -> None:
@@ -101,6 +139,17 @@ def test_what_is_to_be_found_is_found_in_nine_of_ten() -> None:
     found = [(np.abs((drawn + true * steps).cumsum(axis=1) / root) > reach).any(axis=1).mean() for true in (0, size)]
     assert found[0] <= 0.05
     assert 0.87 < found[1] < 0.96
+
+
+def test_no_interval_goes_beyond_the_scale() -> None:
+    """Six templates at the strict level of a first look: t of five degrees of freedom knows no end."""
+    interval = interval_at(measure(6, 4, 400), 4.9)
+    assert -1 <= interval.low < interval.high <= 1
+
+
+def test_levels_and_reaches_are_each_other() -> None:
+    assert reach_of(0.05) == pytest.approx(1.959964)
+    assert level_of(reach_of(0.0123)) == pytest.approx(0.0123)
 
 
 def test_templates_that_all_say_the_same_make_no_certainty() -> None:

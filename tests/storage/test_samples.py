@@ -81,9 +81,6 @@ def items(server: ViewServer, **filters: object) -> dict[str, Any]:
     return found
 
 
-# --- the index -------------------------------------------------------------------------------------------------------
-
-
 def test_items_are_counted_as_the_scores_count_them(index: SampleIndex, run: Path, resources: PackPaths) -> None:
     frame = runs_frame([run], resources)
     assert index.count() == frame.height
@@ -110,7 +107,17 @@ def test_flipped_questions_chose_differently(index: SampleIndex) -> None:
     assert {"yes", "no"} <= {*index.values()["flipped"]}
 
 
-# --- the server ------------------------------------------------------------------------------------------------------
+def test_a_sample_holds_every_kind_and_depends_on_the_seed(index: SampleIndex, run: Path, resources: PackPaths) -> None:
+    kinds = {(i.split, i.language, i.outcome, i.role, i.flipped) for i in index.page({}, 0, 10_000)}
+    sample = index.sample(len(kinds))
+    assert {(i.split, i.language, i.outcome, i.role, i.flipped) for i in sample} == kinds
+    assert index.sample(len(kinds)) == sample
+    assert len(index.sample(10_000)) == index.count()
+    folder = RunFolder(run)
+    with folder.open_store(read_only=True) as store:
+        other = SampleIndex(store, read_before_use(folder, resources), seed=1)
+    assert other.sample(20) != index.sample(20)
+    other.close()
 
 
 def test_the_page_may_ask_its_own_server_only(server: ViewServer) -> None:
@@ -227,9 +234,6 @@ def test_a_hostile_run_is_served_as_plain_data(tmp_path_factory: pytest.TempPath
         found = items(server, limit=100)
         assert found["total"] > 50
         assert all("\u202e" not in json.dumps(item, ensure_ascii=False) for item in found["items"])
-
-
-# --- the command -----------------------------------------------------------------------------------------------------
 
 
 def test_the_command_says_its_address_and_ends_with_ctrl_c(run: Path) -> None:

@@ -22,8 +22,8 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.read_only import copy_elsewhere
 from mbbq_gen.storage.shards import FOLDER, IS_HERE, PACKED
 from mbbq_gen.storage.store import RunStore
-from tests.cli.test_commands import call
 from tests.conftest import FULL
+from tests.support.extraction import call
 
 COMMANDS = (
     ["score", "{run}", "--json"],
@@ -145,9 +145,6 @@ def test_a_run_keeps_shards_from_its_first_answer(
     assert one == two
 
 
-# --- what goes wrong ------------------------------------------------------------------------------------------------
-
-
 def lose(path: Path) -> None:
     path.unlink()
 
@@ -243,8 +240,6 @@ def test_files_are_cut_at_their_real_size(tmp_path: Path, plain: Path) -> None:
         (names,) = store.query("SELECT count(*) FROM record_files WHERE name LIKE 'responses-%'").fetchone()
     assert names == 1 + 400 * len(text) // 16_000_000
 
-
-# --- any order of events ----------------------------------------------------------------------------------------------
 
 EVENTS = st.lists(
     st.one_of(

@@ -166,9 +166,6 @@ _CLOSED_FORMS: dict[Pick, Callable[[Questions], Expected]] = {
 }
 
 
-# --- first_option: what stands first has to be counted ---------------------------------------------------------------
-
-
 @dataclass
 class FirstOptions:
     """What stood first, over the questions with a single target; `right` and `asked` over all of them."""

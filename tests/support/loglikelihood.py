@@ -60,11 +60,7 @@ def naive_logprob(model: Any, prompt: Sequence[int], answer: Sequence[int]) -> f
 
 
 def answer_score(
-    option: int,
-    logprob: float | None,
-    tokens: int = 1,
-    text: str = "x",
-    unconditional_logprob: float | None = None,
+    option: int, logprob: float | None, tokens: int = 1, text: str = "x", unconditional_logprob: float | None = None
 ) -> ContinuationScore:
     """A score with everything that is not of interest left at what it usually is."""
     return ContinuationScore.of(Continuation(option=option, text=text), logprob, tokens, unconditional_logprob)

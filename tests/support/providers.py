@@ -104,8 +104,6 @@ def answers(provider: Provider, requests: Iterable[Request]) -> dict[str, Respon
     return asyncio.run(collect())
 
 
-# --- a tiny model ----------------------------------------------------------------------------------------------------
-
 LETTERS = "abcdefghijklmnopqrstuvwxyz ABC.?:'\n"
 SPECIAL = ["<pad>", "<s>", "</s>", "<|turn|>", "<|end|>"]
 ChatTemplate = Literal["with_default_system", "no_system", "bare", "thinking", "none"]

@@ -116,19 +116,10 @@ def extraction_of(row: Row) -> Extraction:
 def observations_of(rows: Iterable[Row], labels: GoldLabels = "published") -> list[Observation]:
     return [
         observe(
-            instance_of(row),
-            row.order,
-            extraction_of(row),
-            model=row.model,
-            variant="v",
-            label_style="A",
-            gold=labels,
+            instance_of(row), row.order, extraction_of(row), model=row.model, variant="v", label_style="A", gold=labels
         )
         for row in rows
     ]
-
-
-# --- every metric in plain loops -------------------------------------------------------------------------------------
 
 
 def _share(above: int, below: int) -> float | None:

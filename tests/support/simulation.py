@@ -133,11 +133,7 @@ def _of_language(model: SimulatedModel, language: str) -> SimulatedLanguage:
 
 
 def _answers(
-    model: SimulatedModel,
-    design: Design,
-    leans: Array,
-    variant: int,
-    generator: np.random.Generator,
+    model: SimulatedModel, design: Design, leans: Array, variant: int, generator: np.random.Generator
 ) -> pl.DataFrame:
     """The answers to all questions in one wording."""
     grid = _grid(design)
