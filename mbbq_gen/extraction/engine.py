@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Extraction
+from mbbq_gen.core.records import Extraction, Outcome
 from mbbq_gen.extraction import SECOND_LANGUAGE, current_version, has_pack, has_second
 from mbbq_gen.extraction.decision import MAX_NARRATIVE_SENTENCES, OUTCOME_OF, Decision, decide
 from mbbq_gen.extraction.explain import Explanation
+from mbbq_gen.extraction.layout import header
 from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.lines import STOP, Line, guess_language, read_lines
 from mbbq_gen.extraction.mention_finder import find_mentions
@@ -28,7 +29,16 @@ from mbbq_gen.extraction.propositions import read_propositions
 from mbbq_gen.extraction.question import Question, QuestionKey
 from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
 from mbbq_gen.extraction.sentences import quiet
-from mbbq_gen.extraction.slots import CheckMarks, SlotFinder, header
+from mbbq_gen.extraction.slots import (
+    TABLE,
+    AnswerSlot,
+    OptionMatcher,
+    SlotFinder,
+    SlotKind,
+    circled_places,
+    strongest,
+)
+from mbbq_gen.extraction.structured import CheckMarks, StructureFinder
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
 from mbbq_gen.languages.extraction_pack import Grammar, read_grammar, read_shared_pack
 from mbbq_gen.languages.packs import PackInfo
@@ -87,13 +97,19 @@ class Analysis:
     decision: Decision
     offset: int = 0
     """Where the text that was read begins in the mended text."""
+    slots: tuple[AnswerSlot, ...] = ()
+    """The answer slots that were found."""
+    slot: AnswerSlot | None = None
+    """The one that decided; None where prose did, or nothing."""
 
     @property
     def extraction(self) -> Extraction:
         """What callers see of it."""
         decision = self.decision
         spans: tuple[tuple[int, int], ...] = ()
-        if self.parsed is not None and decision.proposition is not None:
+        if self.slot is not None:
+            spans = (self.normal.raw_span(self.slot.start, self.slot.end),)
+        elif self.parsed is not None and decision.proposition is not None:
             said = decision.proposition
             start, end = self.parsed.lines[said.line].span(said.first, said.last)
             spans = (self.normal.raw_span(start + self.offset, end + self.offset),)
@@ -110,6 +126,9 @@ class Analysis:
         """Rules of what is said for another option, at least as a guess; `label` where a label says another option than
         the text beside it."""
         reading, decision = self.parsed, self.decision
+        if self.slot is not None:
+            others = [slot.kind.value for slot in self.slots if slot.option != decision.option]
+            return tuple(dict.fromkeys([*others, *(["label"] if self.slot.conflict is not None else [])]))
         if reading is None:
             return ()
         against = [
@@ -151,9 +170,11 @@ class RuleExtractor:
         shared = read_shared_pack(resources)
         keys = [grammar.structured, *([second.structured] if second else []), shared.structured]
         reasons = tuple(key for part in keys for key in part.reasoning_keys)
-        self._structures = SlotFinder((key for part in keys for key in part.answer_keys), reasons)
+        self._structures = StructureFinder((key for part in keys for key in part.answer_keys), reasons)
         self._zoner = Zoner(shared, tuple(key for part in keys[:-1] for key in part.reasoning_keys))
         self._ticks = CheckMarks(shared)
+        lexicons = [self.lexicon] if self._english is None else [self.lexicon, self._english]
+        self._slots = SlotFinder(lexicons, self.grammars)
         endings = (rf"|{re.escape(ending)}(?=[。.\n]|$)" for ending in words_of(grammar.script.asks))
         self._question_end = re.compile("[?？؟]" + "".join(endings))
         self._question = lru_cache(maxsize=1024)(_read_question)
@@ -184,16 +205,72 @@ class RuleExtractor:
         return RuleExtractor(grammar, second, self.version, self._resources, self._english)
 
     def analyse(self, response: str, question: Question, *, finish_reason: str | None = None) -> Analysis:
-        """All stages on one response, with what each of them found."""
+        """All stages on one response, with what each of them found: slots first, prose where no slot decides."""
+        if not response.strip():
+            nothing = Decision("empty", None, "high", "empty", None)
+            return Analysis(normalise(response), ZonedText("", (), False), None, nothing)
+        normal = normalise(response)
+        prompt = question.prompt
+        zoned = self._zoner.read(
+            normal.text, prompt if _may_echo(prompt, normal.text) else None, tuple(question.options)
+        )
+        analysis = self._by_slots(response, normal, zoned, question)
+        if analysis.slot is None:
+            slots = analysis.slots
+            analysis = self._by_prose(normal, zoned, question, finish_reason)
+            analysis.slots = slots
+        return analysis
+
+    def _by_slots(self, response: str, normal: NormalText, zoned: ZonedText, question: Question) -> Analysis:
+        """The decision of the strongest slot, unless it is taken back."""
+        body = self._ticks.mark(strip_markup(zoned.body))
+        matcher = self._slots.matcher(tuple(question.options), tuple(question.labels))
+        circled = circled_places(response, normal) if matcher.circled else frozenset()
+        slots = self._structured_slots(zoned.body, matcher, tuple(question.options))
+        if not slots:
+            slots = self._slots.find(body, circled, matcher)
+        undecided = Decision("unparsed", None, "low", "no_candidate", None)
+        analysis = Analysis(normal, zoned, None, undecided, slots=tuple(slots))
+        best = strongest(slots)
+        if best is None or self._slots.is_corrected(body, best):
+            return analysis
+        option, rule, standing = best.option, best.kind.value, TABLE[best.kind]
+        if best.kind in {SlotKind.MARKER, SlotKind.OPENING} and option is not None and best.start not in circled:
+            sentence = self._slots.denies_behind(body, best)
+            if sentence is not None and option != question.unknown_index:
+                return analysis
+        confidence = standing.confidence
+        if best.conflict is not None or any(slot.option != option for slot in slots):
+            confidence = "medium"
+        outcome: Outcome = (
+            "multiple" if option is None else "abstention" if option == question.unknown_index else "option"
+        )
+        analysis.slot = best
+        analysis.decision = Decision(outcome, option, confidence, rule, None)
+        return analysis
+
+    def _structured_slots(self, body: str, matcher: OptionMatcher, options: tuple[str, ...]) -> list[AnswerSlot]:
+        """Slots in boxes, fields and tags whose value is nothing but an option."""
+        found = []
+        for value in self._structures.values(body, options):
+            inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
+            content = matcher.at(inner, 0, native=True)
+            if content is not None and not inner[content.end :].strip(" .。)]}*_\"'$\n"):
+                start, end = value.start + content.start, value.start + content.end
+                conflict = content.label if content.label not in {None, content.option} else None
+                return [AnswerSlot(SlotKind(value.kind), content.option, start, end, conflict)]
+            return found
+        return found
+
+    def _by_prose(
+        self, normal: NormalText, zoned: ZonedText, question: Question, finish_reason: str | None
+    ) -> Analysis:
+        """The decision of clauses and what they say of the options."""
         prompt = question.prompt
         sentence = _asked(prompt, self._question_end)
         people = tuple(text for index, text in enumerate(question.options) if index != question.unknown_index)
         scene = self._scene(prompt, sentence, people, self.lexicon) if prompt and sentence else None
         asked = question.asked(sentence, scene)
-        normal = normalise(response)
-        zoned = self._zoner.read(normal.text, prompt if _may_echo(prompt, normal.text) else None, asked.options)
-        if not response.strip():
-            return Analysis(normal, zoned, None, Decision("empty", None, "high", "empty", None))
         analysis = self._read_all(normal, zoned, asked)
         for _, texts in sorted(question.aliases.items()):
             if analysis.decision.outcome != "unparsed":

@@ -13,6 +13,7 @@ from functools import lru_cache
 from itertools import pairwise, permutations
 
 from mbbq_gen.extraction.clauses import sentences
+from mbbq_gen.extraction.layout import line_kind
 from mbbq_gen.extraction.lexicon import CLASSES, CLOSES, INNER, KNOWN, MENTIONED, SMALL, Lexicon, Token, words_of
 from mbbq_gen.extraction.lines import COMMA, Line, read_lines
 from mbbq_gen.extraction.mention_finder import find_mentions
@@ -23,7 +24,6 @@ from mbbq_gen.extraction.phrases import mark_phrases
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
 from mbbq_gen.extraction.question import ContextCues
 from mbbq_gen.extraction.sentences import ANNOUNCING, ASSUMING
-from mbbq_gen.extraction.slots import line_kind
 
 BESIDE = 3
 """Words by which a small word may stand apart from the others of what a person is called."""

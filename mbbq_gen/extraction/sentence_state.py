@@ -9,13 +9,13 @@ from typing import Literal
 
 from mbbq_gen.extraction.clauses import NEG, NOT, ClauseState, join_lists, split_clauses
 from mbbq_gen.extraction.clefts import DOER, doer_of, is_cleft, words_behind
+from mbbq_gen.extraction.layout import DENY
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN, SMALL
 from mbbq_gen.extraction.lines import Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
 from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
-from mbbq_gen.extraction.slots import DENY
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
     SUBJECT,
