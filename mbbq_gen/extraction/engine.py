@@ -30,6 +30,7 @@ from mbbq_gen.extraction.question import Question, QuestionKey
 from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
 from mbbq_gen.extraction.sentences import quiet
 from mbbq_gen.extraction.slots import (
+    CONTESTED,
     TABLE,
     AnswerSlot,
     OptionMatcher,
@@ -232,7 +233,7 @@ class RuleExtractor:
         undecided = Decision("unparsed", None, "low", "no_candidate", None)
         analysis = Analysis(normal, zoned, None, undecided, slots=tuple(slots))
         best = strongest(slots)
-        if best is None or self._slots.is_corrected(body, best):
+        if best is None or best.option == CONTESTED or self._slots.is_corrected(body, best):
             return analysis
         option, rule, standing = best.option, best.kind.value, TABLE[best.kind]
         if best.kind in {SlotKind.MARKER, SlotKind.OPENING} and option is not None and best.start not in circled:

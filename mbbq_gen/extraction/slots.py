@@ -6,6 +6,7 @@ slot decides.
 
 from __future__ import annotations
 
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -17,7 +18,7 @@ from typing import NamedTuple
 from mbbq_gen.core.records import Confidence
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.normalise import CROSS, TICK, WORD, NormalText, normalise
+from mbbq_gen.extraction.normalise import CROSS, LOOK_ALIKES, TICK, WORD, NormalText, normalise
 from mbbq_gen.extraction.prepared_question import label_core
 from mbbq_gen.languages.extraction_pack import Grammar
 
@@ -27,6 +28,8 @@ MAX_GUARD = 4
 """Words before a marker or behind a label in which a negation counts."""
 MAX_BEHIND = 7
 """Words behind a label in which a denial or doubt counts."""
+MAX_SHORT = 160
+"""Characters of a response whose opening another option behind it may correct."""
 MAX_SENTENCE = 400
 """Characters behind a label that are read as its sentence."""
 
@@ -83,6 +86,10 @@ WHY_SLOT: dict[str, str] = {
 """Kind of slot → why it is the answer."""
 
 
+CONTESTED = -1
+"""Stands for the option of a slot whose own sentence names another one: prose decides."""
+
+
 class AnswerSlot(NamedTuple):
     """A stretch of the text that states an answer."""
 
@@ -106,6 +113,7 @@ class _Content:
     text: int | None
     enclosed: bool
     """Whether signs or its form make a label of the letter: `(A)`, `**A**`, `①`, `ans0`."""
+    circled: bool = False
 
 
 _OPEN = re.compile(r"[\s*_\"'“”„«»‘’`>\[({（【「《$\\#•|~-]*")
@@ -132,10 +140,15 @@ class OptionMatcher:
         self.count = len(options)
         cores = [label_core(label).casefold() for label in labels]
         self.labels = {core: place for place, core in enumerate(cores) if core}
+        self._shown = frozenset(label_core(label) for label in labels) | frozenset(
+            core for core in cores if len(core) > 1
+        )
         self.circled = all(_is_circled(label) for label in labels)
         self.long = all(len(core) > 2 for core in cores)
         if cores[:2] == ["a", "b"]:
             native = {sign.casefold(): place for series in _SERIES for place, sign in enumerate(series)}
+            alike = {chr(sign): chr(like).casefold() for sign, like in LOOK_ALIKES.items()}
+            native |= {sign.casefold(): ord(like) - ord("a") for sign, like in alike.items() if like in "abcd"}
             self.native = {sign: place for sign, place in native.items() if place < self.count}
         else:
             self.native = {}
@@ -161,16 +174,22 @@ class OptionMatcher:
                 pieces.append(
                     (
                         len(option),
-                        f"(?P<t{place}>(?:{_ARTICLE}|{re.escape(first)}\\s+)?{core}){_WORD_END}(?!['’]s\\b|/)",
+                        f"(?P<t{place}>(?:{_ARTICLE}|{re.escape(first)}\\s+)?{core}){_end_of(words[-1])}",
                     )
                 )
         pieces.sort(reverse=True)
         self._text = re.compile("|".join(piece for _, piece in pieces) or r"(?!)", re.IGNORECASE)
 
-    def label_at(self, text: str, start: int) -> tuple[int, int] | None:
+    def label_at(self, text: str, start: int, any_case: bool = True) -> tuple[int, int] | None:
         """Option and end of a label."""
         found = self._label.match(text, start)
         if found is None or (start and (text[start - 1].isalnum() or text[start - 1] in "/&'’")):
+            return None
+        if (
+            found.group() not in self._shown
+            and not any_case
+            and text[found.end() : found.end() + 1] not in {")", "]", "）"}
+        ):
             return None
         return self.labels[found.group().casefold()], found.end()
 
@@ -182,7 +201,13 @@ class OptionMatcher:
         return int((found.lastgroup or "t0")[1:]), found.end()
 
     def at(
-        self, text: str, start: int, circled: frozenset[int] = frozenset(), *, native: bool = False
+        self,
+        text: str,
+        start: int,
+        circled: frozenset[int] = frozenset(),
+        *,
+        native: bool = False,
+        any_case: bool = True,
     ) -> _Content | None:
         """What stands at a place, signs around it set aside."""
         opened = _OPEN.match(text, start)
@@ -190,7 +215,7 @@ class OptionMatcher:
         direct = self.text_at(text, here)
         noun = self._noun.match(text, here)
         begin = _OPEN.match(text, noun.end()).end() if noun and direct is None else here  # type: ignore[union-attr]
-        label = self.label_at(text, begin)
+        label = self.label_at(text, begin, any_case)
         if label is None and native and text[begin : begin + 1].casefold() in self.native:
             if not text[begin + 1 : begin + 2].isalpha():
                 label = self.native[text[begin].casefold()], begin + 1
@@ -212,10 +237,16 @@ class OptionMatcher:
         beside = self.text_at(text, place) if place > end else None
         if beside is not None:
             return _Content(beside[0], begin, beside[1], option, beside[0], enclosed)
-        return _Content(option, begin, end, option, None, enclosed)
+        return _Content(option, begin, end, option, None, enclosed, begin in circled)
 
 
+_TIED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
 _ARTICLE = r"(?:the|an?|an)\s+"
+
+
+def _end_of(word: str) -> str:
+    """What may not follow an option's text: letters, unless its script writes particles together with words."""
+    return "" if _TIED.search(word[-1:]) else rf"{_WORD_END}(?!['’]s\b|/)"
 
 
 def _spelling(word: str) -> str:
@@ -282,16 +313,14 @@ class SlotFinder:
         """All slots of a text but those in boxes, fields and tags, in the order of the text."""
         if not body.strip():
             return []
+        first = matcher.at(body, 0, circled)
+        marked = list(self._markers(body, matcher))
+        ends = [first.end] if first is not None else [slot.end for slot in marked[:1]]
+        cut = self._continuation(body, ends[0], matcher) if ends else len(body)
+        body, marked = body[:cut], [slot for slot in marked if slot.end <= cut]
         opening = self._opening(body, circled, matcher)
         if opening is not None and opening.kind is SlotKind.ALONE:
             return [opening]
-        marked = list(self._markers(body, matcher))
-        first = min([slot.end for slot in ([opening] if opening else []) + marked[:1]], default=None)
-        if first is not None:
-            cut = self._continuation(body, first, matcher)
-            if cut < len(body):
-                body = body[:cut]
-                marked = [slot for slot in marked if slot.end <= cut]
         found = [*marked, *([opening] if opening else [])]
         ticked = _ticked(body, matcher)
         share = _greatest_share(body, matcher)
@@ -367,7 +396,7 @@ class SlotFinder:
                 return None
             if self._lists(body, content, matcher):
                 return None
-            return AnswerSlot(SlotKind.OPENING, *_of(content))
+            return self._unless_contested(body, content, matcher)
         signed = (
             content.enclosed
             or behind in {".", ":", "：", ",", "\n", "、", "-", "–", "—", ")", "(", "。", "，"}
@@ -375,10 +404,51 @@ class SlotFinder:
         )
         if not signed or self._lists(body, content, matcher) or "?" in line[:200].split(".")[0]:
             return None
-        several = self._beside(body, content, matcher)
-        if several:
+        if self._beside(body, content, matcher):
             return None
+        content = self._apposed(body, content, matcher)
+        if content.text is None and not line.strip(" \t.:)*_"):
+            content = _next_line(body, line_end, content, matcher)
+        return self._unless_contested(body, content, matcher)
+
+    def _unless_contested(self, body: str, content: _Content, matcher: OptionMatcher) -> AnswerSlot:
+        """The slot of an opening, contested where a short response goes on to name another option."""
+        loose = content.text is None or content.label is None
+        if loose and len(body) <= MAX_SHORT and not content.circled and "\n" not in body.strip():
+            for place in _WORD_STARTS.finditer(body, content.end):
+                other = matcher.text_at(body, place.start()) or matcher.label_at(body, place.start(), any_case=False)
+                if other is not None and other[0] != content.option:
+                    return AnswerSlot(SlotKind.OPENING, CONTESTED, content.start, content.end)
         return AnswerSlot(SlotKind.OPENING, *_of(content))
+
+    def _apposed(self, body: str, content: _Content, matcher: OptionMatcher) -> _Content:
+        """The content with the text that explains its label and ends the sentence: "C, i.e. Nadia", "B da: Nadia"."""
+        if content.text is not None:
+            return content
+        end = min(len(body), content.end + 40)
+        for token in self._tokens(body, content.end, MAX_GUARD + 1, end):
+            between = body[content.end : token.start]
+            if re.search(r"[.!?;\n]\s", between.removeprefix(".")) or token.classes & (C["because"] | C["but"] | _NEG):
+                break
+            found = matcher.text_at(body, token.start) if re.search(r"[,，、:：–—-]", between) else None
+            if found is not None:
+                behind = _CLOSE.match(body, found[1])
+                ends = not body[behind.end() : behind.end() + 1].strip(".。,!।") if behind else True
+                if ends or _TIED.search(body[found[1] - 1]):
+                    return _Content(found[0], content.start, found[1], content.label, found[0], content.enclosed)
+                break
+        return content
+
+    def _is_contested(self, body: str, content: _Content, matcher: OptionMatcher) -> bool:
+        """Whether another label stands in the sentence of a label."""
+        if content.text is not None:
+            return False
+        stop = _END_OF_SENTENCE.search(body, content.end)
+        for place in _WORD_STARTS.finditer(body, content.end, stop.start() if stop else len(body)):
+            other = matcher.label_at(body, place.start(), any_case=False)
+            if other is not None and other[0] != content.option:
+                return True
+        return False
 
     def _lists(self, body: str, content: _Content, matcher: OptionMatcher) -> bool:
         """Whether other options follow in the same way, so that a list of them opens: no single one is chosen."""
@@ -404,6 +474,11 @@ class SlotFinder:
         while True:
             join = _JOIN.match(body, last.end)
             place = join.end() if join else -1
+            blank = _BLANK.match(body, last.end)
+            if place < 0 and blank and last.text is not None and last.label is not None:
+                other = matcher.at(body, blank.end())
+                if other is not None and other.label is not None and other.text is not None:
+                    place = blank.end()
             if place < 0:
                 word = self._conj.match(body, _CLOSE.match(body, last.end).end())  # type: ignore[union-attr]
                 place = word.end() if word else -1
@@ -428,9 +503,9 @@ class SlotFinder:
         tokens = [_Token(m.start(), m.end(), self._classes(m.group())) for m in WORD.finditer(body)]
         marking = C["answer"] | C["choose"]
         for number, token in enumerate(tokens):
-            if token.classes & marking:
-                places.append((number, token.end))
-            elif token.classes & NOUN and number and tokens[number - 1].classes & (C["right"] | C["final"]):
+            if token.classes & marking or (
+                token.classes & NOUN and number and tokens[number - 1].classes & (C["right"] | C["final"])
+            ):
                 places.append((number, token.end))
         if self._unspaced is not None:
             by_start = {token.end: number for number, token in enumerate(tokens)}
@@ -446,7 +521,10 @@ class SlotFinder:
             if len(beside) + 1 >= matcher.count > 2:
                 end_of_last = beside[-1].end
                 continue
-            if beside:
+            content = self._apposed(body, content, matcher)
+            if not beside and self._is_contested(body, content, matcher):
+                yield AnswerSlot(SlotKind.MARKER, CONTESTED, content.start, content.end)
+            elif beside:
                 yield AnswerSlot(SlotKind.MARKER, None, content.start, beside[-1].end)
             else:
                 yield AnswerSlot(SlotKind.MARKER, *_of(content))
@@ -466,17 +544,14 @@ class SlotFinder:
             if _STOPS.search(gap.split(":")[0].split("：")[0]):
                 return None
             linked = linked or colon
-            content = matcher.at(body, here, native=colon)
-            if content is not None and (linked or content.enclosed or step == 0 and content.text is not None):
-                quoted = body[here : content.start]
-                if content.text is not None or linked or content.label is None or content.enclosed:
-                    if not (
-                        quoted.count("**")
-                        and body.find("**", content.end) < 0
-                        and body.rfind("**", 0, start) < 0
-                        and content.end + 14 > len(body)
-                    ):
-                        return content
+            content = matcher.at(body, here, native=colon, any_case=colon)
+            bare = content is not None and step == 0 and not colon and not content.enclosed and content.text is None
+            if (
+                content is not None
+                and not (bare and not self._is_told(body, content))
+                and not _is_unclosed(body, here, content)
+            ):
+                return content
             if place >= len(tokens) or gap.count("\n") > 3:
                 return None
             token = tokens[place]
@@ -484,6 +559,12 @@ class SlotFinder:
                 return None
             linked, here = True, token.end
         return None
+
+    def _is_told(self, body: str, content: _Content) -> bool:
+        """Whether a letter right behind a marker is called the answer there: "Erantzuna B da", not "answer A is wrong"."""
+        tokens = self._tokens(body, content.end, 3, min(len(body), content.end + 40))
+        near = [token for token in tokens if not _END_OF_SENTENCE.search(body, content.end, token.start)]
+        return not near or (bool(near[0].classes & SMALL) and not any(token.classes & _NEG for token in near))
 
     def _is_stated(self, body: str, tokens: list[_Token], number: int, content: _Content) -> bool:
         """Whether nothing in front denies or weighs the answer, and it is not asked."""
@@ -512,17 +593,15 @@ class SlotFinder:
         content = matcher.at(text, start, native=True)
         if content is None or text[content.end :].strip(" .。!)]}*_\"'”’»`$|"):
             return None
-        if (
-            content.label is not None
-            and not content.enclosed
-            and content.text is None
-            and text[start : content.start].strip()
-        ):
-            pass
         before = text[:start].rstrip()
         previous = matcher.at(before, before.rfind("\n") + 1)
         if previous is not None and previous.option != content.option and not before[previous.end :].strip(" .)*_"):
             return None
+        for other_line in before.split("\n")[-4:]:
+            other = matcher.at(other_line, 0)
+            listed = other is not None and other.label is not None and (other.enclosed or other.text is not None)
+            if listed and other is not None and other.option != content.option:
+                return None
         bullet = text[start : content.start].strip()[:1] in {"-", "•", "*"} and not text[start:].lstrip().startswith(
             "**"
         )
@@ -535,8 +614,26 @@ class SlotFinder:
 
 _LISTED = re.compile(r"(?:^|[\n.!?;,|]|\*\*)[ \t]*[(\[*_-]{0,3}[ \t]?(\w{1,5})[)\].:：*]", re.MULTILINE)
 """A label with its sign at the beginning of a line or sentence."""
+_WORD_STARTS = re.compile(r"(?<!\w)(?=\w)")
 _JOIN = re.compile(r"[*_)\"'\]]*\s{0,2}(?:[,/&+]|、)\s{0,2}")
+_BLANK = re.compile(r"[*_)\"'\].;]*[ \t]{1,3}")
 _STOPS = re.compile(r"[.!?;,。！？；，।؟]")
+
+
+def _next_line(body: str, line_end: int, content: _Content, matcher: OptionMatcher) -> _Content:
+    """A label on a line of its own with the text that is the next line."""
+    rest = body[line_end:] if line_end >= 0 else ""
+    start = len(body) - len(rest.lstrip()) if rest.strip() else -1
+    other = matcher.at(body, start) if start >= 0 else None
+    if other is None or other.label is not None or body[other.end :].split("\n", maxsplit=1)[0].strip(" .*_"):
+        return content
+    return _Content(other.option, content.start, other.end, content.label, other.text, content.enclosed)
+
+
+def _is_unclosed(body: str, start: int, content: _Content) -> bool:
+    """Whether bold type begins in front of an answer at the end of a text and is never closed: the text breaks off."""
+    opened = "**" in body[start : content.start] and body.count("**") % 2 == 1
+    return opened and content.end + 14 > len(body)
 
 
 def _of(content: _Content) -> tuple[int, int, int, int | None]:
@@ -632,7 +729,7 @@ def _table_row(body: str, matcher: OptionMatcher) -> dict[int, tuple[float, int,
         if "|" in line and not re.fullmatch(r"[\s|:-]+", line):
             rows.append((place, [cell.strip(" *") for cell in line.strip().strip("|").split("|")]))
         place += len(line) + 1
-    for (_, names), (start, cells) in zip(rows, rows[1:], strict=False):
+    for (_, names), (start, cells) in itertools.pairwise(rows):
         if len(names) != len(cells):
             continue
         found = {}
