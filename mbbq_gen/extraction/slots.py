@@ -18,7 +18,7 @@ from typing import NamedTuple
 from mbbq_gen.core.records import Confidence
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.normalise import CROSS, LOOK_ALIKES, TICK, WORD, NormalText, normalise
+from mbbq_gen.extraction.normalise import ASCII_WORD, CROSS, LOOK_ALIKES, TICK, WORD, NormalText, normalise
 from mbbq_gen.extraction.prepared_question import label_core
 from mbbq_gen.languages.extraction_pack import Grammar
 
@@ -28,6 +28,8 @@ MAX_GUARD = 4
 """Words before a marker or behind a label in which a negation counts."""
 MAX_BEHIND = 7
 """Words behind a label in which a denial or doubt counts."""
+MAX_KEPT = 60_000
+"""Words that are kept with their classes."""
 MAX_SHORT = 160
 """Characters of a response whose opening another option behind it may correct."""
 MAX_SENTENCE = 400
@@ -116,7 +118,7 @@ class _Content:
     circled: bool = False
 
 
-_OPEN = re.compile(r"[\s*_\"'“”„«»‘’`>\[({（【「《$\\#•|~-]*")
+_OPEN = re.compile(r"[\s:：=→⇒*_\"'“”„«»‘’`>\[({（【「《$\\#•|~-]*")
 _CLOSE = re.compile(r"[ \t*_\"'“”«»’`\])}）】」》$|~]*")
 _AFTER_LABEL = re.compile(r"[ \t)\]}）】.:：、,，\-–—*_\"'“”„«»(（=>|~]*")
 _END_OF_SENTENCE = re.compile(r"[.!?。！？।؟\n]")
@@ -130,55 +132,37 @@ _LINK = (
 ) | (C["only"] | C["options"] | C["source"] | C["affirm"])
 _SERIES = ("АБВГ", "أبجد", "ابتث", "কখগঘ", "कखगघ", "가나다라", "அஆஇஈ", "అఆఇఈ", "କଖଗଘ", "アイウエ", "甲乙丙丁")
 """Letters that lists in other alphabets begin with: read for A, B, C, D where nothing else is possible."""
-_NUMBER = r"[\"'|\s]*(?:[:：=|]|-|–|is)?[\s|*~]*(?P<number>\d{1,3}(?:[.,]\d{1,4})?)\s*(?P<percent>%?)"
+_NUMBER = re.compile(r"(?<![\w.,])(\d{1,3}(?:[.,]\d{1,4})?)\s?(%?)(?![\w])")
 
 
 class OptionMatcher:
     """Finds the labels and texts of one question's options at a place of a text."""
 
-    def __init__(self, options: tuple[str, ...], labels: tuple[str, ...], more: Iterable[str], lexicon: Lexicon):
+    def __init__(self, options: tuple[str, ...], labels: tuple[str, ...], nouns: tuple[str, ...], lexicon: Lexicon):
         self.count = len(options)
         cores = [label_core(label).casefold() for label in labels]
+        self.count = len(options)
         self.labels = {core: place for place, core in enumerate(cores) if core}
-        self._shown = frozenset(label_core(label) for label in labels) | frozenset(
-            core for core in cores if len(core) > 1
-        )
+        self._shown = frozenset(label_core(label) for label in labels) | {core for core in cores if len(core) > 1}
         self.circled = all(_is_circled(label) for label in labels)
         self.long = all(len(core) > 2 for core in cores)
-        if cores[:2] == ["a", "b"]:
-            native = {sign.casefold(): place for series in _SERIES for place, sign in enumerate(series)}
-            alike = {chr(sign): chr(like).casefold() for sign, like in LOOK_ALIKES.items()}
-            native |= {sign.casefold(): ord(like) - ord("a") for sign, like in alike.items() if like in "abcd"}
-            self.native = {sign: place for sign, place in native.items() if place < self.count}
-        else:
-            self.native = {}
-        shown = [core for core in sorted(self.labels, key=len, reverse=True) if core.isascii()]
-        other = [core for core in sorted(self.labels, key=len, reverse=True) if not core.isascii()]
-        parts = [
-            f"(?:{'|'.join(map(re.escape, part))}){end}"
-            for part, end in ((shown, _ASCII_END), (other, _WORD_END))
-            if part
-        ]
-        self._label = re.compile("|".join(parts) or r"(?!)", re.IGNORECASE)
-        nouns = sorted({*more}, key=len, reverse=True)
-        self._noun = re.compile(rf"(?:{'|'.join(map(re.escape, nouns))})[\s:*#]+" if nouns else r"(?!)", re.IGNORECASE)
-        self.texts: dict[str, int] = {}
-        pieces = []
+        self.native = _native_labels(len(options)) if cores[:2] == ["a", "b"] else {}
+        self._label = _label_pattern(tuple(self.labels))
+        self._noun = _noun_pattern(nouns)
+        self.names = dict(self.labels)
+        """Label or text → option."""
         for place, option in enumerate(options):
-            words = normalise(option).text.strip(" .。").split()
-            first = words[0] if words else ""
-            optional = len(words) > 1 and bool(lexicon[first].classes & SMALL)
-            rest = words[1:] if optional else words
-            core = r"[\s\-]+".join(_spelling(word) for word in rest)
-            if core:
-                pieces.append(
-                    (
-                        len(option),
-                        f"(?P<t{place}>(?:{_ARTICLE}|{re.escape(first)}\\s+)?{core}){_end_of(words[-1])}",
-                    )
-                )
-        pieces.sort(reverse=True)
-        self._text = re.compile("|".join(piece for _, piece in pieces) or r"(?!)", re.IGNORECASE)
+            words = _fold(normalise(option).text.strip(" .。")).split()
+            if len(words) > 1 and lexicon[words[0]].classes & SMALL:
+                for variant in (words, words[1:], ["the", *words[1:]]):
+                    self.names.setdefault(" ".join(variant), place)
+            elif words:
+                for variant in (words, ["the", *words]):
+                    self.names.setdefault(" ".join(variant), place)
+        texts = [(name, place) for name, place in self.names.items() if name not in self.labels]
+        self._texts = sorted(texts, key=lambda text: -len(text[0]))
+        self._firsts = frozenset(name[0] for name, _ in texts)
+        self._longest = max([len(name) for name, _ in texts], default=0)
 
     def label_at(self, text: str, start: int, any_case: bool = True) -> tuple[int, int] | None:
         """Option and end of a label."""
@@ -195,10 +179,17 @@ class OptionMatcher:
 
     def text_at(self, text: str, start: int) -> tuple[int, int] | None:
         """Option and end of an option's text."""
-        found = self._text.match(text, start)
-        if found is None:
+        if start >= len(text) or _fold(text[start]) not in self._firsts:
             return None
-        return int((found.lastgroup or "t0")[1:]), found.end()
+        piece = _fold(text[start : start + self._longest])
+        for name, place in self._texts:
+            if piece.startswith(name):
+                behind = text[start + len(name) : start + len(name) + 2]
+                if _TIED.search(name[-1]) or not (
+                    behind[:1].isalnum() or behind[:1] == "/" or _POSSESSIVE.match(behind)
+                ):
+                    return place, start + len(name)
+        return None
 
     def at(
         self,
@@ -217,9 +208,13 @@ class OptionMatcher:
         begin = _OPEN.match(text, noun.end()).end() if noun and direct is None else here  # type: ignore[union-attr]
         label = self.label_at(text, begin, any_case)
         if label is None and native and text[begin : begin + 1].casefold() in self.native:
-            if not text[begin + 1 : begin + 2].isalpha():
+            if not _LETTER.match(text, begin + 1):
                 label = self.native[text[begin].casefold()], begin + 1
         if direct is not None and (label is None or direct[1] > label[1]):
+            own = re.compile(r"[*_\"”]{0,3} ?\(").match(text, direct[1])
+            named = self.label_at(text, own.end()) if own else None
+            if named is not None and text[named[1] : named[1] + 1] == ")":
+                return _Content(direct[0], here, named[1] + 1, named[0], direct[0], enclosed=True)
             return _Content(direct[0], here, direct[1], None, direct[0], enclosed=True)
         if label is None:
             return None
@@ -241,17 +236,45 @@ class OptionMatcher:
 
 
 _TIED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_ARTICLE = r"(?:the|an?|an)\s+"
+_LETTER = re.compile(r"[^\W_]|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
+_POSSESSIVE = re.compile(r"['’]s|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
+_FOLDS = str.maketrans({"İ": "i", "ı": "i", "’": "'", "‘": "'", "-": " ", "‑": " "})
 
 
-def _end_of(word: str) -> str:
-    """What may not follow an option's text: letters, unless its script writes particles together with words."""
-    return "" if _TIED.search(word[-1:]) else rf"{_WORD_END}(?!['’]s\b|/)"
+def _fold(text: str) -> str:
+    """The text in lower case, as long as before; apostrophes and hyphens alike."""
+    return text.translate(_FOLDS).lower()
 
 
-def _spelling(word: str) -> str:
-    """A pattern for a word of an option: any apostrophe, blanks or hyphens alike."""
-    return re.sub(r"['’]", "['’]", re.escape(word)).replace(r"\-", r"[\s\-]")
+def _native_labels(count: int) -> dict[str, int]:
+    """Letters of other alphabets that can only mean one of A, B, C…: look-alikes, then letters by their place."""
+    native = {sign.casefold(): place for series in _SERIES for place, sign in enumerate(series)}
+    native |= {
+        chr(sign).casefold(): "ABCD".index(chr(like)) for sign, like in LOOK_ALIKES.items() if chr(like) in "ABC"
+    }
+    return {sign: place for sign, place in native.items() if place < count}
+
+
+@lru_cache(maxsize=256)
+def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
+    """A pattern for a label with what may not stand behind it."""
+    ordered = sorted(labels, key=len, reverse=True)
+    parts = [
+        f"(?:{'|'.join(map(re.escape, part))}){end}"
+        for part, end in (
+            ([label for label in ordered if label.isascii()], _ASCII_END),
+            ([label for label in ordered if not label.isascii()], _WORD_END),
+        )
+        if part
+    ]
+    return re.compile("|".join(parts) or r"(?!)", re.IGNORECASE)
+
+
+@lru_cache(maxsize=64)
+def _noun_pattern(nouns: tuple[str, ...]) -> re.Pattern[str]:
+    """A pattern for a word for an option in front of its label."""
+    words = sorted({*nouns}, key=len, reverse=True)
+    return re.compile(rf"(?:{'|'.join(map(re.escape, words))})[\s:*#]+" if words else r"(?!)", re.IGNORECASE)
 
 
 def circled_places(response: str, normal: NormalText) -> frozenset[int]:
@@ -279,11 +302,29 @@ class _Token(NamedTuple):
     classes: int
 
 
+class _ClassesOf(dict[str, int]):
+    """Word → its classes in any of the lexicons; learns as it reads."""
+
+    def __init__(self, lexicons: tuple[Lexicon, ...]) -> None:
+        super().__init__()
+        self._lexicons = lexicons
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= MAX_KEPT:
+            self.clear()
+        found = 0
+        for lexicon in self._lexicons:
+            found |= lexicon[word].classes
+        self[word] = found
+        return found
+
+
 class SlotFinder:
     """Finds answer slots with the words of a language and of English."""
 
     def __init__(self, lexicons: Sequence[Lexicon], grammars: Sequence[Grammar]) -> None:
         self._lexicons = tuple(lexicons)
+        self._classes = _ClassesOf(self._lexicons).__getitem__
         self._nouns = tuple(
             word
             for grammar in grammars
@@ -293,7 +334,9 @@ class SlotFinder:
         rows = [entry for grammar in grammars for entry in words_of(grammar.words.correction)]
         self._correction = _any_entry(rows)
         headers = [entry for grammar in grammars for entry in words_of(grammar.words.options)]
-        self._header = re.compile(rf"\n[\s*#_>-]*(?:{_alternatives(headers)})\s*\d*\s*[*_]*\s*[:：]", re.IGNORECASE)
+        self._header = re.compile(
+            rf"\n[\s*#_>-]*(?:\w+ ){{0,2}}(?:{_alternatives(headers)})\s*\d*\s*[*_]*\s*[:：]", re.IGNORECASE
+        )
         unspaced = [grammar for grammar in grammars if grammar.script.unspaced]
         markers = [
             entry
@@ -348,12 +391,6 @@ class SlotFinder:
                 return here, end
         return None
 
-    def _classes(self, word: str) -> int:
-        found = 0
-        for lexicon in self._lexicons:
-            found |= lexicon[word].classes
-        return found
-
     def _tokens(self, text: str, start: int, count: int, end: int) -> list[_Token]:
         tokens: list[_Token] = []
         for match in WORD.finditer(text, start, end):
@@ -368,11 +405,11 @@ class SlotFinder:
         cut = header.start() if header else len(body)
         for mark in re.finditer(r"[?？؟]", body[start:cut]):
             place = start + mark.end()
-            shown = {
-                matcher.labels[m.group(1).casefold()]
-                for m in _LISTED.finditer(body, place, place + 300)
-                if m.group(1).casefold() in matcher.labels
-            }
+            shown = set()
+            for listed in _LISTED.finditer(body, place, place + 300):
+                option = matcher.labels.get(listed.group(1).casefold())
+                if option is not None and matcher.text_at(body, listed.end() + 1) is None:
+                    shown.add(option)
             if len(shown) > 1:
                 return max(body.rfind(sign, start, place - 1) for sign in ".!\n¿") + 1 or place
         return cut
@@ -498,23 +535,23 @@ class SlotFinder:
 
     def _markers(self, body: str, matcher: OptionMatcher) -> Iterator[AnswerSlot]:
         """Answers behind words that announce one."""
-        places = []
-        end_of_last = 0
-        tokens = [_Token(m.start(), m.end(), self._classes(m.group())) for m in WORD.finditer(body)]
-        marking = C["answer"] | C["choose"]
-        for number, token in enumerate(tokens):
-            if token.classes & marking or (
-                token.classes & NOUN and number and tokens[number - 1].classes & (C["right"] | C["final"])
-            ):
-                places.append((number, token.end))
+        words = list((ASCII_WORD if body.isascii() else WORD).finditer(body))
+        classes = [self._classes(word.group()) for word in words]
+        marking = C["answer"] | C["choose"] | NOUN
+        places = [(number, words[number].end()) for number, bits in enumerate(classes) if bits & marking]
         if self._unspaced is not None:
-            by_start = {token.end: number for number, token in enumerate(tokens)}
-            places += [(by_start.get(m.end(), 0), m.end()) for m in self._unspaced.finditer(body)]
+            by_end = {word.end(): number for number, word in enumerate(words)}
+            places += [(by_end.get(m.end(), 0), m.end()) for m in self._unspaced.finditer(body)]
+        end_of_last = 0
         for number, end in sorted(set(places)):
-            if end < end_of_last:
+            if end < end_of_last or not self._announces(classes, number):
                 continue
-            content = self._behind(body, tokens, number, end, matcher)
-            if content is None or not self._is_stated(body, tokens, number, content):
+            tokens = [
+                _Token(word.start(), word.end(), bits)
+                for word, bits in zip(words[number : number + MAX_LINK + 3], classes[number:], strict=False)
+            ]
+            content = self._behind(body, tokens, end, matcher)
+            if content is None or not self._is_stated(body, words, classes, number, content):
                 continue
             end_of_last = content.end
             beside = self._beside(body, content, matcher)
@@ -522,6 +559,8 @@ class SlotFinder:
                 end_of_last = beside[-1].end
                 continue
             content = self._apposed(body, content, matcher)
+            if beside and not self._ends(body, beside[-1]):
+                continue
             if not beside and self._is_contested(body, content, matcher):
                 yield AnswerSlot(SlotKind.MARKER, CONTESTED, content.start, content.end)
             elif beside:
@@ -529,36 +568,49 @@ class SlotFinder:
             else:
                 yield AnswerSlot(SlotKind.MARKER, *_of(content))
 
-    def _behind(
-        self, body: str, tokens: list[_Token], number: int, start: int, matcher: OptionMatcher
-    ) -> _Content | None:
+    def _announces(self, classes: list[int], number: int) -> bool:
+        """Whether a word announces an answer: a noun for it, "correct option", or somebody's choosing."""
+        bits, before = classes[number], classes[max(number - 3, 0) : number]
+        if bits & C["answer"] or self._unspaced is not None:
+            return True
+        if bits & C["choose"]:
+            return bool(bits & C["speaker"]) or any(mask & C["speaker"] for mask in before)
+        return any(mask & (C["right"] | C["final"]) for mask in before[-1:])
+
+    def _behind(self, body: str, tokens: list[_Token], start: int, matcher: OptionMatcher) -> _Content | None:
         """The content behind a marker, with nothing but linking words between them."""
         here, linked = start, False
-        for step in range(MAX_LINK + 1):
-            place = number + 1 + step
-            gap_end = tokens[place].start if place < len(tokens) else min(len(body), here + 12)
-            gap = body[here:gap_end]
-            colon = ":" in gap or "：" in gap or "→" in gap or "⇒" in gap or "=" in gap
-            if not colon and "\n" in gap and not ("**" in gap or linked is None):
+        for step, token in enumerate([*tokens[1:], None]):
+            gap = body[here : token.start if token else here + 12]
+            colon = any(sign in gap for sign in ":：→⇒=")
+            if (not colon and "\n" in gap and "**" not in gap) or gap.count("\n") > 3:
                 return None
             if _STOPS.search(gap.split(":")[0].split("：")[0]):
                 return None
             linked = linked or colon
             content = matcher.at(body, here, native=colon, any_case=colon)
-            bare = content is not None and step == 0 and not colon and not content.enclosed and content.text is None
-            if (
-                content is not None
-                and not (bare and not self._is_told(body, content))
-                and not _is_unclosed(body, here, content)
-            ):
-                return content
-            if place >= len(tokens) or gap.count("\n") > 3:
+            if content is not None and (linked or self._is_told(body, content)):
+                listed = "\n" in gap and self._is_listed(body, content, matcher)
+                return None if listed or _is_unclosed(body, here, content) else content
+            if token is None or token.classes & (_NEG | C["both"]) or not token.classes & _LINK:
                 return None
-            token = tokens[place]
-            if token.classes & (C["neg"] | C["wrong"] | C["cannot"] | C["neither"]) or not token.classes & _LINK:
-                return None
-            linked, here = True, token.end
+            linked = linked or bool(token.classes & (SMALL | C["would"] | C["must"] | C["likely"]) and step < MAX_LINK)
+            here = token.end
         return None
+
+    def _is_listed(self, body: str, content: _Content, matcher: OptionMatcher) -> bool:
+        """Whether the lines behind an answer on a line of its own list other options in the same way."""
+        for line in body[content.end :].split("\n")[1:3]:
+            other = matcher.at(line, 0)
+            if other is not None and other.label is not None and other.option != content.option:
+                return other.text is not None or content.text is None
+        return False
+
+    def _ends(self, body: str, content: _Content) -> bool:
+        """Whether a sentence or line ends behind an answer."""
+        close = _CLOSE.match(body, content.end)
+        place = close.end() if close else content.end
+        return place >= len(body) or body[place] in ".。।!\n,;:，；"
 
     def _is_told(self, body: str, content: _Content) -> bool:
         """Whether a letter right behind a marker is called the answer there: "Erantzuna B da", not "answer A is wrong"."""
@@ -566,12 +618,14 @@ class SlotFinder:
         near = [token for token in tokens if not _END_OF_SENTENCE.search(body, content.end, token.start)]
         return not near or (bool(near[0].classes & SMALL) and not any(token.classes & _NEG for token in near))
 
-    def _is_stated(self, body: str, tokens: list[_Token], number: int, content: _Content) -> bool:
+    def _is_stated(
+        self, body: str, words: list[re.Match[str]], classes: list[int], number: int, content: _Content
+    ) -> bool:
         """Whether nothing in front denies or weighs the answer, and it is not asked."""
-        for place in range(number, max(number - MAX_GUARD, -1), -1):
-            if place < number and _END_OF_SENTENCE.search(body, tokens[place].end, tokens[place + 1].start):
+        for place in range(number - 1, max(number - MAX_GUARD, 0) - 1, -1):
+            if _END_OF_SENTENCE.search(body, words[place].end(), words[place + 1].start()):
                 break
-            if tokens[place].classes & _GUARD and place < number:
+            if classes[place] & _GUARD:
                 return False
         stop = _END_OF_SENTENCE.search(body, content.end)
         if stop is not None and stop.group() in {"?", "？", "؟"}:
@@ -691,34 +745,29 @@ def _ticked(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
 
 def _greatest_share(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
     """The option with the greatest share, where every option has one: in an object, a list, or two rows of a table."""
-    if sum(sign.isdigit() for sign in body) < matcher.count:
+    if not any(sign in body for sign in ("%", "0.", "0,")):
         return None
-    pattern = _share_pattern(matcher)
     shares: dict[int, tuple[float, int, int]] = {}
-    percent = 0
-    for match in pattern.finditer(body):
-        content = matcher.at(body, match.start())
-        if content is None or content.option in shares:
-            return None
-        value = float(match.group("number").replace(",", "."))
-        percent += bool(match.group("percent"))
-        shares[content.option] = value, content.start, match.end()
+    percent = end = 0
+    for number in _NUMBER.finditer(body):
+        line = max(body.rfind("\n", end, number.start()), body.rfind("{", end, number.start()), end - 1) + 1
+        name = _fold(body[line : number.start()]).strip(" \t\"'|:：=,;{}()[]*_→~•.")
+        option = matcher.names.get(name, matcher.names.get(name.split(")")[0].split(":")[0].strip("( ")))
+        if option is None or option in shares:
+            end = number.end()
+            continue
+        percent += bool(number.group(2))
+        shares[option] = float(number.group(1).replace(",", ".")), line, number.end()
+        end = number.end()
     if len(shares) < matcher.count:
         shares = _table_row(body, matcher)
     values = [value for value, _, _ in shares.values()]
-    if len(shares) < matcher.count or not (
-        percent == len(shares) or abs(sum(values) - 1) < 0.06 or abs(sum(values) - 100) < 3
-    ):
+    total = sum(values)
+    if len(shares) < matcher.count or not (percent == len(shares) or abs(total - 1) < 0.06 or abs(total - 100) < 3):
         return None
     best = max(values)
     winners = [(option, start, end) for option, (value, start, end) in shares.items() if value == best]
     return AnswerSlot(SlotKind.SHARE, *winners[0]) if len(winners) == 1 else None
-
-
-@lru_cache(maxsize=1024)
-def _share_pattern(matcher: OptionMatcher) -> re.Pattern[str]:
-    names = rf"(?:{matcher._label.pattern}|{re.sub('[?]P<t[0-9]+>', '?:', matcher._text.pattern)})"
-    return re.compile(rf"(?<!\w)(?:{names})[)\]]?{_NUMBER}", re.IGNORECASE)
 
 
 def _table_row(body: str, matcher: OptionMatcher) -> dict[int, tuple[float, int, int]]:
