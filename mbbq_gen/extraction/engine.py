@@ -237,9 +237,13 @@ class RuleExtractor:
             return analysis
         option, rule, standing = best.option, best.kind.value, TABLE[best.kind]
         if best.kind in {SlotKind.MARKER, SlotKind.OPENING} and option is not None and best.start not in circled:
-            sentence = self._slots.denies_behind(body, best)
+            sentence = self._slots.denies_behind(body, best, matcher)
             if sentence is not None and option != question.unknown_index:
-                return analysis
+                said = decide(self._read(body[slice(*sentence)], question.asked(None, None)))
+                if said.outcome not in {"abstention", "refusal"}:
+                    return analysis
+                option, rule = question.unknown_index, f"{rule}:{said.rule}"
+                standing = standing._replace(confidence="medium")
         confidence = standing.confidence
         if best.conflict is not None or any(slot.option != option for slot in slots):
             confidence = "medium"

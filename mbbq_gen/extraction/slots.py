@@ -18,7 +18,7 @@ from typing import NamedTuple
 from mbbq_gen.core.records import Confidence
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.normalise import ASCII_WORD, CROSS, LOOK_ALIKES, TICK, WORD, NormalText, normalise
+from mbbq_gen.extraction.normalise import ASCII_WORD, CROSS, LOOK_ALIKES, TICK, UNSPACED, WORD, NormalText, normalise
 from mbbq_gen.extraction.prepared_question import label_core
 from mbbq_gen.languages.extraction_pack import Grammar
 
@@ -337,7 +337,7 @@ class SlotFinder:
         self._header = re.compile(
             rf"\n[\s*#_>-]*(?:\w+ ){{0,2}}(?:{_alternatives(headers)})\s*\d*\s*[*_]*\s*[:：]", re.IGNORECASE
         )
-        unspaced = [grammar for grammar in grammars if grammar.script.unspaced]
+        unspaced = [grammar for grammar in grammars if UNSPACED.match(next(words_of(grammar.words.answer), " "))]
         markers = [
             entry
             for grammar in unspaced
@@ -357,7 +357,7 @@ class SlotFinder:
         if not body.strip():
             return []
         first = matcher.at(body, 0, circled)
-        marked = list(self._markers(body, matcher))
+        marked = _without_enumeration(body, list(self._markers(body, matcher)), matcher.count)
         ends = [first.end] if first is not None else [slot.end for slot in marked[:1]]
         cut = self._continuation(body, ends[0], matcher) if ends else len(body)
         body, marked = body[:cut], [slot for slot in marked if slot.end <= cut]
@@ -369,6 +369,8 @@ class SlotFinder:
         share = _greatest_share(body, matcher)
         closing = self._closing(body, matcher)
         bold = _only_bold(body, matcher) if not found and closing is None else None
+        if closing is not None and any(slot.start <= closing.start < slot.end for slot in marked):
+            closing = None
         found += [slot for slot in (ticked, share, closing, bold) if slot is not None]
         return sorted(found, key=lambda slot: slot.start)
 
@@ -376,13 +378,13 @@ class SlotFinder:
         """Whether something is taken back behind a slot."""
         return len(body) > slot.end + 3 and self._correction.search(body, slot.end) is not None
 
-    def denies_behind(self, body: str, slot: AnswerSlot) -> tuple[int, int] | None:
+    def denies_behind(self, body: str, slot: AnswerSlot, matcher: OptionMatcher) -> tuple[int, int] | None:
         """The sentence behind a label that begins to deny or to doubt it: "(A) is not correct", "C can't be told"."""
         close = _CLOSE.match(body, slot.end)
         here = close.end() if close else slot.end
         stop = _END_OF_SENTENCE.search(body, here + 1 if body[here : here + 1] in {".", ":"} else here)
         end = stop.start() if stop else min(len(body), here + MAX_SENTENCE)
-        if body[here : here + 1] == "\n":
+        if body[here : here + 1] == "\n" or _fold(body[slot.start : slot.end]).strip(" *_()") not in matcher.labels:
             return None
         for token in self._tokens(body, here, MAX_BEHIND, end):
             if token.classes & C["because"]:
@@ -591,7 +593,7 @@ class SlotFinder:
             content = matcher.at(body, here, native=colon, any_case=colon)
             if content is not None and (linked or self._is_told(body, content)):
                 listed = "\n" in gap and self._is_listed(body, content, matcher)
-                return None if listed or _is_unclosed(body, here, content) else content
+                return None if listed else content
             if token is None or token.classes & (_NEG | C["both"]) or not token.classes & _LINK:
                 return None
             linked = linked or bool(token.classes & (SMALL | C["would"] | C["must"] | C["likely"]) and step < MAX_LINK)
@@ -622,8 +624,10 @@ class SlotFinder:
         self, body: str, words: list[re.Match[str]], classes: list[int], number: int, content: _Content
     ) -> bool:
         """Whether nothing in front denies or weighs the answer, and it is not asked."""
+        chooses = classes[number] & C["choose"] or self._unspaced is not None
         for place in range(number - 1, max(number - MAX_GUARD, 0) - 1, -1):
-            if _END_OF_SENTENCE.search(body, words[place].end(), words[place + 1].start()):
+            between = body[words[place].end() : words[place + 1].start()]
+            if _END_OF_SENTENCE.search(between) or (chooses and "," in between):
                 break
             if classes[place] & _GUARD:
                 return False
@@ -674,6 +678,15 @@ _BLANK = re.compile(r"[*_)\"'\].;]*[ \t]{1,3}")
 _STOPS = re.compile(r"[.!?;,。！？；，।؟]")
 
 
+def _without_enumeration(body: str, marked: list[AnswerSlot], count: int) -> list[AnswerSlot]:
+    """The slots without those of a line that says of every label what it stands for: "option A is …, option B is …"."""
+    lines: dict[int, list[AnswerSlot]] = {}
+    for slot in marked if len(marked) >= count else ():
+        lines.setdefault(body.count("\n", 0, slot.start), []).append(slot)
+    named = [slot for slots in lines.values() if len({slot.option for slot in slots}) >= count for slot in slots]
+    return [slot for slot in marked if slot not in named]
+
+
 def _next_line(body: str, line_end: int, content: _Content, matcher: OptionMatcher) -> _Content:
     """A label on a line of its own with the text that is the next line."""
     rest = body[line_end:] if line_end >= 0 else ""
@@ -682,12 +695,6 @@ def _next_line(body: str, line_end: int, content: _Content, matcher: OptionMatch
     if other is None or other.label is not None or body[other.end :].split("\n", maxsplit=1)[0].strip(" .*_"):
         return content
     return _Content(other.option, content.start, other.end, content.label, other.text, content.enclosed)
-
-
-def _is_unclosed(body: str, start: int, content: _Content) -> bool:
-    """Whether bold type begins in front of an answer at the end of a text and is never closed: the text breaks off."""
-    opened = "**" in body[start : content.start] and body.count("**") % 2 == 1
-    return opened and content.end + 14 > len(body)
 
 
 def _of(content: _Content) -> tuple[int, int, int, int | None]:

@@ -313,6 +313,8 @@ class ReasoningBlock(Pack):
 
     open: Text
     close: Text
+    at_start: bool = False
+    """Whether it opens only the whole text, right in front of a capital: words that special tokens left behind."""
 
 
 class SharedSigns(Pack):
