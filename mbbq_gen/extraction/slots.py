@@ -467,7 +467,7 @@ class SlotFinder:
         end = min(len(body), content.end + 40)
         for token in self._tokens(body, content.end, MAX_GUARD + 1, end):
             between = body[content.end : token.start]
-            if re.search(r"[.!?;\n]\s", between.removeprefix(".")) or token.classes & (C["because"] | C["but"] | _NEG):
+            if re.search(r"[.!?;]\s|^[.]|\n", between.replace("i.e.", "")) or token.classes & (C["because"] | C["but"] | _NEG):
                 break
             found = matcher.text_at(body, token.start) if re.search(r"[,，、:：–—-]", between) else None
             if found is not None:
@@ -670,7 +670,7 @@ class SlotFinder:
         return AnswerSlot(SlotKind.CLOSING, *_of(content))
 
 
-_LISTED = re.compile(r"(?:^|[\n.!?;,|]|\*\*)[ \t]*[(\[*_-]{0,3}[ \t]?(\w{1,5})[)\].:：*]", re.MULTILINE)
+_LISTED = re.compile(r"(?:^|[\n.!?;,|]|\*\*)[ \t]*[(\[*_-]{0,3}[ \t]?(?:[^\W\d]{2,12} )?(\w{1,5})[ \t]?[)\].:：*]", re.MULTILINE)
 """A label with its sign at the beginning of a line or sentence."""
 _WORD_STARTS = re.compile(r"(?<!\w)(?=\w)")
 _JOIN = re.compile(r"[*_)\"'\]]*\s{0,2}(?:[,/&+]|、)\s{0,2}")

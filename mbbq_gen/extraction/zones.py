@@ -138,11 +138,19 @@ class Zoner:
         """Special tokens, and other turns of the talk before and after the answer."""
         zones = [Zone("markup", *match.span()) for match in self._drop_tokens.finditer(body)]
         start = 0
+        turns = [zone for zone in zones if "assistant" in body[zone.start : zone.end].lower()]
+        if turns and body[turns[-1].end :].strip():  # what stands in front is the end of the prompt
+            return [Zone("echo", 0, turns[-1].end), *self._ends(body, turns[-1].end)]
         opening = self._turn_tokens.match(body.lstrip())
         if opening and zones:
             start = zones[-1].end if "[/INST]" not in body else body.index("[/INST]") + len("[/INST]")
             zones = [zone for zone in zones if zone.start >= start]
             zones.append(Zone("echo", 0, start))
+        return [*zones, *self._ends(body, start)]
+
+    def _ends(self, body: str, start: int) -> list[Zone]:
+        """Signs that end a turn, and what stands behind them."""
+        zones = []
         for tokens in (self._end_tokens, self._turn_tokens):
             for match in tokens.finditer(body, start):
                 if body[start : match.start()].strip():
