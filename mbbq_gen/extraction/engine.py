@@ -21,6 +21,7 @@ from mbbq_gen.extraction.mention_finder import find_mentions
 from mbbq_gen.extraction.mention_kinds import mark_misspelt
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.normalise import CROSS, TICK, NormalText, normalise
+from mbbq_gen.extraction.overlap import person_by_overlap
 from mbbq_gen.extraction.people import read_scene, with_context_descriptions, with_derived
 from mbbq_gen.extraction.person_words import SynonymGroups, english_texts, read_groups, read_people
 from mbbq_gen.extraction.phrases import mark_phrases
@@ -290,6 +291,10 @@ class RuleExtractor:
             analysis = self._by_epithets(analysis, asked, prompt)
         if analysis.decision.outcome == "unparsed" and analysis.decision.rule in _SILENT:
             analysis = self._in_other_language(analysis, asked)
+        if analysis.decision.outcome == "unparsed" and analysis.decision.rule in _SILENT and analysis.parsed is not None:
+            inferred = person_by_overlap(analysis.parsed)
+            if inferred is not None:
+                analysis.decision = Decision("option", inferred[0], "low", "predicate_overlap", None)
         if self.grammars[0].meta.source == GENERIC and analysis.decision.proposition is not None:
             analysis.decision = _by_detour(analysis.decision, GENERIC)
         if _is_unfinished(analysis) or _ends_in_echo(analysis):
