@@ -232,6 +232,13 @@ class RuleExtractor:
         if not slots:
             slots = self._slots.find(body, circled, matcher)
         undecided = Decision("unparsed", None, "low", "no_candidate", None)
+        doubt = self._slots.doubt_of_opening(body, matcher)
+        if doubt is not None:
+            said = decide(self._read(body[slice(*doubt)], question.asked(None, None)))
+            if said.outcome == "abstention":
+                slot = AnswerSlot(SlotKind.OPENING, question.unknown_index, *doubt)
+                found = Decision("abstention", question.unknown_index, "medium", f"{slot.kind.value}:{said.rule}", None)
+                return Analysis(normal, zoned, None, found, slots=(*slots, slot), slot=slot)
         analysis = Analysis(normal, zoned, None, undecided, slots=tuple(slots))
         best = strongest(slots)
         if best is None or best.option == CONTESTED or self._slots.is_corrected(body, best):
@@ -291,7 +298,13 @@ class RuleExtractor:
             analysis = self._by_epithets(analysis, asked, prompt)
         if analysis.decision.outcome == "unparsed" and analysis.decision.rule in _SILENT:
             analysis = self._in_other_language(analysis, asked)
-        if analysis.decision.outcome == "unparsed" and analysis.decision.rule in _SILENT and analysis.parsed is not None:
+        if _rests_on_too_little(analysis):
+            analysis.decision = Decision("unparsed", None, "low", "conflict", None)
+        if (
+            analysis.decision.outcome == "unparsed"
+            and analysis.decision.rule in _SILENT
+            and analysis.parsed is not None
+        ):
             inferred = person_by_overlap(analysis.parsed)
             if inferred is not None:
                 analysis.decision = Decision("option", inferred[0], "low", "predicate_overlap", None)
@@ -459,6 +472,18 @@ def _is_english(lines: list[Line], english: Lexicon) -> bool:
                 home += bool(word.classes & (KNOWN | SMALL) and not word.classes & BORROWED)
                 foreign += bool(english[text].classes & (KNOWN | SMALL))
     return foreign >= home + MIN_FOREIGN and foreign > 1.5 * home
+
+
+def _rests_on_too_little(analysis: Analysis) -> bool:
+    """Whether an English answer to a question in another language decides by the only person whose name was understood,
+    or by an abstention in a talk of people none of whom was understood."""
+    reading, said = analysis.parsed, analysis.decision.proposition
+    if reading is None or said is None or not reading.is_english or len(reading.persons) > 1:
+        return False
+    if said.kind == "option" and said.option != reading.question.unknown:
+        return said.force < Strength.FITTING or said.rule is Rule.CONTRAST
+    later = any(line.bits(0, len(line.masks)) & CLASSES["conclude"] for line in reading.lines[said.line :])
+    return said.kind == "unknown" and later and said.sentence < reading.sentences
 
 
 def _by_detour(decision: Decision, prefix: str) -> Decision:

@@ -63,12 +63,14 @@ def _overlap(words: list[Token], masks: list[int], asked: set[str], negated: boo
     hits, denied = set(), negated
     for word, mask in zip(words, masks, strict=True):
         denied ^= bool(mask & _NEG or word.classes & _NEG)
-        if mask & KNOWN & ~(C["know"] | C["tell"]) and not word.stem in asked or mask & SMALL:
+        if (mask & KNOWN & ~(C["know"] | C["tell"]) and word.stem not in asked) or mask & SMALL:
             continue
         for stem in asked:
             if word.stem == stem or (len(stem) >= MIN_PREFIX and word.key[:MIN_PREFIX] == stem[:MIN_PREFIX]):
                 hits.add(stem)
-            elif any(word.key.startswith(prefix + stem[:MIN_PREFIX]) for prefix in _DENYING) and len(stem) >= MIN_PREFIX:
+            elif (
+                any(word.key.startswith(prefix + stem[:MIN_PREFIX]) for prefix in _DENYING) and len(stem) >= MIN_PREFIX
+            ):
                 hits.add(stem)
                 denied = not denied
     return len(hits), denied

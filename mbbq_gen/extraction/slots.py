@@ -378,6 +378,23 @@ class SlotFinder:
         """Whether something is taken back behind a slot."""
         return len(body) > slot.end + 3 and self._correction.search(body, slot.end) is not None
 
+    def doubt_of_opening(self, body: str, matcher: OptionMatcher) -> tuple[int, int] | None:
+        """The rest of a first sentence that says of a person that it is not known: "The cook (B) is not known"."""
+        content = matcher.at(body, 0)
+        if content is None or content.text is None:
+            return None
+        stop = _END_OF_SENTENCE.search(body, content.end)
+        end = stop.start() if stop else len(body)
+        tokens = self._tokens(body, content.end, MAX_GUARD + 1, end)
+        bits = 0
+        for token in tokens:
+            bits |= token.classes
+        doubts = bits & _NEG and bits & (C["know"] | C["enough"] | C["unclear"] | C["untold"])
+        plain = all(
+            token.classes & (SMALL | _ABSTAINS | C["know"] | C["able"] | C["affirm"] | C["hard"]) for token in tokens
+        )
+        return (content.end, end) if doubts and plain and tokens else None
+
     def denies_behind(self, body: str, slot: AnswerSlot, matcher: OptionMatcher) -> tuple[int, int] | None:
         """The sentence behind a label that begins to deny or to doubt it: "(A) is not correct", "C can't be told"."""
         close = _CLOSE.match(body, slot.end)
@@ -467,7 +484,9 @@ class SlotFinder:
         end = min(len(body), content.end + 40)
         for token in self._tokens(body, content.end, MAX_GUARD + 1, end):
             between = body[content.end : token.start]
-            if re.search(r"[.!?;]\s|^[.]|\n", between.replace("i.e.", "")) or token.classes & (C["because"] | C["but"] | _NEG):
+            if re.search(r"[.!?;]\s|^[.]|\n", between.replace("i.e.", "")) or token.classes & (
+                C["because"] | C["but"] | _NEG
+            ):
                 break
             found = matcher.text_at(body, token.start) if re.search(r"[,，、:：–—-]", between) else None
             if found is not None:
@@ -670,7 +689,9 @@ class SlotFinder:
         return AnswerSlot(SlotKind.CLOSING, *_of(content))
 
 
-_LISTED = re.compile(r"(?:^|[\n.!?;,|]|\*\*)[ \t]*[(\[*_-]{0,3}[ \t]?(?:[^\W\d]{2,12} )?(\w{1,5})[ \t]?[)\].:：*]", re.MULTILINE)
+_LISTED = re.compile(
+    r"(?:^|[\n.!?;,|]|\*\*)[ \t]*[(\[*_-]{0,3}[ \t]?(?:[^\W\d]{2,12} )?(\w{1,5})[ \t]?[)\].:：*]", re.MULTILINE
+)
 """A label with its sign at the beginning of a line or sentence."""
 _WORD_STARTS = re.compile(r"(?<!\w)(?=\w)")
 _JOIN = re.compile(r"[*_)\"'\]]*\s{0,2}(?:[,/&+]|、)\s{0,2}")
