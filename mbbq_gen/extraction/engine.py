@@ -7,25 +7,25 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, Outcome
 from mbbq_gen.extraction import SECOND_LANGUAGE, current_version, has_pack, has_second
-from mbbq_gen.extraction.decision import MAX_NARRATIVE_SENTENCES, OUTCOME_OF, Decision, decide
+from mbbq_gen.extraction.context_cues import read_scene
+from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide
 from mbbq_gen.extraction.explain import Explanation
 from mbbq_gen.extraction.layout import header
 from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.lines import STOP, Line, guess_language, read_lines
+from mbbq_gen.extraction.lines import STOP, Line, read_lines
 from mbbq_gen.extraction.mention_finder import find_mentions
 from mbbq_gen.extraction.mention_kinds import mark_misspelt
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.normalise import CROSS, TICK, NormalText, normalise
 from mbbq_gen.extraction.overlap import person_by_overlap
-from mbbq_gen.extraction.people import read_scene, with_context_descriptions, with_derived
-from mbbq_gen.extraction.person_words import SynonymGroups, english_texts, read_groups, read_people
+from mbbq_gen.extraction.person_words import english_texts, read_people
 from mbbq_gen.extraction.phrases import mark_phrases
-from mbbq_gen.extraction.prepared_question import PreparedQuestion, build_question, loosened
+from mbbq_gen.extraction.prepared_question import PreparedQuestion, build_question
 from mbbq_gen.extraction.propositions import read_propositions
 from mbbq_gen.extraction.question import Question, QuestionKey
 from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
@@ -71,18 +71,10 @@ _ANY = KNOWN | SMALL
 _NEG = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
 _SILENT = frozenset({"no_candidate", "conflict"})
 """Rules of responses in which nothing was found."""
-FEW = 8
-"""Words of a response in which any word that only one person has means that person."""
-_WEAK = frozenset({"vague", "single", "nothing_told"})
-"""Rows of the decision that a firmer reading by what else the question says of its people overrides."""
-_PLAIN = frozenset({Rule.BRIEF, Rule.FITS, Rule.SINGLE})
-"""Rules of plain statements."""
 MIN_CUT = 5
 """Words of a last line that may be a sentence without its end."""
 MIN_BEHIND = 8
 """Words behind what decides with which a sentence that breaks off was going to say more."""
-MAX_FOREIGN = 4
-"""Sentences in a third language beyond which only a committed answer counts."""
 ENOUGH = 30
 """Words that show which language a response is in."""
 MIN_FOREIGN = 3
@@ -294,10 +286,6 @@ class RuleExtractor:
                 analysis = again
         if analysis.decision.outcome == "unparsed" and analysis.decision.rule in _SILENT:
             analysis = self._by_people(analysis, asked)
-        if prompt and (analysis.decision.row in _WEAK or analysis.decision.rule in _SILENT or _may_go_on(analysis)):
-            analysis = self._by_epithets(analysis, asked, prompt)
-        if analysis.decision.outcome == "unparsed" and analysis.decision.rule in _SILENT:
-            analysis = self._in_other_language(analysis, asked)
         if _rests_on_too_little(analysis):
             analysis.decision = Decision("unparsed", None, "low", "conflict", None)
         if (
@@ -351,63 +339,6 @@ class RuleExtractor:
         again.decision = _by_detour(again.decision, "foreign")
         return first if again.decision.outcome == "unparsed" else again
 
-    @cached_property
-    def _alike(self) -> SynonymGroups:
-        return SynonymGroups(read_groups(self._resources, self.language).values(), self.lexicon)
-
-    def _by_epithets(self, first: Analysis, asked: QuestionKey, prompt: str) -> Analysis:
-        """An answer that calls a person by what else the question says of them."""
-        if first.parsed is None or first.parsed.is_english:
-            return first
-        silent = first.decision.rule in _SILENT
-        if first.parsed.lines and _is_cut(first.parsed):
-            return first
-        question = with_context_descriptions(self._question(asked, self.lexicon), prompt, self.lexicon, self._alike)
-        if question is None:
-            return first
-        question = with_derived(question, (word for line in first.parsed.lines for word in line.words))
-        body = first.zoned.body
-        reading = self._propositions(self._ticks.mark(strip_markup(body)), question, self.lexicon)
-        decision = decide(reading)
-        said = decision.proposition
-        if decision.outcome != "option" or said is None:
-            return first
-        if said.rule in _PLAIN and 1 < said.sentence < reading.sentences:
-            return first
-        nobody = silent and not first.parsed.persons
-        if said.force < Strength.FITTING and not (nobody and reading.sentences <= MAX_NARRATIVE_SENTENCES):
-            return first
-        concludes = said.rule is Rule.CONCLUDED and said.line == len(reading.lines) - 1
-        if first.parsed.persons and first.decision.row != "single" and not concludes and said.force < Strength.HEDGED:
-            return first
-        if decision.option == first.decision.option:
-            return first
-        doubt = first.decision.proposition
-        if doubt is not None and doubt.force >= Strength.FITTING and said.sentence <= doubt.sentence:
-            return first
-        return Analysis(first.normal, first.zoned, reading, _by_detour(decision, "context"))
-
-    def _in_other_language(self, first: Analysis, asked: QuestionKey) -> Analysis:
-        """A firm answer in a third language, where the words are clearly of that language."""
-        if first.parsed is None:
-            return first
-        texts = [text for line in first.parsed.lines for text in line.texts]
-        own = {grammar.meta.language for grammar in self.grammars}
-        guess = guess_language(texts, (self.lexicon[text] for text in texts), own, self._resources)
-        if guess is None:
-            return first
-        other = load_extractor(guess, self._resources)
-        again = other._read_all(first.normal, first.zoned, asked._replace(sentence=None))
-        said, short = again.decision.proposition, first.parsed.sentences <= MAX_FOREIGN
-        if (
-            again.decision.option is None
-            or said is None
-            or said.force < (Strength.HEDGED if short else Strength.ANNOUNCED)
-        ):
-            return first
-        again.decision = _by_detour(again.decision, f"language_{guess}")
-        return again
-
     def _read(self, text: str, asked: QuestionKey, *, structured: bool = False) -> ParsedResponse:
         """The propositions of a text, in the question's language or in English."""
         lexicon = self.lexicon
@@ -437,9 +368,6 @@ class RuleExtractor:
             mentions.append(find_mentions(line, question, history))
         if not any(mentions) and mark_misspelt(lines, question):
             mentions = [find_mentions(line, question, history) for line in lines]
-        if not any(mentions) and sum(len(line.words) for line in lines) <= FEW:
-            loose = loosened(question)
-            mentions = [find_mentions(line, loose, history) for line in lines]
         reading = read_propositions(question, lines, mentions, announced=structured)
         reading.is_english = lexicon is self._english
         return reading
@@ -511,21 +439,6 @@ def _names_text(analysis: Analysis) -> bool:
         return False
     return any(
         said.first <= m.start < said.last and m.how is not MentionKind.LABEL for m in reading.mentions[said.line]
-    )
-
-
-def _may_go_on(analysis: Analysis) -> bool:
-    """Whether a mild doubt decides, before the last sentence, or what was taken back: perhaps somebody is called by
-    something else."""
-    said, reading = analysis.decision.proposition, analysis.parsed
-    if said is not None and reading is not None and reading.propositions[-1].kind == "correction":
-        return said.sentence < reading.propositions[-1].sentence < reading.sentences
-    return (
-        said is not None
-        and reading is not None
-        and said.kind == "unknown"
-        and said.force in {Strength.FITTING, Strength.HEDGED}
-        and said.sentence < reading.sentences
     )
 
 

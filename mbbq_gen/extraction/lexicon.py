@@ -26,7 +26,7 @@ _PARTS = re.compile(r"_|(…)")
 
 CLASSES: dict[str, int] = {name: 1 << place for place, name in enumerate(WordClasses.model_fields)}
 """Every class and its bit."""
-_PLACE_NAMES = tuple(name for name in PositionWords.model_fields if name not in {"nouns", "earlier", "later", "named"})
+_PLACE_NAMES = tuple(name for name in PositionWords.model_fields if name != "nouns")
 PLACES: dict[str, int] = {name: 1 << (len(CLASSES) + place) for place, name in enumerate(_PLACE_NAMES)}
 """Every place and its bit."""
 _NEXT = len(CLASSES) + len(PLACES)
@@ -37,9 +37,7 @@ SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED, ANYBOD
 letters that are words; later words of a row; words of a mention;
 nouns for anybody; verbs that close a clause which the next one turns away from, rests on or depends on;
 words of English that the language does not know itself."""
-EARLIER, LATER, NAMED = (1 << (_NEXT + place) for place in range(11, 14))
-"""What says that a text names somebody before the other, or behind; what a text does that names somebody."""
-KNOWN = (1 << _NEXT) - 1 & ~(CLASSES["doer"] | CLASSES["doing"]) | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
+KNOWN = (1 << _NEXT) - 1 | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
 """Any class at all, small words aside."""
 _BITS = {**CLASSES, "small": SMALL}
 """What may stand between < and > in a row, and its bit."""
@@ -68,8 +66,6 @@ class Token:
     """What may follow it in rows of words that begin with it."""
     follows: frozenset[str] | None = frozenset()
     """The words that may follow it in them; None where more than certain words may."""
-    copula: bool = False
-    """Whether it ends in what says that somebody is it."""
 
 
 @dataclass(slots=True)
@@ -143,13 +139,11 @@ class Lexicon(dict[str, Token]):
         self.label_names = {
             loose_key(name): letter for letter, names in grammar.labels.names.items() for name in words_of(names)
         }
-        self.people = grammar.people
         self.elision = grammar.script.elision
         self.verb_final = grammar.script.verb_final
         self.and_before = tuple(loose_key(word) for word in words_of(grammar.script.and_before))
         self.and_behind = tuple(loose_key(word) for word in words_of(grammar.script.and_behind))
         self.capital_nouns = grammar.script.capital_nouns
-        self._copulas = tuple(loose_key(word) for word in words_of(grammar.script.copula))
         self._exact: dict[str, int] = {}
         self._strict: dict[str, int] = {}
         self._prefixes: dict[int, dict[str, int]] = {}
@@ -184,8 +178,7 @@ class Lexicon(dict[str, Token]):
         reach = self.stemmer.reach(key) - {stem}
         forms = reach | {key, stem, root}
         starts = bool(mask & STARTS_ROW)
-        copula = bool(self._copulas) and key.endswith(self._copulas)
-        word = self[text] = Token(key, mask & ~STARTS_ROW, stem, root, reach, forms, starts, begins, follows, copula)
+        word = self[text] = Token(key, mask & ~STARTS_ROW, stem, root, reach, forms, starts, begins, follows)
         return word
 
     def knows(self, text: str) -> bool:
@@ -282,9 +275,6 @@ def _entries(grammar: Grammar) -> Iterator[tuple[int, str]]:
     for name, bit in PLACES.items():
         yield from ((bit, entry) for entry in words_of(getattr(grammar.places, name)))
     yield from ((PLACE_NOUN, entry) for entry in words_of(grammar.places.nouns))
-    yield from ((EARLIER, entry) for entry in words_of(grammar.places.earlier))
-    yield from ((LATER, entry) for entry in words_of(grammar.places.later))
-    yield from ((NAMED, entry) for entry in words_of(grammar.places.named))
     yield from ((ANYBODY, entry) for entry in words_of(grammar.text.persons))
     yield from ((SMALL, entry) for entry in words_of(grammar.text.small))
     yield from ((STRAY, entry) for entry in words_of(grammar.labels.stray))

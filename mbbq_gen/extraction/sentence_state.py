@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Literal
 
-from mbbq_gen.extraction.clauses import NEG, NOT, ClauseState, join_lists, split_clauses
-from mbbq_gen.extraction.clefts import DOER, doer_of, is_cleft, words_behind
+from mbbq_gen.extraction.clauses import NEG, ClauseState, join_lists, split_clauses
 from mbbq_gen.extraction.layout import DENY
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import NOUN, SMALL
+from mbbq_gen.extraction.lexicon import NOUN
 from mbbq_gen.extraction.lines import Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
@@ -162,8 +160,6 @@ def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
     person = _spoken_of(s, start)
     if person is None:
         return
-    if _is_equated(s, person, start, end):
-        return
     if bits & C["isnt"] and bits & NEG and not bits & C["who"] and s.line.is_bare(start, end):
         s.deny(_mention_of(s, person, start, end), Rule.DENIED, False, True)
         return
@@ -188,39 +184,6 @@ def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
 def said_of(s: Sentence, start: int, end: int) -> Rule:
     """Whether a clause says all that is asked of the person that it goes on about, or some of it."""
     return Rule.SAID if share_said(s.line, s.question, start, end) == 1 else Rule.FITS
-
-
-def _is_equated(s: Sentence, person: int, start: int, end: int) -> bool:
-    """Whether a clause says, or denies, that a person is the one who did what is told: "the one who came late was
-    she"; noted."""
-    masks, mention = s.line.masks, _mention_of(s, person, start, end)
-    doer = doer_of(s.line, mention, end, s.first) if s.bits & DOER else None
-    if doer is None:
-        return False
-    if any([mask & NOT for mask in masks[doer + 1 : mention.start] + masks[mention.end : end]]):
-        s.deny(mention, Rule.DENIED, False, False)
-    elif not s.question.negated:
-        s.say(mention, Rule.CLEFT, True, Strength.CONCLUDED, False)
-    return True
-
-
-def meant(s: Sentence, start: int, end: int, bits: int) -> list[Mention]:
-    """The person whom a pronoun means in a cleft, or where the writer chooses: "she is the one who", "I'd go with
-    him"."""
-    person = _spoken_of(s, start)
-    if person is None:
-        return []
-    line, masks, mention = s.line, s.line.masks, _mention_of(s, person, start, end)
-    rest = words_behind(line, mention, end)
-    chosen = bits & C["speaker"] and s.announces(bits) and (not rest or rest[0] & C["who"])
-    tied = takewhile(lambda mask: not mask & C["who"], rest)
-    cleft = bits & C["who"] and all([mask & (SMALL | NOUN | C["affirm"]) and not mask & NEG for mask in tied])
-    one = masks[mention.start] & (C["he"] | C["she"])
-    if not (chosen or (cleft and (one or is_cleft(line, mention, start, end, s.last, s.options)))):
-        return []
-    s.mentions = [*s.mentions, mention]
-    s.survey()
-    return [mention]
 
 
 def named_by_pronoun(s: Sentence, start: int, end: int) -> Mention | None:

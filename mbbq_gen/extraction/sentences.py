@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from itertools import takewhile
-from typing import Literal
 
 from mbbq_gen.extraction.claims import MentionFeatures, classify_mention
 from mbbq_gen.extraction.clauses import HEAD, HEADING, MAY_BE_UNKNOWN, NEG, NOT, TAILING, ClauseWords, abstention_kind
@@ -14,7 +13,7 @@ from mbbq_gen.extraction.lines import COLON, COMMA, Line
 from mbbq_gen.extraction.mention_features import mention_features
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.rules import Rule, Strength
-from mbbq_gen.extraction.sentence_state import Sentence, by_pronoun, meant, named_by_pronoun, said_of
+from mbbq_gen.extraction.sentence_state import Sentence, by_pronoun, named_by_pronoun, said_of
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
     SUBJECT,
@@ -284,8 +283,6 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, inside: list[Ment
     ):
         for mention in mentions:
             mention.joined |= persons
-    if not mentions and unknown is None and bits & PRONOUN:
-        mentions = meant(s, start, end, bits)
     if not mentions:
         if bare and end < s.last and not s.mentions and bits & PRONOUN and end - start <= SUBJECT:
             s.bare = named_by_pronoun(s, start, end)
@@ -373,9 +370,7 @@ def _claim(
         fits = facts.fits and not (facts.label or facts.announces or facts.bare)
         s.deny(mention, rule, facts.bare, fits or (before is not None and before.about == "person"))
     else:
-        apart = rule is Rule.CLEFT and facts.known and not facts.told
-        about: Literal["question", "other"] = "other" if apart else "question"
-        s.say(mention, rule, positive, force, facts.bare, about)
+        s.say(mention, rule, positive, force, facts.bare)
     s.state.denied = s.state.denied or not positive
 
 

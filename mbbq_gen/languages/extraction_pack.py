@@ -34,8 +34,6 @@ class Script(Pack):
 
     casefold: Literal["default", "turkish"] = "default"
     """Which lower-case i belongs to which capital."""
-    unspaced: bool = False
-    """Whether blanks don't part words (Chinese, Japanese)."""
     elision: bool = False
     """Whether a letter in front of an apostrophe is a word (French c'est): no label."""
     capital_nouns: bool = False
@@ -50,8 +48,6 @@ class Script(Pack):
     """What says "and" in front of the second of two people, written together with it (Arabic و)."""
     and_behind: Words = ()
     """What says "and" behind the first of two people, written together with it (Korean 와, Tamil உம்)."""
-    copula: Words = ()
-    """What says that somebody is it, written together with the word for them (Turkish -ydi)."""
 
 
 class OptionText(Pack):
@@ -103,36 +99,6 @@ class PositionWords(Pack):
     """The person who was not named before: the other one."""
     nouns: Words = ()
     """Words that a place belongs to: option, person, one…"""
-    earlier: Words = ()
-    """What says, beside a word of `named`, that a text names somebody before the other: first, earlier."""
-    later: Words = ()
-    """The same behind the other: later, afterwards."""
-    named: Words = ()
-    """What a text does with the people that it names: mentions, introduces, speaks of."""
-
-
-class People(Pack):
-    """Words that tell a man from a woman and an old person from a young one: where the people of a question differ so,
-    such a word means the one whom it fits."""
-
-    male: Words = ()
-    """What shows that a person is a man: father, Mr."""
-    he: Words = ()
-    """The same, where it may stand for him too: he, man."""
-    masculine: Words = ()
-    """Articles in front of men: el, der."""
-    female: Words = ()
-    """What shows that a person is a woman: mother, Mrs."""
-    she: Words = ()
-    """The same, where it may stand for her too: she, woman."""
-    feminine: Words = ()
-    """Articles in front of women: la, die."""
-    feminine_ending: Words = ()
-    """What makes a word for a woman of one for a man: -ess."""
-    old: Words = ()
-    """older, elderly, grandfather."""
-    young: Words = ()
-    """younger, teenager, grandson."""
 
 
 class WordClasses(Pack):
@@ -225,10 +191,6 @@ class WordClasses(Pack):
     """Begins a question inside a sentence: who, which, whether."""
     relative: Words = ()
     """Ties what was done to the one who did it, and begins no question: Spanish quien, el que; Dutch die."""
-    doer: Words = ()
-    """Stands for whoever did what is told in front of it: Korean 사람은, Tamil *ந்தவர், Basque zena."""
-    doing: Words = ()
-    """Says what somebody did, in front of the word for them: Turkish *an, Hindi वाली."""
     between: Words = ()
     """Singles one out of the two: of_the_two, between_them."""
     people: Words = ()
@@ -301,7 +263,6 @@ class Grammar(Pack):
     text: OptionText = OptionText()
     labels: OptionLabelWords = OptionLabelWords()
     places: PositionWords = PositionWords()
-    people: People = People()
     words: WordClasses = WordClasses()
     structured: Structured = Structured()
     example: tuple[Example, ...] = ()
@@ -372,6 +333,5 @@ WORD_LISTS: dict[str, tuple[str, ...]] = {
     "text": ("small", "persons", "suffixes", "agreement"),
     "labels": ("nouns", "nouns_after", "stray"),
     "places": tuple(PositionWords.model_fields),
-    "people": tuple(People.model_fields),
 }
 """Table of a pack → its lists of words."""
