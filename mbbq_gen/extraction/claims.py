@@ -44,15 +44,19 @@ class MentionFeatures:
     fits: bool
     """The clause speaks the question's words."""
     told: bool
-    """The clause speaks the question's words itself."""
+    """The clause, or the one that it names the doer of, speaks the question's words itself."""
     all_told: bool
     """It speaks all of them that the question's text has not told."""
+    cleft: bool
+    """The clause names the one who did what is asked: "the one who was late is the mother"."""
     ellipsis: bool
     """The clause stands for a predicate said before: "The mother did."."""
     denied: bool
     """The clause denies what it names."""
     positive: bool
     """What the clause says of the question's predicate, or of being chosen."""
+    isnt: bool
+    """The clause ends with it and denies that it is somebody: "it certainly wasn't the mother"."""
     wrong: bool
     """The clause calls it wrong."""
     announces: bool
@@ -278,7 +282,7 @@ TABLE: tuple[ClaimRule, ...] = (
     ),
     ClaimRule(
         Rule.CONTRAST,
-        lambda f: f.turned and f.bare and f.free and not (f.possible or f.under or f.also),
+        lambda f: f.turned and f.bare and f.free and not (f.possible or f.under or f.also or f.cleft),
         True,
         Strength.HEDGED,
         "all that stands behind “but”",
@@ -345,7 +349,7 @@ TABLE: tuple[ClaimRule, ...] = (
     ClaimRule(Rule.REASON, lambda f: f.because, None, Strength.DESCRIBED, "a reason"),
     ClaimRule(
         Rule.DENIED,
-        lambda f: not f.positive and (f.fits or f.ellipsis or f.bare or f.label or f.wrong),
+        lambda f: not f.positive and (f.fits or f.ellipsis or f.bare or f.label or f.wrong or f.isnt),
         False,
         Strength.FITTING,
         "what is asked is denied of it",
@@ -395,6 +399,13 @@ TABLE: tuple[ClaimRule, ...] = (
         True,
         Strength.HEDGED,
         "a guess, or what the writer thinks in the last line",
+    ),
+    ClaimRule(
+        Rule.CLEFT,
+        lambda f: f.cleft and not (f.others or f.possible),
+        True,
+        Strength.CONCLUDED,
+        "named as the one who did what is asked",
     ),
     ClaimRule(
         Rule.SAID, lambda f: f.all_told and not f.others, True, Strength.FITTING, "all that is asked is said of it"

@@ -146,7 +146,7 @@ _OPINES = C["likely"] | C["choose"] | C["claim"]
 """What the writer does with a conclusion: a reason ends in front of it."""
 _HOLDS = HEADING | TAILING | C["conclude"] | C["forced"] | C["likely"] | C["possible"]
 """What changes what holds for the rest of a sentence."""
-_HEADS = KNOWN & ~C["speaker"]
+_HEADS = (KNOWN | C["doer"] | C["doing"]) & ~C["speaker"]
 """What the first word of a row has, and its later words don't."""
 NEAR_AND = 3
 """Words behind "and" within which the person of a clause of its own stands."""
@@ -366,7 +366,7 @@ def join_lists(line: Line, mentions: list[Mention], last: int, *, pairs: bool = 
         labels = first.how is second.how is MentionKind.LABEL and not any([m & _NOT_IN_LIST for m in before])
         names = first.how is second.how is MentionKind.TEXT and first.full and second.full
         pair = pairs and names and not between and second.end < last
-        pair = pair and not any([m & C["affirm"] for m in before[-1:]])
+        pair = pair and not any([m & (C["affirm"] | C["doer"]) for m in before[-1:]])
         if len(run) > 2 or pair or between or line.words[second.start].classes & SMALL or labels:
             joined_options = run[-2].joined | {run[0].option, run[-2].option, second.option}
             for mention in run[-3:]:

@@ -118,6 +118,13 @@ def _is_weighed(last: Proposition, said: RankedPropositions) -> bool:
     )
 
 
+def _is_parted(last: Proposition, said: RankedPropositions) -> bool:
+    """Whether somebody else was named beside it as the one who did something: "the one who slept was the tailor, the
+    one who worked the baker"."""
+    others = [p for p in said.concluded if p.rule is Rule.CLEFT and p.option != last.option]
+    return any(last.sentence - p.sentence <= 1 for p in others)
+
+
 def _closes(said: Proposition, reading: ParsedResponse) -> bool:
     """Whether something is said of the text or the writer; or last, where people are not talked of in turn."""
     ends = said.sentence == reading.sentences and (said.about == "question" or len(reading.persons) < 2)
@@ -233,6 +240,8 @@ def _concluded(said: RankedPropositions) -> Decision | None:
     if last.kind == "several":
         return _unless_doubted(last, said)
     if last.kind == "option" and last.rule in _WEIGHED and _is_weighed(last, said):
+        return None
+    if last.rule is Rule.CLEFT and last.about == "other" and _is_parted(last, said):
         return None
     forced = {p.option for p in said.concluded if p.rule is last.rule is Rule.FORCED and p.sentence == last.sentence}
     if len(forced) > 1:

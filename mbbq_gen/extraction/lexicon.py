@@ -37,7 +37,7 @@ SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED, ANYBOD
 letters that are words; later words of a row; words of a mention;
 nouns for anybody; verbs that close a clause which the next one turns away from, rests on or depends on;
 words of English that the language does not know itself."""
-KNOWN = (1 << _NEXT) - 1 | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
+KNOWN = (1 << _NEXT) - 1 & ~(CLASSES["doer"] | CLASSES["doing"]) | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
 """Any class at all, small words aside."""
 _BITS = {**CLASSES, "small": SMALL}
 """What may stand between < and > in a row, and its bit."""
@@ -66,6 +66,8 @@ class Token:
     """What may follow it in rows of words that begin with it."""
     follows: frozenset[str] | None = frozenset()
     """The words that may follow it in them; None where more than certain words may."""
+    copula: bool = False
+    """Whether it ends in what says that somebody is it."""
 
 
 @dataclass(slots=True)
@@ -144,6 +146,7 @@ class Lexicon(dict[str, Token]):
         self.and_before = tuple(loose_key(word) for word in words_of(grammar.script.and_before))
         self.and_behind = tuple(loose_key(word) for word in words_of(grammar.script.and_behind))
         self.capital_nouns = grammar.script.capital_nouns
+        self._copulas = tuple(loose_key(word) for word in words_of(grammar.script.copula))
         self._exact: dict[str, int] = {}
         self._strict: dict[str, int] = {}
         self._prefixes: dict[int, dict[str, int]] = {}
@@ -178,7 +181,8 @@ class Lexicon(dict[str, Token]):
         reach = self.stemmer.reach(key) - {stem}
         forms = reach | {key, stem, root}
         starts = bool(mask & STARTS_ROW)
-        word = self[text] = Token(key, mask & ~STARTS_ROW, stem, root, reach, forms, starts, begins, follows)
+        copula = bool(self._copulas) and key.endswith(self._copulas)
+        word = self[text] = Token(key, mask & ~STARTS_ROW, stem, root, reach, forms, starts, begins, follows, copula)
         return word
 
     def knows(self, text: str) -> bool:

@@ -6,6 +6,15 @@ from typing import NamedTuple
 
 from mbbq_gen.extraction.claims import MentionFeatures
 from mbbq_gen.extraction.clauses import NEG, NOT
+from mbbq_gen.extraction.clefts import (
+    DOER,
+    denies_name,
+    doer_of,
+    is_cleft,
+    is_denied_cleft,
+    is_put_behind,
+    opens_with_denial,
+)
 from mbbq_gen.extraction.layout import DENY
 from mbbq_gen.extraction.lexicon import ANYBODY, INNER, MENTIONED, NOUN, SMALL, STRAY
 from mbbq_gen.extraction.lexicon import CLASSES as C
@@ -24,6 +33,7 @@ from mbbq_gen.extraction.syntax import (
     is_ellipsis,
     is_subject,
     of_parts,
+    part_of,
     says_enough,
     share_said,
     speaks,
@@ -31,26 +41,72 @@ from mbbq_gen.extraction.syntax import (
     topic_of,
 )
 
+_TIES = C["who"] | C["relative"] | C["doer"]
+TIES = _TIES | C["between"]
+"""What ties what was done to the one who did it."""
+
 
 class PredicateMatch(NamedTuple):
-    """How a clause speaks of what was done."""
+    """How a clause speaks of what was done: in the question's words, or by saying who did what it tells."""
 
     told: bool
-    """It speaks the question's words."""
+    """It speaks the question's words, or what it names the doer of does."""
+    said_so: bool
+    """It says who it was."""
+    isnt: bool
+    """It says who it was not."""
+    of_deed: bool
+    """It says so of something else than the question's words."""
+    parted: bool
+    """Who it was is said apart from what was done: "the one who came late was she", "who came late, that was she"."""
     first: int
-    """Where it begins: in front of the clause, where that is its topic."""
+    """Where it begins: in front of the clause, where that is what it names the doer of."""
     bits: int
     """The classes of its words."""
 
 
 def match_predicate(s: Sentence, m: Mention, start: int, end: int, bits: int) -> PredicateMatch:
-    """How a clause speaks of what was done."""
+    """How a clause speaks of what was done. Where the question asks who did not, the one who did something else, of
+    which nothing is denied, is not taken for the one asked for."""
     line, question, first = s.line, s.question, start
     told = speaks_beside(line, question, m, start, end) and says_enough(line, question, start, end, bits)
-    topic = topic_of(line, question, start, s.first)
+    affirms = bits & C["affirm"] or line.words[m.end - 1].copula
+    cleft = bool(affirms and (not told or s.bits & _TIES)) and is_cleft(line, m, start, end, s.last, s.options)
+    cleft = cleft or (bool(s.bits & C["between"]) and _is_singled_out(s, m, start, end))
+    behind = is_put_behind(line, s.mentions, m, start, end, s.first, question.verb_final)
+    topic = s.first if behind else topic_of(line, question, start, s.first)
     if topic < start and speaks(line, question, topic, start):
         told, first, bits = True, topic, bits | line.bits(topic, start)
-    return PredicateMatch(told, first, bits)
+    doer = doer_of(line, m, end, s.first) if s.bits & DOER else None
+    parted = behind or doer is not None
+    after_doer = start if doer is None else doer + (not question.unspaced)
+    between = line.masks[after_doer : m.start] if parted else []
+    isnt = parted and any([mask & NOT for mask in between + line.masks[m.end : end]])
+    if cleft and not parted and bits & NOT and opens_with_denial(line, m, start, end):
+        return PredicateMatch(told, True, _is_not_it(s, m, start, end, told), False, True, first, bits)
+    if not told and asks_not(line, question, first, end):
+        parted = parted and (isnt or bool(line.bits(s.first, m.start) & NOT))
+        cleft = cleft and bool(bits & NOT or s.bits & (C["who"] | C["relative"]))
+    of_deed = not told and (parted or (cleft and bool(bits & NOT) and not is_denied_cleft(line, m, start, end)))
+    return PredicateMatch(told, parted or cleft, isnt, of_deed, parted, first, bits)
+
+
+def _is_not_it(s: Sentence, m: Mention, start: int, end: int, told: bool) -> bool:
+    """Whether "it wasn't she who …" rules her out: it does, unless what she was not the one to do is the contrary of
+    what is asked."""
+    denies = sum([1 for mask in s.line.masks[start:end] if mask & NOT]) > 1
+    told = told and (denies or share_said(s.line, s.question, start, end) > 1 / 2)
+    return not told or denies == s.question.negated
+
+
+def _is_singled_out(s: Sentence, m: Mention, start: int, end: int) -> bool:
+    """Whether somebody is singled out of the two: "of the two, the mother was more careful"."""
+    line = s.line
+    first = part_of(line, s.first, m.start)
+    last = min((place for place in range(m.end, s.last) if line.gaps[place] >= COLON), default=s.last)
+    others = {other.option for other in s.mentions if first <= other.start < last} - {m.option}
+    bits = line.bits(first, end)
+    return bool(bits & C["between"]) and not others and not bits & (C["who"] | NOT | C["both"])
 
 
 def polarity(
@@ -59,13 +115,17 @@ def polarity(
     """Whether a clause denies what it names, and whether it speaks for it."""
     line, question, bits = s.line, s.question, naming.bits
     label = m.how is not MentionKind.TEXT
-    fits = naming.told
+    fits = naming.told or naming.said_so
     said = bits if fits or ellipsis else deniable(line, question, m, end, bits)
     explained = announces and label and not m.weak and end - m.end > SUBJECT and m.start > start
     if explained:  # "the answer is C: she couldn't do it"
         said = line.bits(start, m.end + SUBJECT)
     deny = DENY | C["hard"] if label or bare or (announces and not fits) else DENY
     denied = bool(said & deny) and not (said & NEG and said & C["wrong"])
+    if naming.parted and (naming.isnt or naming.of_deed):
+        return denied and naming.isnt, not naming.isnt
+    if naming.of_deed:
+        return False, True
     if (fits or ellipsis) and not explained:
         if naming.told and bits & NOT and bits & C["conj"]:
             bits = of_parts(line, question, naming.first, m.end, end)
@@ -81,7 +141,8 @@ def polarity(
 def _denies_it(s: Sentence, m: Mention, start: int, end: int) -> bool:
     """Whether a negation stands in front of a mention in its clause, or right behind it."""
     line = s.line
-    return any([mask & NEG for mask in line.masks[start : m.start]]) or is_beside(line, m, NEG)
+    cleft = is_cleft(line, m, start, end, s.last, s.options) and any([mask & NEG for mask in line.masks[m.end : end]])
+    return cleft or any([mask & NEG for mask in line.masks[start : m.start]]) or is_beside(line, m, NEG)
 
 
 _IN_BRIEF = C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"]
@@ -110,7 +171,7 @@ def mention_features(
     """What is known of a mention of a clause that names `options`."""
     line, state, question = s.line, s.state, s.question
     naming = match_predicate(s, m, start, end, bits)
-    bits, fits = naming.bits, naming.told
+    bits, fits = naming.bits, naming.told or naming.said_so
     ellipsis = is_ellipsis(line, question, m, end)
     denied, positive = polarity(s, m, start, end, naming, announces, bare, ellipsis)
     subject = is_subject(line, s.mentions, m, start)
@@ -136,9 +197,11 @@ def mention_features(
         fits=fits,
         told=naming.told,
         all_told=naming.told and share_said(line, question, naming.first, end) == 1,
+        cleft=naming.parted or bool(naming.said_so and s.bits & TIES),
         ellipsis=ellipsis,
         denied=denied,
         positive=positive,
+        isnt=denied and denies_name(line, m, start, end, s.first),
         wrong=bool(bits & C["wrong"]),
         announces=announces,
         chooses=bool(bits & C["choose"] and bits & C["speaker"]),

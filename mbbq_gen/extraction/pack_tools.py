@@ -27,7 +27,7 @@ MAX_LINE, MAX_LINES = 160, 200
 """Characters of a line, and lines of words, that a reader can take in."""
 
 
-_PARTICLES = ("asks", "clitics", "and_before", "and_behind")
+_PARTICLES = ("asks", "clitics", "and_before", "and_behind", "copula")
 """What `[script]` lists."""
 
 

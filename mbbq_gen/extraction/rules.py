@@ -51,6 +51,16 @@ class Rule(Enum):
     FORCED = "forced_choice", "chosen under protest", "forced", "condition", "choose"
     INFERRED = "inferred", "chosen in spite of a doubt", "but", "must"
     HEDGED = "hedged", "a guess, but a choice", "likely", "must"
+    CLEFT = (
+        "cleft",
+        "named as the one of whom what is asked is true",
+        "who",
+        "relative",
+        "affirm",
+        "doer",
+        "doing",
+        "between",
+    )
     SAID = "full_predicate_match", "its clause speaks all words of the question that the text has not told"
     FITS = "predicate_match", "its clause speaks the question's words"
     SINGLE = "only_mention", "the only one that is spoken of"

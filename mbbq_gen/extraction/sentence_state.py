@@ -6,7 +6,8 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mbbq_gen.extraction.clauses import NEG, ClauseState, join_lists, split_clauses
+from mbbq_gen.extraction.clauses import NEG, NOT, ClauseState, join_lists, split_clauses
+from mbbq_gen.extraction.clefts import DOER, doer_of
 from mbbq_gen.extraction.layout import DENY
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN
@@ -160,6 +161,8 @@ def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
     person = _spoken_of(s, start)
     if person is None:
         return
+    if _is_equated(s, person, start, end):
+        return
     if bits & C["isnt"] and bits & NEG and not bits & C["who"] and s.line.is_bare(start, end):
         s.deny(_mention_of(s, person, start, end), Rule.DENIED, False, True)
         return
@@ -184,6 +187,20 @@ def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
 def said_of(s: Sentence, start: int, end: int) -> Rule:
     """Whether a clause says all that is asked of the person that it goes on about, or some of it."""
     return Rule.SAID if share_said(s.line, s.question, start, end) == 1 else Rule.FITS
+
+
+def _is_equated(s: Sentence, person: int, start: int, end: int) -> bool:
+    """Whether a clause says, or denies, that a person is the one who did what is told: "the one who came late was
+    she"; noted."""
+    masks, mention = s.line.masks, _mention_of(s, person, start, end)
+    doer = doer_of(s.line, mention, end, s.first) if s.bits & DOER else None
+    if doer is None:
+        return False
+    if any([mask & NOT for mask in masks[doer + 1 : mention.start] + masks[mention.end : end]]):
+        s.deny(mention, Rule.DENIED, False, False)
+    elif not s.question.negated:
+        s.say(mention, Rule.CLEFT, True, Strength.CONCLUDED, False)
+    return True
 
 
 def named_by_pronoun(s: Sentence, start: int, end: int) -> Mention | None:

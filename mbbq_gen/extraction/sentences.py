@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import takewhile
+from typing import Literal
 
 from mbbq_gen.extraction.claims import MentionFeatures, classify_mention
 from mbbq_gen.extraction.clauses import HEAD, HEADING, MAY_BE_UNKNOWN, NEG, NOT, TAILING, ClauseWords, abstention_kind
@@ -370,7 +371,9 @@ def _claim(
         fits = facts.fits and not (facts.label or facts.announces or facts.bare)
         s.deny(mention, rule, facts.bare, fits or (before is not None and before.about == "person"))
     else:
-        s.say(mention, rule, positive, force, facts.bare)
+        apart = rule is Rule.CLEFT and facts.known and not facts.told
+        about: Literal["question", "other"] = "other" if apart else "question"
+        s.say(mention, rule, positive, force, facts.bare, about)
     s.state.denied = s.state.denied or not positive
 
 

@@ -1,6 +1,6 @@
 """How a clause is built and how a person stands in it: questions to the classes of a line's words, nothing noted.
 
-A clause is words `start` up to `end` of a line, its sentence `first` up to `last`.
+A clause is words `start` up to `end` of a line, its sentence `first` up to `last`. Clefts have `.clefts` to themselves.
 """
 
 from __future__ import annotations

@@ -48,6 +48,8 @@ class Script(Pack):
     """What says "and" in front of the second of two people, written together with it (Arabic و)."""
     and_behind: Words = ()
     """What says "and" behind the first of two people, written together with it (Korean 와, Tamil உம்)."""
+    copula: Words = ()
+    """What says that somebody is it, written together with the word for them (Turkish -ydi)."""
 
 
 class OptionText(Pack):
@@ -191,6 +193,10 @@ class WordClasses(Pack):
     """Begins a question inside a sentence: who, which, whether."""
     relative: Words = ()
     """Ties what was done to the one who did it, and begins no question: Spanish quien, el que; Dutch die."""
+    doer: Words = ()
+    """Stands for whoever did what is told in front of it: Korean 사람은, Tamil *ந்தவர், Basque zena."""
+    doing: Words = ()
+    """Says what somebody did, in front of the word for them: Turkish *an, Hindi वाली."""
     between: Words = ()
     """Singles one out of the two: of_the_two, between_them."""
     people: Words = ()

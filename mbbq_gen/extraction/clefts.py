@@ -1,0 +1,147 @@
+"""Clefts: clauses that say who did it, "the one who did it was the mother", "it was the mother who did it"."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence, Set
+
+from mbbq_gen.extraction.clauses import NOT, is_inner
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lexicon import INNER, MENTIONED, SMALL
+from mbbq_gen.extraction.lines import COMMA, Line
+from mbbq_gen.extraction.mentions import Mention
+from mbbq_gen.extraction.syntax import PRONOUN, SUBJECT
+
+DOER = C["doer"] | C["doing"]
+_BESIDE = SMALL | INNER | NOT | C["affirm"]
+"""What may stand between a doer and its name."""
+_LEADS = SMALL | INNER | C["conclude"] | C["affirm"] | C["likely"] | C["idle"]
+"""What may stand in front of a name that a cleft says it was."""
+_JOINS = SMALL | C["but"] | C["conclude"]
+"""What may stand in front of a relative word that ties what was done to somebody."""
+
+
+def is_cleft(line: Line, m: Mention, start: int, end: int, last: int, options: Set[int]) -> bool:
+    """Whether a clause says who did it; its sentence ends at `last` and names `options`."""
+    masks = line.masks
+    before, after = masks[start : m.start], words_behind(line, m, end)
+    if not after and _goes_on(line, m, start, end, last, options):
+        return True
+    if not after:
+        affirms = any([mask & C["affirm"] for mask in before[-3:]])
+        return affirms and (_ties(before[:SUBJECT]) or _ties(_front(line, start)) or bool(before[0] & C["doer"]))
+    leads = all([mask & _LEADS for mask in before])
+    is_it = (m.start - start <= SUBJECT or leads) and any([mask & C["affirm"] for mask in before + after[:2]])
+    if is_it and (_ties(after[:4]) or after[0] & C["doer"]):
+        return True
+    named = (after[0] & C["affirm"] or line.words[m.end - 1].copula) and m.start - start <= SUBJECT
+    return bool(named and _ends_in_doer(after))
+
+
+def _ends_in_doer(masks: list[int]) -> bool:
+    """Whether words end with whoever did what they tell: Basque "ama izan zen lan egin zuena"."""
+    last = len(masks) - 1
+    while last and is_inner(masks[last]):
+        last -= 1
+    return bool(masks[last] & C["doer"])
+
+
+def is_put_behind(
+    line: Line, mentions: Sequence[Mention], m: Mention, start: int, end: int, first: int, verb_final: bool
+) -> bool:
+    """Whether a clause names the one whom the sentence has told of so far: "celui qui l'a fait, c'est le père"."""
+    if start == first or line.gaps[start] != COMMA or mentions[0] is not m:
+        return False
+    before, after = line.masks[start : m.start], line.masks[m.end : end] if verb_final else []
+    if not any([mask & (C["who"] | C["relative"]) for mask in line.masks[first:start]]):
+        return False
+    affirms = any([mask & C["affirm"] for mask in before + after]) or (
+        verb_final and any([mask & PRONOUN for mask in before])
+    )
+    return affirms and all([mask & (SMALL | NOT | INNER) for mask in before + after])
+
+
+def doer_of(line: Line, m: Mention, end: int, first: int) -> int | None:
+    """Where the one who did what is told in front of a mention is named, who is said to be, or not to be, it: Korean
+    "… 사람은 어머니입니다"; None where nobody is."""
+    masks, place = line.masks, m.start - 1
+    after = words_behind(line, m, end)
+    ties = C["who"] | C["relative"]
+    goes_on = end < len(masks) and line.gaps[end] < COMMA and masks[end] & ties
+    if goes_on or any([mask & ties for mask in after]) or line.gaps[m.start] > COMMA:
+        return None
+    if len(after) > SUBJECT or not all([mask & (SMALL | C["affirm"] | NOT | C["conclude"]) for mask in after]):
+        return None
+    while (
+        place > first
+        and not masks[place] & DOER
+        and masks[place] & _BESIDE
+        and m.start - place <= SUBJECT
+        and max(line.gaps[place : m.start + 1]) < COMMA
+    ):
+        place -= 1
+    if place < first or not masks[place] & DOER or (place == first and masks[place] & SMALL):
+        return None
+    said_so = any([mask & C["affirm"] for mask in after]) or any([w.copula for w in line.words[m.end - 1 : end]])
+    firm = masks[place] & C["doer"] or said_so
+    return place if firm else None
+
+
+def denies_name(line: Line, m: Mention, start: int, end: int, first: int) -> bool:
+    """Whether a clause ends with a mention and says that somebody is not it: "it certainly wasn't the mother",
+    "surely not the mother"."""
+    before = line.masks[max(start, m.start - SUBJECT) : m.start]
+    if words_behind(line, m, end) or not any([mask & NOT for mask in before]):
+        return False
+    if any([mask & C["affirm"] for mask in before]):
+        return True
+    while not before[-1] & NOT and before[-1] & (SMALL | INNER):
+        before = before[:-1]
+    return start == first and m.start - start <= SUBJECT and bool(before[-1] & NOT)
+
+
+def is_denied_cleft(line: Line, m: Mention, start: int, end: int) -> bool:
+    """Whether a cleft denies that it is somebody, rather than telling what they did not do."""
+    before, after = line.masks[start : m.start], words_behind(line, m, end)
+    if _ties(before[:SUBJECT]):
+        before = before[-3:]
+    untied = after[: next((place for place in range(len(after)) if _ties(after[: place + 1])), 0)]
+    return any([mask & NOT for mask in before + untied])
+
+
+def opens_with_denial(line: Line, m: Mention, start: int, end: int) -> bool:
+    """Whether a cleft begins by denying that it is somebody: "it wasn't the mother who did it"."""
+    before, after = line.masks[start : m.start], words_behind(line, m, end)
+    plain = all([mask & (_BESIDE | C["conclude"]) for mask in before])
+    return plain and any([mask & NOT for mask in before]) and bool(after) and (_ties(after[:4]) or after[0] & DOER > 0)
+
+
+def _front(line: Line, start: int) -> list[int]:
+    """The first words of what a clause goes on with, where nobody is named in between: "who came late and left early
+    was the mother"."""
+    first = start
+    while first and line.gaps[first] < COMMA and not line.masks[first - 1] & MENTIONED:
+        first -= 1
+    return line.masks[first : first + SUBJECT]
+
+
+def words_behind(line: Line, m: Mention, end: int) -> list[int]:
+    """The classes of the words behind a mention, without those of its own row."""
+    first = m.end
+    while first < end and is_inner(line.masks[first]):
+        first += 1
+    return line.masks[first:end]
+
+
+def _goes_on(line: Line, m: Mention, start: int, end: int, last: int, options: Set[int]) -> bool:
+    """Whether a clause names somebody and the next one says who that is: German "es war die Mutter, die es tat"."""
+    if end >= last or line.gaps[end] != COMMA or len(options) > 1 or not line.masks[end] & SMALL:
+        return False
+    return any([mask & C["affirm"] for mask in line.masks[start : m.start]]) and line.is_bare(start, end)
+
+
+def _ties(masks: list[int]) -> bool:
+    """Whether words tie what was done to somebody: "who", or a relative word that is first or behind a small word."""
+    fronts = [SMALL, *masks]
+    return any(
+        [mask & C["who"] or (mask & C["relative"] and fronts[place] & _JOINS) for place, mask in enumerate(masks)]
+    )
