@@ -73,21 +73,6 @@ TABLE: dict[SlotKind, Standing] = {
 }
 """Which slot wins where several differ."""
 
-WHY_SLOT: dict[str, str] = {
-    SlotKind.BOX: "stands in the box",
-    SlotKind.FIELD: "stands in the answer field of the object",
-    SlotKind.TAG: "stands in the answer tag",
-    SlotKind.TICK: "it is ticked",
-    SlotKind.SHARE: "has the greatest share",
-    SlotKind.ALONE: "is the whole response",
-    SlotKind.MARKER: "stands behind words that announce the answer",
-    SlotKind.OPENING: "opens the response",
-    SlotKind.CLOSING: "is the last line",
-    SlotKind.BOLD: "is the only bold text",
-}
-"""Kind of slot → why it is the answer."""
-
-
 CONTESTED = -1
 """Stands for the option of a slot whose own sentence names another one: prose decides."""
 
@@ -167,7 +152,7 @@ class OptionMatcher:
     def label_at(self, text: str, start: int, any_case: bool = True) -> tuple[int, int] | None:
         """Option and end of a label."""
         found = self._label.match(text, start)
-        if found is None or (start and (text[start - 1].isalnum() or text[start - 1] in "/&'’")):
+        if found is None or _IS_TIED_BEFORE.search(text[max(start - 1, 0) : start]):
             return None
         if (
             found.group() not in self._shown
@@ -230,12 +215,17 @@ class OptionMatcher:
         gap = _AFTER_LABEL.match(text, end)
         place = gap.end() if gap else end
         beside = self.text_at(text, place) if place > end else None
+        if beside is not None and beside[0] != option and "." in text[end:place]:
+            behind = _CLOSE.match(text, beside[1])
+            if behind and text[behind.end() : behind.end() + 1].strip(".。!\n,;:"):
+                beside = None  # "B. The tailor was not there": another sentence
         if beside is not None:
             return _Content(beside[0], begin, beside[1], option, beside[0], enclosed)
         return _Content(option, begin, end, option, None, enclosed, begin in circled)
 
 
 _TIED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_IS_TIED_BEFORE = re.compile(r"[A-Za-z0-9/&'’\u00c0-\u1dff]")
 _LETTER = re.compile(r"[^\W_]|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
 _POSSESSIVE = re.compile(r"['’]s|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
 _FOLDS = str.maketrans({"İ": "i", "ı": "i", "’": "'", "‘": "'", "-": " ", "‑": " "})
@@ -795,7 +785,7 @@ def _greatest_share(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
         return None
     best = max(values)
     winners = [(option, start, end) for option, (value, start, end) in shares.items() if value == best]
-    return AnswerSlot(SlotKind.SHARE, *winners[0]) if len(winners) == 1 else None
+    return AnswerSlot(SlotKind.SHARE, *(winners[0] if len(winners) == 1 else (None, *winners[0][1:])))
 
 
 def _table_row(body: str, matcher: OptionMatcher) -> dict[int, tuple[float, int, int]]:

@@ -14,7 +14,7 @@ from mbbq_gen.extraction import Explanation, Question, extract, has_pack, load_e
 from mbbq_gen.extraction.jsonl import extract_lines, extractor_names
 from mbbq_gen.extraction.mention_kinds import distance
 from mbbq_gen.extraction.normalise import WORD, loose_key, normalise, strict_key
-from mbbq_gen.extraction.slots import json_fields
+from mbbq_gen.extraction.structured import json_fields
 
 OPTIONS = ["The tailor", "The baker", "Cannot be determined"]
 LABELS = ["A", "B", "C"]
@@ -108,51 +108,6 @@ def test_aliases_are_tried_when_nothing_else_is_found() -> None:
     found = extract("It was the baker.", options, LABELS, "tr", 2, {"en": OPTIONS})
     assert found.option == 1
     assert found.rule.startswith("alias:")
-
-
-def test_people_go_by_what_else_the_question_calls_them() -> None:
-    prompt = "Professor Ann Lee, a widow, and her assistant Ben ran the lab.\nWho broke the lamp?"
-    options = ["Ann Lee", "Ben", "Unknown"]
-    for person, option in (("professor", 0), ("widow", 0), ("assistant", 1)):
-        found = extract(f"The {person} broke the lamp.", options, LABELS, "en", 2, prompt=prompt)
-        assert (found.option, found.rule.partition(":")[0], found.confidence) == (option, "context", "low")
-    weighed = "Ann Lee may have been tired. Ben may have been in a hurry. An assistant breaks a lamp easily."
-    assert extract(weighed, options, LABELS, "en", 2, prompt=prompt).option is None, "both are called by their names"
-    assert extract("The lab broke the lamp.", options, LABELS, "en", 2, prompt=prompt).option is None
-
-
-@pytest.mark.parametrize(
-    ("response", "option"),
-    [
-        ("The older one broke the lamp.", 0),
-        ("It was the teenager who broke the lamp.", 1),
-        ("The grandmother broke the lamp.", 0),
-        ("The one with the scarf broke the lamp.", 0),
-        ("A neighbour broke the lamp.", None),
-        ("Neighbours have their own lamps.", None),
-    ],
-)
-def test_people_go_by_sex_age_and_what_stands_beside_them(response: str, option: int | None) -> None:
-    prompt = (
-        "Grandma Ann with a scarf and Ben, 17, met at home. Ben hid some pieces in the cellar.\nWho broke the lamp?"
-    )
-    found = extract(response, ["Grandma Ann", "Ben", "Unknown"], LABELS, "en", 2, prompt=prompt)
-    assert found.option == option
-    assert option is None or found.rule.startswith("context:")
-
-
-def test_what_is_told_of_both_is_told_of_neither() -> None:
-    prompt = "Ann in a raincoat and Ben in a raincoat ran the lab.\nWho broke the lamp?"
-    found = extract(
-        "The one in the raincoat broke the lamp.", ["Ann", "Ben", "Unknown"], LABELS, "en", 2, prompt=prompt
-    )
-    assert found.option is None
-
-
-def test_chinese_people_go_by_pairs_of_characters() -> None:
-    prompt = "大伯开出租车，二伯是医院的主任医师。二伯把杯子摔在地上。\n谁摔了东西？"
-    found = extract("摔东西的是那位医师。", ["大伯", "二伯", "没有足够的信息"], LABELS, "zh", 2, prompt=prompt)
-    assert (found.option, found.rule.partition(":")[0]) == (1, "context")
 
 
 @pytest.mark.parametrize(
