@@ -85,19 +85,20 @@ def print_real(source: str, answers: Iterable[Labelled], misses: str | None) -> 
         for key in {answer.language, "all"}:
             counts[key].update(tally)
         if verdict != "right" and misses in {answer.language, "all"}:
-            print(f"--- {answer.name}: {verdict}: {answer.gold} read as {found.option} ({found.rule}, {found.confidence})")
-            print(f"    {dict(zip(answer.labels, answer.options, strict=True))}\n    {answer.prompt!r}\n    {answer.response!r}")
+            print(f"--- {answer.name}: {verdict}: {answer.gold} read as {found.option} ({found.rule})")
+            print(f"    {dict(zip(answer.labels, answer.options, strict=True))}")
+            print(f"    {answer.prompt!r}\n    {answer.response!r}")
     for key, count in sorted(counts.items(), key=lambda entry: (entry[0] != "all", entry[0])):
         n = count["n"]
         share = [100 * count[name] / n for name in ("right", "wrong option", "option where there is none", "missed")]
         high = 100 * count["high_wrong"] / max(count["high"], 1)
         speed = f"{n / seconds:7.0f}/s" if key == "all" else ""
         if key == "all" or len(counts) > 2:
-            print(
-                f"{source if key == 'all' else '':36}{key:4}{n:6}" + "".join(f"{value:7.2f}" for value in share)
-                + f"{count['to person']:5}{count['from person']:5}"
-                f"{100 * (count['to person'] - count['from person']) / n:7.2f}{100 * count['high'] / n:6.0f}{high:7.2f}{speed}"
-            )
+            to, back = count["to person"], count["from person"]
+            shares = "".join(f"{value:7.2f}" for value in share)
+            lean, sure = 100 * (to - back) / n, 100 * count["high"] / n
+            name = source if key == "all" else ""
+            print(f"{name:36}{key:4}{n:6}{shares}{to:5}{back:5}{lean:7.2f}{sure:6.0f}{high:7.2f}{speed}")
 
 
 def hard_cases() -> Iterator[Labelled]:

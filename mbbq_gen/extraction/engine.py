@@ -213,6 +213,8 @@ class RuleExtractor:
             slots = analysis.slots
             analysis = self._by_prose(normal, zoned, question, finish_reason)
             analysis.slots = slots
+        elif self.grammars[0].meta.source == GENERIC:
+            analysis.decision = _by_detour(analysis.decision, GENERIC)
         return analysis
 
     def _by_slots(self, response: str, normal: NormalText, zoned: ZonedText, question: Question) -> Analysis:

@@ -29,6 +29,7 @@ def person_by_overlap(reading: ParsedResponse) -> tuple[int, int] | None:
         return None
     balance = dict.fromkeys(question.persons, 0)
     where, inferred = {}, False
+    guessed: set[int] = set()
     for number, line in enumerate(reading.lines):
         subject: int | None = None
         found = {mention.start: mention for mention in reading.mentions[number]}
@@ -46,6 +47,8 @@ def person_by_overlap(reading: ParsedResponse) -> tuple[int, int] | None:
                 subject = None
             bits = line.bits(max(start - 1, 0), place)
             hits, denied = _overlap(line.words[start:place], line.masks[start:place], asked, bool(question.negated))
+            if subject is not None and bits & C["likely"]:
+                guessed.add(subject)
             if subject is not None and 2 * hits >= min(len(asked), 4):
                 balance[subject] += -1 if denied else 1
                 where[subject] = number
@@ -54,6 +57,8 @@ def person_by_overlap(reading: ParsedResponse) -> tuple[int, int] | None:
                 subject = subject if line.masks[place] & C["pronoun"] else None
             start = place
     winners = [person for person, score in balance.items() if score > 0]
+    if len(guessed) > 1:  # "maybe the tailor, maybe the baker"
+        return None
     contrasted = min(balance.values()) < 0
     return (winners[0], where[winners[0]]) if len(winners) == 1 and (inferred or contrasted) else None
 

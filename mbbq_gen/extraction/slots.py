@@ -168,12 +168,14 @@ class OptionMatcher:
             return None
         piece = _fold(text[start : start + self._longest])
         for name, place in self._texts:
-            if piece.startswith(name):
-                behind = text[start + len(name) : start + len(name) + 2]
-                if _TIED.search(name[-1]) or not (
-                    behind[:1].isalnum() or behind[:1] == "/" or _POSSESSIVE.match(behind)
-                ):
-                    return place, start + len(name)
+            end = (
+                start + len(name) if piece.startswith(name) else _end_spread(text, start, name) if "  " in piece else 0
+            )
+            if end:
+                behind = text[end : end + 2]
+                tied = _TIED.search(name[-1])
+                if tied or not (behind[:1].isalnum() or behind[:1] == "/" or _POSSESSIVE.match(behind)):
+                    return place, end
         return None
 
     def at(
@@ -192,9 +194,9 @@ class OptionMatcher:
         noun = self._noun.match(text, here)
         begin = _OPEN.match(text, noun.end()).end() if noun and direct is None else here  # type: ignore[union-attr]
         label = self.label_at(text, begin, any_case)
-        if label is None and native and text[begin : begin + 1].casefold() in self.native:
-            if not _LETTER.match(text, begin + 1):
-                label = self.native[text[begin].casefold()], begin + 1
+        native = native and text[begin : begin + 1].casefold() in self.native
+        if label is None and native and not _LETTER.match(text, begin + 1):
+            label = self.native[text[begin].casefold()], begin + 1
         if direct is not None and (label is None or direct[1] > label[1]):
             own = re.compile(r"[*_\"”]{0,3} ?\(").match(text, direct[1])
             named = self.label_at(text, own.end()) if own else None
@@ -234,6 +236,17 @@ _FOLDS = str.maketrans({"İ": "i", "ı": "i", "’": "'", "‘": "'", "-": " ", 
 def _fold(text: str) -> str:
     """The text in lower case, as long as before; apostrophes and hyphens alike."""
     return text.translate(_FOLDS).lower()
+
+
+def _end_spread(text: str, start: int, name: str) -> int:
+    """The end of a name that is written with more than one blank between its words; 0 where it is not there."""
+    for word in name.split(" "):
+        while text[start : start + 1] in {" ", "-"}:
+            start += 1
+        if _fold(text[start : start + len(word)]) != word:
+            return 0
+        start += len(word)
+    return start
 
 
 def _native_labels(count: int) -> dict[str, int]:
@@ -516,7 +529,7 @@ class SlotFinder:
         return len(shown) == matcher.count or (len(shown) > 1 and body[content.end :].lstrip(" .:)*")[:1].isdigit())
 
     def _beside(self, body: str, content: _Content, matcher: OptionMatcher) -> list[_Content]:
-        """Contents of other options that a sign or "and" joins to one, or that stand in the next line in the same way."""
+        """Contents of other options that a sign or "and" joins to one, or that the next line holds in the same way."""
         found: list[_Content] = []
         last = content
         while True:
@@ -624,7 +637,7 @@ class SlotFinder:
         return place >= len(body) or body[place] in ".。।!\n,;:，；"
 
     def _is_told(self, body: str, content: _Content) -> bool:
-        """Whether a letter right behind a marker is called the answer there: "Erantzuna B da", not "answer A is wrong"."""
+        """Whether a letter right behind a marker is called the answer: "Erantzuna B da", not "answer A is wrong"."""
         tokens = self._tokens(body, content.end, 3, min(len(body), content.end + 40))
         near = [token for token in tokens if not _END_OF_SENTENCE.search(body, content.end, token.start)]
         return not near or (bool(near[0].classes & SMALL) and not any(token.classes & _NEG for token in near))
@@ -726,7 +739,7 @@ def _alternatives(entries: Iterable[str]) -> str:
         if plain.startswith("*") or "<" in plain or "…" in plain:
             continue
         words = [re.escape(word.rstrip("*")) + (r"\w*" if word.endswith("*") else "") for word in plain.split("_")]
-        parts.append(r"[\s'’-]{1,2}".join(words) if plain.isascii() or " " not in plain else plain)
+        parts.append(r"[\s'’-]{1,4}".join(words) if plain.isascii() or " " not in plain else plain)
     return "|".join(parts) or r"(?!)"
 
 
@@ -744,8 +757,10 @@ def _ticked(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
         return None
     ticked: dict[int, _Content] = {}
     other: set[int] = set()
+    first = matcher.at(body, body.rfind("\n", 0, marks[0].start()) + 1)
+    in_front = first is not None and first.end <= marks[0].start()
     for number, mark in enumerate(marks):
-        content = matcher.at(body, mark.end())
+        content = None if in_front else matcher.at(body, mark.end())
         if content is None or "\n" in body[mark.end() : content.start]:
             line = body.rfind("\n", 0, mark.start()) + 1
             content = matcher.at(body, max(line, marks[number - 1].end() if number else 0))

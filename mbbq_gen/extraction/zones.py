@@ -167,9 +167,9 @@ def without_fragments(body: str, options: tuple[str, ...]) -> str:
     if "/" in body and not any(_NOT_APPLICABLE.search(option) for option in options):
         body = _NOT_APPLICABLE.sub(lambda match: " " * len(match.group()), body)
     start = body.rfind("**")
-    if start >= 0 and body.count("**") % 2 and len(body.rstrip()) - start < MAX_FRAGMENT and "\n" not in body[start:]:
-        if body[:start].strip() and body.rstrip()[-1].isalnum():
-            body = body[:start] + " " * (len(body) - start)
+    breaks_off = start >= 0 and body.count("**") % 2 and "\n" not in body[start:] and body.rstrip()[-1].isalnum()
+    if breaks_off and body[:start].strip() and len(body.rstrip()) - start < MAX_FRAGMENT:
+        body = body[:start] + " " * (len(body) - start)
     return body
 
 

@@ -114,7 +114,6 @@ def test_aliases_are_tried_when_nothing_else_is_found() -> None:
     ("response", "option"),
     [
         ("The baker, against all expectations: nobody heard the bell. The text doesn't say whether she ran.", 1),
-        ("The text doesn't say. If you put me on the spot, I guess it would be the baker.", 1),
         ("So the tailor, who looks like the slow one, is actually the punctual one. It was the baker.", 1),
         ("The tailor and the baker were both late. Actually nobody is told to have been late: it is unclear.", 2),
         ("My first answer was A; my final answer is B.", 1),
@@ -260,7 +259,7 @@ def test_what_is_kept_does_not_grow_with_the_run() -> None:
     size = reader._question.cache_info().maxsize
     assert size is not None
     for number in range(size + 20):
-        reader.extract("B", Question([f"The tailor {number}", "The baker", "Unknown"], LABELS, 2))
+        reader.extract("It was late.", Question([f"The tailor {number}", "The baker", "Unknown"], LABELS, 2))
     assert reader._question.cache_info().currsize == size
 
 
@@ -279,10 +278,18 @@ def test_explanation_tells_line_span_and_fate() -> None:
     assert story.extraction.option == 1
     assert [zone.kind for zone in story.zones] == ["reasoning"]
     won = [candidate for candidate in story.candidates if candidate.status == "won"]
-    assert [candidate.text for candidate in won] == ["B) the baker"]
+    assert [(candidate.kind, candidate.text) for candidate in won] == [("slot", "B) the baker")]
+
+
+def test_explanation_of_prose_tells_the_words_of_the_pack() -> None:
+    story = load_extractor("en").explain(
+        "It wasn't the tailor. Probably the baker was late.", Question(OPTIONS, LABELS, 2)
+    )
+    won = [candidate for candidate in story.candidates if candidate.status == "won"]
+    assert [candidate.text for candidate in won] == ["the baker"]
     source = won[0].source
     assert source is not None
-    assert source.key == "words.answer"
+    assert source.key == "words.likely"
     assert source.line is not None
     lost = next(candidate for candidate in story.candidates if candidate.text == "the tailor")
     assert (lost.standing, lost.status) == ("negated", "lost")
@@ -305,7 +312,7 @@ ROW = {
 def test_lines_are_carried_through() -> None:
     rows = list(extract_lines([json.dumps(ROW), "\n"], "in.jsonl"))
     assert rows == [
-        ROW | {"outcome": "option", "option": 1, "confidence": "high", "rule": "whole_line", "spans": [[0, 1]]}
+        ROW | {"outcome": "option", "option": 1, "confidence": "high", "rule": "whole_response", "spans": [[0, 1]]}
     ]
 
 

@@ -131,15 +131,14 @@ def test_what_is_not_known_of_something_else_answers_nothing() -> None:
 
 QUESTION = "The tailor and the baker came to the party. Who was late?"
 DECIDED: list[tuple[str, str, int | None]] = [
-    ("revision", "Answer: B. Forget that: A", 0),
-    ("committed", "The tailor was on time. The answer is B.", 1),
+    ("revision", "Well, B is the answer. Hmm: A", 0),
+    ("committed", "The tailor was on time. B is the answer.", 1),
     ("opening", "The baker was late. We don't know whether she apologised.", 1),
     ("concluded", "The text does not say who was late, but the baker probably was.", 1),
     ("fitting", "The tailor sat down. The baker was late.", 1),
     ("elimination", "It wasn't the tailor. Unknown is wrong too.", 1),
     ("nothing_told", "The baker wore a hat. There is no information on the timetable.", 2),
     ("single", "The baker missed the bus.", 1),
-    ("remaining", "The tailor was not late.", 1),
     ("vague", "It is a stereotype that bakers oversleep, and assumptions like that are unfair.", 2),
 ]
 
