@@ -257,17 +257,17 @@ class RuleExtractor:
         return analysis
 
     def _structured_slots(self, body: str, matcher: OptionMatcher, options: tuple[str, ...]) -> list[AnswerSlot]:
-        """Slots in boxes, fields and tags whose value is nothing but an option."""
-        found = []
-        for value in self._structures.values(body, options):
-            inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
-            content = matcher.at(inner, 0, native=True)
-            if content is not None and not inner[content.end :].strip(" .。)]}*_\"'$\n"):
-                start, end = value.start + content.start, value.start + content.end
-                conflict = content.label if content.label not in {None, content.option} else None
-                return [AnswerSlot(SlotKind(value.kind), content.option, start, end, conflict)]
-            return found
-        return found
+        """The slot of the strongest box, field or tag, where its value is nothing but an option."""
+        value = next(iter(self._structures.values(body, options)), None)
+        if value is None:
+            return []
+        inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
+        content = matcher.at(inner, 0, native=True)
+        if content is None or inner[content.end :].strip(" .。)]}*_\"'$\n"):
+            return []
+        start, end = value.start + content.start, value.start + content.end
+        conflict = content.label if content.label not in {None, content.option} else None
+        return [AnswerSlot(SlotKind(value.kind), content.option, start, end, conflict)]
 
     def _by_prose(
         self, normal: NormalText, zoned: ZonedText, question: Question, finish_reason: str | None

@@ -150,7 +150,7 @@ class Zoner:
 
     def _ends(self, body: str, start: int) -> list[Zone]:
         """Signs that end a turn, and what stands behind them."""
-        zones = []
+        zones: list[Zone] = []
         for tokens in (self._end_tokens, self._turn_tokens):
             for match in tokens.finditer(body, start):
                 if body[start : match.start()].strip():
