@@ -249,9 +249,7 @@ class RuleExtractor:
         confidence = standing.confidence
         if best.conflict is not None or any(slot.option != option for slot in slots):
             confidence = "medium"
-        outcome: Outcome = (
-            "multiple" if option is None else "abstention" if option == question.unknown_index else "option"
-        )
+        outcome: Outcome = "multiple" if option is None else "abstention" if rule != best.kind.value else "option"
         analysis.slot = best
         analysis.decision = Decision(outcome, option, confidence, rule, None)
         return analysis

@@ -445,7 +445,7 @@ class SlotFinder:
         rest = body[here:].strip(" \t\n.。!)]}*_\"'”’»`:|")
         before = body[: content.start].strip(" \t\n*_\"'“”„«»‘’`>[({（【「《$\\#•|~-")
         if not rest and "?" not in body[here:]:
-            named = before and self._classes(before.split()[-1]) & _NEG
+            named = before.split() and self._classes(before.split()[-1]) & _NEG
             return None if named else AnswerSlot(SlotKind.ALONE, *_of(content))
         behind = body[here : here + 1]
         line_end = body.find("\n", here)
