@@ -155,24 +155,18 @@ def _reasoning_findings(resources: PackPaths, language: str) -> list[Finding]:
 
 
 def _people_findings(resources: PackPaths, language: str) -> list[Finding]:
-    from mbbq_gen.extraction.person_words import read_groups, read_people
+    from mbbq_gen.extraction.person_words import read_people
 
     file = f"extractors/people/{language}.toml"
     try:
-        rows, groups = read_people(resources, language), read_groups(resources, language)
+        rows = read_people(resources, language)
     except MbbqGenError as error:
         return [_finding(error, file)]
     what = "needs one or more words of the language, each once"
-    found = [
+    return [
         Finding(file=file, what=f"words.{' '.join(row.english)}: {what}")
         for row in rows
         if not row.words or len(set(row.words)) < len(row.words)
-    ]
-    what = "needs two or more words of the language, each once"
-    return found + [
-        Finding(file=file, what=f"alike.{kind}: {what}")
-        for kind, words in groups.items()
-        if len(words) < 2 or len(set(words)) < len(words)
     ]
 
 

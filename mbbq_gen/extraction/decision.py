@@ -197,7 +197,8 @@ def _committed(said: RankedPropositions) -> Decision | None:
     both = said.all[-1] if said.all[-1].kind == "several" and said.all[-1].sentence > last.sentence else both
     if both is not None and both.sentence >= last.sentence and last.force < Strength.DECLARED:
         return _unless_doubted(both, said)
-    return _as(last, "high" if all(p.option == last.option for p in (*said.committed, *later)) else "medium")
+    agree = all(p.option == last.option for p in (*said.committed, *later))
+    return _as(last, "high" if agree and said.parsed.sentences <= MAX_SAID else "medium")
 
 
 def _is_in_turn(last: Proposition, said: RankedPropositions) -> bool:
@@ -246,7 +247,7 @@ def _concluded(said: RankedPropositions) -> Decision | None:
     if len(forced) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
     agree = all(p.option == last.option for p in said.concluded)
-    return _as(last, "low" if not agree else "high" if last.force is Strength.CONCLUDED else "medium")
+    return _as(last, "medium" if agree else "low")
 
 
 def _fitting(said: RankedPropositions) -> Decision | None:
@@ -376,18 +377,6 @@ def _is_conceded(p: Proposition, plain: Proposition) -> bool:
     return p.rule is Rule.GRANTED and (p.line, p.first) < (plain.line, plain.first)
 
 
-def _remaining(said: RankedPropositions) -> Decision | None:
-    """The other of two people, where what is asked is denied of one and nothing is said of the other, nor doubted."""
-    question = said.parsed.question
-    left = [person for person in question.persons if person not in said.denied]
-    if len(question.persons) != 2 or len(left) != 1 or not question.predicate or said.plain or said.fitting:
-        return None
-    if said.concluded or any([p.option == left[0] for p in said.all]) or question.unknown in said.denied:
-        return None
-    basis = next((p for p in reversed(said.all) if p.rule is Rule.DENIED and p.force is Strength.FITTING), None)
-    return None if basis is None else Decision("option", left[0], "low", Rule.ELIMINATION.label, basis)
-
-
 def _vague(said: RankedPropositions) -> Decision | None:
     """An abstention about one person or something else, or talk of prejudice, where nobody is chosen."""
     long = said.parsed.sentences > MAX_TALK
@@ -415,7 +404,6 @@ TABLE: tuple[DecisionRule, ...] = (
     DecisionRule("elimination", _elimination, in_passing=False),
     DecisionRule("nothing_told", _nothing_told),
     DecisionRule("single", _single),
-    DecisionRule("remaining", _remaining),
     DecisionRule("vague", _vague),
 )
 """The rows in order; the first that decides wins."""

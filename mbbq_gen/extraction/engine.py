@@ -7,28 +7,40 @@ import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Extraction
+from mbbq_gen.core.records import Extraction, Outcome
 from mbbq_gen.extraction import SECOND_LANGUAGE, current_version, has_pack, has_second
-from mbbq_gen.extraction.decision import MAX_NARRATIVE_SENTENCES, OUTCOME_OF, Decision, decide
+from mbbq_gen.extraction.context_cues import read_scene
+from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide
 from mbbq_gen.extraction.explain import Explanation
+from mbbq_gen.extraction.layout import header
 from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.lines import STOP, Line, guess_language, read_lines
+from mbbq_gen.extraction.lines import STOP, Line, read_lines
 from mbbq_gen.extraction.mention_finder import find_mentions
 from mbbq_gen.extraction.mention_kinds import mark_misspelt
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.normalise import CROSS, TICK, NormalText, normalise
-from mbbq_gen.extraction.people import read_scene, with_context_descriptions, with_derived
-from mbbq_gen.extraction.person_words import SynonymGroups, english_texts, read_groups, read_people
+from mbbq_gen.extraction.overlap import person_by_overlap
+from mbbq_gen.extraction.person_words import english_texts, read_people
 from mbbq_gen.extraction.phrases import mark_phrases
-from mbbq_gen.extraction.prepared_question import PreparedQuestion, build_question, loosened
+from mbbq_gen.extraction.prepared_question import PreparedQuestion, build_question
 from mbbq_gen.extraction.propositions import read_propositions
 from mbbq_gen.extraction.question import Question, QuestionKey
 from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
 from mbbq_gen.extraction.sentences import quiet
-from mbbq_gen.extraction.slots import CheckMarks, SlotFinder, header
+from mbbq_gen.extraction.slots import (
+    CONTESTED,
+    TABLE,
+    AnswerSlot,
+    OptionMatcher,
+    SlotFinder,
+    SlotKind,
+    circled_places,
+    strongest,
+)
+from mbbq_gen.extraction.structured import CheckMarks, StructureFinder
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
 from mbbq_gen.languages.extraction_pack import Grammar, read_grammar, read_shared_pack
 from mbbq_gen.languages.packs import PackInfo
@@ -59,18 +71,10 @@ _ANY = KNOWN | SMALL
 _NEG = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
 _SILENT = frozenset({"no_candidate", "conflict"})
 """Rules of responses in which nothing was found."""
-FEW = 8
-"""Words of a response in which any word that only one person has means that person."""
-_WEAK = frozenset({"vague", "single", "nothing_told"})
-"""Rows of the decision that a firmer reading by what else the question says of its people overrides."""
-_PLAIN = frozenset({Rule.BRIEF, Rule.FITS, Rule.SINGLE})
-"""Rules of plain statements."""
 MIN_CUT = 5
 """Words of a last line that may be a sentence without its end."""
 MIN_BEHIND = 8
 """Words behind what decides with which a sentence that breaks off was going to say more."""
-MAX_FOREIGN = 4
-"""Sentences in a third language beyond which only a committed answer counts."""
 ENOUGH = 30
 """Words that show which language a response is in."""
 MIN_FOREIGN = 3
@@ -87,13 +91,19 @@ class Analysis:
     decision: Decision
     offset: int = 0
     """Where the text that was read begins in the mended text."""
+    slots: tuple[AnswerSlot, ...] = ()
+    """The answer slots that were found."""
+    slot: AnswerSlot | None = None
+    """The one that decided; None where prose did, or nothing."""
 
     @property
     def extraction(self) -> Extraction:
         """What callers see of it."""
         decision = self.decision
         spans: tuple[tuple[int, int], ...] = ()
-        if self.parsed is not None and decision.proposition is not None:
+        if self.slot is not None:
+            spans = (self.normal.raw_span(self.slot.start, self.slot.end),)
+        elif self.parsed is not None and decision.proposition is not None:
             said = decision.proposition
             start, end = self.parsed.lines[said.line].span(said.first, said.last)
             spans = (self.normal.raw_span(start + self.offset, end + self.offset),)
@@ -110,6 +120,9 @@ class Analysis:
         """Rules of what is said for another option, at least as a guess; `label` where a label says another option than
         the text beside it."""
         reading, decision = self.parsed, self.decision
+        if self.slot is not None:
+            others = [slot.kind.value for slot in self.slots if slot.option != decision.option]
+            return tuple(dict.fromkeys([*others, *(["label"] if self.slot.conflict is not None else [])]))
         if reading is None:
             return ()
         against = [
@@ -151,9 +164,11 @@ class RuleExtractor:
         shared = read_shared_pack(resources)
         keys = [grammar.structured, *([second.structured] if second else []), shared.structured]
         reasons = tuple(key for part in keys for key in part.reasoning_keys)
-        self._structures = SlotFinder((key for part in keys for key in part.answer_keys), reasons)
+        self._structures = StructureFinder((key for part in keys for key in part.answer_keys), reasons)
         self._zoner = Zoner(shared, tuple(key for part in keys[:-1] for key in part.reasoning_keys))
         self._ticks = CheckMarks(shared)
+        lexicons = [self.lexicon] if self._english is None else [self.lexicon, self._english]
+        self._slots = SlotFinder(lexicons, self.grammars)
         endings = (rf"|{re.escape(ending)}(?=[。.\n]|$)" for ending in words_of(grammar.script.asks))
         self._question_end = re.compile("[?？؟]" + "".join(endings))
         self._question = lru_cache(maxsize=1024)(_read_question)
@@ -184,16 +199,83 @@ class RuleExtractor:
         return RuleExtractor(grammar, second, self.version, self._resources, self._english)
 
     def analyse(self, response: str, question: Question, *, finish_reason: str | None = None) -> Analysis:
-        """All stages on one response, with what each of them found."""
+        """All stages on one response, with what each of them found: slots first, prose where no slot decides."""
+        if not response.strip():
+            nothing = Decision("empty", None, "high", "empty", None)
+            return Analysis(normalise(response), ZonedText("", (), False), None, nothing)
+        normal = normalise(response)
+        prompt = question.prompt
+        zoned = self._zoner.read(
+            normal.text, prompt if _may_echo(prompt, normal.text) else None, tuple(question.options)
+        )
+        analysis = self._by_slots(response, normal, zoned, question)
+        if analysis.slot is None:
+            slots = analysis.slots
+            analysis = self._by_prose(normal, zoned, question, finish_reason)
+            analysis.slots = slots
+        elif self.grammars[0].meta.source == GENERIC:
+            analysis.decision = _by_detour(analysis.decision, GENERIC)
+        return analysis
+
+    def _by_slots(self, response: str, normal: NormalText, zoned: ZonedText, question: Question) -> Analysis:
+        """The decision of the strongest slot, unless it is taken back."""
+        body = self._ticks.mark(strip_markup(zoned.body))
+        matcher = self._slots.matcher(tuple(question.options), tuple(question.labels))
+        circled = circled_places(response, normal) if matcher.circled else frozenset()
+        slots = self._structured_slots(zoned.body, matcher, tuple(question.options))
+        if not slots:
+            slots = self._slots.find(body, circled, matcher)
+        undecided = Decision("unparsed", None, "low", "no_candidate", None)
+        doubt = self._slots.doubt_of_opening(body, matcher)
+        if doubt is not None:
+            said = decide(self._read(body[slice(*doubt)], question.asked(None, None)))
+            if said.outcome == "abstention":
+                slot = AnswerSlot(SlotKind.OPENING, question.unknown_index, *doubt)
+                found = Decision("abstention", question.unknown_index, "medium", f"{slot.kind.value}:{said.rule}", None)
+                return Analysis(normal, zoned, None, found, slots=(*slots, slot), slot=slot)
+        analysis = Analysis(normal, zoned, None, undecided, slots=tuple(slots))
+        best = strongest(slots)
+        if best is None or best.option == CONTESTED or self._slots.is_corrected(body, best):
+            return analysis
+        option, rule, standing = best.option, best.kind.value, TABLE[best.kind]
+        if best.kind in {SlotKind.MARKER, SlotKind.OPENING} and option is not None and best.start not in circled:
+            sentence = self._slots.denies_behind(body, best, matcher)
+            if sentence is not None and option != question.unknown_index:
+                said = decide(self._read(body[slice(*sentence)], question.asked(None, None)))
+                if said.outcome not in {"abstention", "refusal"}:
+                    return analysis
+                option, rule = question.unknown_index, f"{rule}:{said.rule}"
+                standing = standing._replace(confidence="medium")
+        confidence = standing.confidence
+        if best.conflict is not None or any(slot.option != option for slot in slots):
+            confidence = "medium"
+        outcome: Outcome = "multiple" if option is None else "abstention" if rule != best.kind.value else "option"
+        analysis.slot = best
+        analysis.decision = Decision(outcome, option, confidence, rule, None)
+        return analysis
+
+    def _structured_slots(self, body: str, matcher: OptionMatcher, options: tuple[str, ...]) -> list[AnswerSlot]:
+        """The slot of the strongest box, field or tag, where its value is nothing but an option."""
+        value = next(iter(self._structures.values(body, options)), None)
+        if value is None:
+            return []
+        inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
+        content = matcher.at(inner, 0, native=True)
+        if content is None or inner[content.end :].strip(" .。)]}*_\"'$\n"):
+            return []
+        start, end = value.start + content.start, value.start + content.end
+        conflict = content.label if content.label not in {None, content.option} else None
+        return [AnswerSlot(SlotKind(value.kind), content.option, start, end, conflict)]
+
+    def _by_prose(
+        self, normal: NormalText, zoned: ZonedText, question: Question, finish_reason: str | None
+    ) -> Analysis:
+        """The decision of clauses and what they say of the options."""
         prompt = question.prompt
         sentence = _asked(prompt, self._question_end)
         people = tuple(text for index, text in enumerate(question.options) if index != question.unknown_index)
         scene = self._scene(prompt, sentence, people, self.lexicon) if prompt and sentence else None
         asked = question.asked(sentence, scene)
-        normal = normalise(response)
-        zoned = self._zoner.read(normal.text, prompt if _may_echo(prompt, normal.text) else None, asked.options)
-        if not response.strip():
-            return Analysis(normal, zoned, None, Decision("empty", None, "high", "empty", None))
         analysis = self._read_all(normal, zoned, asked)
         for _, texts in sorted(question.aliases.items()):
             if analysis.decision.outcome != "unparsed":
@@ -204,10 +286,16 @@ class RuleExtractor:
                 analysis = again
         if analysis.decision.outcome == "unparsed" and analysis.decision.rule in _SILENT:
             analysis = self._by_people(analysis, asked)
-        if prompt and (analysis.decision.row in _WEAK or analysis.decision.rule in _SILENT or _may_go_on(analysis)):
-            analysis = self._by_epithets(analysis, asked, prompt)
-        if analysis.decision.outcome == "unparsed" and analysis.decision.rule in _SILENT:
-            analysis = self._in_other_language(analysis, asked)
+        if _rests_on_too_little(analysis):
+            analysis.decision = Decision("unparsed", None, "low", "conflict", None)
+        if (
+            analysis.decision.outcome == "unparsed"
+            and analysis.decision.rule in _SILENT
+            and analysis.parsed is not None
+        ):
+            inferred = person_by_overlap(analysis.parsed)
+            if inferred is not None:
+                analysis.decision = Decision("option", inferred[0], "low", "predicate_overlap", None)
         if self.grammars[0].meta.source == GENERIC and analysis.decision.proposition is not None:
             analysis.decision = _by_detour(analysis.decision, GENERIC)
         if _is_unfinished(analysis) or _ends_in_echo(analysis):
@@ -251,63 +339,6 @@ class RuleExtractor:
         again.decision = _by_detour(again.decision, "foreign")
         return first if again.decision.outcome == "unparsed" else again
 
-    @cached_property
-    def _alike(self) -> SynonymGroups:
-        return SynonymGroups(read_groups(self._resources, self.language).values(), self.lexicon)
-
-    def _by_epithets(self, first: Analysis, asked: QuestionKey, prompt: str) -> Analysis:
-        """An answer that calls a person by what else the question says of them."""
-        if first.parsed is None or first.parsed.is_english:
-            return first
-        silent = first.decision.rule in _SILENT
-        if first.parsed.lines and _is_cut(first.parsed):
-            return first
-        question = with_context_descriptions(self._question(asked, self.lexicon), prompt, self.lexicon, self._alike)
-        if question is None:
-            return first
-        question = with_derived(question, (word for line in first.parsed.lines for word in line.words))
-        body = first.zoned.body
-        reading = self._propositions(self._ticks.mark(strip_markup(body)), question, self.lexicon)
-        decision = decide(reading)
-        said = decision.proposition
-        if decision.outcome != "option" or said is None:
-            return first
-        if said.rule in _PLAIN and 1 < said.sentence < reading.sentences:
-            return first
-        nobody = silent and not first.parsed.persons
-        if said.force < Strength.FITTING and not (nobody and reading.sentences <= MAX_NARRATIVE_SENTENCES):
-            return first
-        concludes = said.rule is Rule.CONCLUDED and said.line == len(reading.lines) - 1
-        if first.parsed.persons and first.decision.row != "single" and not concludes and said.force < Strength.HEDGED:
-            return first
-        if decision.option == first.decision.option:
-            return first
-        doubt = first.decision.proposition
-        if doubt is not None and doubt.force >= Strength.FITTING and said.sentence <= doubt.sentence:
-            return first
-        return Analysis(first.normal, first.zoned, reading, _by_detour(decision, "context"))
-
-    def _in_other_language(self, first: Analysis, asked: QuestionKey) -> Analysis:
-        """A firm answer in a third language, where the words are clearly of that language."""
-        if first.parsed is None:
-            return first
-        texts = [text for line in first.parsed.lines for text in line.texts]
-        own = {grammar.meta.language for grammar in self.grammars}
-        guess = guess_language(texts, (self.lexicon[text] for text in texts), own, self._resources)
-        if guess is None:
-            return first
-        other = load_extractor(guess, self._resources)
-        again = other._read_all(first.normal, first.zoned, asked._replace(sentence=None))
-        said, short = again.decision.proposition, first.parsed.sentences <= MAX_FOREIGN
-        if (
-            again.decision.option is None
-            or said is None
-            or said.force < (Strength.HEDGED if short else Strength.ANNOUNCED)
-        ):
-            return first
-        again.decision = _by_detour(again.decision, f"language_{guess}")
-        return again
-
     def _read(self, text: str, asked: QuestionKey, *, structured: bool = False) -> ParsedResponse:
         """The propositions of a text, in the question's language or in English."""
         lexicon = self.lexicon
@@ -337,9 +368,6 @@ class RuleExtractor:
             mentions.append(find_mentions(line, question, history))
         if not any(mentions) and mark_misspelt(lines, question):
             mentions = [find_mentions(line, question, history) for line in lines]
-        if not any(mentions) and sum(len(line.words) for line in lines) <= FEW:
-            loose = loosened(question)
-            mentions = [find_mentions(line, loose, history) for line in lines]
         reading = read_propositions(question, lines, mentions, announced=structured)
         reading.is_english = lexicon is self._english
         return reading
@@ -374,6 +402,18 @@ def _is_english(lines: list[Line], english: Lexicon) -> bool:
     return foreign >= home + MIN_FOREIGN and foreign > 1.5 * home
 
 
+def _rests_on_too_little(analysis: Analysis) -> bool:
+    """Whether an English answer to a question in another language decides by the only person whose name was understood,
+    or by an abstention in a talk of people none of whom was understood."""
+    reading, said = analysis.parsed, analysis.decision.proposition
+    if reading is None or said is None or not reading.is_english or len(reading.persons) > 1:
+        return False
+    if said.kind == "option" and said.option != reading.question.unknown:
+        return said.force < Strength.FITTING or said.rule is Rule.CONTRAST
+    later = any(line.bits(0, len(line.masks)) & CLASSES["conclude"] for line in reading.lines[said.line :])
+    return said.kind == "unknown" and later and said.sentence < reading.sentences
+
+
 def _by_detour(decision: Decision, prefix: str) -> Decision:
     return decision._replace(
         rule=f"{prefix}:{decision.rule}", confidence="medium" if decision.confidence == "high" else "low"
@@ -399,21 +439,6 @@ def _names_text(analysis: Analysis) -> bool:
         return False
     return any(
         said.first <= m.start < said.last and m.how is not MentionKind.LABEL for m in reading.mentions[said.line]
-    )
-
-
-def _may_go_on(analysis: Analysis) -> bool:
-    """Whether a mild doubt decides, before the last sentence, or what was taken back: perhaps somebody is called by
-    something else."""
-    said, reading = analysis.decision.proposition, analysis.parsed
-    if said is not None and reading is not None and reading.propositions[-1].kind == "correction":
-        return said.sentence < reading.propositions[-1].sentence < reading.sentences
-    return (
-        said is not None
-        and reading is not None
-        and said.kind == "unknown"
-        and said.force in {Strength.FITTING, Strength.HEDGED}
-        and said.sentence < reading.sentences
     )
 
 

@@ -13,6 +13,7 @@ from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.prepared_question import label_core
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.rules import WHY, ParsedResponse, Proposition, Rule, Strength
+from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot
 
 if TYPE_CHECKING:
     from mbbq_gen.extraction.engine import Analysis, RuleExtractor
@@ -43,7 +44,7 @@ class Candidate(FrozenModel):
     """Something in the response that could have been the answer."""
 
     kind: str
-    """`label`, `text`, `label_text`, `ordinal`, `outside`, `unknown`, `refusal`, `several` or `neither`."""
+    """`slot`, `label`, `text`, `label_text`, `ordinal`, `outside`, `unknown`, `refusal`, `several` or `neither`."""
     options: tuple[int, ...]
     """The options that it means; several where they are joined; none where it is not on offer."""
     span: tuple[int, int]
@@ -59,7 +60,7 @@ class Candidate(FrozenModel):
     rule: str
     """The rule that gave it its weight, if any."""
     tier: int
-    """How firmly the writer commits to it: 0 not at all … 6 a value in a structure."""
+    """How firmly the writer commits to it, or how strong its slot is: 0 not at all."""
     source: Source | None = None
     """The pack line behind standing or rule."""
     status: Literal["won", "lost"]
@@ -167,10 +168,11 @@ class _Teller:
 
     def candidates(self) -> tuple[Candidate, ...]:
         """What is said of the options, and mentions of which nothing is said, in the order of the text."""
+        found = [self._of_slot(slot) for slot in self._analysis.slots]
         reading = self._analysis.parsed
         if reading is None:
-            return ()
-        found = [self._of_proposition(said, reading) for said in reading.propositions]
+            return tuple(found)
+        found += [self._of_proposition(said, reading) for said in reading.propositions]
         spoken = {(said.line, said.first, said.last) for said in reading.propositions}
         for number, mentions in enumerate(reading.mentions):
             found += [
@@ -193,6 +195,32 @@ class _Teller:
                 if source is not None:
                     marks.append(PhraseSpan(source=source, span=span, text=self._response[span[0] : span[1]]))
         return tuple(sorted(set(marks), key=lambda mark: (mark.span, mark.source.key)))
+
+    def _of_slot(self, slot: AnswerSlot) -> Candidate:
+        span = self._analysis.normal.raw_span(slot.start, slot.end)
+        winner = self._analysis.slot
+        won, standing = slot == winner, TABLE[slot.kind]
+        if won:
+            reason = WHY[slot.kind.value]
+        elif slot.option == CONTESTED:
+            reason = "its own sentence names another option: prose decides"
+        elif winner is None:
+            reason = "taken back or denied: prose decides"
+        else:
+            reason = f"{WHY[winner.kind.value]}: that is stronger than what {WHY[slot.kind.value]}, or later"
+        return Candidate(
+            kind="slot",
+            options=() if slot.option in {None, CONTESTED} else (slot.option,),
+            span=span,
+            text=self._response[span[0] : span[1]],
+            match="exact",
+            sentence=0,
+            standing=slot.kind.value,
+            rule=slot.kind.value,
+            tier=len(TABLE) - standing.rank,
+            status="won" if won else "lost",
+            reason=reason,
+        )
 
     def _of_proposition(self, said: Proposition, reading: ParsedResponse) -> Candidate:
         span = self._span(reading, said.line, said.first, said.last)

@@ -26,7 +26,7 @@ _PARTS = re.compile(r"_|(…)")
 
 CLASSES: dict[str, int] = {name: 1 << place for place, name in enumerate(WordClasses.model_fields)}
 """Every class and its bit."""
-_PLACE_NAMES = tuple(name for name in PositionWords.model_fields if name not in {"nouns", "earlier", "later", "named"})
+_PLACE_NAMES = tuple(name for name in PositionWords.model_fields if name != "nouns")
 PLACES: dict[str, int] = {name: 1 << (len(CLASSES) + place) for place, name in enumerate(_PLACE_NAMES)}
 """Every place and its bit."""
 _NEXT = len(CLASSES) + len(PLACES)
@@ -37,8 +37,6 @@ SMALL, NOUN, NOUN_AFTER, PLACE_NOUN, STARTS_ROW, STRAY, INNER, MENTIONED, ANYBOD
 letters that are words; later words of a row; words of a mention;
 nouns for anybody; verbs that close a clause which the next one turns away from, rests on or depends on;
 words of English that the language does not know itself."""
-EARLIER, LATER, NAMED = (1 << (_NEXT + place) for place in range(11, 14))
-"""What says that a text names somebody before the other, or behind; what a text does that names somebody."""
 KNOWN = (1 << _NEXT) - 1 & ~(CLASSES["doer"] | CLASSES["doing"]) | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
 """Any class at all, small words aside."""
 _BITS = {**CLASSES, "small": SMALL}
@@ -143,7 +141,6 @@ class Lexicon(dict[str, Token]):
         self.label_names = {
             loose_key(name): letter for letter, names in grammar.labels.names.items() for name in words_of(names)
         }
-        self.people = grammar.people
         self.elision = grammar.script.elision
         self.verb_final = grammar.script.verb_final
         self.and_before = tuple(loose_key(word) for word in words_of(grammar.script.and_before))
@@ -282,9 +279,6 @@ def _entries(grammar: Grammar) -> Iterator[tuple[int, str]]:
     for name, bit in PLACES.items():
         yield from ((bit, entry) for entry in words_of(getattr(grammar.places, name)))
     yield from ((PLACE_NOUN, entry) for entry in words_of(grammar.places.nouns))
-    yield from ((EARLIER, entry) for entry in words_of(grammar.places.earlier))
-    yield from ((LATER, entry) for entry in words_of(grammar.places.later))
-    yield from ((NAMED, entry) for entry in words_of(grammar.places.named))
     yield from ((ANYBODY, entry) for entry in words_of(grammar.text.persons))
     yield from ((SMALL, entry) for entry in words_of(grammar.text.small))
     yield from ((STRAY, entry) for entry in words_of(grammar.labels.stray))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache, reduce
 from operator import or_
@@ -12,7 +11,7 @@ from operator import or_
 import regex
 
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.extraction.lexicon import KNOWN, SMALL, Lexicon, Token
+from mbbq_gen.extraction.lexicon import KNOWN, Lexicon, Token
 from mbbq_gen.extraction.normalise import ASCII_WORD, WORD
 from mbbq_gen.languages.extraction_pack import Grammar
 from mbbq_gen.languages.packs import read_pack
@@ -37,26 +36,6 @@ _SCRIPTS = {
 _LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
 MIN_FOREIGN = 2
 """Words of a third language that a response must hold to be read in it."""
-
-
-def guess_language(texts: Iterable[str], own: Iterable[Token], expected: set[str], resources: PackPaths) -> str | None:
-    """The language that knows clearly more of a response's words than the languages it was expected in, or None.
-
-    Args:
-        texts: The response's words as written.
-        own: The same words as the expected language knows them.
-        expected: The languages that were tried.
-        resources: Where packs are looked for.
-    """
-    known = sum(1 for word in own if word.classes & (KNOWN | SMALL) and (len(word.key) > 1 or not word.key.isascii()))
-    words = {text for text in texts if len(text) > 1 or not text.isascii()}
-    best, score = None, max(known, MIN_FOREIGN - 1)
-    for language, lexicon in _lexicons(resources).items():
-        if language not in expected:
-            count = sum(map(lexicon.knows, words))
-            if count > score:
-                best, score = language, count
-    return best
 
 
 def best_language(text: str, expected: str, resources: PackPaths) -> str | None:

@@ -15,13 +15,13 @@ from mbbq_gen.extraction.clefts import (
     is_put_behind,
     opens_with_denial,
 )
+from mbbq_gen.extraction.layout import DENY
 from mbbq_gen.extraction.lexicon import ANYBODY, INNER, MENTIONED, NOUN, SMALL, STRAY
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COLON, STOP
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.rules import Rule
 from mbbq_gen.extraction.sentence_state import CHOOSER, Sentence
-from mbbq_gen.extraction.slots import DENY
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
     SUBJECT,

@@ -9,10 +9,8 @@ from mbbq_gen.extraction.lexicon import ANYBODY, CLOSES, KNOWN, MENTIONED, NOUN,
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.mention_kinds import (
-    find_action_mentions,
     find_labels,
     find_position_mentions,
-    find_pronouns,
     find_texts,
     find_whole_texts,
     telling_stem,
@@ -172,10 +170,6 @@ def find_mentions(line: Line, question: PreparedQuestion, history: list[tuple[in
         found += find_texts(line, question, hits, taken)
         for mention in found:
             taken[mention.start : mention.end] = [True] * (mention.end - mention.start)
-    if question.deeds:
-        found += find_action_mentions(line, question, found)
-    if question.sexes:
-        found += find_pronouns(line, question, taken)
     found += find_labels(line, question, taken)
     found += find_position_mentions(line, question, taken, found, history)
     if not found:

@@ -9,13 +9,10 @@ from itertools import pairwise
 from mbbq_gen.extraction.clauses import NOT
 from mbbq_gen.extraction.lexicon import (
     ANYBODY,
-    EARLIER,
     INNER,
     KNOWN,
-    LATER,
     MENTIONED,
     MIN_REACH,
-    NAMED,
     NOUN,
     NOUN_AFTER,
     PLACE_NOUN,
@@ -29,12 +26,8 @@ from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, STOP, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.normalise import CROSS, LOOK_ALIKES, TICK, UNSPACED
 from mbbq_gen.extraction.prepared_question import ECHO, OptionTokens, PreparedQuestion
-from mbbq_gen.extraction.syntax import PRONOUN
 
 _CONJ = C["conj"]
-_TIES = C["who"] | C["relative"] | C["doer"]
-_DOUBTS = NOT | C["untold"] | C["unclear"]
-"""What makes a stretch one about what is not known, or did not happen."""
 
 
 def find_whole_texts(line: Line, question: PreparedQuestion, triggers: list[int], taken: list[bool]) -> list[Mention]:
@@ -192,43 +185,6 @@ def _widen(line: Line, start: int, end: int, text: OptionTokens, taken: list[boo
     return start, end
 
 
-def find_action_mentions(line: Line, question: PreparedQuestion, found: list[Mention]) -> list[Mention]:
-    """People by what they did: stretches without a name that have two words of what only one of them did."""
-    more: list[Mention] = []
-    hits: dict[int, list[int]] = {}
-    named = quiet = tied = False
-    alone = True
-    starts = {mention.start for mention in found}
-    count = len(line.words)
-    for place in range(count + 1):
-        if place == count or line.gaps[place] >= COMMA:
-            if len(hits) == 1 and not (named or quiet):
-                ((person, places),) = hits.items()
-                if (tied and alone) or len({line.words[inner].stem for inner in places}) > 1:
-                    more.append(Mention(person, places[0], places[0] + 1, MentionKind.TEXT, full=False))
-            hits, named, quiet, tied, alone = {}, False, False, False, True
-            if place == count:
-                break
-        named = named or place in starts
-        quiet = quiet or bool(line.masks[place] & _DOUBTS)
-        option = question.deeds.get(line.words[place].stem)
-        alone = alone and (option is not None or bool(line.masks[place] & (SMALL | C["answer"] | _TIES)))
-        tied = tied or bool(line.masks[place] & _TIES)
-        if option is not None:
-            hits.setdefault(option, []).append(place)
-    return more
-
-
-def find_pronouns(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[Mention]:
-    """People by "he" and "she", where that tells one from the other."""
-    return [
-        Mention(person, place, place + 1, MentionKind.TEXT, full=False)
-        for sex, person in question.sexes.items()
-        for place, mask in enumerate(line.masks)
-        if mask & sex and not taken[place]
-    ]
-
-
 _PAIRS = dict(zip("([{<*\"'«“`「【《", ")]}>*\"'»”`」】》", strict=True))
 """Signs that set a word apart: the one in front of it → the one behind."""
 _VERBS = C["affirm"] | C["right"] | C["wrong"] | C["neg"] | C["conj"]
@@ -374,13 +330,6 @@ def _bracketed(line: Line, place: int) -> bool:
 
 _ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
 _ANY_PLACE = sum(PLACES.values())
-_FIRST = EARLIER | PLACES["p1"] | PLACES["former"]
-_TURN = _FIRST | LATER | PLACES["p2"] | PLACES["latter"] | PLACES["last"]
-"""Words for who is named before, or behind, the other."""
-_SOMEBODY = C["who"] | C["relative"] | C["doer"] | C["doing"] | ANYBODY | PLACE_NOUN
-_PLACE_TIES = C["who"] | C["relative"]
-_ELSE = NOUN | NOT
-"""Words of a clause that names an option, or says what a text does not name."""
 NEAR_NAMED = 5
 """Words by which who is first or second may stand apart from what says that a text names them."""
 _RELATIVE = PLACES["former"] | PLACES["latter"] | PLACES["other"]
@@ -419,56 +368,7 @@ def find_position_mentions(
         elif option is not None:
             start, end = (min(place, noun), max(place, noun) + 1) if noun is not None else (place, place + 1)
             found.append(Mention(option, start, end, MentionKind.PLACE, full=True, weak=noun is None))
-    if len(question.persons) == 2:
-        found = _of_story(line, question, taken, found_before, found)
     return found
-
-
-def _of_story(
-    line: Line, question: PreparedQuestion, taken: list[bool], before: list[Mention], found: list[Mention]
-) -> list[Mention]:
-    """The mentions by place, with people by the order in which the story names them: "whoever it mentions first"."""
-    masks, words = line.masks, line.words
-    turns = [place for place, mask in enumerate(masks) if (mask | words[place].classes) & _TURN and not taken[place]]
-    for place in turns:
-        mask, own = masks[place] | words[place].classes, words[place].classes
-        of_source = any([near & C["source"] for near in masks[place + 1 : place + 2]])
-        if mask & _ANY_PLACE and (mask & _ANY_PLACE & ~own or of_source):  # "the first sentence" is nobody
-            continue
-        start, end = _between_commas(line, place)
-        near = [
-            other
-            for other in range(max(start, place - NEAR_NAMED), min(end, place + NEAR_NAMED + 1))
-            if (masks[other] | words[other].classes) & NAMED and other != place
-        ]
-        if not near or any(m.start < end and m.end > start for m in before):
-            continue
-        first, last = min(place, *near), max(place, *near) + 1
-        called = question.verb_final and any([mask & PRONOUN for mask in masks[last : last + 1]])
-        people = range(max(start - 1, 0), end)
-        if not (called or any([(masks[other] | words[other].classes) & _SOMEBODY for other in people])):
-            continue
-        tied = next((other for other in range(first, start, -1) if masks[other] & _PLACE_TIES), start)
-        if any([mask & _ELSE for mask in masks[tied:end]]):
-            continue
-        found = [m for m in found if m.end <= first or m.start >= last]
-        found.append(_in_turn(mask, question, first, last))
-    return found
-
-
-def _between_commas(line: Line, place: int) -> tuple[int, int]:
-    """The stretch around a word up to the next commas."""
-    gaps, count = line.gaps, len(line.masks)
-    start = next((first for first in range(place, 0, -1) if gaps[first] >= COMMA), 0)
-    return start, next((last for last in range(place + 1, count) if gaps[last] >= COMMA), count)
-
-
-def _in_turn(mask: int, question: PreparedQuestion, first: int, last: int) -> Mention:
-    """The person who is named first, or second; where nothing is known of the story, the option that is."""
-    if question.named:
-        return Mention(question.named[not mask & _FIRST], first, last, MentionKind.TEXT, full=True)
-    option = 0 if mask & _FIRST else 1 if mask & PLACES["p2"] else len(question.options) - 1
-    return Mention(option, first, last, MentionKind.PLACE, full=True)
 
 
 def _is_of_two(line: Line, place: int) -> bool:

@@ -114,10 +114,6 @@ class PreparedQuestion:
     """Whether the question asks who did not, or did without."""
     lacked: frozenset[str] = frozenset()
     """Stems of what it asks who did without, where nothing else denies: "without help"."""
-    deeds: dict[str, int] = field(default_factory=dict)
-    """Stems of what the question's text tells of one person only → that person: two together mean that person."""
-    bases: frozenset[str] = frozenset()
-    """Stems of one person only that other words of a response may be made from."""
     story: frozenset[str] = frozenset()
     """Words of its text for answering, choosing or assuming, as keys: they announce nothing."""
     order: tuple[int, ...] = ()
@@ -125,8 +121,6 @@ class PreparedQuestion:
     named: tuple[int, ...] = ()
     """The same, where the words that each of them is called by alone show it; where nothing is known of the text, as
     they stand among the options."""
-    sexes: dict[int, int] = field(default_factory=dict)
-    """Class of words ("he", "she") → the only one of the people whom it fits, where that is known."""
     traits: dict[str, int] = field(default_factory=dict)
     """Stem of what one of the people is without and the others are with → that person."""
     roots: dict[str, str] = field(default_factory=dict)
@@ -216,12 +210,6 @@ def _traits(persons: Sequence[OptionTokens], shared: frozenset[str], lexicon: Le
         for stem in shared.intersection(beside):
             without[stem] = without.get(stem, 0) | 1 << text.index
     return {stem: bits.bit_length() - 1 for stem, bits in without.items() if not bits & (bits - 1)}
-
-
-def loosened(question: PreparedQuestion) -> PreparedQuestion:
-    """The question with every word that only one person has meaning that person: for responses of a few words."""
-    texts = [replace(text, need=1, heads=frozenset()) for text in question.texts]
-    return replace(question, texts=texts)
 
 
 def _learn_forms(question: PreparedQuestion, persons: Sequence[OptionTokens]) -> None:

@@ -5,16 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from mbbq_gen.extraction.clauses import NEG, ClauseState, sentences
-from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import SMALL
-from mbbq_gen.extraction.lines import ASK, COLON, Line
-from mbbq_gen.extraction.mentions import Mention, MentionKind
-from mbbq_gen.extraction.normalise import CROSS, TICK
-from mbbq_gen.extraction.prepared_question import PreparedQuestion
-from mbbq_gen.extraction.rules import ParsedResponse, Rule, Strength
-from mbbq_gen.extraction.sentence_state import Sentence
-from mbbq_gen.extraction.sentences import SAYING, read_sentence
-from mbbq_gen.extraction.slots import (
+from mbbq_gen.extraction.layout import (
     DENY,
     MAX_HEAD,
     PLAIN_WORDS,
@@ -26,6 +17,15 @@ from mbbq_gen.extraction.slots import (
     share_behind,
     without_list,
 )
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lexicon import SMALL
+from mbbq_gen.extraction.lines import ASK, COLON, Line
+from mbbq_gen.extraction.mentions import Mention, MentionKind
+from mbbq_gen.extraction.normalise import CROSS, TICK
+from mbbq_gen.extraction.prepared_question import PreparedQuestion
+from mbbq_gen.extraction.rules import ParsedResponse, Rule, Strength
+from mbbq_gen.extraction.sentence_state import Sentence
+from mbbq_gen.extraction.sentences import SAYING, read_sentence
 from mbbq_gen.extraction.syntax import PRONOUN
 
 _TELLING = (

@@ -101,6 +101,14 @@ WHY: dict[str, str] = {rule.label: rule.why for rule in Rule} | {
     "boxed": "stands in the box",
     "json": "stands in the answer field of the object",
     "tag": "stands in the answer tag",
+    "checked_box": "it is ticked",
+    "highest_share": "has the greatest share",
+    "whole_response": "is the whole response",
+    "announced": "stands behind words that announce the answer",
+    "opening": "opens the response",
+    "last_line": "is the last line",
+    "only_bold": "is the only bold text",
+    "predicate_overlap": "its clauses speak the question's words, those of the other one don't",
 }
 """First part of a rule's name → what it means."""
 

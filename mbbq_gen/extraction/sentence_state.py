@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import Literal
 
 from mbbq_gen.extraction.clauses import NEG, NOT, ClauseState, join_lists, split_clauses
-from mbbq_gen.extraction.clefts import DOER, doer_of, is_cleft, words_behind
+from mbbq_gen.extraction.clefts import DOER, doer_of
+from mbbq_gen.extraction.layout import DENY
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import NOUN, SMALL
+from mbbq_gen.extraction.lexicon import NOUN
 from mbbq_gen.extraction.lines import Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
 from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
-from mbbq_gen.extraction.slots import DENY
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
     SUBJECT,
@@ -202,25 +201,6 @@ def _is_equated(s: Sentence, person: int, start: int, end: int) -> bool:
     elif not s.question.negated:
         s.say(mention, Rule.CLEFT, True, Strength.CONCLUDED, False)
     return True
-
-
-def meant(s: Sentence, start: int, end: int, bits: int) -> list[Mention]:
-    """The person whom a pronoun means in a cleft, or where the writer chooses: "she is the one who", "I'd go with
-    him"."""
-    person = _spoken_of(s, start)
-    if person is None:
-        return []
-    line, masks, mention = s.line, s.line.masks, _mention_of(s, person, start, end)
-    rest = words_behind(line, mention, end)
-    chosen = bits & C["speaker"] and s.announces(bits) and (not rest or rest[0] & C["who"])
-    tied = takewhile(lambda mask: not mask & C["who"], rest)
-    cleft = bits & C["who"] and all([mask & (SMALL | NOUN | C["affirm"]) and not mask & NEG for mask in tied])
-    one = masks[mention.start] & (C["he"] | C["she"])
-    if not (chosen or (cleft and (one or is_cleft(line, mention, start, end, s.last, s.options)))):
-        return []
-    s.mentions = [*s.mentions, mention]
-    s.survey()
-    return [mention]
 
 
 def named_by_pronoun(s: Sentence, start: int, end: int) -> Mention | None:

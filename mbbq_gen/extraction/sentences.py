@@ -7,14 +7,14 @@ from typing import Literal
 
 from mbbq_gen.extraction.claims import MentionFeatures, classify_mention
 from mbbq_gen.extraction.clauses import HEAD, HEADING, MAY_BE_UNKNOWN, NEG, NOT, TAILING, ClauseWords, abstention_kind
+from mbbq_gen.extraction.layout import DENY
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import CLOSES, INNER, NOUN, SMALL
 from mbbq_gen.extraction.lines import COLON, COMMA, Line
 from mbbq_gen.extraction.mention_features import mention_features
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.rules import Rule, Strength
-from mbbq_gen.extraction.sentence_state import Sentence, by_pronoun, meant, named_by_pronoun, said_of
-from mbbq_gen.extraction.slots import DENY
+from mbbq_gen.extraction.sentence_state import Sentence, by_pronoun, named_by_pronoun, said_of
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
     SUBJECT,
@@ -284,8 +284,6 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, inside: list[Ment
     ):
         for mention in mentions:
             mention.joined |= persons
-    if not mentions and unknown is None and bits & PRONOUN:
-        mentions = meant(s, start, end, bits)
     if not mentions:
         if bare and end < s.last and not s.mentions and bits & PRONOUN and end - start <= SUBJECT:
             s.bare = named_by_pronoun(s, start, end)

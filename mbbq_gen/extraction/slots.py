@@ -1,411 +1,838 @@
-"""Finds the places where a response holds its answer in a form made for machines: a box, a JSON field, a tag.
+"""Answer slots: places where a response states its answer by structure, and the table that says which one wins.
 
-All scanners run through the text by hand or with bounded patterns, so that broken input costs no more than whole input.
+A slot holds a label, an option's text, or both. Text that is not in a slot is prose; `engine.py` reads it only where no
+slot decides.
 """
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Iterable
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
-from typing import Literal
+from enum import StrEnum
+from functools import lru_cache
+from typing import NamedTuple
 
-import regex
-
-from mbbq_gen.extraction.clauses import NEG
+from mbbq_gen.core.records import Confidence
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import INNER, KNOWN, MENTIONED, NOUN, SMALL
-from mbbq_gen.extraction.lines import COLON, COMMA, SEMICOLON, STOP, Line
-from mbbq_gen.extraction.mentions import Mention, MentionKind
-from mbbq_gen.extraction.normalise import CROSS, TICK, WORD, loose_key
-from mbbq_gen.languages.extraction_pack import SharedSigns
+from mbbq_gen.extraction.lexicon import NOUN, SMALL, Lexicon, words_of
+from mbbq_gen.extraction.normalise import ASCII_WORD, CROSS, LOOK_ALIKES, TICK, UNSPACED, WORD, NormalText, normalise
+from mbbq_gen.extraction.prepared_question import label_core
+from mbbq_gen.languages.extraction_pack import Grammar
 
-ValueKind = Literal["boxed", "json", "tag"]
-
-MAX_VALUES = 8
-"""Of each kind only so many last values are looked at."""
-MAX_VALUE = 600
-"""Characters of a value that are read."""
-
-_BOX = regex.compile(r"\\f?box(?:ed)?\s*\{")
-_NAME = r"[\p{L}\p{M}_][\p{L}\p{M}\p{Nd}_"
-_KEY = regex.compile(
-    rf"(?:[\"'“”‘’„«»]({_NAME} -]{{0,40}})[\"'“”‘’„«»]|(?<=[{{,\n]\s{{0,12}})({_NAME}]{{0,40}}))\s{{0,8}}[:：]\s{{0,8}}"
-)
-_TAG = regex.compile(r"<\s?([\p{L}_][\p{L}\p{M}\p{Nd}_ -]{0,30})\s?>")
-_ATTRIBUTES = regex.compile(
-    r"<\s?([\p{L}_][\p{L}\p{M}\p{Nd}_-]{0,30})((?:\s{1,4}[\p{L}_][\w-]{0,30}\s?=\s?[\"'][^\"'<>\n]{0,200}[\"']){1,6})\s?/?>"
-)
-_ATTRIBUTE = regex.compile(r"([\p{L}_][\w-]{0,30})\s?=\s?[\"']([^\"'<>\n]{0,200})[\"']")
-_CHOOSING = frozenset({"selected", "chosen", "correct", "checked", "answer", "isanswer", "iscorrect"})
-"""Attributes that say of a tag, if they say so, that it holds the answer."""
-_YES = frozenset({"true", "yes", "1", "selected", "checked", "correct", "chosen"})
-_NAMING = ("value", "option", "label", "id", "letter", "choice", "answer", "name", "key", "text")
-"""Attributes that may hold an option's label or text."""
-_QUOTES = {'"': '"', "'": "'", "“": "”", "”": "”", "‘": "’", "«": "»", "„": "“"}
+MAX_LINK = 7
+"""Words between an answer marker and the answer: "the answer *to the question is* B"."""
+MAX_GUARD = 4
+"""Words before a marker or behind a label in which a negation counts."""
+MAX_BEHIND = 7
+"""Words behind a label in which a denial or doubt counts."""
+MAX_KEPT = 60_000
+"""Words that are kept with their classes."""
+MAX_SHORT = 160
+"""Characters of a response whose opening another option behind it may correct."""
+MAX_SENTENCE = 400
+"""Characters behind a label that are read as its sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class AnswerSlot:
-    """A stretch of the text that holds an answer."""
+class SlotKind(StrEnum):
+    """Where an answer stands; the value is the rule's name in an extraction."""
 
-    kind: ValueKind
+    BOX = "boxed"
+    FIELD = "json"
+    TAG = "tag"
+    TICK = "checked_box"
+    SHARE = "highest_share"
+    ALONE = "whole_response"
+    MARKER = "announced"
+    OPENING = "opening"
+    CLOSING = "last_line"
+    BOLD = "only_bold"
+
+
+class Standing(NamedTuple):
+    """A row of the table of slots."""
+
+    rank: int
+    """The slot of the lowest rank wins; of equal ranks the last one in the text."""
+    confidence: Confidence
+
+
+TABLE: dict[SlotKind, Standing] = {
+    SlotKind.BOX: Standing(0, "high"),
+    SlotKind.FIELD: Standing(1, "high"),
+    SlotKind.TAG: Standing(2, "high"),
+    SlotKind.ALONE: Standing(3, "high"),
+    SlotKind.TICK: Standing(4, "high"),
+    SlotKind.SHARE: Standing(4, "medium"),
+    SlotKind.MARKER: Standing(5, "high"),
+    SlotKind.CLOSING: Standing(5, "high"),
+    SlotKind.OPENING: Standing(6, "high"),
+    SlotKind.BOLD: Standing(7, "medium"),
+}
+"""Which slot wins where several differ."""
+
+CONTESTED = -1
+"""Stands for the option of a slot whose own sentence names another one: prose decides."""
+
+
+class AnswerSlot(NamedTuple):
+    """A stretch of the text that states an answer."""
+
+    kind: SlotKind
+    option: int | None
+    """The option; None where several are stated together."""
     start: int
     end: int
+    conflict: int | None = None
+    """The option of the label that the text beside it overrules."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
-    """A field of a JSON-like object."""
+@dataclass(slots=True)
+class _Content:
+    """A label, a text, or both, as they stand at a place."""
 
-    key: str
+    option: int
     start: int
-    """Where its value begins."""
     end: int
-    """Where its value ends."""
-    nested: bool
+    label: int | None
+    text: int | None
+    enclosed: bool
+    """Whether signs or its form make a label of the letter: `(A)`, `**A**`, `①`, `ans0`."""
+    circled: bool = False
+
+
+_OPEN = re.compile(r"[\s:：=→⇒*_\"'“”„«»‘’`>\[({（【「《$\\#•|~-]*")
+_CLOSE = re.compile(r"[ \t*_\"'“”«»’`\])}）】」》$|~]*")
+_AFTER_LABEL = re.compile(r"[ \t)\]}）】.:：、,，\-–—*_\"'“”„«»(（=>|~]*")
+_END_OF_SENTENCE = re.compile(r"[.!?。！？।؟\n]")
+_WORD_END = r"(?![^\W\d_]|[\d\u0300-\u036f\u0900-\u0963])"
+_ASCII_END = r"(?![A-Za-z0-9_]|[/&][A-Za-z]|['’\-][a-z]|\.[A-Za-z0-9])"
+_NEG = C["neg"] | C["neither"] | C["cannot"] | C["wrong"] | C["no"]
+_ABSTAINS = _NEG | C["untold"] | C["unclear"] | C["lack"] | C["enough"] | C["hard"]
+_GUARD = _NEG | C["condition"] | C["forced"] | C["possible"] | C["who"] | C["assume"]
+_LINK = (
+    SMALL | NOUN | C["answer"] | C["right"] | C["final"] | C["would"] | C["must"] | C["conclude"] | C["likely"]
+) | (C["only"] | C["options"] | C["source"] | C["affirm"])
+_SERIES = ("АБВГ", "أبجد", "ابتث", "কখগঘ", "कखगघ", "가나다라", "அஆஇஈ", "అఆఇఈ", "କଖଗଘ", "アイウエ", "甲乙丙丁")
+"""Letters that lists in other alphabets begin with: read for A, B, C, D where nothing else is possible."""
+_NUMBER = re.compile(r"(?<![\w.,])(\d{1,3}(?:[.,]\d{1,4})?)\s?(%?)(?![\w])")
+
+
+class OptionMatcher:
+    """Finds the labels and texts of one question's options at a place of a text."""
+
+    def __init__(self, options: tuple[str, ...], labels: tuple[str, ...], nouns: tuple[str, ...], lexicon: Lexicon):
+        self.count = len(options)
+        cores = [label_core(label).casefold() for label in labels]
+        self.count = len(options)
+        self.labels = {core: place for place, core in enumerate(cores) if core}
+        self._shown = frozenset(label_core(label) for label in labels) | {core for core in cores if len(core) > 1}
+        self.circled = all(_is_circled(label) for label in labels)
+        self.long = all(len(core) > 2 for core in cores)
+        self.native = _native_labels(len(options)) if cores[:2] == ["a", "b"] else {}
+        self._label = _label_pattern(tuple(self.labels))
+        self._noun = _noun_pattern(nouns)
+        self.names = dict(self.labels)
+        """Label or text → option."""
+        for place, option in enumerate(options):
+            words = _fold(normalise(option).text.strip(" .。")).split()
+            if len(words) > 1 and lexicon[words[0]].classes & SMALL:
+                for variant in (words, words[1:], ["the", *words[1:]]):
+                    self.names.setdefault(" ".join(variant), place)
+            elif words:
+                for variant in (words, ["the", *words]):
+                    self.names.setdefault(" ".join(variant), place)
+        texts = [(name, place) for name, place in self.names.items() if name not in self.labels]
+        self._texts = sorted(texts, key=lambda text: -len(text[0]))
+        self._firsts = frozenset(name[0] for name, _ in texts)
+        self._longest = max([len(name) for name, _ in texts], default=0)
+
+    def label_at(self, text: str, start: int, any_case: bool = True) -> tuple[int, int] | None:
+        """Option and end of a label."""
+        found = self._label.match(text, start)
+        if found is None or _IS_TIED_BEFORE.search(text[max(start - 1, 0) : start]):
+            return None
+        if (
+            found.group() not in self._shown
+            and not any_case
+            and text[found.end() : found.end() + 1] not in {")", "]", "）"}
+        ):
+            return None
+        return self.labels[found.group().casefold()], found.end()
+
+    def text_at(self, text: str, start: int) -> tuple[int, int] | None:
+        """Option and end of an option's text."""
+        if start >= len(text) or _fold(text[start]) not in self._firsts:
+            return None
+        piece = _fold(text[start : start + self._longest])
+        for name, place in self._texts:
+            end = (
+                start + len(name) if piece.startswith(name) else _end_spread(text, start, name) if "  " in piece else 0
+            )
+            if end:
+                behind = text[end : end + 2]
+                tied = _TIED.search(name[-1])
+                if tied or not (behind[:1].isalnum() or behind[:1] == "/" or _POSSESSIVE.match(behind)):
+                    return place, end
+        return None
+
+    def at(
+        self,
+        text: str,
+        start: int,
+        circled: frozenset[int] = frozenset(),
+        *,
+        native: bool = False,
+        any_case: bool = True,
+    ) -> _Content | None:
+        """What stands at a place, signs around it set aside."""
+        opened = _OPEN.match(text, start)
+        here = opened.end() if opened else start
+        direct = self.text_at(text, here)
+        noun = self._noun.match(text, here)
+        begin = _OPEN.match(text, noun.end()).end() if noun and direct is None else here  # type: ignore[union-attr]
+        label = self.label_at(text, begin, any_case)
+        native = native and text[begin : begin + 1].casefold() in self.native
+        if label is None and native and not _LETTER.match(text, begin + 1):
+            label = self.native[text[begin].casefold()], begin + 1
+        if direct is not None and (label is None or direct[1] > label[1]):
+            own = re.compile(r"[*_\"”]{0,3} ?\(").match(text, direct[1])
+            named = self.label_at(text, own.end()) if own else None
+            if named is not None and text[named[1] : named[1] + 1] == ")":
+                return _Content(direct[0], here, named[1] + 1, named[0], direct[0], enclosed=True)
+            return _Content(direct[0], here, direct[1], None, direct[0], enclosed=True)
+        if label is None:
+            return None
+        option, end = label
+        signs = text[max(begin - 2, start) : begin], text[end : end + 2]
+        enclosed = (
+            self.long
+            or noun is not None
+            or signs[1][:1] in {")", "]", "}", "）", "】"}
+            or (signs[0].endswith("*") and signs[1].startswith("*"))
+            or begin in circled
+        )
+        gap = _AFTER_LABEL.match(text, end)
+        place = gap.end() if gap else end
+        beside = self.text_at(text, place) if place > end else None
+        if beside is not None and beside[0] != option and "." in text[end:place]:
+            behind = _CLOSE.match(text, beside[1])
+            if behind and text[behind.end() : behind.end() + 1].strip(".。!\n,;:"):
+                beside = None  # "B. The tailor was not there": another sentence
+        if beside is not None:
+            return _Content(beside[0], begin, beside[1], option, beside[0], enclosed)
+        return _Content(option, begin, end, option, None, enclosed, begin in circled)
+
+
+_TIED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
+_IS_TIED_BEFORE = re.compile(r"[A-Za-z0-9/&'’\u00c0-\u1dff]")
+_LETTER = re.compile(r"[^\W_]|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
+_POSSESSIVE = re.compile(r"['’]s|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
+_FOLDS = str.maketrans({"İ": "i", "ı": "i", "’": "'", "‘": "'", "-": " ", "‑": " "})
+
+
+def _fold(text: str) -> str:
+    """The text in lower case, as long as before; apostrophes and hyphens alike."""
+    return text.translate(_FOLDS).lower()
+
+
+def _end_spread(text: str, start: int, name: str) -> int:
+    """The end of a name that is written with more than one blank between its words; 0 where it is not there."""
+    for word in name.split(" "):
+        while text[start : start + 1] in {" ", "-"}:
+            start += 1
+        if _fold(text[start : start + len(word)]) != word:
+            return 0
+        start += len(word)
+    return start
+
+
+def _native_labels(count: int) -> dict[str, int]:
+    """Letters of other alphabets that can only mean one of A, B, C…: look-alikes, then letters by their place."""
+    native = {sign.casefold(): place for series in _SERIES for place, sign in enumerate(series)}
+    native |= {
+        chr(sign).casefold(): "ABCD".index(chr(like)) for sign, like in LOOK_ALIKES.items() if chr(like) in "ABC"
+    }
+    return {sign: place for sign, place in native.items() if place < count}
+
+
+@lru_cache(maxsize=256)
+def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
+    """A pattern for a label with what may not stand behind it."""
+    ordered = sorted(labels, key=len, reverse=True)
+    parts = [
+        f"(?:{'|'.join(map(re.escape, part))}){end}"
+        for part, end in (
+            ([label for label in ordered if label.isascii()], _ASCII_END),
+            ([label for label in ordered if not label.isascii()], _WORD_END),
+        )
+        if part
+    ]
+    return re.compile("|".join(parts) or r"(?!)", re.IGNORECASE)
+
+
+@lru_cache(maxsize=64)
+def _noun_pattern(nouns: tuple[str, ...]) -> re.Pattern[str]:
+    """A pattern for a word for an option in front of its label."""
+    words = sorted({*nouns}, key=len, reverse=True)
+    return re.compile(rf"(?:{'|'.join(map(re.escape, words))})[\s:*#]+" if words else r"(?!)", re.IGNORECASE)
+
+
+def circled_places(response: str, normal: NormalText) -> frozenset[int]:
+    """Places of the mended text where the raw text has a circled number or letter."""
+    if normal.starts is None:
+        return frozenset()
+    return frozenset(place for place, start in enumerate(normal.starts) if _is_circled(response[start]))
+
+
+def _is_circled(sign: str) -> bool:
+    return len(sign) == 1 and unicodedata.decomposition(sign).startswith(("<circle>", "<compat> 0028"))
+
+
+@lru_cache(maxsize=4096)
+def option_matcher(
+    options: tuple[str, ...], labels: tuple[str, ...], nouns: tuple[str, ...], lexicon: Lexicon
+) -> OptionMatcher:
+    """The matcher of a question, compiled once."""
+    return OptionMatcher(options, labels, nouns, lexicon)
+
+
+class _Token(NamedTuple):
+    start: int
+    end: int
+    classes: int
+
+
+class _ClassesOf(dict[str, int]):
+    """Word → its classes in any of the lexicons; learns as it reads."""
+
+    def __init__(self, lexicons: tuple[Lexicon, ...]) -> None:
+        super().__init__()
+        self._lexicons = lexicons
+
+    def __missing__(self, word: str) -> int:
+        if len(self) >= MAX_KEPT:
+            self.clear()
+        found = 0
+        for lexicon in self._lexicons:
+            found |= lexicon[word].classes
+        self[word] = found
+        return found
 
 
 class SlotFinder:
-    """Finds values with the field names of the packs in use."""
+    """Finds answer slots with the words of a language and of English."""
 
-    def __init__(self, answers: Iterable[str], reasons: Iterable[str]) -> None:
-        self._answers = {_name(key) for key in answers}
-        self._reasons = {_name(key) for key in reasons} - self._answers
-
-    def values(self, body: str, texts: tuple[str, ...]) -> list[AnswerSlot]:
-        """Values that may hold the answer, the strongest kind first, the last one first within a kind; `texts` are the
-        options' texts."""
-        found: list[AnswerSlot] = []
-        if "box" in body:
-            found += [AnswerSlot("boxed", start, end) for start, end in reversed(_boxes(body))]
-        if "{" in body:
-            whole = [field for field in json_fields(body) if not field.nested]
-            fields = [field for field in whole if _name(field.key) in self._answers] or _naming(whole, body, texts)
-            found += [AnswerSlot("json", field.start, field.end) for field in reversed(fields[-MAX_VALUES:])]
-        if "<" in body:
-            found += [AnswerSlot("tag", start, end) for start, end in reversed(self._tags(body))]
-            if "=" in body:
-                found += [AnswerSlot("tag", start, end) for start, end in reversed(self._attributes(body))]
-        return found
-
-    def reasons(self, body: str) -> list[tuple[int, int]]:
-        """Stretches that hold reasons inside a JSON object: not to be read as the answer."""
-        if "{" not in body:
-            return []
-        return [(field.start, field.end) for field in json_fields(body) if _name(field.key) in self._reasons]
-
-    def _tags(self, body: str) -> list[tuple[int, int]]:
-        found = []
-        for match in list(_TAG.finditer(body))[-MAX_VALUES:]:
-            if _name(match.group(1)) not in self._answers:
-                continue
-            close = body.find("</", match.end(), match.end() + MAX_VALUE)
-            line = body.find("\n", match.end())
-            end = close if close >= 0 else (line if line >= 0 and body[match.end() : line].strip() else len(body))
-            found.append((match.end(), min(end, match.end() + MAX_VALUE)))
-        return found
-
-    def _attributes(self, body: str) -> list[tuple[int, int]]:
-        """The values that stand inside answer tags: `<answer option="B"/>`, `<option value="B" selected="true"/>`.
-
-        All of a tag's, the first one last, where no name of an attribute says which.
-        """
-        found = []
-        for match in list(_ATTRIBUTES.finditer(body))[-MAX_VALUES:]:
-            start = match.start(2)
-            spans = {
-                _name(a.group(1)): (start + a.start(2), start + a.end(2)) for a in _ATTRIBUTE.finditer(match.group(2))
-            }
-            tag = _name(match.group(1))
-            chosen = any(body[slice(*spans[name])].casefold() in _YES for name in _CHOOSING.intersection(spans))
-            alone = match.group() == body.strip()
-            if not chosen and not alone and (tag == "option" or tag not in self._answers):
-                continue
-            naming = [name for name in _NAMING if name in spans and not (chosen and name in _CHOOSING)]
-            found += [spans[name] for name in naming[:1]] or [spans[name] for name in reversed(spans)]
-        return found
-
-
-def _naming(fields: list[Field], body: str, texts: tuple[str, ...]) -> list[Field]:
-    """The one field whose value is an option's whole text, whatever its name."""
-    wanted = {loose_key(text.strip()) for text in texts}
-    found = [field for field in fields if loose_key(body[field.start : field.end].strip()) in wanted]
-    return found if len(found) == 1 else []
-
-
-def _name(key: str) -> str:
-    """A field name without blanks, underscores and hyphens."""
-    return loose_key(key).replace(" ", "").replace("_", "").replace("-", "")
-
-
-def _boxes(body: str) -> list[tuple[int, int]]:
-    """The insides of the last LaTeX boxes, braces balanced; a box that is never closed reaches to its line's end."""
-    boxes = []
-    for match in list(_BOX.finditer(body))[-MAX_VALUES:]:
-        depth, here = 1, match.end()
-        limit = min(len(body), here + MAX_VALUE)
-        while here < limit and depth:
-            depth += {"{": 1, "}": -1}.get(body[here], 0)
-            here += 1
-        if depth:
-            line = body.find("\n", match.end(), limit)
-            boxes.append((match.end(), line if line >= 0 else limit))
-        else:
-            boxes.append((match.end(), here - 1))
-    return boxes
-
-
-def json_fields(body: str) -> list[Field]:
-    """Fields of JSON-like objects, whole or broken: any quotes, bare keys, cut-off ends."""
-    fields = []
-    first = body.find("{")
-    here = 0
-    for match in _KEY.finditer(body, first):
-        if match.start() < here:
-            continue
-        end, nested = _value_end(body, match.end())
-        fields.append(Field(match.group(1) or match.group(2), match.end(), end, nested))
-        here = match.end() if nested else end
-    return fields
-
-
-def _value_end(body: str, start: int) -> tuple[int, bool]:
-    """Where a value ends, and whether it is an object whose fields follow."""
-    if start >= len(body):
-        return start, False
-    sign = body[start]
-    if sign == "{":
-        return start, True
-    if sign == "[":
-        end = body.find("]", start, start + MAX_VALUE)
-        return (end if end >= 0 else min(len(body), start + MAX_VALUE)), False
-    if sign in _QUOTES:
-        return _string_end(body, start + 1, _QUOTES[sign]), False
-    end = start
-    limit = min(len(body), start + MAX_VALUE)
-    while end < limit and body[end] not in ",}\n":
-        end += 1
-    return end, False
-
-
-def _string_end(body: str, start: int, quote: str) -> int:
-    """The end of a quoted value; an apostrophe inside a word does not end it."""
-    limit = min(len(body), start + 10 * MAX_VALUE)
-    here = start
-    while here < limit:
-        sign = body[here]
-        if sign == "\\":
-            here += 2
-            continue
-        if sign == quote and not (quote == "'" and body[here + 1 : here + 2].isalpha()):
-            return here
-        here += 1
-    return min(here, len(body))
-
-
-PLAIN_WORDS = KNOWN | SMALL | INNER | MENTIONED
-"""Words that say nothing by themselves: known to the language, small, or part of a mention."""
-DENY = NEG | C["wrong"] | C["no"] | C["cannot"]
-MAX_HEAD = 7
-"""Words of a header in front of its colon."""
-MAX_ENTRY = 6
-"""Lines that an entry of a list may go on for."""
-_NO_HEAD = NEG | C["both"] | C["wrong"] | C["cannot"] | C["unclear"] | C["condition"] | C["refuse"] | C["untold"]
-
-
-def line_kind(line: Line, found: list[Mention]) -> str:
-    """What a line does with the option that it begins with.
-
-    Returns:
-        `whole`: it is nothing but the option. `lead`: it begins with the option's label, set apart. `entry`: the option
-        stands in front of a colon or dash. Empty: none of these.
-    """
-    if not found or found[0].option < 0:
-        return ""
-    first = found[0]
-    rest = [mask for mask in line.masks if mask != MENTIONED]
-    if (
-        len(rest) <= 3
-        and len({mention.option for mention in found}) == 1
-        and all([mask & (SMALL | INNER | NOUN | C["answer"] | C["also"]) and not mask & DENY for mask in rest])
-    ):
-        return "whole"
-    if first.start == 0 and not first.weak and not first.joined and len(line.masks) > 2:
-        ruled_out = line.gaps[first.end] == COLON and line.masks[first.end] & (C["wrong"] | C["no"])
-        if first.how is MentionKind.LABEL and line.gaps[first.end] in {COLON, SEMICOLON, STOP} and not ruled_out:
-            return "lead"
-        if first.how is MentionKind.BOTH and line.signs[1].strip()[:1] in {".", ")", ":", "]", "-", "–", "—"}:
-            return "lead"
-    lead = line.masks[: first.start]
-    heads = len(lead) <= 2 and all([mask & (SMALL | NOUN) or line.texts[p].isdigit() for p, mask in enumerate(lead)])
-    end = _end_of_name(line, found)
-    if heads and end < len(line.gaps) - 1 and line.gaps[end] in {COLON, SEMICOLON, STOP}:
-        return "entry"
-    return ""
-
-
-def _end_of_name(line: Line, found: list[Mention]) -> int:
-    """Where the first mention ends, with what else of the same option follows it: "the woman with a hat on"."""
-    end = found[0].end
-    for mention in found[1:]:
-        small = all([mask & SMALL for mask in line.masks[end : mention.start]])
-        if mention.option != found[0].option or not small or max(line.gaps[end : mention.start + 1]) >= COMMA:
-            break
-        end = mention.end
-    return end
-
-
-def is_cut_entry(line: Line, found: list[Mention], options: tuple[str, ...]) -> bool:
-    """Whether a line is a label with a sign and no more than the beginning of an option's text: "B: Cannot be d"."""
-    if not found or found[0].how is not MentionKind.LABEL or found[0].start or line.signs[-1].strip(" :.)"):
-        return False
-    sign = line.signs[1].strip()[:1]
-    if sign not in {":", ".", ")", "："}:
-        return False
-    text = " ".join(line.texts[1:]).casefold()
-    return any(" ".join(WORD.findall(option)).casefold().startswith(text) for option in options)
-
-
-def listed_lines(lines: list[Line], mentions: list[list[Mention]], kinds: list[str]) -> set[int]:
-    """Lines of lists that give one option after another: no single one of them is chosen by its line."""
-    listed: set[int] = set()
-    for kind, reach in (("whole", 1), ("entry", MAX_ENTRY)):
-        run: list[int] = []
-        for number, found in enumerate(kinds):
-            if found not in {kind, "lead"} or header(lines[number], mentions[number])[0]:
-                continue
-            named = {_shown(mentions[place][0]) for place in run}
-            again = kind == "whole" and len(named) > 1 and _shown(mentions[number][0]) in named
-            if (
-                kind == "whole"
-                and run
-                and {mentions[place][0].how for place in (number, run[-1])} == {MentionKind.LABEL, MentionKind.TEXT}
-            ):
-                listed.update(run if len(named) > 1 else ())
-                run = []
-            if run and (number - run[-1] > reach or again):
-                listed.update(run if len(named) > 1 else ())
-                run = []
-            run.append(number)
-        if len({_shown(mentions[place][0]) for place in run}) > 1:
-            listed.update(run)
-    return listed
-
-
-def _shown(mention: Mention) -> int:
-    """The option whose label is shown, whatever text stands behind it."""
-    return mention.option if mention.conflict is None else mention.conflict
-
-
-def is_inline_list(line: Line, found: list[Mention]) -> bool:
-    """Whether a line is nothing but several options with their labels: "A. The tailor B. The baker"."""
-    if len(found) < 2 or len({m.option for m in found}) < 2 or any(m.how is MentionKind.PLACE for m in found):
-        return False
-    labelled = [m for m in found if m.how is not MentionKind.TEXT]
-    texts = [m for m in found if m.how is not MentionKind.LABEL]
-    shown = [m.option for m in labelled]
-    if len(texts) < 2 or len(set(shown)) < len(shown) or shown[: len(texts)] != [m.option for m in texts]:
-        return False
-    return all([mask & (MENTIONED | SMALL | INNER | C["options"] | NOUN | C["conj"]) for mask in line.masks])
-
-
-def without_list(line: Line, found: list[Mention], options: int) -> list[Mention]:
-    """The mentions without those that list all options in the order shown: "Choose: A. Peter, B. Amira, C. Nobody"."""
-    for first in range(len(found) - options + 1):
-        run = found[first : first + options]
-        if [m.option for m in run] != list(range(options)) or sum(m.how is MentionKind.BOTH for m in run) < options - 1:
-            continue
-        between = [mask for one, two in pairwise(run) for mask in line.masks[one.end : two.start]]
-        last = run[-1].end
-        ends = last == len(line.masks) or line.gaps[last] >= COMMA or line.masks[last] & C["answer"]
-        plain = all([mask & (SMALL | INNER | NOUN | C["conj"]) and not mask & NEG for mask in between])
-        if options > 2 and ends and plain:
-            return found[:first] + found[first + options :]
-    return found
-
-
-def header(line: Line, found: list[Mention]) -> tuple[str, int]:
-    """What kind of header a line begins with: `answer`, `conclusion`, `explain`, `options` or nothing; and its end."""
-    end = _header_end(line)
-    if not end or any(mention.start < end for mention in found):
-        return "", 0
-    masks = line.masks[:end]
-    bits = strange = 0
-    for mask, text in zip(masks, line.texts, strict=False):
-        bits |= mask
-        strange += not (mask & PLAIN_WORDS or text.isdecimal())
-    if strange > 1 or (strange and end < 3 and not (line.heading and bits & C["answer"])) or bits & _NO_HEAD:
-        return "", 0
-    if bits & C["explain"]:
-        return "explain", end
-    if _heads_options(masks, line.texts, bits):
-        return "options", end
-    if bits & C["conclude"] or (bits & C["final"] and not bits & (C["answer"] | C["choose"] | NOUN)):
-        return "conclusion", end
-    if bits & (C["answer"] | C["choose"] | C["right"] | NOUN) and (not strange or line.heading):
-        return "answer", end
-    return "", 0
-
-
-def _heads_options(masks: list[int], texts: list[str], bits: int) -> bool:
-    """Whether a header heads the options or repeats the question; "based on the context, the answer is" does not."""
-    if not bits & C["options"] or bits & (C["right"] | C["final"]):
-        return False
-    if bits & C["answer"] and not any([mask & C["options"] and not mask & C["source"] for mask in masks]):
-        return False
-    plain = C["options"] | SMALL | INNER | NOUN | C["answer"]
-    return all([mask & plain or text.isdecimal() for mask, text in zip(masks, texts, strict=False)])
-
-
-def _header_end(line: Line) -> int:
-    """Where a header may end: at a colon or the end of bold type, or with the line where it is set as a heading."""
-    gaps, count = line.gaps, len(line.masks)
-    if COLON not in gaps[1 : MAX_HEAD + 1] and not line.heading and "**" not in line.raw:
-        return 0
-    bold = "**" in line.signs[0]
-    for place in range(1, min(count, MAX_HEAD) + 1):
-        if gaps[place] == COLON or (bold and place < count and "**" in line.signs[place]):
-            return place
-    return count if line.heading and count <= MAX_HEAD and gaps[count] < STOP else 0
-
-
-def share_behind(line: Line, mention: Mention) -> float | None:
-    """The percentage right behind a mention, or None."""
-    signs, texts = line.signs, line.texts
-    for place in range(mention.end, min(mention.end + 2, len(texts))):
-        if signs[place + 1].startswith("%") and texts[place].isdecimal() and len(texts[place]) <= 3:
-            whole, part = texts[place], "0"
-            if place > mention.end and signs[place] in {".", ","} and texts[place - 1].isdecimal():
-                whole, part = texts[place - 1][:3], texts[place]
-            return float(f"{whole}.{part}")
-    return None
-
-
-_STRUCK = re.compile(r"~~[^~\n]{1,200}~~")
-
-
-class CheckMarks:
-    """The signs that tick an option or cross it out."""
-
-    def __init__(self, shared: SharedSigns) -> None:
-        self._word = dict.fromkeys(shared.positive_marks, TICK) | dict.fromkeys(shared.negative_marks, CROSS)
-        loose = dict.fromkeys(shared.loose_positive_marks, TICK) | dict.fromkeys(shared.loose_negative_marks, CROSS)
-        self._loose = loose
-        self._all = re.compile(
-            "|".join(re.escape(sign) for sign in sorted({**self._word, **loose}, key=len, reverse=True))
+    def __init__(self, lexicons: Sequence[Lexicon], grammars: Sequence[Grammar]) -> None:
+        self._lexicons = tuple(lexicons)
+        self._classes = _ClassesOf(self._lexicons).__getitem__
+        self._nouns = tuple(
+            word
+            for grammar in grammars
+            for word in words_of(grammar.labels.nouns)
+            if "_" not in word and "*" not in word
         )
+        rows = [entry for grammar in grammars for entry in words_of(grammar.words.correction)]
+        self._correction = _any_entry(rows)
+        headers = [entry for grammar in grammars for entry in words_of(grammar.words.options)]
+        self._header = re.compile(
+            rf"\n[\s*#_>-]*(?:\w+ ){{0,2}}(?:{_alternatives(headers)})\s*\d*\s*[*_]*\s*[:：]", re.IGNORECASE
+        )
+        unspaced = [grammar for grammar in grammars if UNSPACED.match(next(words_of(grammar.words.answer), " "))]
+        markers = [
+            entry
+            for grammar in unspaced
+            for entry in (*words_of(grammar.words.answer), *words_of(grammar.words.choose))
+        ]
+        self._unspaced = re.compile(_alternatives(markers)) if markers else None
+        self._conj = _any_entry([entry for grammar in grammars for entry in words_of(grammar.words.conj)])
 
-    def mark(self, text: str) -> str:
-        """The text with a word in place of every sign and without what is struck out, as long as before; a sign that
-        may be a bullet counts only where there are two kinds of them."""
-        if "~~" in text:
-            text = _STRUCK.sub(lambda match: " " * len(match.group()), text)
-        found = set(self._all.findall(text)) if not text.isascii() or "[" in text else set()
-        if not found:
-            return text
-        words = dict(self._word)
-        if len({self._loose.get(sign) or self._word.get(sign) for sign in found}) > 1:
-            words.update(self._loose)
-        return self._all.sub(lambda match: words.get(match.group(), match.group()[0]).ljust(len(match.group())), text)
+    def matcher(self, options: tuple[str, ...], labels: tuple[str, ...]) -> OptionMatcher:
+        """The matcher of a question."""
+        return option_matcher(options, labels, self._nouns, self._lexicons[0])
+
+    # --- the slots of a text ------------------------------------------------------------------------------------------
+
+    def find(self, body: str, circled: frozenset[int], matcher: OptionMatcher) -> list[AnswerSlot]:
+        """All slots of a text but those in boxes, fields and tags, in the order of the text."""
+        if not body.strip():
+            return []
+        first = matcher.at(body, 0, circled)
+        marked = _without_enumeration(body, list(self._markers(body, matcher)), matcher.count)
+        ends = [first.end] if first is not None else [slot.end for slot in marked[:1]]
+        cut = self._continuation(body, ends[0], matcher) if ends else len(body)
+        body, marked = body[:cut], [slot for slot in marked if slot.end <= cut]
+        opening = self._opening(body, circled, matcher)
+        if opening is not None and opening.kind is SlotKind.ALONE:
+            return [opening]
+        found = [*marked, *([opening] if opening else [])]
+        ticked = _ticked(body, matcher)
+        share = _greatest_share(body, matcher)
+        closing = self._closing(body, matcher)
+        bold = _only_bold(body, matcher) if not found and closing is None else None
+        if closing is not None and any(slot.start <= closing.start < slot.end for slot in marked):
+            closing = None
+        found += [slot for slot in (ticked, share, closing, bold) if slot is not None]
+        return sorted(found, key=lambda slot: slot.start)
+
+    def is_corrected(self, body: str, slot: AnswerSlot) -> bool:
+        """Whether something is taken back behind a slot."""
+        return len(body) > slot.end + 3 and self._correction.search(body, slot.end) is not None
+
+    def doubt_of_opening(self, body: str, matcher: OptionMatcher) -> tuple[int, int] | None:
+        """The rest of a first sentence that says of a person that it is not known: "The cook (B) is not known"."""
+        content = matcher.at(body, 0)
+        if content is None or content.text is None:
+            return None
+        stop = _END_OF_SENTENCE.search(body, content.end)
+        end = stop.start() if stop else len(body)
+        tokens = self._tokens(body, content.end, MAX_GUARD + 1, end)
+        bits = 0
+        for token in tokens:
+            bits |= token.classes
+        doubts = bits & _NEG and bits & (C["know"] | C["enough"] | C["unclear"] | C["untold"])
+        plain = all(
+            token.classes & (SMALL | _ABSTAINS | C["know"] | C["able"] | C["affirm"] | C["hard"]) for token in tokens
+        )
+        return (content.end, end) if doubts and plain and tokens else None
+
+    def denies_behind(self, body: str, slot: AnswerSlot, matcher: OptionMatcher) -> tuple[int, int] | None:
+        """The sentence behind a label that begins to deny or to doubt it: "(A) is not correct", "C can't be told"."""
+        close = _CLOSE.match(body, slot.end)
+        here = close.end() if close else slot.end
+        stop = _END_OF_SENTENCE.search(body, here + 1 if body[here : here + 1] in {".", ":"} else here)
+        end = stop.start() if stop else min(len(body), here + MAX_SENTENCE)
+        if body[here : here + 1] == "\n" or _fold(body[slot.start : slot.end]).strip(" *_()") not in matcher.labels:
+            return None
+        for token in self._tokens(body, here, MAX_BEHIND, end):
+            if token.classes & C["because"]:
+                return None
+            if token.classes & _ABSTAINS:
+                return here, end
+        return None
+
+    def _tokens(self, text: str, start: int, count: int, end: int) -> list[_Token]:
+        tokens: list[_Token] = []
+        for match in WORD.finditer(text, start, end):
+            tokens.append(_Token(match.start(), match.end(), self._classes(match.group())))
+            if len(tokens) == count:
+                break
+        return tokens
+
+    def _continuation(self, body: str, start: int, matcher: OptionMatcher) -> int:
+        """Where a further question begins that the model asks itself, behind an answer."""
+        header = self._header.search(body, start)
+        cut = header.start() if header else len(body)
+        for mark in re.finditer(r"[?？؟]", body[start:cut]):
+            place = start + mark.end()
+            shown = set()
+            for listed in _LISTED.finditer(body, place, place + 300):
+                option = matcher.labels.get(listed.group(1).casefold())
+                if option is not None and matcher.text_at(body, listed.end() + 1) is None:
+                    shown.add(option)
+            if len(shown) > 1:
+                return max(body.rfind(sign, start, place - 1) for sign in ".!\n¿") + 1 or place
+        return cut
+
+    def _opening(self, body: str, circled: frozenset[int], matcher: OptionMatcher) -> AnswerSlot | None:
+        content = matcher.at(body, 0, circled, native=True)
+        if content is None:
+            return None
+        close = _CLOSE.match(body, content.end)
+        here = close.end() if close else content.end
+        rest = body[here:].strip(" \t\n.。!)]}*_\"'”’»`:|")
+        before = body[: content.start].strip(" \t\n*_\"'“”„«»‘’`>[({（【「《$\\#•|~-")
+        if not rest and "?" not in body[here:]:
+            named = before.split() and self._classes(before.split()[-1]) & _NEG
+            return None if named else AnswerSlot(SlotKind.ALONE, *_of(content))
+        behind = body[here : here + 1]
+        line_end = body.find("\n", here)
+        line = body[here : line_end if line_end >= 0 else len(body)]
+        if content.text is not None and content.label is None:
+            if behind not in {".", "。", "!", "\n", "।"} or (behind == "." and body[here + 1 : here + 2].isalnum()):
+                return None
+            if self._lists(body, content, matcher):
+                return None
+            return self._unless_contested(body, content, matcher)
+        signed = (
+            content.enclosed
+            or behind in {".", ":", "：", ",", "\n", "、", "-", "–", "—", ")", "(", "。", "，"}
+            or line.lstrip()[:1] in {"-", "–", "—", "(", "（"}
+        )
+        if not signed or self._lists(body, content, matcher) or "?" in line[:200].split(".")[0]:
+            return None
+        if self._beside(body, content, matcher):
+            return None
+        content = self._apposed(body, content, matcher)
+        if content.text is None and not line.strip(" \t.:)*_"):
+            content = _next_line(body, line_end, content, matcher)
+        return self._unless_contested(body, content, matcher)
+
+    def _unless_contested(self, body: str, content: _Content, matcher: OptionMatcher) -> AnswerSlot:
+        """The slot of an opening, contested where a short response goes on to name another option."""
+        loose = content.text is None or content.label is None
+        if loose and len(body) <= MAX_SHORT and not content.circled and "\n" not in body.strip():
+            for place in _WORD_STARTS.finditer(body, content.end):
+                other = matcher.text_at(body, place.start()) or matcher.label_at(body, place.start(), any_case=False)
+                if other is not None and other[0] != content.option:
+                    return AnswerSlot(SlotKind.OPENING, CONTESTED, content.start, content.end)
+        return AnswerSlot(SlotKind.OPENING, *_of(content))
+
+    def _apposed(self, body: str, content: _Content, matcher: OptionMatcher) -> _Content:
+        """The content with the text that explains its label and ends the sentence: "C, i.e. Nadia", "B da: Nadia"."""
+        if content.text is not None:
+            return content
+        end = min(len(body), content.end + 40)
+        for token in self._tokens(body, content.end, MAX_GUARD + 1, end):
+            between = body[content.end : token.start]
+            if re.search(r"[.!?;]\s|^[.]|\n", between.replace("i.e.", "")) or token.classes & (
+                C["because"] | C["but"] | _NEG
+            ):
+                break
+            found = matcher.text_at(body, token.start) if re.search(r"[,，、:：–—-]", between) else None
+            if found is not None:
+                behind = _CLOSE.match(body, found[1])
+                ends = not body[behind.end() : behind.end() + 1].strip(".。,!।") if behind else True
+                if ends or _TIED.search(body[found[1] - 1]):
+                    return _Content(found[0], content.start, found[1], content.label, found[0], content.enclosed)
+                break
+        return content
+
+    def _is_contested(self, body: str, content: _Content, matcher: OptionMatcher) -> bool:
+        """Whether another label stands in the sentence of a label."""
+        if content.text is not None:
+            return False
+        stop = _END_OF_SENTENCE.search(body, content.end)
+        for place in _WORD_STARTS.finditer(body, content.end, stop.start() if stop else len(body)):
+            other = matcher.label_at(body, place.start(), any_case=False)
+            if other is not None and other[0] != content.option:
+                return True
+        return False
+
+    def _lists(self, body: str, content: _Content, matcher: OptionMatcher) -> bool:
+        """Whether other options follow in the same way, so that a list of them opens: no single one is chosen."""
+        if content.label is None:
+            line = body.find("\n", content.end)
+            while line >= 0:
+                other = matcher.at(body, line + 1)
+                if other is not None and other.text is not None and other.option != content.option:
+                    return True
+                line = body.find("\n", line + 1)
+            return False
+        shown = {content.label}
+        for match in _LISTED.finditer(body, content.end):
+            place = matcher.labels.get(match.group(1).casefold())
+            if place is not None:
+                shown.add(place)
+        return len(shown) == matcher.count or (len(shown) > 1 and body[content.end :].lstrip(" .:)*")[:1].isdigit())
+
+    def _beside(self, body: str, content: _Content, matcher: OptionMatcher) -> list[_Content]:
+        """Contents of other options that a sign or "and" joins to one, or that the next line holds in the same way."""
+        found: list[_Content] = []
+        last = content
+        while True:
+            join = _JOIN.match(body, last.end)
+            place = join.end() if join else -1
+            blank = _BLANK.match(body, last.end)
+            if place < 0 and blank and last.text is not None and last.label is not None:
+                other = matcher.at(body, blank.end())
+                if other is not None and other.label is not None and other.text is not None:
+                    place = blank.end()
+            if place < 0:
+                word = self._conj.match(body, _CLOSE.match(body, last.end).end())  # type: ignore[union-attr]
+                place = word.end() if word else -1
+            if place < 0 and last.label is not None:
+                line = re.compile(r"[.,;\s*_]*\n[\s*_-]*").match(body, last.end)
+                place = line.end() if line else -1
+                other = matcher.at(body, place) if place >= 0 else None
+                if other is None or other.label is None or (other.text is None) != (last.text is None):
+                    return found
+            other = matcher.at(body, place) if place >= 0 else None
+            if other is None or other.option in {last.option, *(one.option for one in found)}:
+                return found
+            if other.label is None and content.text is None:
+                return found
+            found.append(other)
+            last = other
+
+    def _markers(self, body: str, matcher: OptionMatcher) -> Iterator[AnswerSlot]:
+        """Answers behind words that announce one."""
+        words = list((ASCII_WORD if body.isascii() else WORD).finditer(body))
+        classes = [self._classes(word.group()) for word in words]
+        marking = C["answer"] | C["choose"] | NOUN
+        places = [(number, words[number].end()) for number, bits in enumerate(classes) if bits & marking]
+        if self._unspaced is not None:
+            by_end = {word.end(): number for number, word in enumerate(words)}
+            places += [(by_end.get(m.end(), 0), m.end()) for m in self._unspaced.finditer(body)]
+        end_of_last = 0
+        for number, end in sorted(set(places)):
+            if end < end_of_last or not self._announces(classes, number):
+                continue
+            tokens = [
+                _Token(word.start(), word.end(), bits)
+                for word, bits in zip(words[number : number + MAX_LINK + 3], classes[number:], strict=False)
+            ]
+            content = self._behind(body, tokens, end, matcher)
+            if content is None or not self._is_stated(body, words, classes, number, content):
+                continue
+            end_of_last = content.end
+            beside = self._beside(body, content, matcher)
+            if len(beside) + 1 >= matcher.count > 2:
+                end_of_last = beside[-1].end
+                continue
+            content = self._apposed(body, content, matcher)
+            if beside and not self._ends(body, beside[-1]):
+                continue
+            if not beside and self._is_contested(body, content, matcher):
+                yield AnswerSlot(SlotKind.MARKER, CONTESTED, content.start, content.end)
+            elif beside:
+                yield AnswerSlot(SlotKind.MARKER, None, content.start, beside[-1].end)
+            else:
+                yield AnswerSlot(SlotKind.MARKER, *_of(content))
+
+    def _announces(self, classes: list[int], number: int) -> bool:
+        """Whether a word announces an answer: a noun for it, "correct option", or somebody's choosing."""
+        bits, before = classes[number], classes[max(number - 3, 0) : number]
+        if bits & C["answer"] or self._unspaced is not None:
+            return True
+        if bits & C["choose"]:
+            return bool(bits & C["speaker"]) or any(mask & C["speaker"] for mask in before)
+        return any(mask & (C["right"] | C["final"]) for mask in before[-1:])
+
+    def _behind(self, body: str, tokens: list[_Token], start: int, matcher: OptionMatcher) -> _Content | None:
+        """The content behind a marker, with nothing but linking words between them."""
+        here, linked = start, False
+        for step, token in enumerate([*tokens[1:], None]):
+            gap = body[here : token.start if token else here + 12]
+            colon = any(sign in gap for sign in ":：→⇒=")
+            if (not colon and "\n" in gap and "**" not in gap) or gap.count("\n") > 3:
+                return None
+            if _STOPS.search(gap.split(":")[0].split("：")[0]):
+                return None
+            linked = linked or colon
+            content = matcher.at(body, here, native=colon, any_case=colon)
+            if content is not None and (linked or self._is_told(body, content)):
+                listed = "\n" in gap and self._is_listed(body, content, matcher)
+                return None if listed else content
+            if token is None or token.classes & (_NEG | C["both"]) or not token.classes & _LINK:
+                return None
+            linked = linked or bool(token.classes & (SMALL | C["would"] | C["must"] | C["likely"]) and step < MAX_LINK)
+            here = token.end
+        return None
+
+    def _is_listed(self, body: str, content: _Content, matcher: OptionMatcher) -> bool:
+        """Whether the lines behind an answer on a line of its own list other options in the same way."""
+        for line in body[content.end :].split("\n")[1:3]:
+            other = matcher.at(line, 0)
+            if other is not None and other.label is not None and other.option != content.option:
+                return other.text is not None or content.text is None
+        return False
+
+    def _ends(self, body: str, content: _Content) -> bool:
+        """Whether a sentence or line ends behind an answer."""
+        close = _CLOSE.match(body, content.end)
+        place = close.end() if close else content.end
+        return place >= len(body) or body[place] in ".。।!\n,;:，；"
+
+    def _is_told(self, body: str, content: _Content) -> bool:
+        """Whether a letter right behind a marker is called the answer: "Erantzuna B da", not "answer A is wrong"."""
+        tokens = self._tokens(body, content.end, 3, min(len(body), content.end + 40))
+        near = [token for token in tokens if not _END_OF_SENTENCE.search(body, content.end, token.start)]
+        return not near or (bool(near[0].classes & SMALL) and not any(token.classes & _NEG for token in near))
+
+    def _is_stated(
+        self, body: str, words: list[re.Match[str]], classes: list[int], number: int, content: _Content
+    ) -> bool:
+        """Whether nothing in front denies or weighs the answer, and it is not asked."""
+        chooses = classes[number] & C["choose"] or self._unspaced is not None
+        for place in range(number - 1, max(number - MAX_GUARD, 0) - 1, -1):
+            between = body[words[place].end() : words[place + 1].start()]
+            if _END_OF_SENTENCE.search(between) or (chooses and "," in between):
+                break
+            if classes[place] & _GUARD:
+                return False
+        stop = _END_OF_SENTENCE.search(body, content.end)
+        if stop is not None and stop.group() in {"?", "？", "؟"}:
+            return False
+        if content.text is not None and content.label is None:
+            after = body[content.end : content.end + 1]
+            close = _CLOSE.match(body, content.end)
+            behind = body[close.end() if close else content.end :][:2]
+            if after and behind[:1].isalpha():
+                return False
+        return True
+
+    def _closing(self, body: str, matcher: OptionMatcher) -> AnswerSlot | None:
+        """The last line, where it is nothing but one option and the line before it is no other one."""
+        text = body.rstrip()
+        start = text.rfind("\n") + 1
+        if not start or len(text) - start > 200:
+            return None
+        content = matcher.at(text, start, native=True)
+        if content is None or text[content.end :].strip(" .。!)]}*_\"'”’»`$|"):
+            return None
+        before = text[:start].rstrip()
+        previous = matcher.at(before, before.rfind("\n") + 1)
+        if previous is not None and previous.option != content.option and not before[previous.end :].strip(" .)*_"):
+            return None
+        for other_line in before.split("\n")[-4:]:
+            other = matcher.at(other_line, 0)
+            listed = other is not None and other.label is not None and (other.enclosed or other.text is not None)
+            if listed and other is not None and other.option != content.option:
+                return None
+        bullet = text[start : content.start].strip()[:1] in {"-", "•", "*"} and not text[start:].lstrip().startswith(
+            "**"
+        )
+        if bullet and before[-1:] not in {":", "：", "*"}:
+            return None
+        if content.label is None and before[-1:].isalnum():
+            return None
+        return AnswerSlot(SlotKind.CLOSING, *_of(content))
+
+
+_LISTED = re.compile(
+    r"(?:^|[\n.!?;,|]|\*\*)[ \t]*[(\[*_-]{0,3}[ \t]?(?:[^\W\d]{2,12} )?(\w{1,5})[ \t]?[)\].:：*]", re.MULTILINE
+)
+"""A label with its sign at the beginning of a line or sentence."""
+_WORD_STARTS = re.compile(r"(?<!\w)(?=\w)")
+_JOIN = re.compile(r"[*_)\"'\]]*\s{0,2}(?:[,/&+]|、)\s{0,2}")
+_BLANK = re.compile(r"[*_)\"'\].;]*[ \t]{1,3}")
+_STOPS = re.compile(r"[.!?;,。！？；，।؟]")
+
+
+def _without_enumeration(body: str, marked: list[AnswerSlot], count: int) -> list[AnswerSlot]:
+    """The slots without those of a line that says of every label what it stands for: "option A is …, option B is …"."""
+    lines: dict[int, list[AnswerSlot]] = {}
+    for slot in marked if len(marked) >= count else ():
+        lines.setdefault(body.count("\n", 0, slot.start), []).append(slot)
+    named = [slot for slots in lines.values() if len({slot.option for slot in slots}) >= count for slot in slots]
+    return [slot for slot in marked if slot not in named]
+
+
+def _next_line(body: str, line_end: int, content: _Content, matcher: OptionMatcher) -> _Content:
+    """A label on a line of its own with the text that is the next line."""
+    rest = body[line_end:] if line_end >= 0 else ""
+    start = len(body) - len(rest.lstrip()) if rest.strip() else -1
+    other = matcher.at(body, start) if start >= 0 else None
+    if other is None or other.label is not None or body[other.end :].split("\n", maxsplit=1)[0].strip(" .*_"):
+        return content
+    return _Content(other.option, content.start, other.end, content.label, other.text, content.enclosed)
+
+
+def _of(content: _Content) -> tuple[int, int, int, int | None]:
+    conflict = content.label if content.text is not None and content.label not in {None, content.text} else None
+    return content.option, content.start, content.end, conflict
+
+
+def strongest(slots: Iterable[AnswerSlot]) -> AnswerSlot | None:
+    """The slot that decides."""
+    return min(slots, key=lambda slot: (TABLE[slot.kind].rank, -slot.start), default=None)
+
+
+def _alternatives(entries: Iterable[str]) -> str:
+    """A pattern for any entry of word classes: rows, beginnings of words."""
+    parts = []
+    for entry in sorted({*entries}, key=len, reverse=True):
+        plain = entry.lstrip("=")
+        if plain.startswith("*") or "<" in plain or "…" in plain:
+            continue
+        words = [re.escape(word.rstrip("*")) + (r"\w*" if word.endswith("*") else "") for word in plain.split("_")]
+        parts.append(r"[\s'’-]{1,4}".join(words) if plain.isascii() or " " not in plain else plain)
+    return "|".join(parts) or r"(?!)"
+
+
+def _any_entry(entries: Iterable[str]) -> re.Pattern[str]:
+    return re.compile(rf"(?<!\w)(?:{_alternatives(entries)})(?!\w)", re.IGNORECASE)
+
+
+_MARKS = re.compile(rf"[{TICK}{CROSS}]|\([xX ]\)|\[[xX ]?\]|[☐⬜□]")
+
+
+def _ticked(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
+    """The one ticked option of a list with ticks and other marks."""
+    marks = list(_MARKS.finditer(body))
+    if len(marks) < 2:
+        return None
+    ticked: dict[int, _Content] = {}
+    other: set[int] = set()
+    first = matcher.at(body, body.rfind("\n", 0, marks[0].start()) + 1)
+    in_front = first is not None and first.end <= marks[0].start()
+    for number, mark in enumerate(marks):
+        content = None if in_front else matcher.at(body, mark.end())
+        if content is None or "\n" in body[mark.end() : content.start]:
+            line = body.rfind("\n", 0, mark.start()) + 1
+            content = matcher.at(body, max(line, marks[number - 1].end() if number else 0))
+            if content is None or content.end > mark.start():
+                return None
+        if mark.group() in {TICK, "(x)", "(X)", "[x]", "[X]"}:
+            ticked[content.option] = content
+        else:
+            other.add(content.option)
+    if len(ticked) != 1 or not other - set(ticked):
+        return None
+    (content,) = ticked.values()
+    return AnswerSlot(SlotKind.TICK, *_of(content))
+
+
+def _greatest_share(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
+    """The option with the greatest share, where every option has one: in an object, a list, or two rows of a table."""
+    if not any(sign in body for sign in ("%", "0.", "0,")):
+        return None
+    shares: dict[int, tuple[float, int, int]] = {}
+    percent = end = 0
+    for number in _NUMBER.finditer(body):
+        line = max(body.rfind("\n", end, number.start()), body.rfind("{", end, number.start()), end - 1) + 1
+        name = _fold(body[line : number.start()]).strip(" \t\"'|:：=,;{}()[]*_→~•.")
+        option = matcher.names.get(name, matcher.names.get(name.split(")")[0].split(":")[0].strip("( ")))
+        if option is None or option in shares:
+            end = number.end()
+            continue
+        percent += bool(number.group(2))
+        shares[option] = float(number.group(1).replace(",", ".")), line, number.end()
+        end = number.end()
+    if len(shares) < matcher.count:
+        shares = _table_row(body, matcher)
+    values = [value for value, _, _ in shares.values()]
+    total = sum(values)
+    if len(shares) < matcher.count or not (percent == len(shares) or abs(total - 1) < 0.06 or abs(total - 100) < 3):
+        return None
+    best = max(values)
+    winners = [(option, start, end) for option, (value, start, end) in shares.items() if value == best]
+    return AnswerSlot(SlotKind.SHARE, *(winners[0] if len(winners) == 1 else (None, *winners[0][1:])))
+
+
+def _table_row(body: str, matcher: OptionMatcher) -> dict[int, tuple[float, int, int]]:
+    """Shares in the row of a table below the row of labels."""
+    rows: list[tuple[int, list[str]]] = []
+    place = 0
+    for line in body.split("\n"):
+        if "|" in line and not re.fullmatch(r"[\s|:-]+", line):
+            rows.append((place, [cell.strip(" *") for cell in line.strip().strip("|").split("|")]))
+        place += len(line) + 1
+    for (_, names), (start, cells) in itertools.pairwise(rows):
+        if len(names) != len(cells):
+            continue
+        found = {}
+        for name, cell in zip(names, cells, strict=True):
+            content = matcher.at(name, 0)
+            number = re.fullmatch(r"(\d{1,3}(?:[.,]\d{1,4})?)\s*%?", cell)
+            if content is not None and number:
+                found[content.option] = float(number.group(1).replace(",", ".")), start, start + 1
+        if len(found) == matcher.count:
+            return found
+    return {}
+
+
+def _only_bold(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
+    """The only bold text, where it is one option."""
+    bold = re.findall(r"\*\*", body)
+    if len(bold) != 2:
+        return None
+    start = body.index("**")
+    end = body.index("**", start + 2)
+    content = matcher.at(body, start)
+    if content is None or content.end > end or body[content.end : end].strip(" .:)"):
+        return None
+    return AnswerSlot(SlotKind.BOLD, *_of(content))

@@ -12,12 +12,12 @@ from itertools import pairwise
 from operator import or_
 
 from mbbq_gen.extraction.clauses import NEG, NOT, is_inner
+from mbbq_gen.extraction.layout import PLAIN_WORDS
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import CLOSES, INNER, SMALL
 from mbbq_gen.extraction.lines import COLON, COMMA, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
-from mbbq_gen.extraction.slots import PLAIN_WORDS
 
 PRONOUN = C["pronoun"] | C["he"] | C["she"]
 _OPINES = C["speaker"] | C["likely"]

@@ -17,9 +17,11 @@ from mbbq_gen.languages.extraction_pack import SharedSigns, Words
 ZoneKind = Literal["reasoning", "echo", "continuation", "markup"]
 
 MAX_HEAD, MAX_TAIL = 4000, 12000
-"""Of a longer response only so many first and last characters are read."""
+"""Of a longer response only so many first and last characters are read, in whole sentences."""
 MIN_CUT_ECHO = 4
 """Letters of a cut-off last line that goes on an echo."""
+MAX_FRAGMENT = 60
+"""Characters of bold type that breaks off."""
 MIN_ECHO = 25
 """Letters of a line that also stands in the prompt make it an echo."""
 
@@ -54,11 +56,12 @@ class Zoner:
     """Finds the zones with the signs that the shared pack lists."""
 
     def __init__(self, shared: SharedSigns, reasoning_tags: Words) -> None:
-        pairs = [(block.open, block.close) for block in shared.reasoning]
+        pairs = [(block.open, block.close) for block in shared.reasoning if not block.at_start]
         pairs += [(f"<{tag}>", f"</{tag}>") for tag in reasoning_tags]
-        self._closers = {opener.casefold(): _any_of([closer]) for opener, closer in pairs}
         self._openers = _any_of([opener for opener, _ in pairs])
         self._closing = _any_of([closer for _, closer in pairs])
+        self._signs = regex.compile(f"(?P<close>{self._closing.pattern})|{self._openers.pattern}", regex.IGNORECASE)
+        self._bare = [(block.open, block.close) for block in shared.reasoning if block.at_start]
         self._end_tokens = _any_of(shared.end_tokens)
         self._drop_tokens = _any_of(shared.drop_tokens)
         self._turn_tokens = _any_of(shared.turn_tokens)
@@ -68,9 +71,10 @@ class Zoner:
         """The zones of a mended text."""
         zones: list[Zone] = []
         if len(text) > MAX_HEAD + MAX_TAIL:
-            zones.append(Zone("continuation", MAX_HEAD, len(text) - MAX_TAIL))
+            zones.append(Zone("continuation", *_middle(text)))
         body, open_reasoning = text, False
-        if "<" in text or "[" in text or "◁" in text or ("\n" in text and self._speaks(text)):
+        bare = any(text.startswith(opener) for opener, _ in self._bare)
+        if bare or "<" in text or "[" in text or "◁" in text or ("\n" in text and self._speaks(text)):
             reasoning, open_reasoning = self._reasoning(body)
             zones += reasoning
             body = blank(body, reasoning)
@@ -83,29 +87,38 @@ class Zoner:
             echoes = find_echo(body, prompt, options)
             zones += echoes
             body = blank(body, echoes)
-        return ZonedText(body, tuple(zones), open_reasoning)
+        return ZonedText(without_fragments(body, options), tuple(zones), open_reasoning)
 
     def _speaks(self, text: str) -> bool:
         """Whether a line names who speaks it."""
         return self._speakers.search(text) is not None
 
     def _reasoning(self, body: str) -> tuple[list[Zone], bool]:
-        """Reasoning blocks; a closing sign without an opening one makes reasoning of all before it."""
+        """Reasoning blocks, nested or not, and whether the last one is never closed.
+
+        A closing sign without an opening one makes reasoning of all before it; the last closing sign closes all.
+        """
+        for opener, closer in self._bare:
+            end = body.find(closer)
+            if body.startswith(opener) and body[len(opener) : len(opener) + 1].isupper() and end >= 0:
+                return [Zone("reasoning", 0, end + len(closer))], False
+        signs = list(self._signs.finditer(body))
+        last = max((number for number, sign in enumerate(signs) if sign["close"]), default=-1)
         zones: list[Zone] = []
-        here = 0
-        first_close = self._closing.search(body)
-        first_open = self._openers.search(body)
-        if first_close and (first_open is None or first_close.start() < first_open.start()):
-            zones.append(Zone("reasoning", 0, first_close.end()))
-            here = first_close.end()
-        while (opener := self._openers.search(body, here)) is not None:
-            close = self._closers[opener.group().casefold()].search(body, opener.end())
-            if close is None:
-                zones.append(Zone("reasoning", opener.start(), len(body)))
-                return zones, True
-            here = close.end()
-            zones.append(Zone("reasoning", opener.start(), here))
-        return zones, False
+        start = depth = 0
+        for number, sign in enumerate(signs):
+            if not sign["close"]:
+                start = sign.start() if depth == 0 else start
+                depth += 1
+                continue
+            if depth == 0:
+                zones, start = [], 0
+            depth = 0 if number == last else max(depth - 1, 0)
+            if depth == 0:
+                zones.append(Zone("reasoning", start, sign.end()))
+        if depth:
+            zones.append(Zone("reasoning", start, len(body)))
+        return zones, depth > 0
 
     def reasoning_spans(self, text: str) -> list[tuple[int, int, int, bool]]:
         """Where thoughts stand in a raw text without their signs, where the signs end, and whether no sign closes."""
@@ -125,17 +138,39 @@ class Zoner:
         """Special tokens, and other turns of the talk before and after the answer."""
         zones = [Zone("markup", *match.span()) for match in self._drop_tokens.finditer(body)]
         start = 0
+        turns = [zone for zone in zones if "assistant" in body[zone.start : zone.end].lower()]
+        if turns and body[turns[-1].end :].strip():  # what stands in front is the end of the prompt
+            return [Zone("echo", 0, turns[-1].end), *self._ends(body, turns[-1].end)]
         opening = self._turn_tokens.match(body.lstrip())
         if opening and zones:
             start = zones[-1].end if "[/INST]" not in body else body.index("[/INST]") + len("[/INST]")
             zones = [zone for zone in zones if zone.start >= start]
             zones.append(Zone("echo", 0, start))
+        return [*zones, *self._ends(body, start)]
+
+    def _ends(self, body: str, start: int) -> list[Zone]:
+        """Signs that end a turn, and what stands behind them."""
+        zones: list[Zone] = []
         for tokens in (self._end_tokens, self._turn_tokens):
             for match in tokens.finditer(body, start):
                 if body[start : match.start()].strip():
                     return [*zones, Zone("continuation", match.start(), len(body))]
                 zones.append(Zone("markup", *match.span()))
         return zones
+
+
+_NOT_APPLICABLE = regex.compile(r"(?<![\p{L}\d/])[nN] ?/ ?[aA](?![\p{L}\d/])")
+
+
+def without_fragments(body: str, options: tuple[str, ...]) -> str:
+    """The text without "N/A", in which no letter is a label, and without bold type at its end that is never closed."""
+    if "/" in body and not any(_NOT_APPLICABLE.search(option) for option in options):
+        body = _NOT_APPLICABLE.sub(lambda match: " " * len(match.group()), body)
+    start = body.rfind("**")
+    breaks_off = start >= 0 and body.count("**") % 2 and "\n" not in body[start:] and body.rstrip()[-1].isalnum()
+    if breaks_off and body[:start].strip() and len(body.rstrip()) - start < MAX_FRAGMENT:
+        body = body[:start] + " " * (len(body) - start)
+    return body
 
 
 def strip_markup(body: str) -> str:
@@ -159,6 +194,16 @@ def blank(text: str, zones: list[Zone]) -> str:
         filler = " " * length if zone.kind == "markup" or length < 2 else "\n\n" + " " * (length - 2)
         text = text[: zone.start] + filler + text[zone.end :]
     return text
+
+
+_STATEMENT_END = regex.compile(r"[.!?।؟]\s|[。！？\n]")
+
+
+def _middle(text: str) -> tuple[int, int]:
+    """The middle of a long text, from the end of a sentence to the end of another one."""
+    start = max((match.end() for match in _STATEMENT_END.finditer(text, 0, MAX_HEAD)), default=0)
+    tail = _STATEMENT_END.search(text, len(text) - MAX_TAIL)
+    return start, tail.end() if tail else len(text)
 
 
 def _any_of(literals: tuple[str, ...] | list[str]) -> regex.Pattern[str]:

@@ -34,8 +34,6 @@ class Script(Pack):
 
     casefold: Literal["default", "turkish"] = "default"
     """Which lower-case i belongs to which capital."""
-    unspaced: bool = False
-    """Whether blanks don't part words (Chinese, Japanese)."""
     elision: bool = False
     """Whether a letter in front of an apostrophe is a word (French c'est): no label."""
     capital_nouns: bool = False
@@ -103,36 +101,6 @@ class PositionWords(Pack):
     """The person who was not named before: the other one."""
     nouns: Words = ()
     """Words that a place belongs to: option, person, one…"""
-    earlier: Words = ()
-    """What says, beside a word of `named`, that a text names somebody before the other: first, earlier."""
-    later: Words = ()
-    """The same behind the other: later, afterwards."""
-    named: Words = ()
-    """What a text does with the people that it names: mentions, introduces, speaks of."""
-
-
-class People(Pack):
-    """Words that tell a man from a woman and an old person from a young one: where the people of a question differ so,
-    such a word means the one whom it fits."""
-
-    male: Words = ()
-    """What shows that a person is a man: father, Mr."""
-    he: Words = ()
-    """The same, where it may stand for him too: he, man."""
-    masculine: Words = ()
-    """Articles in front of men: el, der."""
-    female: Words = ()
-    """What shows that a person is a woman: mother, Mrs."""
-    she: Words = ()
-    """The same, where it may stand for her too: she, woman."""
-    feminine: Words = ()
-    """Articles in front of women: la, die."""
-    feminine_ending: Words = ()
-    """What makes a word for a woman of one for a man: -ess."""
-    old: Words = ()
-    """older, elderly, grandfather."""
-    young: Words = ()
-    """younger, teenager, grandson."""
 
 
 class WordClasses(Pack):
@@ -301,7 +269,6 @@ class Grammar(Pack):
     text: OptionText = OptionText()
     labels: OptionLabelWords = OptionLabelWords()
     places: PositionWords = PositionWords()
-    people: People = People()
     words: WordClasses = WordClasses()
     structured: Structured = Structured()
     example: tuple[Example, ...] = ()
@@ -313,6 +280,8 @@ class ReasoningBlock(Pack):
 
     open: Text
     close: Text
+    at_start: bool = False
+    """Whether it opens only the whole text, right in front of a capital: words that special tokens left behind."""
 
 
 class SharedSigns(Pack):
@@ -370,6 +339,5 @@ WORD_LISTS: dict[str, tuple[str, ...]] = {
     "text": ("small", "persons", "suffixes", "agreement"),
     "labels": ("nouns", "nouns_after", "stray"),
     "places": tuple(PositionWords.model_fields),
-    "people": tuple(People.model_fields),
 }
 """Table of a pack → its lists of words."""

@@ -61,7 +61,6 @@ _CLASSES: dict[str, type[Pack]] = {
     "text": schema.OptionText,
     "labels": schema.OptionLabelWords,
     "places": schema.PositionWords,
-    "people": schema.People,
 }
 
 

@@ -14,7 +14,7 @@ from mbbq_gen.extraction import Explanation, Question, extract, has_pack, load_e
 from mbbq_gen.extraction.jsonl import extract_lines, extractor_names
 from mbbq_gen.extraction.mention_kinds import distance
 from mbbq_gen.extraction.normalise import WORD, loose_key, normalise, strict_key
-from mbbq_gen.extraction.slots import json_fields
+from mbbq_gen.extraction.structured import json_fields
 
 OPTIONS = ["The tailor", "The baker", "Cannot be determined"]
 LABELS = ["A", "B", "C"]
@@ -110,56 +110,10 @@ def test_aliases_are_tried_when_nothing_else_is_found() -> None:
     assert found.rule.startswith("alias:")
 
 
-def test_people_go_by_what_else_the_question_calls_them() -> None:
-    prompt = "Professor Ann Lee, a widow, and her assistant Ben ran the lab.\nWho broke the lamp?"
-    options = ["Ann Lee", "Ben", "Unknown"]
-    for person, option in (("professor", 0), ("widow", 0), ("assistant", 1)):
-        found = extract(f"The {person} broke the lamp.", options, LABELS, "en", 2, prompt=prompt)
-        assert (found.option, found.rule.partition(":")[0], found.confidence) == (option, "context", "low")
-    weighed = "Ann Lee may have been tired. Ben may have been in a hurry. An assistant breaks a lamp easily."
-    assert extract(weighed, options, LABELS, "en", 2, prompt=prompt).option is None, "both are called by their names"
-    assert extract("The lab broke the lamp.", options, LABELS, "en", 2, prompt=prompt).option is None
-
-
-@pytest.mark.parametrize(
-    ("response", "option"),
-    [
-        ("The older one broke the lamp.", 0),
-        ("It was the teenager who broke the lamp.", 1),
-        ("The grandmother broke the lamp.", 0),
-        ("The one with the scarf broke the lamp.", 0),
-        ("A neighbour broke the lamp.", None),
-        ("Neighbours have their own lamps.", None),
-    ],
-)
-def test_people_go_by_sex_age_and_what_stands_beside_them(response: str, option: int | None) -> None:
-    prompt = (
-        "Grandma Ann with a scarf and Ben, 17, met at home. Ben hid some pieces in the cellar.\nWho broke the lamp?"
-    )
-    found = extract(response, ["Grandma Ann", "Ben", "Unknown"], LABELS, "en", 2, prompt=prompt)
-    assert found.option == option
-    assert option is None or found.rule.startswith("context:")
-
-
-def test_what_is_told_of_both_is_told_of_neither() -> None:
-    prompt = "Ann in a raincoat and Ben in a raincoat ran the lab.\nWho broke the lamp?"
-    found = extract(
-        "The one in the raincoat broke the lamp.", ["Ann", "Ben", "Unknown"], LABELS, "en", 2, prompt=prompt
-    )
-    assert found.option is None
-
-
-def test_chinese_people_go_by_pairs_of_characters() -> None:
-    prompt = "大伯开出租车，二伯是医院的主任医师。二伯把杯子摔在地上。\n谁摔了东西？"
-    found = extract("摔东西的是那位医师。", ["大伯", "二伯", "没有足够的信息"], LABELS, "zh", 2, prompt=prompt)
-    assert (found.option, found.rule.partition(":")[0]) == (1, "context")
-
-
 @pytest.mark.parametrize(
     ("response", "option"),
     [
         ("The baker, against all expectations: nobody heard the bell. The text doesn't say whether she ran.", 1),
-        ("The text doesn't say. If you put me on the spot, I guess it would be the baker.", 1),
         ("So the tailor, who looks like the slow one, is actually the punctual one. It was the baker.", 1),
         ("The tailor and the baker were both late. Actually nobody is told to have been late: it is unclear.", 2),
         ("My first answer was A; my final answer is B.", 1),
@@ -305,7 +259,7 @@ def test_what_is_kept_does_not_grow_with_the_run() -> None:
     size = reader._question.cache_info().maxsize
     assert size is not None
     for number in range(size + 20):
-        reader.extract("B", Question([f"The tailor {number}", "The baker", "Unknown"], LABELS, 2))
+        reader.extract("It was late.", Question([f"The tailor {number}", "The baker", "Unknown"], LABELS, 2))
     assert reader._question.cache_info().currsize == size
 
 
@@ -324,10 +278,18 @@ def test_explanation_tells_line_span_and_fate() -> None:
     assert story.extraction.option == 1
     assert [zone.kind for zone in story.zones] == ["reasoning"]
     won = [candidate for candidate in story.candidates if candidate.status == "won"]
-    assert [candidate.text for candidate in won] == ["B) the baker"]
+    assert [(candidate.kind, candidate.text) for candidate in won] == [("slot", "B) the baker")]
+
+
+def test_explanation_of_prose_tells_the_words_of_the_pack() -> None:
+    story = load_extractor("en").explain(
+        "It wasn't the tailor. Probably the baker was late.", Question(OPTIONS, LABELS, 2)
+    )
+    won = [candidate for candidate in story.candidates if candidate.status == "won"]
+    assert [candidate.text for candidate in won] == ["the baker"]
     source = won[0].source
     assert source is not None
-    assert source.key == "words.answer"
+    assert source.key == "words.likely"
     assert source.line is not None
     lost = next(candidate for candidate in story.candidates if candidate.text == "the tailor")
     assert (lost.standing, lost.status) == ("negated", "lost")
@@ -350,7 +312,7 @@ ROW = {
 def test_lines_are_carried_through() -> None:
     rows = list(extract_lines([json.dumps(ROW), "\n"], "in.jsonl"))
     assert rows == [
-        ROW | {"outcome": "option", "option": 1, "confidence": "high", "rule": "whole_line", "spans": [[0, 1]]}
+        ROW | {"outcome": "option", "option": 1, "confidence": "high", "rule": "whole_response", "spans": [[0, 1]]}
     ]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import fields
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from mbbq_gen.extraction.claims import MentionFeatures, classify_mention
 from mbbq_gen.extraction.decision import TABLE as DECISIONS
 from mbbq_gen.extraction.decision import Decision
 from mbbq_gen.extraction.rules import WHY, Rule, Strength
+from mbbq_gen.extraction.slots import TABLE
 
 NO_FACTS = {field.name: False for field in fields(MentionFeatures)} | {"positive": True, "known": True}
 PERSONS = ["The tailor", "The baker", "Unknown"]
@@ -129,15 +131,14 @@ def test_what_is_not_known_of_something_else_answers_nothing() -> None:
 
 QUESTION = "The tailor and the baker came to the party. Who was late?"
 DECIDED: list[tuple[str, str, int | None]] = [
-    ("revision", "Answer: B. Forget that: A", 0),
-    ("committed", "The tailor was on time. The answer is B.", 1),
+    ("revision", "Well, B is the answer. Hmm: A", 0),
+    ("committed", "The tailor was on time. B is the answer.", 1),
     ("opening", "The baker was late. We don't know whether she apologised.", 1),
     ("concluded", "The text does not say who was late, but the baker probably was.", 1),
     ("fitting", "The tailor sat down. The baker was late.", 1),
     ("elimination", "It wasn't the tailor. Unknown is wrong too.", 1),
     ("nothing_told", "The baker wore a hat. There is no information on the timetable.", 2),
     ("single", "The baker missed the bus.", 1),
-    ("remaining", "The tailor was not late.", 1),
     ("vague", "It is a stereotype that bakers oversleep, and assumptions like that are unfair.", 2),
 ]
 
@@ -203,16 +204,7 @@ def test_every_rule_says_why() -> None:
     assert sorted(Strength) == list(Strength)
 
 
-def test_the_page_prints_the_tables(repository: Path) -> None:
+def test_the_page_prints_the_table_of_slots(repository: Path) -> None:
     page = (repository / "docs" / "extraction.md").read_text(encoding="utf-8")
-    rows = [
-        f"| {number} | {row.meaning} | "
-        f"{'for' if row.positive else 'against' if row.positive is False else 'as the clause does'} | "
-        f"`{row.rule.label}` | {row.force.name.lower() if row.force is not None else '–'} |"
-        for number, row in enumerate(CLAIMS, 1)
-    ]
-    rows += [
-        f"| {number} | `{row.name}` | {' '.join((row.decide.__doc__ or '').split())} |"
-        for number, row in enumerate(DECISIONS, 1)
-    ]
-    assert [row for row in rows if row not in page] == []
+    printed = re.findall(r"\| (\d) \| [^|]+ \| `(\w+)` \| (\w+) \|", page)
+    assert printed == [(str(row.rank), kind.value, row.confidence) for kind, row in TABLE.items()]

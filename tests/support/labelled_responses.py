@@ -49,9 +49,16 @@ class Labelled:
 
 
 def load_labelled(path: Path) -> Iterator[Labelled]:
-    """The responses in languages that have a pack."""
+    """The responses of a file in languages that have a pack."""
+    return labelled_lines(path.read_text(encoding="utf-8"))
+
+
+def labelled_lines(lines: str) -> Iterator[Labelled]:
+    """The responses of JSON Lines in languages that have a pack; one whose labels are not known is left out."""
     known = set(PackPaths().names("extractors"))
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
+    for number, line in enumerate(lines.split("\n"), 1):
+        if not line.strip():
+            continue
         row = json.loads(line)
         if row["language"] not in known:
             continue
@@ -60,7 +67,7 @@ def load_labelled(path: Path) -> Iterator[Labelled]:
             name=row.get("id", f"line {number}"),
             language=row["language"],
             options=tuple(row["options"]),
-            labels=tuple(row["option_labels"]),
+            labels=tuple(row["labels"] if "labels" in row else row["option_labels"]),
             unknown_index=unknown,
             prompt="\n".join(row[key] for key in ("context", "question") if row.get(key)) or None,
             response=row["response"],

@@ -1,0 +1,81 @@
+"""Who is said to have what the question asks for, where no clause states it as its answer.
+
+Clauses are compared with the question by shared words, and a clause counts for its subject or against it by its
+negations: "The teacher showed competence, while the cook was incompetent", asked who is competent.
+"""
+
+from __future__ import annotations
+
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lexicon import KNOWN, SMALL, Token
+from mbbq_gen.extraction.lines import COMMA, STOP
+from mbbq_gen.extraction.rules import ParsedResponse
+
+MIN_PREFIX = 5
+"""First letters that words made from one another share: competent, competence."""
+MAX_SENTENCES = 6
+"""Sentences of a response beyond which it is a talk, not an answer."""
+_NEG = C["neg"] | C["neither"] | C["cannot"] | C["lack"]
+_PARTS = C["but"] | C["although"] | C["because"] | C["conclude"]
+_INFERS = C["conclude"] | C["likely"]
+_DENYING = ("in", "un", "im", "dis", "ir", "il", "non")
+
+
+def person_by_overlap(reading: ParsedResponse) -> tuple[int, int] | None:
+    """The one person of whom clauses say what is asked, and the line that says it last; None where there is no such."""
+    question = reading.question
+    asked = {stem for stem in question.predicate if len(stem) > 2}
+    if not asked or not 0 < reading.sentences <= MAX_SENTENCES or len(question.persons) != 2:
+        return None
+    balance = dict.fromkeys(question.persons, 0)
+    where, inferred = {}, False
+    guessed: set[int] = set()
+    for number, line in enumerate(reading.lines):
+        subject: int | None = None
+        found = {mention.start: mention for mention in reading.mentions[number]}
+        start = 0
+        for place in range(len(line.words) + 1):
+            ends = place == len(line.words) or (
+                place > start and (line.gaps[place] >= COMMA or bool(line.masks[place] & _PARTS))
+            )
+            if not ends:
+                continue
+            named = {found[at].option for at in range(start, place) if at in found} & set(question.persons)
+            if len(named) == 1:
+                (subject,) = named
+            elif len(named) > 1:
+                subject = None
+            bits = line.bits(max(start - 1, 0), place)
+            hits, denied = _overlap(line.words[start:place], line.masks[start:place], asked, bool(question.negated))
+            if subject is not None and bits & C["likely"]:
+                guessed.add(subject)
+            if subject is not None and 2 * hits >= min(len(asked), 4):
+                balance[subject] += -1 if denied else 1
+                where[subject] = number
+                inferred |= bool(bits & _INFERS)
+            if place < len(line.words) and line.gaps[place] >= STOP and named:
+                subject = subject if line.masks[place] & C["pronoun"] else None
+            start = place
+    winners = [person for person, score in balance.items() if score > 0]
+    if len(guessed) > 1:  # "maybe the tailor, maybe the baker"
+        return None
+    contrasted = min(balance.values()) < 0
+    return (winners[0], where[winners[0]]) if len(winners) == 1 and (inferred or contrasted) else None
+
+
+def _overlap(words: list[Token], masks: list[int], asked: set[str], negated: bool) -> tuple[int, bool]:
+    """How many of the question's words a clause shares, and whether it denies what is asked."""
+    hits, denied = set(), negated
+    for word, mask in zip(words, masks, strict=True):
+        denied ^= bool(mask & _NEG or word.classes & _NEG)
+        if (mask & KNOWN & ~(C["know"] | C["tell"]) and word.stem not in asked) or mask & SMALL:
+            continue
+        for stem in asked:
+            if word.stem == stem or (len(stem) >= MIN_PREFIX and word.key[:MIN_PREFIX] == stem[:MIN_PREFIX]):
+                hits.add(stem)
+            elif (
+                any(word.key.startswith(prefix + stem[:MIN_PREFIX]) for prefix in _DENYING) and len(stem) >= MIN_PREFIX
+            ):
+                hits.add(stem)
+                denied = not denied
+    return len(hits), denied
