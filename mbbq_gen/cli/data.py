@@ -153,7 +153,25 @@ def stats(
     console = result_console()
     for _, part in groupby(counts, key=lambda count: (count.benchmark, count.language, count.split)):
         alike = list(part)
-        console.print(_table(alike))
+        # The counts of a language and split.
+        from rich.box import SIMPLE_HEAD
+        from rich.table import Table
+
+        first = alike[0]
+        table = Table(
+            title=f"{first.benchmark}  {first.language}  {first.split}",
+            title_justify="left",
+            box=SIMPLE_HEAD,
+            pad_edge=False,
+        )
+        table.add_column("category")
+        for title in ("rows", "paper", *(title for _, title in _COLUMNS)):
+            table.add_column(title, justify="right")
+        for row in alike:
+            paper = "–" if row.published_rows is None else f"{row.published_rows:,}"
+            numbers = [f"{getattr(row, field):,}" for field, _ in _COLUMNS]
+            table.add_row(row.category, f"{row.rows:,}", paper, *numbers)
+        console.print(table)
         for line in _differences(alike):
             console.print(line, soft_wrap=True)
         console.print()
@@ -189,28 +207,6 @@ def _refusals(made: ControlCoverage) -> Table:
         table.add_column(name, justify="right")
     for part in made.refusals():
         table.add_row(part.template_id, part.language, part.reason, f"{part.questions:,}", f"{part.of:,}")
-    return table
-
-
-def _table(rows: Sequence[CategoryCount]) -> Table:
-    """The counts of a language and split."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    first = rows[0]
-    table = Table(
-        title=f"{first.benchmark}  {first.language}  {first.split}",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    table.add_column("category")
-    for title in ("rows", "paper", *(title for _, title in _COLUMNS)):
-        table.add_column(title, justify="right")
-    for row in rows:
-        paper = "–" if row.published_rows is None else f"{row.published_rows:,}"
-        numbers = [f"{getattr(row, field):,}" for field, _ in _COLUMNS]
-        table.add_row(row.category, f"{row.rows:,}", paper, *numbers)
     return table
 
 
@@ -309,7 +305,9 @@ def show(
 
     With --json, one record per line.
     """
-    name = _one_name(named, benchmark) or (None if instances else "starter")
+    if named is not None and benchmark is not None and named != benchmark:
+        raise UsageError(f"two benchmarks, {named!r} and {benchmark!r}: give one")
+    name = (named if named is not None else benchmark) or (None if instances else "starter")
     choice = Choice(name, data_dir, instances, field_map, packs)
     chosen = _only(choice.load([language] if language else None, splits_of(split)), category, template)
     shown = 0
@@ -318,13 +316,6 @@ def show(
         shown += 1
     if not shown:
         raise UsageError("no question matches; leave out --category or --template to see all")
-
-
-def _one_name(named: str | None, option: str | None) -> str | None:
-    """The benchmark, which may be named by place or by option."""
-    if named is not None and option is not None and named != option:
-        raise UsageError(f"two benchmarks, {named!r} and {option!r}: give one")
-    return named if named is not None else option
 
 
 def _only(instances: Iterator[Instance], category: str | None, template: str | None) -> Iterator[Instance]:

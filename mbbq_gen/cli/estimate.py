@@ -16,7 +16,6 @@ from mbbq_gen.core.text import one_of
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.design import Components, DesignTarget
-    from mbbq_gen.analysis.power import VarianceAssumptions
     from mbbq_gen.core.config import RunConfig
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.providers.base import Provider
@@ -117,6 +116,8 @@ def make_estimate(
             )
             tried = _probe(provider, draft, store, tokens.requests, settings.seed) if with_probe else None
             second = None if judge is None else _judge(judge, draft, store, tokens.output_tokens, where, prices)
+        from mbbq_gen.analysis.power import DEFAULTS
+
         found = estimate_cost(
             store,
             settings,
@@ -124,7 +125,7 @@ def make_estimate(
             price_of(provider.kind, provider.model, prices, base_url=base_url),
             base_url=base_url,
             limits=(_limit(settings, "rpm"), _limit(settings, "tpm")),
-            assumptions=_assumptions(pilot, where),
+            assumptions=DEFAULTS if pilot is None else variances_of(pilot, "mbbq_bias_ambiguous", where),
         )
         return found.model_copy(update={"judge": second, "probe": tried})
 
@@ -175,12 +176,6 @@ def measured_lengths(pilot: Path) -> dict[str, float]:
     folder.require()
     with folder.open_store(read_only=True) as store:
         return measured_outputs(store)
-
-
-def _assumptions(pilot: Path | None, where: PackPaths) -> VarianceAssumptions:
-    from mbbq_gen.analysis.power import DEFAULTS
-
-    return DEFAULTS if pilot is None else variances_of(pilot, "mbbq_bias_ambiguous", where)
 
 
 @example(

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mbbq_gen.core.records import Extraction, Response
     from mbbq_gen.extraction import Explanation, Question
     from mbbq_gen.runs.run_folder import RunFolder
-    from mbbq_gen.storage.queries import ExtractionRow
     from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 _NAMED = 5
@@ -77,7 +76,13 @@ def explain(
     """
     where = resources(packs)
     if run_path is None:
-        texts = _option_texts(options, option)
+        if options is not None and option:
+            raise UsageError("give the options by --options or by --option, not both")
+        texts = [text.strip() for text in options.split("|")] if options is not None else [*(option or ())]
+        if not texts:
+            raise UsageError('give a run, or your own response: --language en --options "…|…|…" --response "…"')
+        if not all(texts):
+            raise UsageError("--options: one of them is empty; separate them by | and leave none out")
         _explain_response(language, texts, labels, unknown_index, response, prompt, where, as_json=as_json)
         return
     wrong = {"--options": options, "--option": option, "--labels": labels, "--response": response, "--prompt": prompt}
@@ -95,18 +100,6 @@ def explain(
 
 
 # --- any response ----------------------------------------------------------------------------------------------------
-
-
-def _option_texts(options: str | None, option: Sequence[str] | None) -> list[str]:
-    """The options, given in either way."""
-    if options is not None and option:
-        raise UsageError("give the options by --options or by --option, not both")
-    found = [text.strip() for text in options.split("|")] if options is not None else [*(option or ())]
-    if not found:
-        raise UsageError('give a run, or your own response: --language en --options "…|…|…" --response "…"')
-    if not all(found):
-        raise UsageError("--options: one of them is empty; separate them by | and leave none out")
-    return found
 
 
 def _explain_response(
@@ -177,7 +170,15 @@ def _explain_answer(folder: RunFolder, identifier: str, where: PackPaths, *, as_
         trace = None if reasoning is None else {"text": reasoning.text, "extraction": read}
         print_json({**_answer_json(answered, question, stored, told), "reasoning": trace})
         return
-    _print_answer(answered, question, stored, told)
+    from mbbq_gen.core.text import shortened
+
+    console = result_console()
+    _print_question(answered, question)
+    if told is None:
+        console.print(f"\nno response to read: {shortened(_why_unparsed(answered.response), 200)}")
+    else:
+        _print(told)
+    _print_stored(question, stored)
     if reasoning is not None:
         from mbbq_gen.report.explanation import print_reasoning_trace
 
@@ -222,20 +223,6 @@ def _answer_json(
         "explanation": told.model_dump() if told else None,
         "stored_extractions": {version: found.model_dump() for version, found in stored.items()},
     }
-
-
-def _print_answer(
-    answered: CompletedPrompt, question: Question, stored: dict[str, Extraction], told: Explanation | None
-) -> None:
-    from mbbq_gen.core.text import shortened
-
-    console = result_console()
-    _print_question(answered, question)
-    if told is None:
-        console.print(f"\nno response to read: {shortened(_why_unparsed(answered.response), 200)}")
-    else:
-        _print(told)
-    _print_stored(question, stored)
 
 
 def _print_question(answered: CompletedPrompt, question: Question) -> None:
@@ -325,20 +312,17 @@ def _list(
         listed = [{**extraction._asdict(), "response": answered.response.text} for extraction, answered in rows]
         print_json({"extractions": len(found), "listed": listed})
     else:
-        _print_list(rows, len(found))
+        total = len(found)
+        from mbbq_gen.core.text import shortened
+        from mbbq_gen.report.analysis_tables import plain_table
+        from mbbq_gen.report.score_tables import DASH
+        from mbbq_gen.runs.extraction import question_of
 
-
-def _print_list(rows: Sequence[tuple[ExtractionRow, CompletedPrompt]], total: int) -> None:
-    from mbbq_gen.core.text import shortened
-    from mbbq_gen.report.analysis_tables import plain_table
-    from mbbq_gen.report.score_tables import DASH
-    from mbbq_gen.runs.extraction import question_of
-
-    table = plain_table(("id", "language", "outcome", "option", "rule", "response"))
-    for extraction, answered in rows:
-        label = DASH if extraction.option is None else question_of(answered).labels[extraction.option]
-        facts = (extraction.prompt_id, extraction.language, extraction.outcome, label, extraction.rule)
-        table.add_row(*facts, shortened(answered.response.text or "", _BEGINNING))
-    console = result_console()
-    console.print(table)
-    console.print(f"{len(rows):,} of {total:,} extractions; more with --limit")
+        table = plain_table(("id", "language", "outcome", "option", "rule", "response"))
+        for extraction, answered in rows:
+            label = DASH if extraction.option is None else question_of(answered).labels[extraction.option]
+            facts = (extraction.prompt_id, extraction.language, extraction.outcome, label, extraction.rule)
+            table.add_row(*facts, shortened(answered.response.text or "", _BEGINNING))
+        console = result_console()
+        console.print(table)
+        console.print(f"{len(rows):,} of {total:,} extractions; more with --limit")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -150,8 +150,17 @@ def _extract_run(
 
         languages = languages_of(store, language)
         versions = extract_run(store, where, step, extractor=extractor, languages=languages, only=only, helpers=helpers)
-        against = _versions_before(store, versions, where)
-        changes = _changes(store, versions, against, only)
+        from mbbq_gen.runs.extraction import previous_extraction
+
+        found = {code: previous_extraction(store, code, version, where) for code, version in versions.items()}
+        against = {code: version for code, version in found.items() if version is not None}
+        from mbbq_gen.storage.queries import extraction_changes
+
+        changes = [
+            change
+            for code, old in against.items()
+            for change in extraction_changes(store, code, old, versions[code], only or None)
+        ]
     if as_json:
         print_json(_summary(path, extractor, versions, against, count, changes))
     else:
@@ -161,26 +170,6 @@ def _extract_run(
 def languages_of(store: RunStore, text: str | None) -> list[str]:
     """The languages of a run, or those in a comma-separated list."""
     return all_of("language of the run", text, store.languages()) if text and words(text) else store.languages()
-
-
-def _versions_before(store: RunStore, versions: dict[str, str], where: PackPaths) -> dict[str, str]:
-    """The version to compare each language with, if there is one."""
-    from mbbq_gen.runs.extraction import previous_extraction
-
-    found = {code: previous_extraction(store, code, version, where) for code, version in versions.items()}
-    return {code: version for code, version in found.items() if version is not None}
-
-
-def _changes(
-    store: RunStore, versions: dict[str, str], against: dict[str, str], only: Sequence[Outcome]
-) -> list[ExtractionChange]:
-    from mbbq_gen.storage.queries import extraction_changes
-
-    return [
-        change
-        for code, old in against.items()
-        for change in extraction_changes(store, code, old, versions[code], only or None)
-    ]
 
 
 def _summary(

@@ -321,7 +321,17 @@ def _write(
     if hf_dataset is not None:
         found["hf_dataset"] = _report_export(hf_dataset, write_hf_dataset(source, hf_dataset))
     if eval_results is not None:
-        found["eval_results"] = _write_results(source, eval_results)
+        # Writes the metadata of a model card and returns it.
+        from mbbq_gen.interchange.cards import RESULT_BY, card_metadata, model_index
+        from mbbq_gen.report.score_tables import SUMMARY_METRICS
+
+        settings: ExportSettings = source.settings
+        scores = source.scores if settings.by == RESULT_BY else source.scores_by(RESULT_BY)
+        metadata = model_index(source.run.manifest, scores, settings.metrics or SUMMARY_METRICS)
+        text = card_metadata(metadata, is_markdown=eval_results.suffix.lower() == ".md")
+        write_lines(eval_results, text.splitlines())
+        say(f"{eval_results}: {len(scores.groups)} results")
+        found["eval_results"] = {"file": str(eval_results), **metadata}
     return found
 
 
@@ -329,17 +339,3 @@ def _report_export(folder: Path, record: ExportRecord) -> dict[str, Any]:
     items = sum(file.rows or 0 for file in record.files if file.path.startswith("samples"))
     say(f"{folder}: {items:,} items, {len(record.files)} files; see {folder / 'data_dictionary.md'}")
     return {"folder": str(folder), **record.model_dump()}
-
-
-def _write_results(source: ExportSource, path: Path) -> dict[str, Any]:
-    """Writes the metadata of a model card and returns it."""
-    from mbbq_gen.interchange.cards import RESULT_BY, card_metadata, model_index
-    from mbbq_gen.report.score_tables import SUMMARY_METRICS
-
-    settings: ExportSettings = source.settings
-    scores = source.scores if settings.by == RESULT_BY else source.scores_by(RESULT_BY)
-    metadata = model_index(source.run.manifest, scores, settings.metrics or SUMMARY_METRICS)
-    text = card_metadata(metadata, is_markdown=path.suffix.lower() == ".md")
-    write_lines(path, text.splitlines())
-    say(f"{path}: {len(scores.groups)} results")
-    return {"file": str(path), **metadata}

@@ -32,10 +32,8 @@ from mbbq_gen.core.errors import UsageError
 
 if TYPE_CHECKING:
     import polars
-    from rich.console import Console
 
     from mbbq_gen.analysis.correction import AnnotatedFrame
-    from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.report.leaderboard import Leaderboard
     from mbbq_gen.report.view_model import Source
@@ -257,7 +255,24 @@ def show_report(
     console.print()
     render_brief(scores, console)
     if verbose:
-        _print_everything(scores, console, sampling.confidence)
+        # Both splits with all footnotes, and outcomes and confidence of the extraction.
+        from mbbq_gen.report.correction_tables import confidence_table
+        from mbbq_gen.report.score_tables import Notes, outcome_table, summary_table
+
+        notes = Notes(scores)
+        console.print("\nThe bias questions and the control questions\n")
+        console.print(summary_table(scores, notes, console.width))
+        console.print("\nOutcomes of the extraction\n")
+        console.print(outcome_table(scores))
+        console.print("\nConfidence of the extraction\n")
+        console.print(confidence_table(scores.confidences))
+        console.print(
+            "\nitems: prompts. read: parsed responses. bias: above 0 stereotypical, below 0 anti-stereotypical, "
+            f"with a {100 * sampling.confidence:.3g}% bootstrap interval over templates. control: the same "
+            "questions with first names."
+        )
+        for line in notes.lines():
+            console.print(line)
     if scores.correction is not None:
         print_correction(scores.correction, console)
     for line in [*flag_sentences(scores.extraction_flags), *manifest.notices]:
@@ -268,27 +283,6 @@ def show_report(
         console.print(cost_line(manifest.cost_report))
     more = f"mbbq-gen report {folder.path} " + ("-o report.html" if verbose else "--verbose, or -o report.html")
     console.print(f"\nrun folder: {folder.path}    more: {more}")
-
-
-def _print_everything(scores: ScoreReport, console: Console, confidence: float) -> None:
-    """Both splits with all footnotes, and outcomes and confidence of the extraction."""
-    from mbbq_gen.report.correction_tables import confidence_table
-    from mbbq_gen.report.score_tables import Notes, outcome_table, summary_table
-
-    notes = Notes(scores)
-    console.print("\nThe bias questions and the control questions\n")
-    console.print(summary_table(scores, notes, console.width))
-    console.print("\nOutcomes of the extraction\n")
-    console.print(outcome_table(scores))
-    console.print("\nConfidence of the extraction\n")
-    console.print(confidence_table(scores.confidences))
-    console.print(
-        "\nitems: prompts. read: parsed responses. bias: above 0 stereotypical, below 0 anti-stereotypical, "
-        f"with a {100 * confidence:.3g}% bootstrap interval over templates. control: the same "
-        "questions with first names."
-    )
-    for line in notes.lines():
-        console.print(line)
 
 
 def _heading(manifest: Manifest) -> list[str]:
@@ -351,7 +345,21 @@ def leaderboard(
         raise UsageError("--markdown and --json: choose one of the two")
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'board.html'}")
-    board = _board(run_paths, packs, statistics, prompt_effects)
+    # The board of these runs.
+    from mbbq_gen.cli.options import runs_frame
+    from mbbq_gen.report.leaderboard import build_leaderboard
+    from mbbq_gen.runs.observations import model_names
+    from mbbq_gen.runs.run_folder import RunFolder
+
+    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
+    folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
+    manifests = [folder.manifest() for folder in folders]
+    named = {
+        (name, choice.name): manifest
+        for name, manifest in zip(model_names(folders, manifests), manifests, strict=True)
+        for choice in manifest.config.benchmarks
+    }
+    board = build_leaderboard(frame, named, statistics.sampling(run_paths, prompt_effects))
     if output is not None:
         from mbbq_gen.report.leaderboard_views import board_page
         from mbbq_gen.report.view_model import language_names
@@ -368,24 +376,6 @@ def leaderboard(
         print_model(board)
     elif markdown or (output is None and csv is None):
         _show(board, is_markdown=markdown)
-
-
-def _board(run_paths: list[Path], packs: Path | None, statistics: InferenceOptions, variants: str) -> Leaderboard:
-    """The board of these runs."""
-    from mbbq_gen.cli.options import runs_frame
-    from mbbq_gen.report.leaderboard import build_leaderboard
-    from mbbq_gen.runs.observations import model_names
-    from mbbq_gen.runs.run_folder import RunFolder
-
-    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
-    folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
-    manifests = [folder.manifest() for folder in folders]
-    named = {
-        (name, choice.name): manifest
-        for name, manifest in zip(model_names(folders, manifests), manifests, strict=True)
-        for choice in manifest.config.benchmarks
-    }
-    return build_leaderboard(frame, named, statistics.sampling(run_paths, variants))
 
 
 def _show(board: Leaderboard, *, is_markdown: bool) -> None:

@@ -69,7 +69,11 @@ def print_comparisons(table: ComparisonTable, console: Console) -> None:
                     console.print(f"{pair.first} − {pair.second}: {', '.join(pair.warnings)}")
                 if (line := unparsed_line(pair)) is not None:
                     console.print(line)
-            _print_extraction(comparison.across, metric, console)
+            console.print()
+            console.print(_extraction_table(comparison.across, metric))
+            if any(pair.corrected for pair in metric.pairs):
+                console.print()
+                console.print(_corrected_pairs(metric.pairs))
         _print_agreement(comparison, console)
         for matrix in comparison.matrices:
             print_matrix(matrix, console)
@@ -146,15 +150,6 @@ def _print_selection(comparison: Comparison, console: Console) -> None:
         )
     if comparison.templates_excluded:
         console.print(f"{len(comparison.templates_excluded)} templates are not in all of them and left out")
-
-
-def _print_extraction(across: str, metric: MetricComparison, console: Console) -> None:
-    """How the answers of each level were read, and what labels make of the scores."""
-    console.print()
-    console.print(_extraction_table(across, metric))
-    if any(pair.corrected for pair in metric.pairs):
-        console.print()
-        console.print(_corrected_pairs(metric.pairs))
 
 
 def _extraction_table(across: str, metric: MetricComparison) -> Table:

@@ -344,23 +344,16 @@ def extractions(
             model,
             benchmark,
             found,
-            _adjusted_of(adjusted, model, benchmark, names),
+            {
+                names.get(found.group["language"] or "", found.group["language"] or ""): found
+                for found in adjusted
+                if found.group["model"] == model and found.group["benchmark"] == benchmark and found.metric == AMBIGUOUS
+            },
             names,
             confidence=scores.confidence_level,
         )
         for (model, benchmark), found in groups.items()
     ]
-
-
-def _adjusted_of(
-    adjusted: Sequence[AdjustedScore], model: str, benchmark: str, names: Mapping[str, str]
-) -> dict[str, AdjustedScore]:
-    """Language → the adjusted bias in ambiguous contexts, of one model on one benchmark."""
-    return {
-        names.get(found.group["language"] or "", found.group["language"] or ""): found
-        for found in adjusted
-        if found.group["model"] == model and found.group["benchmark"] == benchmark and found.metric == AMBIGUOUS
-    }
 
 
 def _extraction(

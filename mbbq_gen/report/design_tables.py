@@ -11,7 +11,7 @@ from mbbq_gen.report.run_tables import dollars
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from mbbq_gen.analysis.design import Components, StudyDesign
+    from mbbq_gen.analysis.design import Components
     from mbbq_gen.runs.design_costs import DesignReport
 
 
@@ -31,17 +31,6 @@ def print_design(found: DesignReport, console: Console) -> None:
     console.print()
     named = [("best", found.best)] if found.best else []
     named += [("", other) for other in found.others] + [("everything", found.everything)]
-    console.print(_table(named))
-    about, command = "templates like these, in these wordings", "score"
-    if found.speaks_of == "random":
-        about, command = "templates and wordings like these", "score --prompt-effects random"
-    console.print(f"\nwidth: of the interval about {about}, as `{command}` shows it;")
-    console.print("of this benchmark: about what this benchmark would say if all of it were asked\n")
-    for line in (*_how(found), *found.notes, *_components(found.components)):
-        console.print(line)
-
-
-def _table(named: list[tuple[str, StudyDesign]]) -> object:
     numbers = ("templates", "answers each", "wordings", "of a question", "orders", "requests", "price", "in batches")
     widths = ("width", "of this benchmark")
     table = plain_table(("", *numbers, *widths), right=(*numbers, *widths))
@@ -62,7 +51,14 @@ def _table(named: list[tuple[str, StudyDesign]]) -> object:
             f"{design.width:.3f}",
             f"{design.within:.3f}",
         )
-    return table
+    console.print(table)
+    about, command = "templates like these, in these wordings", "score"
+    if found.speaks_of == "random":
+        about, command = "templates and wordings like these", "score --prompt-effects random"
+    console.print(f"\nwidth: of the interval about {about}, as `{command}` shows it;")
+    console.print("of this benchmark: about what this benchmark would say if all of it were asked\n")
+    for line in (*_how(found), *found.notes, *_components(found.components)):
+        console.print(line)
 
 
 def _how(found: DesignReport) -> list[str]:

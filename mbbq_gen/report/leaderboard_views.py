@@ -409,6 +409,10 @@ def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str,
     benchmarks = list(dict.fromkeys(row.benchmark for row in board.rows))
     letters = caution_letters(board)
     parts = [_part(place, name, board, names or {}) for place, name in enumerate(benchmarks, start=1)]
+    # Name of a drawing → its numbers as CSV.
+    drawn = [part.picture for part in parts if part.picture is not None] + [
+        one for part in parts for one in part.panels
+    ]
     return render(
         "board.html",
         f"Leaderboard: {counted(len(board.models), 'model')} on {', '.join(benchmarks)}",
@@ -417,19 +421,11 @@ def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str,
         head=HEAD,
         languages=sorted({(code, (names or {}).get(code, code)) for code in (row.language for row in board.rows)}),
         parts=parts,
-        tables_json=Markup(inert_json(_tables(parts))),
+        tables_json=Markup(inert_json({one.name: one.table.csv() for one in drawn})),
         cautions=[(letters[code], text) for code, text in board.cautions.items()],
         definitions=[(SCORE_TITLES[name], board.definitions[name]) for name in SCORE_TITLES],
         command=" ".join(["mbbq-gen leaderboard", *runs, "-o board.html"]),
     )
-
-
-def _tables(parts: Sequence[Part]) -> dict[str, str]:
-    """Name of a drawing → its numbers as CSV."""
-    drawn = [part.picture for part in parts if part.picture is not None] + [
-        one for part in parts for one in part.panels
-    ]
-    return {one.name: one.table.csv() for one in drawn}
 
 
 def _part(place: int, benchmark: str, board: Leaderboard, names: Mapping[str, str]) -> Part:

@@ -179,7 +179,10 @@ def report_page(found: ReportView) -> str:
         score_rows=rows,
         score_notes=notes.lines(),
         score_command=_command("score", found, "--group-by", ",".join(found.scores.by), "--metrics", ",".join(SCORES)),
-        confidences=_confidence_rows(found),
+        confidences=[
+            (_of_group(one.group, found), f"{one.n_answers:,}", *(share(value) for value in one.shares.values()))
+            for one in found.scores.confidences
+        ],
         reading_flags=flag_sentences(found.scores.extraction_flags),
         corrected=_corrected_view(found),
         sections=sections,
@@ -290,14 +293,6 @@ class CorrectedView:
     """Group, labels, read wrong."""
     matrices: tuple[MatrixView, ...]
     command: str
-
-
-def _confidence_rows(found: ReportView) -> list[tuple[str, ...]]:
-    """Group, answers, and the share of each confidence."""
-    return [
-        (_of_group(one.group, found), f"{one.n_answers:,}", *(share(value) for value in one.shares.values()))
-        for one in found.scores.confidences
-    ]
 
 
 def _of_group(group: Mapping[str, str | None], found: ReportView) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Final, Literal
 
 from mbbq_gen.analysis.design import (
@@ -80,17 +80,6 @@ class DesignReport(FrozenModel):
     notes: tuple[str, ...]
 
 
-def stock_of(outlines: Iterable[SamplingUnit], metric: Metric) -> dict[tuple[str, str], Counter[tuple[str, str, str]]]:
-    """Language and split → template → questions that count for the metric."""
-    kinds = needed_kinds([metric])
-    found: dict[tuple[str, str], Counter[tuple[str, str, str]]] = {}
-    for outline in outlines:
-        if kind_of(outline.condition, outline.alignment) in kinds:
-            template = (outline.benchmark, outline.category, outline.template_id)
-            found.setdefault((outline.language, outline.split), Counter())[template] += 1
-    return found
-
-
 def priced_requests(
     draft: PromptPlan, store: RunStore, counter: TokenCounter, measured: dict[str, float]
 ) -> TokenEstimate:
@@ -151,7 +140,12 @@ def design_report(
     each = price_of_request(prices, price)
     if budget is not None and each.online is None:
         raise UsageError(f"--budget: no price is known for {settings.model}; give it with --prices, or give --ci-width")
-    cells = stock_of(outlines, metric)
+    kinds = needed_kinds([metric])
+    cells: dict[tuple[str, str], Counter[tuple[str, str, str]]] = {}
+    for outline in outlines:
+        if kind_of(outline.condition, outline.alignment) in kinds:
+            template = (outline.benchmark, outline.category, outline.template_id)
+            cells.setdefault((outline.language, outline.split), Counter())[template] += 1
     stock = max(cells.values(), key=lambda counts: (len(counts), counts.total()), default=Counter())
     variants = len(settings.variants) * len(settings.label_styles)
     offer = DesignSpace(tuple(sorted(stock.values())), variants, orders_of(settings.option_order), len(cells))

@@ -111,7 +111,12 @@ class QuestionSelection:
         choices = _choices(self.benchmark, self.data_dir, self.instances, self.field_map)
         if self.model is None:
             raise UsageError("name the model: --model kind:model (see `mbbq-gen models`)")
-        _check_numbers(self.sample, self.num_fewshot)
+        if self.sample is not None and self.sample < 1:
+            raise UsageError(f"--sample {self.sample}: ask at least one question for each language and split")
+        if not 0 <= self.num_fewshot <= MAX_FEWSHOT:
+            raise UsageError(
+                f"--num-fewshot {self.num_fewshot}: 0 to {MAX_FEWSHOT} solved examples can precede a question"
+            )
         order = one_of("option order", self.option_order, ORDER_POLICIES)
         infos = [find_benchmark(choice.name) for choice in choices if choice.name != OWN_DATA]
         if order == "published" and not self.allow_confounded_order:
@@ -122,7 +127,14 @@ class QuestionSelection:
         )
         source = prompt_source(self.prompt_source)
         check_published(source, self.label_style is not None, self.no_context)
-        methods, normalise = methods_of(self.method), one_of("normalisation", self.normalization, NORMALISATIONS)
+        meant: dict[str, tuple[Method, ...]] = {method: (method,) for method in get_args(Method)}
+        meant[BOTH] = ("generate", "loglikelihood")
+        methods, normalise = (
+            tuple(
+                dict.fromkeys(method for name in all_of("method", self.method, list(meant)) for method in meant[name])
+            ),
+            one_of("normalisation", self.normalization, NORMALISATIONS),
+        )
         if normalise != "sum" and "loglikelihood" not in methods:
             raise UsageError(
                 f"--normalization {normalise}: belongs to --method loglikelihood; leave one out or name both"
@@ -145,7 +157,9 @@ class QuestionSelection:
             scored_variants=scored,
             reasoning_effort=_reasoning(self.reasoning_effort, methods),
             normalization=normalise,
-            make_control=self.splits is not None and "control" in splits_of(self.splits) and _lacks_control(choices),
+            make_control=self.splits is not None
+            and "control" in splits_of(self.splits)
+            and any(not _has_control(choice) for choice in choices),
             prompt_source=source,
             option_order=order,
             label_styles=styles,
@@ -178,17 +192,6 @@ def _with_paraphrases(names: Names) -> list[str]:
     """The names, `plain` taken for all of its paraphrases."""
     plain = {"plain": list(AXES["wording"].levels)}
     return list(dict.fromkeys(each for name in words(names) for each in plain.get(name, [name])))
-
-
-def methods_of(names: Names) -> tuple[Method, ...]:
-    """What is asked of the model, each way once.
-
-    Raises:
-        UnknownNameError: for a name that is none; it offers the nearest ones.
-    """
-    meant: dict[str, tuple[Method, ...]] = {method: (method,) for method in get_args(Method)}
-    meant[BOTH] = ("generate", "loglikelihood")
-    return tuple(dict.fromkeys(method for name in all_of("method", names, list(meant)) for method in meant[name]))
 
 
 def _reasoning(names: Names | None, methods: Sequence[Method]) -> tuple[str, ...]:
@@ -282,14 +285,6 @@ def _all_meant(names: Names) -> bool:
     return words(names) == ["all"]
 
 
-def _check_numbers(sample: int | None, examples: int) -> None:
-    """Refuses what no command line lets through."""
-    if sample is not None and sample < 1:
-        raise UsageError(f"--sample {sample}: ask at least one question for each language and split")
-    if not 0 <= examples <= MAX_FEWSHOT:
-        raise UsageError(f"--num-fewshot {examples}: 0 to {MAX_FEWSHOT} solved examples can precede a question")
-
-
 def _choices(
     benchmark: Names | None, data: Path | None, instances: Path | None, field_map: Path | None
 ) -> list[BenchmarkChoice]:
@@ -311,11 +306,6 @@ def _splits(names: Names | None, infos: Sequence[BenchmarkInfo]) -> tuple[Split,
     if names is not None:
         return tuple(splits_of(names))
     return tuple(split for split in both if not infos or any(split in info.splits for info in infos))
-
-
-def _lacks_control(choices: Iterable[BenchmarkChoice]) -> bool:
-    """Whether one of the benchmarks, or the user's own file, has no control questions."""
-    return any(not _has_control(choice) for choice in choices)
 
 
 def _has_control(choice: BenchmarkChoice) -> bool:

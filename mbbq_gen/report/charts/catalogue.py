@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from importlib import import_module
 from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.core.errors import UnknownNameError, UsageError
@@ -13,7 +14,6 @@ from mbbq_gen.report.tables import DataTable
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.report.view_model import ScoreView
     from mbbq_gen.statistics.panel import InferenceSettings
 
 
@@ -99,13 +99,6 @@ PAPERS = (
 """Charts that show the numbers of others once more, as a paper does; they take a third of a page's time."""
 
 
-def _builder(name: str) -> Callable[[ScoreView], Chart]:
-    from importlib import import_module
-
-    found: Callable[[ScoreView], Chart] = getattr(import_module(f"mbbq_gen.report.charts.{CHARTS[name][0]}"), name)
-    return found
-
-
 def make_charts(
     frame: polars.DataFrame,
     sampling: InferenceSettings | None = None,
@@ -136,7 +129,7 @@ def make_charts(
         if tick is not None:
             tick(name)
         try:
-            charts.append(_builder(name)(answers))
+            charts.append(getattr(import_module(f"mbbq_gen.report.charts.{CHARTS[name][0]}"), name)(answers))
         except ChartUnavailableError as reason:
             left_out.append(SkippedChart(name, CHARTS[name][1], str(reason)))
     return ChartCollection(tuple(charts), tuple(left_out))

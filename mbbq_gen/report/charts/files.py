@@ -16,7 +16,7 @@ from urllib.parse import parse_qsl
 from mbbq_gen.core.errors import MissingExtraError
 from mbbq_gen.core.files import output_file, write_errors
 from mbbq_gen.report.charts.catalogue import Chart, ChartCollection
-from mbbq_gen.report.charts.drawing import FONT, FONT_SIZE, INK, Area, Disc, Drawing, Letters, Line, Point, Shape
+from mbbq_gen.report.charts.drawing import FONT, FONT_SIZE, INK, Area, Disc, Drawing, Line, Point, Shape
 from mbbq_gen.report.escaping import LINK, escaped
 from mbbq_gen.report.tables import markdown_escaped
 
@@ -84,10 +84,6 @@ def _element(shape: Shape, ink: str) -> str:
     if isinstance(shape, Disc):
         x, y = shape.middle
         return f'<circle cx="{_number(x)}" cy="{_number(y)}" r="{_number(shape.radius)}"{filled}></circle>'
-    return _letters(shape, filled)
-
-
-def _letters(shape: Letters, filled: str) -> str:
     x, y = map(_number, shape.foot)
     placed = f'transform="translate({x} {y}) rotate(-90)"' if shape.is_turned else f'x="{x}" y="{y}"'
     anchor = "" if shape.anchor == "start" else f' text-anchor="{shape.anchor}"'
@@ -182,20 +178,6 @@ def _draw(axes: Axes, shape: Shape, order: int) -> None:
         )
 
 
-def _rendered(figure: Figure, kind: str) -> bytes:
-    """The figure's bytes."""
-    from matplotlib import rc_context
-
-    stream = io.BytesIO()
-    undated: dict[str, dict[str, str | None]] = {
-        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-        "png": {"Software": None},
-    }
-    with rc_context(_SETTINGS):
-        figure.savefig(stream, format=kind, dpi=DPI, metadata=undated[kind])
-    return stream.getvalue()
-
-
 def write_figures(charts: ChartCollection, directory: Path) -> list[Path]:
     """Writes each chart as SVG, PNG and PDF and its table as CSV, Markdown and LaTeX; and index.md about them.
 
@@ -228,7 +210,17 @@ def _contents(chart: Chart) -> Iterator[tuple[str, bytes]]:
         yield f"{chart.name}.svg", svg(chart, is_alone=True).encode()
         made = figure(chart.drawing)
         for kind in ("png", "pdf"):
-            yield f"{chart.name}.{kind}", _rendered(made, kind)
+            # The figure's bytes.
+            from matplotlib import rc_context
+
+            stream = io.BytesIO()
+            undated: dict[str, dict[str, str | None]] = {
+                "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+                "png": {"Software": None},
+            }
+            with rc_context(_SETTINGS):
+                made.savefig(stream, format=kind, dpi=DPI, metadata=undated[kind])
+            yield f"{chart.name}.{kind}", stream.getvalue()
     yield f"{chart.name}.csv", chart.table.csv().encode()
     yield f"{chart.name}.md", chart.table.markdown().encode()
     yield f"{chart.name}.tex", chart.table.latex(f"{chart.title}. {chart.caption}", chart.name).encode()

@@ -217,26 +217,22 @@ def draw_stacks(
     at = 0.0
     for row, row_shares in enumerate(shares):
         at += 0.4 if row in gaps else 0.0
-        _draw_stack(plane, at, row_shares)
+        # One row; shares that have room for it are written on it.
+        start = 0.0
+        for place, share in enumerate(row_shares):
+            if share:
+                plane.bar((start, start + share), (at - 0.42, at + 0.42), STACK[place])
+            if share >= 0.07:
+                x, y = plane.at(start + share / 2, at)
+                ink = ON_DARK if place in _DARK else ON_LIGHT
+                plane.drawing.text(x, y, whole_percent(share), "middle", size=FONT_SIZE - 1.5, colour=ink)
+            start += share
         drawing.text(left - 5, plane.at(0, at)[1], rows[row], "end")
         at += 1
     plane.x_scale((0, 0.2, 0.4, 0.6, 0.8, 1), percent, has_grid=False)
     plane.edges()
     drawing.legend(keys)
     return drawing
-
-
-def _draw_stack(plane: Plane, at: float, shares: Sequence[float]) -> None:
-    """One row; shares that have room for it are written on it."""
-    start = 0.0
-    for place, share in enumerate(shares):
-        if share:
-            plane.bar((start, start + share), (at - 0.42, at + 0.42), STACK[place])
-        if share >= 0.07:
-            x, y = plane.at(start + share / 2, at)
-            ink = ON_DARK if place in _DARK else ON_LIGHT
-            plane.drawing.text(x, y, whole_percent(share), "middle", size=FONT_SIZE - 1.5, colour=ink)
-        start += share
 
 
 STACK = ("#0072B2", "#56B4E9", "#CC79A7", "#D55E00", "#E69F00", "#8C7A00", "#7F7F7F", "#B0B0B0", "#5A5A5A")

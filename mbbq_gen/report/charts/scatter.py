@@ -68,35 +68,32 @@ def draw_scatter(panels: Sequence[ScatterPanel], series: Sequence[str]) -> Drawi
     for place, panel in enumerate(panels):
         scales = (-0.02, 1.02), (reach * 1.04, -reach * 1.04)
         plane = Plane(drawing, _LEFT + step * place, MARGIN + TITLE, _ACROSS, _DOWN, *scales)
-        _draw_panel(plane, panel, reach, is_first=place == 0)
+        is_first = place == 0
+        if panel.has_bound:
+            for side in (1, -1):
+                plane.area(_without_room(side, plane.y[0]), "#8a8a8a", 0.16)
+        plane.x_scale(SHARES, plain)
+        plane.y_scale(about_zero(reach), signed, is_named=is_first)
+        plane.level(0)
+        for point in panel.points:
+            x, y = point.accuracy, point.bias
+            assert x.value is not None
+            assert y.value is not None
+            shade = colour(point.series)
+            if x.ci_low is not None and x.ci_high is not None:
+                plane.line((x.ci_low, y.value), (x.ci_high, y.value), shade, 0.9)
+            if y.ci_low is not None and y.ci_high is not None:
+                plane.line((x.value, y.ci_low), (x.value, y.ci_high), shade, 0.9)
+            plane.mark((x.value, y.value), point.series, shade, 4.5)
+        plane.title(panel.title)
+        plane.edges()
+        plane.drawing.text(plane.left + plane.width / 2, plane.bottom + 1.5 * TICK, "accuracy", "middle")
+        if is_first:
+            plane.drawing.turned_text(MARGIN + FONT_SIZE / 2, plane.top + plane.height / 2, "bias")
+        if len(panel.points) <= NAMED:
+            _name_points(plane, panel.points, reach)
     drawing.legend(keys)
     return drawing
-
-
-def _draw_panel(plane: Plane, panel: ScatterPanel, reach: float, *, is_first: bool) -> None:
-    if panel.has_bound:
-        for side in (1, -1):
-            plane.area(_without_room(side, plane.y[0]), "#8a8a8a", 0.16)
-    plane.x_scale(SHARES, plain)
-    plane.y_scale(about_zero(reach), signed, is_named=is_first)
-    plane.level(0)
-    for point in panel.points:
-        x, y = point.accuracy, point.bias
-        assert x.value is not None
-        assert y.value is not None
-        shade = colour(point.series)
-        if x.ci_low is not None and x.ci_high is not None:
-            plane.line((x.ci_low, y.value), (x.ci_high, y.value), shade, 0.9)
-        if y.ci_low is not None and y.ci_high is not None:
-            plane.line((x.value, y.ci_low), (x.value, y.ci_high), shade, 0.9)
-        plane.mark((x.value, y.value), point.series, shade, 4.5)
-    plane.title(panel.title)
-    plane.edges()
-    plane.drawing.text(plane.left + plane.width / 2, plane.bottom + 1.5 * TICK, "accuracy", "middle")
-    if is_first:
-        plane.drawing.turned_text(MARGIN + FONT_SIZE / 2, plane.top + plane.height / 2, "bias")
-    if len(panel.points) <= NAMED:
-        _name_points(plane, panel.points, reach)
 
 
 def _without_room(side: int, edge: float) -> list[tuple[float, float]]:

@@ -271,7 +271,10 @@ class WorkerPool:
                 if not self._seats:
                     self._start()
                 return
-            self._look_for_late()
+            own = {flight.block.name for flight in self._flights.values()}
+            for name in self._folder.names():
+                if name not in self._seen and name.partition("-")[0] not in own:
+                    self._late.update((found.request_key, found) for found in self._read(name) if found.error is None)
             kept = [request for request in block.requests if request.request_key not in self._late]
             if len(kept) < len(block.requests):
                 keys = [request.request_key for request in block.requests]
@@ -279,13 +282,6 @@ class WorkerPool:
                 block = block_of(kept, self._session)
             if kept:
                 self._send(seat, block, scored=scored)
-
-    def _look_for_late(self) -> None:
-        """Reads shards that an earlier driver's workers have written since this one began."""
-        own = {flight.block.name for flight in self._flights.values()}
-        for name in self._folder.names():
-            if name not in self._seen and name.partition("-")[0] not in own:
-                self._late.update((found.request_key, found) for found in self._read(name) if found.error is None)
 
     def _send(self, seat: _Seat, block: Block, *, scored: bool) -> None:
         self.in_doubt.update(request.request_key for request in block.requests)
