@@ -105,12 +105,12 @@ def init(
             lines.append(f"model_args = {{ base_url = {_toml(server['base_url'])} }}")
         if wish.budget is not None and _is_paid(name, wish.base_url):
             lines.append(f"max_cost = {wish.budget}        # US dollars")
-    write_lines(file, [("\n".join(lines) + "\n").removesuffix("\n")])
-    lines = {name: _in_words(one, samples[name]) for name, one in found.items()}
+    write_lines(file, lines)
+    forecasts = {name: _in_words(one, samples[name]) for name, one in found.items()}
     if as_json:
-        print_json({"file": str(file), "samples": samples, "forecasts": lines})
+        print_json({"file": str(file), "samples": samples, "forecasts": forecasts})
         return
-    for name, line in lines.items():
+    for name, line in forecasts.items():
         echo(f"{name}: {line}")
     echo(f"written: {file}\nnext: mbbq-gen run {file}")
 

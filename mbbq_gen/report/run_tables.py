@@ -118,12 +118,12 @@ def print_price(tokens: TokenEstimate, cost: Cost | None, duration: Duration | N
     most = "" if tokens.most_output_tokens is None else f", at most {_tokens(tokens.most_output_tokens)}"
     console.print(f"tokens out  {_tokens(tokens.output_tokens)} ({tokens.outputs}{most})")
     if cost is not None:
-        for name, usual, most in (
+        for name, usual, highest in (
             ("price       ", cost.online, cost.online_at_most),
             ("in batches  ", cost.batch, cost.batch_at_most),
         ):
             if usual is not None:
-                console.print(f"{name}{dollars(usual)}" + ("" if most is None else f", at most {dollars(most)}"))
+                console.print(f"{name}{dollars(usual)}" + ("" if highest is None else f", at most {dollars(highest)}"))
     if duration is not None:
         console.print(f"time        {hours(duration.hours)}, by {duration.limit}")
 

@@ -84,8 +84,8 @@ def _element(shape: Shape, ink: str) -> str:
     if isinstance(shape, Disc):
         x, y = shape.middle
         return f'<circle cx="{_number(x)}" cy="{_number(y)}" r="{_number(shape.radius)}"{filled}></circle>'
-    x, y = map(_number, shape.foot)
-    placed = f'transform="translate({x} {y}) rotate(-90)"' if shape.is_turned else f'x="{x}" y="{y}"'
+    left, foot = map(_number, shape.foot)
+    placed = f'transform="translate({left} {foot}) rotate(-90)"' if shape.is_turned else f'x="{left}" y="{foot}"'
     anchor = "" if shape.anchor == "start" else f' text-anchor="{shape.anchor}"'
     size = "" if shape.size == FONT_SIZE else f' font-size="{shape.size:g}"'
     bold = ' font-weight="700"' if shape.is_bold else ""
