@@ -20,10 +20,9 @@ if TYPE_CHECKING:
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.providers.base import Provider
     from mbbq_gen.providers.prices import Price
-    from mbbq_gen.runs.cost_estimate import CostEstimate, JudgeEstimate
-    from mbbq_gen.runs.design_costs import DesignReport
+    from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, JudgeEstimate
+    from mbbq_gen.runs.estimate import SpeedProbe
     from mbbq_gen.runs.planner import PromptPlan
-    from mbbq_gen.runs.speed_probe import SpeedProbe
     from mbbq_gen.scoring.codes import PromptEffects
     from mbbq_gen.scoring.metrics import Metric
     from mbbq_gen.storage.store import RunStore
@@ -132,7 +131,7 @@ def make_estimate(
 
 def _probe(provider: Provider, draft: PromptPlan, store: RunStore, requests: int, seed: int) -> SpeedProbe:
     """The speed of the model on this machine."""
-    from mbbq_gen.runs.speed_probe import probe
+    from mbbq_gen.runs.estimate import probe
 
     return probe(provider, draft.prompts(store), store.instance, requests, seed=seed)
 
@@ -218,7 +217,7 @@ def design(
     --answers-per-template`, or let `run --stop-at-ci-width` find the number of requests.
     """
     from mbbq_gen.analysis.design import DESIGN_TARGETS
-    from mbbq_gen.report.design_tables import print_design
+    from mbbq_gen.report.run_tables import print_design
     from mbbq_gen.scoring.metrics import METRICS
 
     if (ci_width is None) == (budget is None):
@@ -265,7 +264,7 @@ def _report(
     """The design report; uses a temporary folder."""
     from mbbq_gen.providers.prices import price_of, read_prices, token_counter
     from mbbq_gen.providers.registry import open_provider
-    from mbbq_gen.runs.design_costs import design_report, priced_requests
+    from mbbq_gen.runs.cost_estimate import design_report, priced_requests
     from mbbq_gen.runs.planner import PromptPlan
     from mbbq_gen.runs.resolve import InstanceSource
     from mbbq_gen.storage.store import RunStore

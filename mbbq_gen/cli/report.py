@@ -174,8 +174,7 @@ def _write_report(
     from mbbq_gen.cli.options import runs_labels
     from mbbq_gen.core.progress import Bar
     from mbbq_gen.report.charts import write_figures
-    from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, make_charts
-    from mbbq_gen.report.charts.files import require_matplotlib
+    from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, make_charts, require_matplotlib
     from mbbq_gen.report.page import report_page, template_environment
     from mbbq_gen.report.view_model import build_report_view, language_names
 

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
+from mbbq_gen.analysis.score_table import GroupScore
 from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts.drawing import (
     FONT_SIZE,
@@ -34,7 +35,10 @@ from mbbq_gen.report.charts.drawing import (
     signed,
     text_width,
 )
+from mbbq_gen.report.conclusions import directions, listing
 from mbbq_gen.report.score_tables import DASH
+from mbbq_gen.report.view_model import METRIC_TITLES, ScoreView, range_text, spoken, value_of
+from mbbq_gen.report.view_model import Key as ScoreKey
 
 
 class Interval(Protocol):
@@ -370,3 +374,71 @@ def _draw_scale(drawing: Drawing, top: float, scale: Scale, reach: float, words:
         drawing.add(box(corner, (wide / cells + 0.2, 9), _shade(value, scale, reach)))
     plane.x_scale((low, (low + high) / 2, high), signed if scale == "bias" else plain, has_grid=False)
     drawing.text(drawing.width / 2, plane.bottom + 21, words, "middle")
+
+
+_NAMED = 4
+"""So many models are named; of more, only how many they are."""
+
+
+def bias_takeaway(answers: ScoreView, by: Sequence[str], scores: Mapping[ScoreKey, GroupScore], metric: str) -> str:
+    """Where a bias is off 0 after Holm's adjustment: `Bias, ambiguous: off 0 in 2 of 4, above in en and nl.`"""
+    known = {key: group.metrics[metric] for key, group in scores.items() if group.metrics[metric].value is not None}
+    title = METRIC_TITLES[metric].capitalize()
+    if not known:
+        return f"{title}: nothing to count."
+    off = directions(known, answers.sampling.confidence)
+    sides = {
+        side: [key for key, found in off.items() if found == side] for side in ("stereotypical", "anti_stereotypical")
+    }
+    n_off = sum(map(len, sides.values()))
+    if not n_off:
+        return f"{title}: none is off 0 for sure, which does not show that there is no lean."
+
+    words = {"stereotypical": "above (to the stereotype)", "anti_stereotypical": "below (against it)"}
+    named = [f"{words[side]} {_where(answers, by, keys)}".rstrip() for side, keys in sides.items() if keys]
+    return f"{title}: off 0 in {n_off} of {len(known)}, {'; '.join(named)}."
+
+
+def _where(answers: ScoreView, by: Sequence[str], keys: Sequence[ScoreKey]) -> str:
+    """`for a (en, tr) and b (nl)`: the groups by model; of many models, how many groups they are."""
+    models: dict[str, list[str]] = {}
+    for key in keys:
+        models.setdefault(answers.spoken_key(by[:1], key[:1]), []).append(answers.spoken_key(by[1:], key[1:]))
+    if len(models) > _NAMED:
+        return f"for {len(models)} models"
+    if list(models) == [""]:
+        places = [place for place in models[""] if place]
+        return f"in {listing(places)}" if places else ""
+    named = [
+        f"{model} ({', '.join(found)})" if (found := [p for p in its if p]) else model for model, its in models.items()
+    ]
+    return f"for {listing(named)}"
+
+
+def marked_cells(
+    answers: ScoreView,
+    by: Sequence[str],
+    scores: Mapping[ScoreKey, GroupScore],
+    metric: str,
+    marked: Sequence[ScoreKey],
+) -> str:
+    """How many cells of a map differ from 0, and the farthest of them."""
+    known = {key: value for key, group in scores.items() if (value := value_of(group, metric)) is not None}
+    title = METRIC_TITLES[metric].capitalize()
+    if not known:
+        return f"{title}: nothing to count."
+    if not marked:
+        return f"{title}: of {len(known)} cells none differs from 0 for sure."
+    farthest = max(marked, key=lambda key: abs(known[key]))
+    where = answers.spoken_key(by, farthest)
+    verb = "differs" if len(marked) == 1 else "differ"
+    return (
+        f"{title}: {len(marked)} of {len(known)} cells {verb} from 0 (starred), farthest {where} "
+        f"({spoken(metric, known[farthest])})."
+    )
+
+
+def extremes(answers: ScoreView, by: Sequence[str], values: Mapping[ScoreKey, float | None], metric: str) -> str:
+    """`Accuracy, ambiguous from 0.21 (tr) to 0.93 (en).`"""
+    text = range_text(metric, [(answers.spoken_key(by, key), value) for key, value in values.items()])
+    return f"{text[:1].upper()}{text[1:]}."

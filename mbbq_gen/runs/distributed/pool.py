@@ -26,10 +26,9 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import FrozenModel, Message, Request, Response
 from mbbq_gen.providers.base import Provider, loglikelihood_provider
 from mbbq_gen.providers.http.rate_limits import RateLimits
-from mbbq_gen.runs.distributed.blocks import Block, block_of, pack
 from mbbq_gen.runs.distributed.cluster import connected
 from mbbq_gen.runs.distributed.storage import ResponseShards
-from mbbq_gen.runs.distributed.worker import BlockResult, Worker, WorkerPlan
+from mbbq_gen.runs.distributed.worker import Block, BlockResult, Worker, WorkerPlan, block_of, pack
 
 _WINDOW: Final = 20_000
 """Requests that are packed together; what bounds the driver's memory."""
