@@ -19,8 +19,6 @@ from mbbq_gen.core.text import one_of, splits_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.table import Table
-
     from mbbq_gen.benchmarks.control.maker import ControlCoverage
     from mbbq_gen.benchmarks.quality import CategoryCount, DataIssue
     from mbbq_gen.benchmarks.registry import BenchmarkInfo
@@ -137,6 +135,9 @@ def stats(
     below the table. --control makes control questions from the bias questions of every language with a control
     grammar, and counts refusals by reason and template.
     """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     from mbbq_gen.benchmarks.control.maker import ControlCoverage
     from mbbq_gen.benchmarks.quality import count_instances
 
@@ -154,8 +155,6 @@ def stats(
     for _, part in groupby(counts, key=lambda count: (count.benchmark, count.language, count.split)):
         alike = list(part)
         # The counts of a language and split.
-        from rich.box import SIMPLE_HEAD
-        from rich.table import Table
 
         first = alike[0]
         table = Table(
@@ -178,7 +177,16 @@ def stats(
     console.print(_LEGEND, soft_wrap=True)
     if control:
         console.print()
-        console.print(_refusals(made))
+        # The questions that no control question can be made of, by template and reason.
+        table = Table(title="no control question", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        for name in ("template", "language", "reason"):
+            table.add_column(name)
+        for name in ("questions", "of"):
+            table.add_column(name, justify="right")
+        for refusal in made.refusals():
+            numbers = [f"{refusal.questions:,}", f"{refusal.of:,}"]
+            table.add_row(refusal.template_id, refusal.language, refusal.reason, *numbers)
+        console.print(table)
         console.print(f"control questions: {made.counts().sentence}", soft_wrap=True)
 
 
@@ -192,22 +200,6 @@ def _with_twins(questions: Iterable[Instance], made: ControlCoverage, packs: Pat
         if question.split == "bias" and question.language in known:
             made.add(question, makers.make(question))
         yield question
-
-
-def _refusals(made: ControlCoverage) -> Table:
-    """The questions that no control question can be made of, by template and reason."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    title = "no control question"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("template", "language", "reason"):
-        table.add_column(name)
-    for name in ("questions", "of"):
-        table.add_column(name, justify="right")
-    for part in made.refusals():
-        table.add_row(part.template_id, part.language, part.reason, f"{part.questions:,}", f"{part.of:,}")
-    return table
 
 
 def _differences(rows: Iterable[CategoryCount]) -> list[str]:

@@ -84,6 +84,7 @@ def make_estimate(
     with_probe: bool = False,
 ) -> CostEstimate:
     """The estimate of a run with this configuration; uses a temporary folder."""
+    from mbbq_gen.analysis.power import DEFAULTS
     from mbbq_gen.providers.base import reasoning_settings
     from mbbq_gen.providers.prices import price_of, read_prices, token_counter
     from mbbq_gen.providers.registry import open_provider
@@ -115,7 +116,6 @@ def make_estimate(
             )
             tried = _probe(provider, draft, store, tokens.requests, settings.seed) if with_probe else None
             second = None if judge is None else _judge(judge, draft, store, tokens.output_tokens, where, prices)
-        from mbbq_gen.analysis.power import DEFAULTS
 
         found = estimate_cost(
             store,

@@ -74,6 +74,9 @@ def explain(
     that run, extracted with the current packs. With RUN only: a list of its extractions. With --language, --options
     and --response: any response.
     """
+    from mbbq_gen.extraction import Question, load_extractor
+    from mbbq_gen.runs.run_folder import RunFolder
+
     where = resources(packs)
     if run_path is None:
         if options is not None and option:
@@ -83,13 +86,31 @@ def explain(
             raise UsageError('give a run, or your own response: --language en --options "…|…|…" --response "…"')
         if not all(texts):
             raise UsageError("--options: one of them is empty; separate them by | and leave none out")
-        _explain_response(language, texts, labels, unknown_index, response, prompt, where, as_json=as_json)
+
+        if language is None or response is None:
+            raise UsageError(
+                f"--{'language' if language is None else 'response'}: missing; it is needed for --response"
+            )
+        if not 2 <= len(texts) <= 10:
+            raise UsageError(f"--options: {len(texts)} of them; 2 to 10 are possible")
+        shown = words(labels) if labels else [chr(ord("A") + place) for place in range(len(texts))]
+        text = (
+            _decoded(sys.stdin.buffer.read())
+            if response == "-"
+            else _decoded(response.encode(errors="surrogateescape"))
+        )
+        question = Question(texts, shown, unknown_index, prompt)
+        told = load_extractor(language, where).explain(text, question, resources=where)
+        if as_json:
+            print_json(told.model_dump())
+        else:
+            _print_options(told.options, told.labels)
+            _print(told)
         return
     wrong = {"--options": options, "--option": option, "--labels": labels, "--response": response, "--prompt": prompt}
     for name, value in wrong.items():
         if value is not None:
             raise UsageError(f"{name} goes with your own --response; leave out the run, or leave out {name}")
-    from mbbq_gen.runs.run_folder import RunFolder
 
     folder = RunFolder(run_path)
     folder.require()
@@ -100,34 +121,6 @@ def explain(
 
 
 # --- any response ----------------------------------------------------------------------------------------------------
-
-
-def _explain_response(
-    language: str | None,
-    options: list[str],
-    labels: str | None,
-    unknown_index: int | None,
-    response: str | None,
-    prompt: str | None,
-    where: PackPaths,
-    *,
-    as_json: bool,
-) -> None:
-    from mbbq_gen.extraction import Question, load_extractor
-
-    if language is None or response is None:
-        raise UsageError(f"--{'language' if language is None else 'response'}: missing; it is needed for --response")
-    if not 2 <= len(options) <= 10:
-        raise UsageError(f"--options: {len(options)} of them; 2 to 10 are possible")
-    shown = words(labels) if labels else [chr(ord("A") + place) for place in range(len(options))]
-    text = _decoded(sys.stdin.buffer.read()) if response == "-" else _decoded(response.encode(errors="surrogateescape"))
-    question = Question(options, shown, unknown_index, prompt)
-    told = load_extractor(language, where).explain(text, question, resources=where)
-    if as_json:
-        print_json(told.model_dump())
-    else:
-        _print_options(told.options, told.labels)
-        _print(told)
 
 
 def _decoded(raw: bytes) -> str:
@@ -153,6 +146,8 @@ def _print_options(options: Sequence[str], labels: Sequence[str], notes: Sequenc
 
 
 def _explain_answer(folder: RunFolder, identifier: str, where: PackPaths, *, as_json: bool) -> None:
+    from mbbq_gen.core.text import shortened
+    from mbbq_gen.report.explanation import print_reasoning_trace
     from mbbq_gen.runs.extraction import explain_answer, question_of
     from mbbq_gen.runs.reasoning import extract_reasoning, reasoning_text
     from mbbq_gen.storage.queries import stored_extractions
@@ -170,7 +165,6 @@ def _explain_answer(folder: RunFolder, identifier: str, where: PackPaths, *, as_
         trace = None if reasoning is None else {"text": reasoning.text, "extraction": read}
         print_json({**_answer_json(answered, question, stored, told), "reasoning": trace})
         return
-    from mbbq_gen.core.text import shortened
 
     console = result_console()
     _print_question(answered, question)
@@ -180,8 +174,6 @@ def _explain_answer(folder: RunFolder, identifier: str, where: PackPaths, *, as_
         _print(told)
     _print_stored(question, stored)
     if reasoning is not None:
-        from mbbq_gen.report.explanation import print_reasoning_trace
-
         extraction = extract_reasoning(answered, reasoning, where)
         print_reasoning_trace(reasoning.text, extraction, question.labels, question.options, result_console())
 
@@ -294,6 +286,10 @@ def _list(
     """Lists extractions of the current rules."""
     from mbbq_gen.cli.extract import outcomes_of
     from mbbq_gen.cli.options import read_before_use
+    from mbbq_gen.core.text import shortened
+    from mbbq_gen.report.analysis_tables import plain_table
+    from mbbq_gen.report.score_tables import DASH
+    from mbbq_gen.runs.extraction import question_of
     from mbbq_gen.storage.queries import answered_extractions, iter_extractions
 
     current = read_before_use(folder, where)
@@ -313,10 +309,6 @@ def _list(
         print_json({"extractions": len(found), "listed": listed})
     else:
         total = len(found)
-        from mbbq_gen.core.text import shortened
-        from mbbq_gen.report.analysis_tables import plain_table
-        from mbbq_gen.report.score_tables import DASH
-        from mbbq_gen.runs.extraction import question_of
 
         table = plain_table(("id", "language", "outcome", "option", "rule", "response"))
         for extraction, answered in rows:

@@ -256,6 +256,7 @@ def export(
     manifest of the run and a data dictionary; export.json lists schema version, settings and the sha256 of every file.
     """
     from mbbq_gen.api import Run
+    from mbbq_gen.cli.options import read_before_use
     from mbbq_gen.interchange.export import ExportSettings, ExportSource
     from mbbq_gen.scoring.metrics import METRICS
     from mbbq_gen.scoring.tally import GROUPINGS
@@ -279,20 +280,14 @@ def export(
         prompt_effects=prompt_effects_of(prompt_effects),
         with_questions=not omit_questions,
     )
-    _read_first(run, extractor)
+
+    read_before_use(run.folder, run.resources, extractor)
     with Bar("writing", None, "items", delay=1.0) as bar:
         source = ExportSource(run, settings, bar.advance)
         _warn(source, folders=[folder for folder in (parquet, csv, hf_dataset) if folder])
         summary = _write(source, parquet=parquet, csv=csv, hf_dataset=hf_dataset, eval_results=model_index)
     if as_json:
         print_json({"run": str(run_path), **summary})
-
-
-def _read_first(run: Any, extractor: str) -> None:
-    """Extracts what is not extracted, with a bar."""
-    from mbbq_gen.cli.options import read_before_use
-
-    read_before_use(run.folder, run.resources, extractor)
 
 
 def _warn(source: ExportSource, folders: list[Path]) -> None:

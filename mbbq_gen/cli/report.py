@@ -31,12 +31,9 @@ from mbbq_gen.cli.options import (
 from mbbq_gen.core.errors import UsageError
 
 if TYPE_CHECKING:
-    import polars
-
     from mbbq_gen.analysis.correction import AnnotatedFrame
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.report.leaderboard import Leaderboard
-    from mbbq_gen.report.view_model import Source
     from mbbq_gen.runs.run_folder import Manifest, RunFolder
     from mbbq_gen.statistics.panel import InferenceSettings
 
@@ -113,7 +110,10 @@ def report(
         for folder in folders:
             show_report(folder, where, labelled[folder], verbose=verbose, prompt_effects=prompt_effects)
         return
-    _check_output(output)
+    if output is not None and output.is_dir():
+        raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'report.html'}")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise UsageError(f"-o {output}: there is no folder {output.parent}; make it first")
     _write_report(
         folders,
         where,
@@ -148,14 +148,6 @@ def _print_scores(
     print_json({**found.model_dump(mode="json"), **({"control": made} if made else {})})
 
 
-def _check_output(output: Path | None) -> None:
-    """Refuses a place that can't be written to before the work is done."""
-    if output is not None and output.is_dir():
-        raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'report.html'}")
-    if output is not None and not output.absolute().parent.is_dir():
-        raise UsageError(f"-o {output}: there is no folder {output.parent}; make it first")
-
-
 # --- a page and figures ----------------------------------------------------------------------------------------------
 
 
@@ -171,19 +163,25 @@ def _write_report(
     correct_with: str | None,
 ) -> None:
     """Makes the charts, once, and what is wanted of them."""
-    from mbbq_gen.cli.options import runs_labels
+    from mbbq_gen.cli.options import read_before_use, runs_frame, runs_labels
     from mbbq_gen.core.progress import Bar
     from mbbq_gen.report.charts import write_figures
     from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, make_charts, require_matplotlib
     from mbbq_gen.report.page import report_page, template_environment
-    from mbbq_gen.report.view_model import build_report_view, language_names
+    from mbbq_gen.report.view_model import Source, build_report_view, language_names
+    from mbbq_gen.runs.observations import model_names
 
     if output is not None:
         template_environment()  # what is missing is said before the work is done
     if figures is not None:
         require_matplotlib()
     labelled = runs_labels([folder.path for folder in folders], where, correct_with)
-    sources, frame = _load(folders, where)
+    frame = runs_frame([folder.path for folder in folders], where)
+    manifests = [folder.manifest() for folder in folders]
+    sources = [
+        Source(folder, manifest, name, read_before_use(folder, where))
+        for folder, manifest, name in zip(folders, manifests, model_names(folders, manifests), strict=True)
+    ]
     drawn = [name for name in CHARTS if papers or figures is not None or name not in PAPERS]
     with Bar("report", len(drawn) + _STEPS_BESIDE_CHARTS + len(folders), "steps", delay=1.0) as bar:
 
@@ -202,22 +200,6 @@ def _write_report(
     if figures is not None:
         written = write_figures(charts, figures)
         say(f"written: {len(written)} files in {figures}")
-
-
-def _load(folders: list[RunFolder], where: PackPaths) -> tuple[list[Source], polars.DataFrame]:
-    """The runs with the extractor versions to show, and all their observations."""
-    from mbbq_gen.cli.options import read_before_use, runs_frame
-    from mbbq_gen.report.view_model import Source
-    from mbbq_gen.runs.observations import model_names
-
-    frame = runs_frame([folder.path for folder in folders], where)
-    manifests = [folder.manifest() for folder in folders]
-    names = model_names(folders, manifests)
-    sources = [
-        Source(folder, manifest, name, read_before_use(folder, where))
-        for folder, manifest, name in zip(folders, manifests, names, strict=True)
-    ]
-    return sources, frame
 
 
 # --- the terminal ----------------------------------------------------------------------------------------------------
@@ -340,15 +322,18 @@ def leaderboard(
     option orders or questions than the rest are ranked separately. There is no overall rank. A bias above 0 is
     stereotypical, below 0 anti-stereotypical; models are ranked by its absolute value.
     """
+    from mbbq_gen.cli.options import runs_frame
+    from mbbq_gen.report.leaderboard import build_leaderboard
+    from mbbq_gen.report.leaderboard_views import board_page, full_table
+    from mbbq_gen.report.view_model import language_names
+    from mbbq_gen.runs.observations import model_names
+    from mbbq_gen.runs.run_folder import RunFolder
+
     if markdown and as_json:
         raise UsageError("--markdown and --json: choose one of the two")
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'board.html'}")
     # The board of these runs.
-    from mbbq_gen.cli.options import runs_frame
-    from mbbq_gen.report.leaderboard import build_leaderboard
-    from mbbq_gen.runs.observations import model_names
-    from mbbq_gen.runs.run_folder import RunFolder
 
     frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
@@ -360,15 +345,10 @@ def leaderboard(
     }
     board = build_leaderboard(frame, named, statistics.sampling(run_paths, prompt_effects))
     if output is not None:
-        from mbbq_gen.report.leaderboard_views import board_page
-        from mbbq_gen.report.view_model import language_names
-
         names = language_names((row.language for row in board.rows), resources(packs))
         write_lines(output, [board_page(board, [shlex.quote(str(path)) for path in run_paths], names)])
         say(f"written: {output}")
     if csv is not None:
-        from mbbq_gen.report.leaderboard_views import full_table
-
         write_lines(csv, full_table(board).csv().splitlines())
         say(f"written: {csv}")
     if as_json:

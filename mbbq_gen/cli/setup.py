@@ -408,19 +408,21 @@ def models(
     as_json: Json = False,
 ) -> None:
     """Lists the kinds of models; with --live, a service's models."""
+    from rich.table import Table
+
+    from mbbq_gen.providers.registry import list_models
+
     if live != (kind is not None):
         raise UsageError("give a kind and --live together: mbbq-gen models openai: --live")
     if kind is not None:
         given = {"base_url": base_url, "api_key_env": api_key_env} | provider_options({}, model_arg or [])
         _list_live(kind.partition(":")[0], {name: value for name, value in given.items() if value}, as_json=as_json)
         return
-    from mbbq_gen.providers.registry import list_models
 
     entries = list_models()
     if as_json:
         print_json([entry.model_dump() for entry in entries])
         return
-    from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
     for title in ("model", "ready", "what it is"):

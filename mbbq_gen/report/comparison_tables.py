@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from mbbq_gen.analysis.agreement import MethodAgreement, MethodPair
     from mbbq_gen.analysis.comparison_table import Comparison, ComparisonTable, MetricComparison, PairDifference
-    from mbbq_gen.analysis.robustness import RobustnessReport, RobustnessTable
+    from mbbq_gen.analysis.robustness import RobustnessTable
     from mbbq_gen.statistics.hypothesis_tests import TestResult
     from mbbq_gen.statistics.panel import EstimateResult
     from mbbq_gen.statistics.variance_components import VarianceTable
@@ -363,9 +363,34 @@ def print_robustness(table: RobustnessTable, console: Console) -> None:
     """Spread, flips and variance components of every group, then the ranks of models."""
     for report in table.groups:
         console.print(f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers\n")
-        console.print(_spread_table(report))
+        spread_titles = ("metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)")
+        spreads = plain_table(spread_titles, right=("values", "sd", "min", "max", "p (differ)"))
+        for spread in report.spreads:
+            spreads.add_row(
+                spread.metric,
+                spread.factor,
+                str(len(spread.levels)),
+                estimate(spread.mean),
+                number(spread.sd),
+                number(spread.lowest, signed=True),
+                number(spread.highest, signed=True),
+                DASH if spread.worst is None else f"{number(spread.worst, signed=True)} ({spread.worst_level})",
+                p_text(spread.tests[0].p_value),
+            )
+        console.print(spreads)
         console.print()
-        console.print(_flip_table(report))
+        flip_titles = ("factor", "pairs", "share", "expected by chance", "Fleiss' kappa", "changes with it")
+        flips = plain_table(flip_titles, right=("pairs", "expected by chance"))
+        for flip in report.flips:
+            flips.add_row(
+                flip.factor,
+                f"{flip.n_pairs:,}",
+                estimate(flip.flip_share),
+                number(flip.flip_share_by_chance),
+                estimate(flip.kappa),
+                ", ".join(flip.confounded_with) or DASH,
+            )
+        console.print(flips)
         for components in report.components:
             _print_components(components, console)
         for effects in report.effects:
@@ -380,39 +405,6 @@ def print_robustness(table: RobustnessTable, console: Console) -> None:
         console.print(f"  {describe_test(rank.test)}")
     print_cautions(table, console)
     print_signs(table.signs, console)
-
-
-def _spread_table(report: RobustnessReport) -> Table:
-    titles = ("metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)")
-    table = plain_table(titles, right=("values", "sd", "min", "max", "p (differ)"))
-    for spread in report.spreads:
-        table.add_row(
-            spread.metric,
-            spread.factor,
-            str(len(spread.levels)),
-            estimate(spread.mean),
-            number(spread.sd),
-            number(spread.lowest, signed=True),
-            number(spread.highest, signed=True),
-            DASH if spread.worst is None else f"{number(spread.worst, signed=True)} ({spread.worst_level})",
-            p_text(spread.tests[0].p_value),
-        )
-    return table
-
-
-def _flip_table(report: RobustnessReport) -> Table:
-    titles = ("factor", "pairs", "share", "expected by chance", "Fleiss' kappa", "changes with it")
-    table = plain_table(titles, right=("pairs", "expected by chance"))
-    for flip in report.flips:
-        table.add_row(
-            flip.factor,
-            f"{flip.n_pairs:,}",
-            estimate(flip.flip_share),
-            number(flip.flip_share_by_chance),
-            estimate(flip.kappa),
-            ", ".join(flip.confounded_with) or DASH,
-        )
-    return table
 
 
 def _print_components(table: VarianceTable, console: Console) -> None:

@@ -505,19 +505,15 @@ def _biases(bias: Mapping[str, GroupScore], sides: Mapping[str, Mapping[str, Dir
                     f"The interval for {listing(alone)} alone excludes 0, but not after adjustment for "
                     f"{len(sides[lean.metric])} languages (Holm)."
                 )
-            yield from _smaller(kinds["inconclusive"], lean)
+            scores = kinds["inconclusive"]
+            if margins := shown_smaller(scores):
+                yield f"{lean.smaller} {margins} (two one-sided tests over templates)."
         if "undefined" in said:
             yield f"There is nothing to count for this in {said['undefined']}."
 
 
 def _excludes_zero(score: MetricScore) -> bool:
     return score.ci_low is not None and score.ci_high is not None and not score.ci_low <= 0 <= score.ci_high
-
-
-def _smaller(scores: Mapping[str, MetricScore], bias: _Lean) -> Iterator[str]:
-    """What a lean that was not found is shown to be smaller than: what a model near 0 is credited with."""
-    if margins := shown_smaller(scores):
-        yield f"{bias.smaller} {margins} (two one-sided tests over templates)."
 
 
 def _with_numbers(scores: Mapping[str, MetricScore], languages: int) -> str:

@@ -165,6 +165,10 @@ def report_page(found: ReportView) -> str:
     tables = {chart.name: chart.table.csv() for chart in found.charts.charts}
     if drawn is not None:
         tables[drawn.name] = drawn.table.csv()
+    # What the figures and tables in the papers' shapes are, where they were left for when they are asked for.
+    from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS
+
+    made = {chart.name for chart in found.charts.charts} | {chart.name for chart in found.charts.left_out}
     return render(
         "report.html",
         f"Report: {_subject(found)}",
@@ -186,7 +190,7 @@ def report_page(found: ReportView) -> str:
         reading_flags=flag_sentences(found.scores.extraction_flags),
         corrected=_corrected_view(found),
         sections=sections,
-        papers_not_drawn=_papers_not_drawn(found),
+        papers_not_drawn=[] if made & set(PAPERS) else [CHARTS[name][1] for name in PAPERS],
         papers_command=_command("report", found, "-o", "report.html", "--paper-figures"),
         runs_typed=_runs_typed(found),
         fields=FIELD_TITLES,
@@ -344,14 +348,6 @@ def _sections(found: ReportView) -> Iterator[Section]:
         charts = [_chart_view(chart, found) for chart in found.charts.charts if chart.section == section]
         if charts or section in {"scores", "outcomes"}:
             yield Section(place, title, tuple(charts))
-
-
-def _papers_not_drawn(found: ReportView) -> list[str]:
-    """What the figures and tables in the papers' shapes are, where they were left for when they are asked for."""
-    from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS
-
-    made = {chart.name for chart in found.charts.charts} | {chart.name for chart in found.charts.left_out}
-    return [] if made & set(PAPERS) else [CHARTS[name][1] for name in PAPERS]
 
 
 def _chart_view(chart: Chart, found: ReportView) -> ChartView:

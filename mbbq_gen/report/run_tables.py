@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, SampleSizeEstimate
     from mbbq_gen.runs.distributed.pool import DistributedStatus
     from mbbq_gen.runs.estimate import Cost, Duration, SpeedProbe, TokenEstimate
-    from mbbq_gen.runs.run_diff import Flip, MatchCounts, RunDiff
+    from mbbq_gen.runs.run_diff import MatchCounts, RunDiff
     from mbbq_gen.runs.status import BatchLine, RunStatus
     from mbbq_gen.storage.queries import ExtractionChange
 
@@ -300,7 +300,14 @@ def print_difference(found: RunDiff, console: Console) -> None:
     print_cautions(found, console)
     console.print(f"\nChanged answers: {found.flipped:,} of {found.matched.pairs:,}\n")
     if found.flips:
-        console.print(_flip_table(found.flips))
+        table = plain_table(
+            ("first", "second", "answers", "re-extracted", "for example"), right=("answers", "re-extracted")
+        )
+        for flip in found.flips:
+            example = flip.examples[0] if flip.examples else None
+            shown = "" if example is None else f"{example.second_id}  {shortened(example.instance_key, 70)}"
+            table.add_row(_answer(flip.first), _answer(flip.second), f"{flip.count:,}", f"{flip.reread:,}", shown)
+        console.print(table)
         console.print("\nre-extracted: the same response to the same options; only its extraction differs.")
         console.print(f"one of them: mbbq-gen explain {found.second.run} {found.flips[0].examples[0].second_id}")
 
@@ -328,17 +335,6 @@ def _matched_lines(matched: MatchCounts) -> Iterator[str]:
         count = getattr(matched, name)
         if count:
             yield f"{count:>9,}  {title}"
-
-
-def _flip_table(flips: tuple[Flip, ...]) -> Table:
-    table = plain_table(
-        ("first", "second", "answers", "re-extracted", "for example"), right=("answers", "re-extracted")
-    )
-    for flip in flips:
-        example = flip.examples[0] if flip.examples else None
-        shown = "" if example is None else f"{example.second_id}  {shortened(example.instance_key, 70)}"
-        table.add_row(_answer(flip.first), _answer(flip.second), f"{flip.count:,}", f"{flip.reread:,}", shown)
-    return table
 
 
 def _answer(name: str) -> str:

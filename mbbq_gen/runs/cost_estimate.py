@@ -297,19 +297,6 @@ def priced_requests(
     return estimate(draft.prompts(store), counter, draft.kinds, measured)
 
 
-def language_prices(tokens: TokenEstimate, price: Price | None) -> list[LanguagePrice]:
-    """The average request of each language."""
-    found = []
-    for language in dict.fromkeys(group.language for group in tokens.groups):
-        groups = [group for group in tokens.groups if group.language == language]
-        requests = sum(group.requests for group in groups)
-        read = sum(group.input_tokens for group in groups) / requests
-        written = sum(group.output_tokens for group in groups) / requests
-        cost = None if price is None else cost_estimate(price, read, written, None).online
-        found.append(LanguagePrice(language=language, input_tokens=read, output_tokens=written, cost=cost))
-    return found
-
-
 def price_of_request(prices: list[LanguagePrice], price: Price | None) -> DesignPrice:
     """The average over the languages, which a design asks alike."""
     if price is None:
@@ -344,7 +331,14 @@ def design_report(
     if target != "score" and len(settings.languages) < 2:
         raise UsageError(f"--goal {target!r} needs two languages at least; name them with --languages")
     price = None if price is None else price.at(tokens.longest_input)
-    prices = language_prices(tokens, price)
+    prices = []
+    for language in dict.fromkeys(group.language for group in tokens.groups):
+        groups = [group for group in tokens.groups if group.language == language]
+        asked = sum(group.requests for group in groups)
+        read = sum(group.input_tokens for group in groups) / asked
+        written = sum(group.output_tokens for group in groups) / asked
+        cost = None if price is None else cost_estimate(price, read, written, None).online
+        prices.append(LanguagePrice(language=language, input_tokens=read, output_tokens=written, cost=cost))
     each = price_of_request(prices, price)
     if budget is not None and each.online is None:
         raise UsageError(f"--budget: no price is known for {settings.model}; give it with --prices, or give --ci-width")

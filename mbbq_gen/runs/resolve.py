@@ -141,9 +141,16 @@ class QuestionSelection:
             )
         styles = _label_styles(source, self.label_style)
         _check_first_tokens(methods, styles)
-        known = _known_variants(where, source, choices, languages, other)
+        if source == "published":
+            found = read_published(choices, languages, other)
+            known = list(dict.fromkeys(wording.variant.id for variants in found.values() for wording in variants))
+        else:
+            known = [variant.id for variant in read_prompts(where, other or languages[0]).variant]
         variants, scored = _chosen_variants(self._variants(source), known, methods, source)
-        _check_unknown_variant(self.unknown_text, languages)
+        variant = None if self.unknown_text is None else parse_unknown_text(self.unknown_text)
+        if variant is not None and not variant.sampled:
+            for language in languages:
+                variant.text_in(language)
         named_system = self.system_prompt if self.system_prompt in ("none", "default") else None
         return RunConfig(
             model=self.model,
@@ -314,33 +321,11 @@ def _has_control(choice: BenchmarkChoice) -> bool:
     return any(instance.split == "control" for instance in _own_questions(choice))
 
 
-def _known_variants(
-    where: PackPaths,
-    source: PromptSource,
-    choices: Sequence[BenchmarkChoice],
-    languages: Sequence[str],
-    other: str | None,
-) -> list[str]:
-    """The ids of all prompt variants that there are."""
-    if source == "published":
-        found = read_published(choices, languages, other)
-        return list(dict.fromkeys(wording.variant.id for variants in found.values() for wording in variants))
-    return [variant.id for variant in read_prompts(where, other or languages[0]).variant]
-
-
 def _label_styles(source: PromptSource, names: Names | None) -> tuple[str, ...]:
     """The label styles of a comma-separated list; published prompt variants have their own."""
     if source == "published":
         return (PUBLISHED_LABELS,)
     return tuple(all_of("label style", "A" if names is None else names, [*LABEL_STYLES, NATIVE, UNLABELLED]))
-
-
-def _check_unknown_variant(text: str | None, languages: Iterable[str]) -> None:
-    """Makes sure that a text on the command line says how the unknown option is worded in every language."""
-    variant = None if text is None else parse_unknown_text(text)
-    if variant is not None and not variant.sampled:
-        for language in languages:
-            variant.text_in(language)
 
 
 def _refuse_confounded(names: list[str]) -> None:

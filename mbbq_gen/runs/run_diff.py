@@ -223,6 +223,10 @@ def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, choice: 
 
 
 def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Loaded:
+    import polars as pl
+
+    from mbbq_gen.runs.samples import item_schema
+
     folder.require()
     manifest = folder.manifest()
     extractors = ensure_extracted(folder, where, choice.extractor)
@@ -231,9 +235,6 @@ def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Lo
         progress, in_rounds = store.progress(), store.is_in_rounds
         batches = sample_batches(store, SampleFilter(extractors, name, choice.gold, scored=scored))
         # The items with what pairing and scoring need: of the response, only a mark that tells whether it is the same.
-        import polars as pl
-
-        from mbbq_gen.runs.samples import item_schema
 
         kept = ("prompt_id", "instance_key", *Observation._fields)
         places = pl.col("option_order_indices").cast(pl.List(pl.String)).list.join(",").alias("places")
@@ -326,8 +327,6 @@ def _paired(before: polars.DataFrame, after: polars.DataFrame) -> tuple[polars.D
     counts: dict[Tier, int] = {}
     for tier, keys in _TIERS.items():
         # The rows with the same keys; only where each side has one such row.
-        import polars as pl
-
         once = pl.len().over(keys) == 1
         names = [f"{name}_after" for name in ours.columns]
         renamed = theirs.filter(once).rename(dict(zip(ours.columns, names, strict=True)))

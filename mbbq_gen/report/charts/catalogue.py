@@ -325,30 +325,27 @@ def write_figures(charts: ChartCollection, directory: Path) -> list[Path]:
 
 
 def _files(charts: ChartCollection) -> Iterator[tuple[str, bytes]]:
+    from matplotlib import rc_context
+
     for chart in charts.charts:
-        yield from _contents(chart)
+        if chart.drawing is not None:
+            yield f"{chart.name}.svg", svg(chart, is_alone=True).encode()
+            made = figure(chart.drawing)
+            for kind in ("png", "pdf"):
+                # The figure's bytes.
+
+                stream = io.BytesIO()
+                undated: dict[str, dict[str, str | None]] = {
+                    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+                    "png": {"Software": None},
+                }
+                with rc_context(_SETTINGS):
+                    made.savefig(stream, format=kind, dpi=DPI, metadata=undated[kind])
+                yield f"{chart.name}.{kind}", stream.getvalue()
+        yield f"{chart.name}.csv", chart.table.csv().encode()
+        yield f"{chart.name}.md", chart.table.markdown().encode()
+        yield f"{chart.name}.tex", chart.table.latex(f"{chart.title}. {chart.caption}", chart.name).encode()
     yield "index.md", _index(charts).encode()
-
-
-def _contents(chart: Chart) -> Iterator[tuple[str, bytes]]:
-    if chart.drawing is not None:
-        yield f"{chart.name}.svg", svg(chart, is_alone=True).encode()
-        made = figure(chart.drawing)
-        for kind in ("png", "pdf"):
-            # The figure's bytes.
-            from matplotlib import rc_context
-
-            stream = io.BytesIO()
-            undated: dict[str, dict[str, str | None]] = {
-                "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
-                "png": {"Software": None},
-            }
-            with rc_context(_SETTINGS):
-                made.savefig(stream, format=kind, dpi=DPI, metadata=undated[kind])
-            yield f"{chart.name}.{kind}", stream.getvalue()
-    yield f"{chart.name}.csv", chart.table.csv().encode()
-    yield f"{chart.name}.md", chart.table.markdown().encode()
-    yield f"{chart.name}.tex", chart.table.latex(f"{chart.title}. {chart.caption}", chart.name).encode()
 
 
 def _index(charts: ChartCollection) -> str:

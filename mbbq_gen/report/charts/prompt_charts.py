@@ -222,18 +222,6 @@ def _liked_text(reports: list[PositionReport], drawn: tuple[str, ...]) -> str:
 # --- outcomes --------------------------------------------------------------------------------------------------------
 
 
-def _outcome_groups(answers: ScoreView, by: Sequence[str]) -> list[_OutcomeGroup]:
-    """The groups that have answers, the control split's behind the bias split's of the same place."""
-    splits: tuple[Split, ...] = ("bias", "control") if answers.has_control else ("bias",)
-    groups = [
-        (split, key, group)
-        for split in splits
-        for key, group in answers.scores(by, ("parse_rate",), split).items()
-        if group.n_answers
-    ]
-    return sorted(groups, key=lambda found: (found[1], found[0]))
-
-
 def _least_read(worst: float | None, name: str) -> str:
     """Whether the answers could be read, and where least."""
     if worst is None:
@@ -246,7 +234,14 @@ def _least_read(worst: float | None, name: str) -> str:
 def outcomes_by_language(answers: ScoreView) -> Chart:
     """How the answers were read, as stacks that add up to all answers."""
     by = ("model", *answers.place_by)
-    groups = _outcome_groups(answers, by)
+    splits: tuple[Split, ...] = ("bias", "control") if answers.has_control else ("bias",)
+    outcome_groups = [
+        (split, key, group)
+        for split in splits
+        for key, group in answers.scores(by, ("parse_rate",), split).items()
+        if group.n_answers
+    ]
+    groups = sorted(outcome_groups, key=lambda found: (found[1], found[0]))
     if not groups:
         raise ChartUnavailableError("no answers")
     order: list[Outcome] = [outcome for outcome in OUTCOME_TITLES if outcome in get_args(Outcome)]
