@@ -95,9 +95,9 @@ def explain(
             raise UsageError(f"--options: {len(texts)} of them; 2 to 10 are possible")
         shown = words(labels) if labels else [chr(ord("A") + place) for place in range(len(texts))]
         text = (
-            _decoded(sys.stdin.buffer.read())
+            sys.stdin.buffer.read().decode("utf-8", errors="replace")
             if response == "-"
-            else _decoded(response.encode(errors="surrogateescape"))
+            else response.encode(errors="surrogateescape").decode("utf-8", errors="replace")
         )
         question = Question(texts, shown, unknown_index, prompt)
         told = load_extractor(language, where).explain(text, question, resources=where)
@@ -121,11 +121,6 @@ def explain(
 
 
 # --- any response ----------------------------------------------------------------------------------------------------
-
-
-def _decoded(raw: bytes) -> str:
-    """The text of UTF-8 bytes, with invalid bytes replaced."""
-    return raw.decode("utf-8", errors="replace")
 
 
 def _print(told: Explanation) -> None:

@@ -468,7 +468,7 @@ def _page_row(row: LeaderboardRow, board: Leaderboard, row_id: str) -> PageRow:
         BoardCell(row.language, row.language, is_number=False),
         BoardCell(f"{row.n_answers:,}", str(row.n_answers)),
         BoardCell(str(row.n_templates), str(row.n_templates)),
-        BoardCell(share(row.parse_rate), _key(row.parse_rate)),
+        BoardCell(share(row.parse_rate), "" if row.parse_rate is None else f"{row.parse_rate:.6f}"),
         *(cell for name in SCORE_TITLES for cell in _score_cells(row, name)),
         BoardCell(row_notes(row, caution_letters(board)), " ".join(row.cautions), is_number=False),
     ]
@@ -484,10 +484,6 @@ def _score_cells(row: LeaderboardRow, name: ScoreName) -> list[BoardCell]:
     empty = is_bias(name) and row.assessment in UNINTERPRETABLE and found.value is not None
     shown = f"({number(found.value, signed=True)})" if empty else score_text(name, found)
     return [
-        BoardCell(shown, _key(size)),
+        BoardCell(shown, "" if size is None else f"{size:.6f}"),
         BoardCell(text, "" if rank is None else f"{rank.best + rank.worst / 1000:.3f}"),
     ]
-
-
-def _key(value: float | None) -> str:
-    return "" if value is None else f"{value:.6f}"

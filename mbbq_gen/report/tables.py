@@ -98,10 +98,10 @@ class DataTable:
             for column in self.columns
         ]
         lines = ["| " + " | ".join(titles) + " |"]
-        lines.append("|" + "|".join("---:" if _is_number(column) else "---" for column in self.columns) + "|")
+        lines.append("|" + "|".join("---:" if column.kind != "text" else "---" for column in self.columns) + "|")
         for row in self.texts():
             cells = [
-                text.replace("*", "\\*") if _is_number(column) else markdown_escaped(text)
+                text.replace("*", "\\*") if column.kind != "text" else markdown_escaped(text)
                 for text, column in zip(row, self.columns, strict=True)
             ]
             lines.append("| " + " | ".join(cells) + " |")
@@ -110,7 +110,7 @@ class DataTable:
     def latex(self, caption: str, label: str) -> str:
         """As a LaTeX table (booktabs)."""
         # A `table` environment; a heading that columns share spans them.
-        shape = "".join("r" if _is_number(column) else "l" for column in self.columns)
+        shape = "".join("r" if column.kind != "text" else "l" for column in self.columns)
         lines = [
             r"\begin{table}",
             r"\centering",
@@ -124,7 +124,7 @@ class DataTable:
         ]
         for row in self.texts():
             cells = [
-                _latex_number(text) if _is_number(column) else latex_escaped(text)
+                _latex_number(text) if column.kind != "text" else latex_escaped(text)
                 for text, column in zip(row, self.columns, strict=True)
             ]
             lines.append(" & ".join(cells) + r" \\")
@@ -154,10 +154,6 @@ def markdown_escaped(text: str) -> str:
     """The text in Markdown, nothing in it a mark; in one line."""
     escaped = "".join(f"\\{sign}" if sign in _MARKDOWN_ACTS else sign for sign in visible_text(text))
     return escaped.replace("\n", " ")
-
-
-def _is_number(column: Column) -> bool:
-    return column.kind != "text"
 
 
 _LATEX = {

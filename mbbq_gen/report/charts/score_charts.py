@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from mbbq_gen.analysis.robustness import Effect, EffectTable, effect_table
+from mbbq_gen.analysis.robustness import EffectTable, effect_table
 from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.drawing import (
     FONT_SIZE,
@@ -377,10 +377,10 @@ def effects_of_axes(answers: ScoreView) -> Chart:
     panels = []
     for metric, table in zip(_METRICS, tables, strict=True):
         dots: dict[tuple[int, int], Interval] = {
-            (rows.index((*effect.axes, *effect.levels, *effect.against)), languages.index(_language(effect))): (
+            (rows.index((*effect.axes, *effect.levels, *effect.against)), languages.index(effect.language or ALL)): (
                 effect.difference
             )
-            for effect in _effects(table)
+            for effect in [*table.main, *table.by_language]
         }
         panels.append(DotPanel(METRIC_TITLES[metric].capitalize(), is_signed=True, dots=dots))
     return Chart(
@@ -405,14 +405,6 @@ def _table(answers: ScoreView, metric: str) -> EffectTable:
     if isinstance(found, str):
         raise ChartUnavailableError(found)
     return found
-
-
-def _effects(table: EffectTable) -> list[Effect]:
-    return [*table.main, *table.by_language]
-
-
-def _language(effect: Effect) -> str:
-    return effect.language or ALL
 
 
 def _strongest(metric: str, table: EffectTable) -> str:
@@ -443,13 +435,13 @@ def _numbers(tables: list[EffectTable]) -> DataTable:
             effect.axes[0],
             effect.levels[0],
             effect.against[0],
-            _language(effect),
+            effect.language or ALL,
             effect.difference.value,
             effect.difference.ci_low,
             effect.difference.ci_high,
             effect.test.p_adjusted,
         )
         for table in tables
-        for effect in _effects(table)
+        for effect in [*table.main, *table.by_language]
     ]
     return DataTable(columns, tuple(rows))
