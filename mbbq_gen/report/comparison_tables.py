@@ -22,8 +22,7 @@ from mbbq_gen.report.analysis_tables import (
 )
 from mbbq_gen.report.annotation_tables import percent
 from mbbq_gen.report.correction_tables import corrected_text, print_matrix
-from mbbq_gen.report.escaping import page_part, page_policy
-from mbbq_gen.report.page import Assets, render
+from mbbq_gen.report.page import page_assets, render
 from mbbq_gen.report.score_tables import DASH, bounds_text, number, share
 
 if TYPE_CHECKING:
@@ -242,7 +241,6 @@ def _print_agreement(comparison: Comparison, console: Console) -> None:
         console.print(table)
 
 
-_STYLES, _SCRIPTS = ("page.css",), ("theme.js",)
 _CHOICE_TITLES = {"target": "target", "non_target": "other", "unknown": "unknown", "unparsed": "nobody"}
 _MOST_FLIPS = 3
 """Kinds of flips that a line of the table names."""
@@ -348,11 +346,10 @@ def agreement_page(found: MethodAgreement) -> str:
 
 def tables_page(title: str, tables: Iterable[TextTable], notes: Iterable[str], run: str) -> str:
     """Tables of a run as a page that holds all it needs."""
-    style, script = ("\n".join(page_part(name) for name in names) for names in (_STYLES, _SCRIPTS))
     return render(
         "agreement.html",
         title,
-        Assets(style, script, page_policy([style], [script])),
+        page_assets(("page.css",), ("theme.js",)),
         tables=list(tables),
         notes=list(notes),
         run=run,

@@ -94,8 +94,8 @@ def able(group: GroupScore) -> bool | None:
     return True if found.ci_low is None or found.ci_low > CHANCE else None
 
 
-class IntervalScore(Protocol):
-    """A score with its interval."""
+class Interval(Protocol):
+    """A number with an interval."""
 
     @property
     def value(self) -> float | None:
@@ -108,6 +108,10 @@ class IntervalScore(Protocol):
     @property
     def ci_high(self) -> float | None:
         """None where there is no interval."""
+
+
+class IntervalScore(Interval, Protocol):
+    """A score with its interval."""
 
     @property
     def n_templates(self) -> int:

@@ -20,6 +20,7 @@ from mbbq_gen.report.charts.marks import (
     extremes,
 )
 from mbbq_gen.report.charts.score_charts import SUMMARY, command_of, key_columns, score_table
+from mbbq_gen.report.conclusions import Interval
 from mbbq_gen.report.tables import Cell, Column, DataTable, FlaggedNumber
 from mbbq_gen.report.view_model import (
     BIAS_SIGN,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from mbbq_gen.analysis.score_table import GroupScore
 from mbbq_gen.core.text import whole_percent
@@ -35,26 +35,10 @@ from mbbq_gen.report.charts.drawing import (
     signed,
     text_width,
 )
-from mbbq_gen.report.conclusions import directions, listing
+from mbbq_gen.report.conclusions import Interval, directions, listing
 from mbbq_gen.report.score_tables import DASH
 from mbbq_gen.report.view_model import METRIC_TITLES, ScoreView, range_text, spoken, value_of
 from mbbq_gen.report.view_model import Key as ScoreKey
-
-
-class Interval(Protocol):
-    """A number with an interval."""
-
-    @property
-    def value(self) -> float | None:
-        """None where it is undefined."""
-
-    @property
-    def ci_low(self) -> float | None:
-        """None where there is no interval."""
-
-    @property
-    def ci_high(self) -> float | None:
-        """None where there is no interval."""
 
 
 @dataclass(frozen=True)

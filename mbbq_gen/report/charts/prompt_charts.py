@@ -12,8 +12,9 @@ from mbbq_gen.core.records import Outcome, Split
 from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.drawing import short_names
-from mbbq_gen.report.charts.marks import BarPanel, DotPanel, Interval, PlainNumber, draw_bars, draw_dots, draw_stacks
+from mbbq_gen.report.charts.marks import BarPanel, DotPanel, PlainNumber, draw_bars, draw_dots, draw_stacks
 from mbbq_gen.report.charts.score_charts import BIAS_SOURCE, SUMMARY, command_of, key_columns, score_table
+from mbbq_gen.report.conclusions import Interval
 from mbbq_gen.report.score_tables import OUTCOME_TITLES
 from mbbq_gen.report.tables import Cell, Column, DataTable, FlaggedNumber
 from mbbq_gen.report.view_model import (

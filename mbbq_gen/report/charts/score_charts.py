@@ -28,7 +28,8 @@ from mbbq_gen.report.charts.drawing import (
     signed,
     text_width,
 )
-from mbbq_gen.report.charts.marks import BarPanel, DotPanel, Interval, bias_takeaway, draw_bars, draw_dots
+from mbbq_gen.report.charts.marks import BarPanel, DotPanel, bias_takeaway, draw_bars, draw_dots
+from mbbq_gen.report.conclusions import Interval
 from mbbq_gen.report.tables import Cell, Column, DataTable
 from mbbq_gen.report.view_model import (
     BIAS_SIGN,
