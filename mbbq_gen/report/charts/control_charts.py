@@ -12,7 +12,6 @@ from mbbq_gen.report.charts.drawing import short_names
 from mbbq_gen.report.charts.marks import (
     BarPanel,
     DotPanel,
-    Interval,
     PlainNumber,
     bias_takeaway,
     draw_bars,
