@@ -33,7 +33,6 @@ from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.hypothesis_tests import benjamini_hochberg
 
 _METRICS = SUMMARY[1:]
-_OutcomeGroup = tuple[Split, Key, GroupScore]
 _FACTOR_TITLES: dict[Factor, str] = {
     "variant": "prompt variant",
     "option_order": "option order",
