@@ -154,7 +154,6 @@ def stats(
     console = result_console()
     for _, part in groupby(counts, key=lambda count: (count.benchmark, count.language, count.split)):
         alike = list(part)
-        # The counts of a language and split.
 
         first = alike[0]
         table = Table(

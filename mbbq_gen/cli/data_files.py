@@ -61,7 +61,6 @@ def download(
     if as_json:
         print_json(_described(done))
         return
-    # The result as text.
     files = done.record.files
     size = sum(file.size for file in files)
     pinned = sum(file.pinned for file in files)

@@ -316,7 +316,6 @@ def _write(
     if hf_dataset is not None:
         found["hf_dataset"] = _report_export(hf_dataset, write_hf_dataset(source, hf_dataset))
     if eval_results is not None:
-        # Writes the metadata of a model card and returns it.
         from mbbq_gen.interchange.cards import RESULT_BY, card_metadata, model_index
         from mbbq_gen.report.score_tables import SUMMARY_METRICS
 

@@ -297,7 +297,6 @@ def evaluate(
     if as_json:
         print_json(found.model_dump())
         return
-    # The report in the terminal.
     from rich.table import Table
 
     total = found.responses

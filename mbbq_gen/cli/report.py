@@ -333,7 +333,6 @@ def leaderboard(
         raise UsageError("--markdown and --json: choose one of the two")
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'board.html'}")
-    # The board of these runs.
 
     frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]

@@ -129,12 +129,10 @@ class QuestionSelection:
         check_published(source, self.label_style is not None, self.no_context)
         meant: dict[str, tuple[Method, ...]] = {method: (method,) for method in get_args(Method)}
         meant[BOTH] = ("generate", "loglikelihood")
-        methods, normalise = (
-            tuple(
-                dict.fromkeys(method for name in all_of("method", self.method, list(meant)) for method in meant[name])
-            ),
-            one_of("normalisation", self.normalization, NORMALISATIONS),
+        methods = tuple(
+            dict.fromkeys(method for name in all_of("method", self.method, list(meant)) for method in meant[name])
         )
+        normalise = one_of("normalisation", self.normalization, NORMALISATIONS)
         if normalise != "sum" and "loglikelihood" not in methods:
             raise UsageError(
                 f"--normalization {normalise}: belongs to --method loglikelihood; leave one out or name both"

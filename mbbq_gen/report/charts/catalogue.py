@@ -332,8 +332,6 @@ def _files(charts: ChartCollection) -> Iterator[tuple[str, bytes]]:
             yield f"{chart.name}.svg", svg(chart, is_alone=True).encode()
             made = figure(chart.drawing)
             for kind in ("png", "pdf"):
-                # The figure's bytes.
-
                 stream = io.BytesIO()
                 undated: dict[str, dict[str, str | None]] = {
                     "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
