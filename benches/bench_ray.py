@@ -35,8 +35,8 @@ from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.runs.distributed.blocks import pack
 from mbbq_gen.runs.distributed.storage import ResponseShards
+from mbbq_gen.runs.distributed.worker import pack
 
 STARTER = ["--benchmark", "starter", "--languages", "en"]
 RAY = ["--ray", "local", "--workers", "2"]

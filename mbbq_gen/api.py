@@ -33,13 +33,13 @@ from mbbq_gen.core.records import Instance, Split
 from mbbq_gen.core.text import Names, visible_text
 from mbbq_gen.extraction import extract
 from mbbq_gen.extraction.jsonl import ENGINE
+from mbbq_gen.runs.adaptive_run import sequential_confidence_level
 from mbbq_gen.runs.batch_session import BatchSettings
 from mbbq_gen.runs.job import Job, JobResult
 from mbbq_gen.runs.observations import ensure_extracted, load_run_observations, read_scores_before_use
 from mbbq_gen.runs.resolve import QuestionSelection
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.samples import BATCH_ITEMS, SampleFilter, item_schema, sample_batches
-from mbbq_gen.runs.sequential_settings import sequential_confidence_level
 from mbbq_gen.runs.stopping import StoppingRule
 from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.codes import PromptEffects

@@ -64,8 +64,8 @@ class Session:
                 return 1, self._annotation(entry, entry.stored.option)
             if key == "n":
                 return 1, self._ask_right(entry)
-            if key in _places(count):
-                return 1, self._annotation(entry, _option(key))
+            if key in {str(place) for place in range(min(count, 9) + 1)}:
+                return 1, self._annotation(entry, None if key == "0" else int(key) - 1)
             if key == "e":
                 self._explain(entry)
             elif key in {"b", "s", "q"}:
@@ -77,8 +77,8 @@ class Session:
         while True:
             self._console.print(_WRONG_KEYS.format(count=count), style="dim")
             key = self._pressed()
-            if key in _places(count):
-                return self._annotation(entry, _option(key))
+            if key in {str(place) for place in range(min(count, 9) + 1)}:
+                return self._annotation(entry, None if key == "0" else int(key) - 1)
             if key in {"\r", "\n"}:
                 return annotate_response(entry.stored, self._clock(), right=None, right_known=False)
 
@@ -115,15 +115,6 @@ class Session:
 def _is_judged(entry: SheetEntry, annotations: Mapping[str, Annotation]) -> bool:
     annotation = annotations.get(entry.stored.prompt_id)
     return annotation is not None and annotation.judges(entry.stored) is not None
-
-
-def _places(count: int) -> set[str]:
-    """Keys for an option or none; a tenth option can be chosen on a sheet only."""
-    return {str(place) for place in range(min(count, 9) + 1)}
-
-
-def _option(key: str) -> int | None:
-    return None if key == "0" else int(key) - 1
 
 
 def marked_response(entry: SheetEntry, *, coloured: bool) -> Text:

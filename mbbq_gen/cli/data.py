@@ -18,8 +18,6 @@ from mbbq_gen.core.text import one_of, splits_of
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from rich.table import Table
-
     from mbbq_gen.benchmarks.control.maker import ControlCoverage
     from mbbq_gen.benchmarks.quality import CategoryCount, DataIssue
     from mbbq_gen.benchmarks.registry import BenchmarkInfo
@@ -136,6 +134,9 @@ def stats(
     below the table. --control makes control questions from the bias questions of every language with a control
     grammar, and counts refusals by reason and template.
     """
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
     from mbbq_gen.benchmarks.control.maker import ControlCoverage
     from mbbq_gen.benchmarks.quality import count_instances
 
@@ -152,14 +153,38 @@ def stats(
     console = result_console()
     for _, part in groupby(counts, key=lambda count: (count.benchmark, count.language, count.split)):
         alike = list(part)
-        console.print(_table(alike))
+
+        first = alike[0]
+        table = Table(
+            title=f"{first.benchmark}  {first.language}  {first.split}",
+            title_justify="left",
+            box=SIMPLE_HEAD,
+            pad_edge=False,
+        )
+        table.add_column("category")
+        for title in ("rows", "paper", *(title for _, title in _COLUMNS)):
+            table.add_column(title, justify="right")
+        for row in alike:
+            paper = "–" if row.published_rows is None else f"{row.published_rows:,}"
+            numbers = [f"{getattr(row, field):,}" for field, _ in _COLUMNS]
+            table.add_row(row.category, f"{row.rows:,}", paper, *numbers)
+        console.print(table)
         for line in _differences(alike):
             console.print(line, soft_wrap=True)
         console.print()
     console.print(_LEGEND, soft_wrap=True)
     if control:
         console.print()
-        console.print(_refusals(made))
+        # The questions that no control question can be made of, by template and reason.
+        table = Table(title="no control question", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
+        for name in ("template", "language", "reason"):
+            table.add_column(name)
+        for name in ("questions", "of"):
+            table.add_column(name, justify="right")
+        for refusal in made.refusals():
+            numbers = [f"{refusal.questions:,}", f"{refusal.of:,}"]
+            table.add_row(refusal.template_id, refusal.language, refusal.reason, *numbers)
+        console.print(table)
         console.print(f"control questions: {made.counts().sentence}", soft_wrap=True)
 
 
@@ -173,44 +198,6 @@ def _with_twins(questions: Iterable[Instance], made: ControlCoverage, packs: Pat
         if question.split == "bias" and question.language in known:
             made.add(question, makers.make(question))
         yield question
-
-
-def _refusals(made: ControlCoverage) -> Table:
-    """The questions that no control question can be made of, by template and reason."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    title = "no control question"
-    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-    for name in ("template", "language", "reason"):
-        table.add_column(name)
-    for name in ("questions", "of"):
-        table.add_column(name, justify="right")
-    for part in made.refusals():
-        table.add_row(part.template_id, part.language, part.reason, f"{part.questions:,}", f"{part.of:,}")
-    return table
-
-
-def _table(rows: Sequence[CategoryCount]) -> Table:
-    """The counts of a language and split."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    first = rows[0]
-    table = Table(
-        title=f"{first.benchmark}  {first.language}  {first.split}",
-        title_justify="left",
-        box=SIMPLE_HEAD,
-        pad_edge=False,
-    )
-    table.add_column("category")
-    for title in ("rows", "paper", *(title for _, title in _COLUMNS)):
-        table.add_column(title, justify="right")
-    for row in rows:
-        paper = "–" if row.published_rows is None else f"{row.published_rows:,}"
-        numbers = [f"{getattr(row, field):,}" for field, _ in _COLUMNS]
-        table.add_row(row.category, f"{row.rows:,}", paper, *numbers)
-    return table
 
 
 def _differences(rows: Iterable[CategoryCount]) -> list[str]:
@@ -308,7 +295,9 @@ def show(
 
     With --json, one record per line.
     """
-    name = _one_name(named, benchmark) or (None if instances else "starter")
+    if named is not None and benchmark is not None and named != benchmark:
+        raise UsageError(f"two benchmarks, {named!r} and {benchmark!r}: give one")
+    name = (named if named is not None else benchmark) or (None if instances else "starter")
     choice = Choice(name, data_dir, instances, field_map, packs)
     chosen = _only(choice.load([language] if language else None, splits_of(split)), category, template)
     shown = 0
@@ -317,13 +306,6 @@ def show(
         shown += 1
     if not shown:
         raise UsageError("no question matches; leave out --category or --template to see all")
-
-
-def _one_name(named: str | None, option: str | None) -> str | None:
-    """The benchmark, which may be named by place or by option."""
-    if named is not None and option is not None and named != option:
-        raise UsageError(f"two benchmarks, {named!r} and {option!r}: give one")
-    return named if named is not None else option
 
 
 def _only(instances: Iterator[Instance], category: str | None, template: str | None) -> Iterator[Instance]:

@@ -61,20 +61,6 @@ def download(
     if as_json:
         print_json(_described(done))
         return
-    for line in _install_lines(done):
-        say(line)
-    echo(str(done.folder))
-
-
-def _described(done: InstallResult) -> dict[str, object]:
-    """The result as JSON, with the entries of the record."""
-    fields = done.model_dump(mode="json")
-    record = fields.pop("record")
-    return {**fields, **record}
-
-
-def _install_lines(done: InstallResult) -> list[str]:
-    """The result as text."""
     files = done.record.files
     size = sum(file.size for file in files)
     pinned = sum(file.pinned for file in files)
@@ -89,7 +75,16 @@ def _install_lines(done: InstallResult) -> list[str]:
     ):
         if paths:
             lines.append(f"{what}: {_listed(paths)}")
-    return lines
+    for line in lines:
+        say(line)
+    echo(str(done.folder))
+
+
+def _described(done: InstallResult) -> dict[str, object]:
+    """The result as JSON, with the entries of the record."""
+    fields = done.model_dump(mode="json")
+    record = fields.pop("record")
+    return {**fields, **record}
 
 
 def _listed(paths: list[str] | tuple[str, ...]) -> str:
@@ -269,7 +264,9 @@ def instantiate(
     with Bar("filling", None, "questions", delay=1.0) as bar:
         write_lines(output, to_jsonl(_counted(instances, counts, bar)))
     if as_json:
-        print_json(_summary(output, counts))
+        keys = ("benchmark", "language", "split", "category")
+        rows = [dict(zip(keys, about, strict=True)) | {"questions": count} for about, count in counts.items()]
+        print_json({"output": str(output), "questions": counts.total(), "counts": rows})
     else:
         _print_instances(output, counts)
 
@@ -288,12 +285,6 @@ def _counted(instances: Iterable[Instance], counts: Counter[tuple[str, str, str,
         counts[instance.benchmark, instance.language, instance.split, instance.category] += 1
         bar.advance()
         yield instance
-
-
-def _summary(output: Path, counts: Counter[tuple[str, str, str, str]]) -> dict[str, Any]:
-    keys = ("benchmark", "language", "split", "category")
-    rows = [dict(zip(keys, about, strict=True)) | {"questions": count} for about, count in counts.items()]
-    return {"output": str(output), "questions": counts.total(), "counts": rows}
 
 
 def _print_instances(output: Path, counts: Counter[tuple[str, str, str, str]]) -> None:

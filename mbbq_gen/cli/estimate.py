@@ -16,15 +16,13 @@ from mbbq_gen.core.text import one_of
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.design import Components, DesignTarget
-    from mbbq_gen.analysis.power import VarianceAssumptions
     from mbbq_gen.core.config import RunConfig
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.providers.base import Provider
     from mbbq_gen.providers.prices import Price
-    from mbbq_gen.runs.cost_estimate import CostEstimate, JudgeEstimate
-    from mbbq_gen.runs.design_costs import DesignReport
+    from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, JudgeEstimate
+    from mbbq_gen.runs.estimate import SpeedProbe
     from mbbq_gen.runs.planner import PromptPlan
-    from mbbq_gen.runs.speed_probe import SpeedProbe
     from mbbq_gen.scoring.codes import PromptEffects
     from mbbq_gen.scoring.metrics import Metric
     from mbbq_gen.storage.store import RunStore
@@ -86,6 +84,7 @@ def make_estimate(
     with_probe: bool = False,
 ) -> CostEstimate:
     """The estimate of a run with this configuration; uses a temporary folder."""
+    from mbbq_gen.analysis.power import DEFAULTS
     from mbbq_gen.providers.base import reasoning_settings
     from mbbq_gen.providers.prices import price_of, read_prices, token_counter
     from mbbq_gen.providers.registry import open_provider
@@ -117,6 +116,7 @@ def make_estimate(
             )
             tried = _probe(provider, draft, store, tokens.requests, settings.seed) if with_probe else None
             second = None if judge is None else _judge(judge, draft, store, tokens.output_tokens, where, prices)
+
         found = estimate_cost(
             store,
             settings,
@@ -124,14 +124,14 @@ def make_estimate(
             price_of(provider.kind, provider.model, prices, base_url=base_url),
             base_url=base_url,
             limits=(_limit(settings, "rpm"), _limit(settings, "tpm")),
-            assumptions=_assumptions(pilot, where),
+            assumptions=DEFAULTS if pilot is None else variances_of(pilot, "mbbq_bias_ambiguous", where),
         )
         return found.model_copy(update={"judge": second, "probe": tried})
 
 
 def _probe(provider: Provider, draft: PromptPlan, store: RunStore, requests: int, seed: int) -> SpeedProbe:
     """The speed of the model on this machine."""
-    from mbbq_gen.runs.speed_probe import probe
+    from mbbq_gen.runs.estimate import probe
 
     return probe(provider, draft.prompts(store), store.instance, requests, seed=seed)
 
@@ -176,12 +176,6 @@ def measured_lengths(pilot: Path) -> dict[str, float]:
         return measured_outputs(store)
 
 
-def _assumptions(pilot: Path | None, where: PackPaths) -> VarianceAssumptions:
-    from mbbq_gen.analysis.power import DEFAULTS
-
-    return DEFAULTS if pilot is None else variances_of(pilot, "mbbq_bias_ambiguous", where)
-
-
 @example(
     "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --splits bias \\\n"
     '      --goal "difference between languages" --ci-width 0.15\n'
@@ -222,7 +216,7 @@ def design(
     --answers-per-template`, or let `run --stop-at-ci-width` find the number of requests.
     """
     from mbbq_gen.analysis.design import DESIGN_TARGETS
-    from mbbq_gen.report.design_tables import print_design
+    from mbbq_gen.report.run_tables import print_design
     from mbbq_gen.scoring.metrics import METRICS
 
     if (ci_width is None) == (budget is None):
@@ -269,7 +263,7 @@ def _report(
     """The design report; uses a temporary folder."""
     from mbbq_gen.providers.prices import price_of, read_prices, token_counter
     from mbbq_gen.providers.registry import open_provider
-    from mbbq_gen.runs.design_costs import design_report, priced_requests
+    from mbbq_gen.runs.cost_estimate import design_report, priced_requests
     from mbbq_gen.runs.planner import PromptPlan
     from mbbq_gen.runs.resolve import InstanceSource
     from mbbq_gen.storage.store import RunStore

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from mbbq_gen.core.records import Extraction, Response
     from mbbq_gen.extraction import Explanation, Question
     from mbbq_gen.runs.run_folder import RunFolder
-    from mbbq_gen.storage.queries import ExtractionRow
     from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 _NAMED = 5
@@ -75,16 +74,43 @@ def explain(
     that run, extracted with the current packs. With RUN only: a list of its extractions. With --language, --options
     and --response: any response.
     """
+    from mbbq_gen.extraction import Question, load_extractor
+    from mbbq_gen.runs.run_folder import RunFolder
+
     where = resources(packs)
     if run_path is None:
-        texts = _option_texts(options, option)
-        _explain_response(language, texts, labels, unknown_index, response, prompt, where, as_json=as_json)
+        if options is not None and option:
+            raise UsageError("give the options by --options or by --option, not both")
+        texts = [text.strip() for text in options.split("|")] if options is not None else [*(option or ())]
+        if not texts:
+            raise UsageError('give a run, or your own response: --language en --options "…|…|…" --response "…"')
+        if not all(texts):
+            raise UsageError("--options: one of them is empty; separate them by | and leave none out")
+
+        if language is None or response is None:
+            raise UsageError(
+                f"--{'language' if language is None else 'response'}: missing; it is needed for --response"
+            )
+        if not 2 <= len(texts) <= 10:
+            raise UsageError(f"--options: {len(texts)} of them; 2 to 10 are possible")
+        shown = words(labels) if labels else [chr(ord("A") + place) for place in range(len(texts))]
+        text = (
+            sys.stdin.buffer.read().decode("utf-8", errors="replace")
+            if response == "-"
+            else response.encode(errors="surrogateescape").decode("utf-8", errors="replace")
+        )
+        question = Question(texts, shown, unknown_index, prompt)
+        told = load_extractor(language, where).explain(text, question, resources=where)
+        if as_json:
+            print_json(told.model_dump())
+        else:
+            _print_options(told.options, told.labels)
+            _print(told)
         return
     wrong = {"--options": options, "--option": option, "--labels": labels, "--response": response, "--prompt": prompt}
     for name, value in wrong.items():
         if value is not None:
             raise UsageError(f"{name} goes with your own --response; leave out the run, or leave out {name}")
-    from mbbq_gen.runs.run_folder import RunFolder
 
     folder = RunFolder(run_path)
     folder.require()
@@ -95,51 +121,6 @@ def explain(
 
 
 # --- any response ----------------------------------------------------------------------------------------------------
-
-
-def _option_texts(options: str | None, option: Sequence[str] | None) -> list[str]:
-    """The options, given in either way."""
-    if options is not None and option:
-        raise UsageError("give the options by --options or by --option, not both")
-    found = [text.strip() for text in options.split("|")] if options is not None else [*(option or ())]
-    if not found:
-        raise UsageError('give a run, or your own response: --language en --options "…|…|…" --response "…"')
-    if not all(found):
-        raise UsageError("--options: one of them is empty; separate them by | and leave none out")
-    return found
-
-
-def _explain_response(
-    language: str | None,
-    options: list[str],
-    labels: str | None,
-    unknown_index: int | None,
-    response: str | None,
-    prompt: str | None,
-    where: PackPaths,
-    *,
-    as_json: bool,
-) -> None:
-    from mbbq_gen.extraction import Question, load_extractor
-
-    if language is None or response is None:
-        raise UsageError(f"--{'language' if language is None else 'response'}: missing; it is needed for --response")
-    if not 2 <= len(options) <= 10:
-        raise UsageError(f"--options: {len(options)} of them; 2 to 10 are possible")
-    shown = words(labels) if labels else [chr(ord("A") + place) for place in range(len(options))]
-    text = _decoded(sys.stdin.buffer.read()) if response == "-" else _decoded(response.encode(errors="surrogateescape"))
-    question = Question(options, shown, unknown_index, prompt)
-    told = load_extractor(language, where).explain(text, question, resources=where)
-    if as_json:
-        print_json(told.model_dump())
-    else:
-        _print_options(told.options, told.labels)
-        _print(told)
-
-
-def _decoded(raw: bytes) -> str:
-    """The text of UTF-8 bytes, with invalid bytes replaced."""
-    return raw.decode("utf-8", errors="replace")
 
 
 def _print(told: Explanation) -> None:
@@ -160,6 +141,8 @@ def _print_options(options: Sequence[str], labels: Sequence[str], notes: Sequenc
 
 
 def _explain_answer(folder: RunFolder, identifier: str, where: PackPaths, *, as_json: bool) -> None:
+    from mbbq_gen.core.text import shortened
+    from mbbq_gen.report.explanation import print_reasoning_trace
     from mbbq_gen.runs.extraction import explain_answer, question_of
     from mbbq_gen.runs.reasoning import extract_reasoning, reasoning_text
     from mbbq_gen.storage.queries import stored_extractions
@@ -177,10 +160,15 @@ def _explain_answer(folder: RunFolder, identifier: str, where: PackPaths, *, as_
         trace = None if reasoning is None else {"text": reasoning.text, "extraction": read}
         print_json({**_answer_json(answered, question, stored, told), "reasoning": trace})
         return
-    _print_answer(answered, question, stored, told)
-    if reasoning is not None:
-        from mbbq_gen.report.explanation import print_reasoning_trace
 
+    console = result_console()
+    _print_question(answered, question)
+    if told is None:
+        console.print(f"\nno response to read: {shortened(_why_unparsed(answered.response), 200)}")
+    else:
+        _print(told)
+    _print_stored(question, stored)
+    if reasoning is not None:
         extraction = extract_reasoning(answered, reasoning, where)
         print_reasoning_trace(reasoning.text, extraction, question.labels, question.options, result_console())
 
@@ -222,20 +210,6 @@ def _answer_json(
         "explanation": told.model_dump() if told else None,
         "stored_extractions": {version: found.model_dump() for version, found in stored.items()},
     }
-
-
-def _print_answer(
-    answered: CompletedPrompt, question: Question, stored: dict[str, Extraction], told: Explanation | None
-) -> None:
-    from mbbq_gen.core.text import shortened
-
-    console = result_console()
-    _print_question(answered, question)
-    if told is None:
-        console.print(f"\nno response to read: {shortened(_why_unparsed(answered.response), 200)}")
-    else:
-        _print(told)
-    _print_stored(question, stored)
 
 
 def _print_question(answered: CompletedPrompt, question: Question) -> None:
@@ -307,6 +281,10 @@ def _list(
     """Lists extractions of the current rules."""
     from mbbq_gen.cli.extract import outcomes_of
     from mbbq_gen.cli.options import read_before_use
+    from mbbq_gen.core.text import shortened
+    from mbbq_gen.report.analysis_tables import plain_table
+    from mbbq_gen.report.score_tables import DASH
+    from mbbq_gen.runs.extraction import question_of
     from mbbq_gen.storage.queries import answered_extractions, iter_extractions
 
     current = read_before_use(folder, where)
@@ -325,20 +303,13 @@ def _list(
         listed = [{**extraction._asdict(), "response": answered.response.text} for extraction, answered in rows]
         print_json({"extractions": len(found), "listed": listed})
     else:
-        _print_list(rows, len(found))
+        total = len(found)
 
-
-def _print_list(rows: Sequence[tuple[ExtractionRow, CompletedPrompt]], total: int) -> None:
-    from mbbq_gen.core.text import shortened
-    from mbbq_gen.report.analysis_tables import plain_table
-    from mbbq_gen.report.score_tables import DASH
-    from mbbq_gen.runs.extraction import question_of
-
-    table = plain_table(("id", "language", "outcome", "option", "rule", "response"))
-    for extraction, answered in rows:
-        label = DASH if extraction.option is None else question_of(answered).labels[extraction.option]
-        facts = (extraction.prompt_id, extraction.language, extraction.outcome, label, extraction.rule)
-        table.add_row(*facts, shortened(answered.response.text or "", _BEGINNING))
-    console = result_console()
-    console.print(table)
-    console.print(f"{len(rows):,} of {total:,} extractions; more with --limit")
+        table = plain_table(("id", "language", "outcome", "option", "rule", "response"))
+        for extraction, answered in rows:
+            label = DASH if extraction.option is None else question_of(answered).labels[extraction.option]
+            facts = (extraction.prompt_id, extraction.language, extraction.outcome, label, extraction.rule)
+            table.add_row(*facts, shortened(answered.response.text or "", _BEGINNING))
+        console = result_console()
+        console.print(table)
+        console.print(f"{len(rows):,} of {total:,} extractions; more with --limit")

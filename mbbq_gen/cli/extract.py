@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
 
@@ -90,7 +90,7 @@ def extract(
     Extractions of a run are stored next to earlier ones; responses never change. A table shows what changed from the
     previous version of the rules, or from the rules to a baseline.
     """
-    from mbbq_gen.extraction.jsonl import extractor_names
+    from mbbq_gen.extraction.jsonl import extract_lines, extractor_names
 
     where, helpers = resources(packs), helping.helpers()
     reader = one_of("extractor", extractor, extractor_names())
@@ -101,7 +101,17 @@ def extract(
             raise UsageError("--only and --language select responses of a run; with --jsonl, select the lines")
         if helpers is not None:
             raise UsageError("--ray: --jsonl is extracted in this process; split the file, or leave --ray out")
-        _extract_lines(jsonl, output, where, reader, strict_languages)
+
+        with Bar("reading", None, "answers", delay=1.0) as bar:
+            rows = extract_lines(
+                open_lines(jsonl), str(jsonl), resources=where, extractor=reader, strict_languages=strict_languages
+            )
+            lines = _written(rows, jsonl, bar, where)
+            if output is None:
+                for line in lines:
+                    echo_json(line)
+            else:
+                write_lines(output, lines)
         return
     assert run_path is not None
     if output is not None:
@@ -135,8 +145,9 @@ def _extract_run(
     helpers: MapWorkers | None,
     as_json: bool,
 ) -> None:
-    from mbbq_gen.runs.extraction import extract_run
+    from mbbq_gen.runs.extraction import extract_run, previous_extraction
     from mbbq_gen.runs.run_folder import RunFolder
+    from mbbq_gen.storage.queries import extraction_changes
 
     folder = RunFolder(path)
     folder.require()
@@ -150,8 +161,15 @@ def _extract_run(
 
         languages = languages_of(store, language)
         versions = extract_run(store, where, step, extractor=extractor, languages=languages, only=only, helpers=helpers)
-        against = _versions_before(store, versions, where)
-        changes = _changes(store, versions, against, only)
+
+        found = {code: previous_extraction(store, code, version, where) for code, version in versions.items()}
+        against = {code: version for code, version in found.items() if version is not None}
+
+        changes = [
+            change
+            for code, old in against.items()
+            for change in extraction_changes(store, code, old, versions[code], only or None)
+        ]
     if as_json:
         print_json(_summary(path, extractor, versions, against, count, changes))
     else:
@@ -161,26 +179,6 @@ def _extract_run(
 def languages_of(store: RunStore, text: str | None) -> list[str]:
     """The languages of a run, or those in a comma-separated list."""
     return all_of("language of the run", text, store.languages()) if text and words(text) else store.languages()
-
-
-def _versions_before(store: RunStore, versions: dict[str, str], where: PackPaths) -> dict[str, str]:
-    """The version to compare each language with, if there is one."""
-    from mbbq_gen.runs.extraction import previous_extraction
-
-    found = {code: previous_extraction(store, code, version, where) for code, version in versions.items()}
-    return {code: version for code, version in found.items() if version is not None}
-
-
-def _changes(
-    store: RunStore, versions: dict[str, str], against: dict[str, str], only: Sequence[Outcome]
-) -> list[ExtractionChange]:
-    from mbbq_gen.storage.queries import extraction_changes
-
-    return [
-        change
-        for code, old in against.items()
-        for change in extraction_changes(store, code, old, versions[code], only or None)
-    ]
 
 
 def _summary(
@@ -220,21 +218,6 @@ def _show(extractor: str, count: int, against: dict[str, str], changes: list[Ext
 
 
 # --- answers from anywhere -------------------------------------------------------------------------------------------
-
-
-def _extract_lines(path: Path, output: Path | None, where: PackPaths, extractor: str, strict_languages: bool) -> None:
-    from mbbq_gen.extraction.jsonl import extract_lines
-
-    with Bar("reading", None, "answers", delay=1.0) as bar:
-        rows = extract_lines(
-            open_lines(path), str(path), resources=where, extractor=extractor, strict_languages=strict_languages
-        )
-        lines = _written(rows, path, bar, where)
-        if output is None:
-            for line in lines:
-                echo_json(line)
-        else:
-            write_lines(output, lines)
 
 
 def _written(lines: Iterable[dict[str, Any]], path: Path, bar: Bar, where: PackPaths) -> Iterator[str]:

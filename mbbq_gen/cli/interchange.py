@@ -256,6 +256,7 @@ def export(
     manifest of the run and a data dictionary; export.json lists schema version, settings and the sha256 of every file.
     """
     from mbbq_gen.api import Run
+    from mbbq_gen.cli.options import read_before_use
     from mbbq_gen.interchange.export import ExportSettings, ExportSource
     from mbbq_gen.scoring.metrics import METRICS
     from mbbq_gen.scoring.tally import GROUPINGS
@@ -279,20 +280,14 @@ def export(
         prompt_effects=prompt_effects_of(prompt_effects),
         with_questions=not omit_questions,
     )
-    _read_first(run, extractor)
+
+    read_before_use(run.folder, run.resources, extractor)
     with Bar("writing", None, "items", delay=1.0) as bar:
         source = ExportSource(run, settings, bar.advance)
         _warn(source, folders=[folder for folder in (parquet, csv, hf_dataset) if folder])
         summary = _write(source, parquet=parquet, csv=csv, hf_dataset=hf_dataset, eval_results=model_index)
     if as_json:
         print_json({"run": str(run_path), **summary})
-
-
-def _read_first(run: Any, extractor: str) -> None:
-    """Extracts what is not extracted, with a bar."""
-    from mbbq_gen.cli.options import read_before_use
-
-    read_before_use(run.folder, run.resources, extractor)
 
 
 def _warn(source: ExportSource, folders: list[Path]) -> None:
@@ -321,7 +316,16 @@ def _write(
     if hf_dataset is not None:
         found["hf_dataset"] = _report_export(hf_dataset, write_hf_dataset(source, hf_dataset))
     if eval_results is not None:
-        found["eval_results"] = _write_results(source, eval_results)
+        from mbbq_gen.interchange.cards import RESULT_BY, card_metadata, model_index
+        from mbbq_gen.report.score_tables import SUMMARY_METRICS
+
+        settings: ExportSettings = source.settings
+        scores = source.scores if settings.by == RESULT_BY else source.scores_by(RESULT_BY)
+        metadata = model_index(source.run.manifest, scores, settings.metrics or SUMMARY_METRICS)
+        text = card_metadata(metadata, is_markdown=eval_results.suffix.lower() == ".md")
+        write_lines(eval_results, text.splitlines())
+        say(f"{eval_results}: {len(scores.groups)} results")
+        found["eval_results"] = {"file": str(eval_results), **metadata}
     return found
 
 
@@ -329,17 +333,3 @@ def _report_export(folder: Path, record: ExportRecord) -> dict[str, Any]:
     items = sum(file.rows or 0 for file in record.files if file.path.startswith("samples"))
     say(f"{folder}: {items:,} items, {len(record.files)} files; see {folder / 'data_dictionary.md'}")
     return {"folder": str(folder), **record.model_dump()}
-
-
-def _write_results(source: ExportSource, path: Path) -> dict[str, Any]:
-    """Writes the metadata of a model card and returns it."""
-    from mbbq_gen.interchange.cards import RESULT_BY, card_metadata, model_index
-    from mbbq_gen.report.score_tables import SUMMARY_METRICS
-
-    settings: ExportSettings = source.settings
-    scores = source.scores if settings.by == RESULT_BY else source.scores_by(RESULT_BY)
-    metadata = model_index(source.run.manifest, scores, settings.metrics or SUMMARY_METRICS)
-    text = card_metadata(metadata, is_markdown=path.suffix.lower() == ".md")
-    write_lines(path, text.splitlines())
-    say(f"{path}: {len(scores.groups)} results")
-    return {"file": str(path), **metadata}

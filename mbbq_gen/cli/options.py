@@ -398,7 +398,7 @@ class InferenceOptions:
 
     def sampling(self, runs: Sequence[Path] = (), variants: str = "fixed") -> InferenceSettings:
         """The settings of intervals and tests; wider intervals for runs with interim looks."""
-        from mbbq_gen.runs.sequential_settings import sequential_inference
+        from mbbq_gen.runs.adaptive_run import sequential_inference
         from mbbq_gen.statistics.panel import InferenceSettings
 
         given = InferenceSettings(

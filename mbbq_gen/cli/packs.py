@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.core.records import Instance
-    from mbbq_gen.extraction.pack_tools import PackEvaluation
     from mbbq_gen.prompts.render import PromptSettings
     from mbbq_gen.runs.resolve import PromptSource
 
@@ -298,11 +297,6 @@ def evaluate(
     if as_json:
         print_json(found.model_dump())
         return
-    _print(found)
-
-
-def _print(found: PackEvaluation) -> None:
-    """The report in the terminal."""
     from rich.table import Table
 
     total = found.responses

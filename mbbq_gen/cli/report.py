@@ -31,14 +31,9 @@ from mbbq_gen.cli.options import (
 from mbbq_gen.core.errors import UsageError
 
 if TYPE_CHECKING:
-    import polars
-    from rich.console import Console
-
     from mbbq_gen.analysis.correction import AnnotatedFrame
-    from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.report.leaderboard import Leaderboard
-    from mbbq_gen.report.view_model import Source
     from mbbq_gen.runs.run_folder import Manifest, RunFolder
     from mbbq_gen.statistics.panel import InferenceSettings
 
@@ -115,7 +110,10 @@ def report(
         for folder in folders:
             show_report(folder, where, labelled[folder], verbose=verbose, prompt_effects=prompt_effects)
         return
-    _check_output(output)
+    if output is not None and output.is_dir():
+        raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'report.html'}")
+    if output is not None and not output.absolute().parent.is_dir():
+        raise UsageError(f"-o {output}: there is no folder {output.parent}; make it first")
     _write_report(
         folders,
         where,
@@ -150,14 +148,6 @@ def _print_scores(
     print_json({**found.model_dump(mode="json"), **({"control": made} if made else {})})
 
 
-def _check_output(output: Path | None) -> None:
-    """Refuses a place that can't be written to before the work is done."""
-    if output is not None and output.is_dir():
-        raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'report.html'}")
-    if output is not None and not output.absolute().parent.is_dir():
-        raise UsageError(f"-o {output}: there is no folder {output.parent}; make it first")
-
-
 # --- a page and figures ----------------------------------------------------------------------------------------------
 
 
@@ -173,20 +163,25 @@ def _write_report(
     correct_with: str | None,
 ) -> None:
     """Makes the charts, once, and what is wanted of them."""
-    from mbbq_gen.cli.options import runs_labels
+    from mbbq_gen.cli.options import read_before_use, runs_frame, runs_labels
     from mbbq_gen.core.progress import Bar
     from mbbq_gen.report.charts import write_figures
-    from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, make_charts
-    from mbbq_gen.report.charts.files import require_matplotlib
+    from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, make_charts, require_matplotlib
     from mbbq_gen.report.page import report_page, template_environment
-    from mbbq_gen.report.view_model import build_report_view, language_names
+    from mbbq_gen.report.view_model import Source, build_report_view, language_names
+    from mbbq_gen.runs.observations import model_names
 
     if output is not None:
         template_environment()  # what is missing is said before the work is done
     if figures is not None:
         require_matplotlib()
     labelled = runs_labels([folder.path for folder in folders], where, correct_with)
-    sources, frame = _load(folders, where)
+    frame = runs_frame([folder.path for folder in folders], where)
+    manifests = [folder.manifest() for folder in folders]
+    sources = [
+        Source(folder, manifest, name, read_before_use(folder, where))
+        for folder, manifest, name in zip(folders, manifests, model_names(folders, manifests), strict=True)
+    ]
     drawn = [name for name in CHARTS if papers or figures is not None or name not in PAPERS]
     with Bar("report", len(drawn) + _STEPS_BESIDE_CHARTS + len(folders), "steps", delay=1.0) as bar:
 
@@ -205,22 +200,6 @@ def _write_report(
     if figures is not None:
         written = write_figures(charts, figures)
         say(f"written: {len(written)} files in {figures}")
-
-
-def _load(folders: list[RunFolder], where: PackPaths) -> tuple[list[Source], polars.DataFrame]:
-    """The runs with the extractor versions to show, and all their observations."""
-    from mbbq_gen.cli.options import read_before_use, runs_frame
-    from mbbq_gen.report.view_model import Source
-    from mbbq_gen.runs.observations import model_names
-
-    frame = runs_frame([folder.path for folder in folders], where)
-    manifests = [folder.manifest() for folder in folders]
-    names = model_names(folders, manifests)
-    sources = [
-        Source(folder, manifest, name, read_before_use(folder, where))
-        for folder, manifest, name in zip(folders, manifests, names, strict=True)
-    ]
-    return sources, frame
 
 
 # --- the terminal ----------------------------------------------------------------------------------------------------
@@ -257,7 +236,24 @@ def show_report(
     console.print()
     render_brief(scores, console)
     if verbose:
-        _print_everything(scores, console, sampling.confidence)
+        # Both splits with all footnotes, and outcomes and confidence of the extraction.
+        from mbbq_gen.report.correction_tables import confidence_table
+        from mbbq_gen.report.score_tables import Notes, outcome_table, summary_table
+
+        notes = Notes(scores)
+        console.print("\nThe bias questions and the control questions\n")
+        console.print(summary_table(scores, notes, console.width))
+        console.print("\nOutcomes of the extraction\n")
+        console.print(outcome_table(scores))
+        console.print("\nConfidence of the extraction\n")
+        console.print(confidence_table(scores.confidences))
+        console.print(
+            "\nitems: prompts. read: parsed responses. bias: above 0 stereotypical, below 0 anti-stereotypical, "
+            f"with a {100 * sampling.confidence:.3g}% bootstrap interval over templates. control: the same "
+            "questions with first names."
+        )
+        for line in notes.lines():
+            console.print(line)
     if scores.correction is not None:
         print_correction(scores.correction, console)
     for line in [*flag_sentences(scores.extraction_flags), *manifest.notices]:
@@ -268,27 +264,6 @@ def show_report(
         console.print(cost_line(manifest.cost_report))
     more = f"mbbq-gen report {folder.path} " + ("-o report.html" if verbose else "--verbose, or -o report.html")
     console.print(f"\nrun folder: {folder.path}    more: {more}")
-
-
-def _print_everything(scores: ScoreReport, console: Console, confidence: float) -> None:
-    """Both splits with all footnotes, and outcomes and confidence of the extraction."""
-    from mbbq_gen.report.correction_tables import confidence_table
-    from mbbq_gen.report.score_tables import Notes, outcome_table, summary_table
-
-    notes = Notes(scores)
-    console.print("\nThe bias questions and the control questions\n")
-    console.print(summary_table(scores, notes, console.width))
-    console.print("\nOutcomes of the extraction\n")
-    console.print(outcome_table(scores))
-    console.print("\nConfidence of the extraction\n")
-    console.print(confidence_table(scores.confidences))
-    console.print(
-        "\nitems: prompts. read: parsed responses. bias: above 0 stereotypical, below 0 anti-stereotypical, "
-        f"with a {100 * confidence:.3g}% bootstrap interval over templates. control: the same "
-        "questions with first names."
-    )
-    for line in notes.lines():
-        console.print(line)
 
 
 def _heading(manifest: Manifest) -> list[str]:
@@ -347,35 +322,17 @@ def leaderboard(
     option orders or questions than the rest are ranked separately. There is no overall rank. A bias above 0 is
     stereotypical, below 0 anti-stereotypical; models are ranked by its absolute value.
     """
+    from mbbq_gen.cli.options import runs_frame
+    from mbbq_gen.report.leaderboard import build_leaderboard
+    from mbbq_gen.report.leaderboard_views import board_page, full_table
+    from mbbq_gen.report.view_model import language_names
+    from mbbq_gen.runs.observations import model_names
+    from mbbq_gen.runs.run_folder import RunFolder
+
     if markdown and as_json:
         raise UsageError("--markdown and --json: choose one of the two")
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'board.html'}")
-    board = _board(run_paths, packs, statistics, prompt_effects)
-    if output is not None:
-        from mbbq_gen.report.leaderboard_views import board_page
-        from mbbq_gen.report.view_model import language_names
-
-        names = language_names((row.language for row in board.rows), resources(packs))
-        write_lines(output, [board_page(board, [shlex.quote(str(path)) for path in run_paths], names)])
-        say(f"written: {output}")
-    if csv is not None:
-        from mbbq_gen.report.leaderboard_views import full_table
-
-        write_lines(csv, full_table(board).csv().splitlines())
-        say(f"written: {csv}")
-    if as_json:
-        print_model(board)
-    elif markdown or (output is None and csv is None):
-        _show(board, is_markdown=markdown)
-
-
-def _board(run_paths: list[Path], packs: Path | None, statistics: InferenceOptions, variants: str) -> Leaderboard:
-    """The board of these runs."""
-    from mbbq_gen.cli.options import runs_frame
-    from mbbq_gen.report.leaderboard import build_leaderboard
-    from mbbq_gen.runs.observations import model_names
-    from mbbq_gen.runs.run_folder import RunFolder
 
     frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
@@ -385,7 +342,18 @@ def _board(run_paths: list[Path], packs: Path | None, statistics: InferenceOptio
         for name, manifest in zip(model_names(folders, manifests), manifests, strict=True)
         for choice in manifest.config.benchmarks
     }
-    return build_leaderboard(frame, named, statistics.sampling(run_paths, variants))
+    board = build_leaderboard(frame, named, statistics.sampling(run_paths, prompt_effects))
+    if output is not None:
+        names = language_names((row.language for row in board.rows), resources(packs))
+        write_lines(output, [board_page(board, [shlex.quote(str(path)) for path in run_paths], names)])
+        say(f"written: {output}")
+    if csv is not None:
+        write_lines(csv, full_table(board).csv().splitlines())
+        say(f"written: {csv}")
+    if as_json:
+        print_model(board)
+    elif markdown or (output is None and csv is None):
+        _show(board, is_markdown=markdown)
 
 
 def _show(board: Leaderboard, *, is_markdown: bool) -> None:

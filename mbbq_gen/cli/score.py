@@ -271,7 +271,9 @@ def _jsonl_frame(path: Path, where: PackPaths, gold: GoldLabels) -> polars.DataF
     frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=where))
     if not frame.height:
         raise DataError(f"{path}: no line with an answer in it: there is nothing to score")
-    _tell_repeats(frame, path)
+    repeats = frame.height - frame.select(_SAME_PROMPT).n_unique()
+    if repeats:
+        say(f"{path}: {repeats:,} lines repeat the prompt of another line: all of them count, copies too")
     return frame
 
 
@@ -279,13 +281,6 @@ _SAME_PROMPT = (
     "model", "method", "benchmark", "split", "language", "category", "template_id", "instance_id", "variant",
     "label_style", "option_order",
 )  # fmt: skip
-
-
-def _tell_repeats(frame: polars.DataFrame, path: Path) -> None:
-    """Warns of lines that answer the same prompt: repeats or copies."""
-    repeats = frame.height - frame.select(_SAME_PROMPT).n_unique()
-    if repeats:
-        say(f"{path}: {repeats:,} lines repeat the prompt of another line: all of them count, copies too")
 
 
 def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, parquet: Path | None) -> None:

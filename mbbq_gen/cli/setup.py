@@ -14,7 +14,7 @@ import typer
 from mbbq_gen.cli.config_options import provider_options
 from mbbq_gen.cli.help import example
 from mbbq_gen.cli.options import Json, echo, echo_json, print_json, result_console, say, write_lines
-from mbbq_gen.core.errors import MbbqGenError, UsageError
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 
 if TYPE_CHECKING:
@@ -89,12 +89,28 @@ def init(
     wish = _wish(model, base_url, benchmark, languages, budget, sample, yes=yes)
     found = {name: _estimate(name, wish) for name in wish.models}
     samples = {name: _sample(name, wish, one) for name, one in found.items()}
-    write_lines(file, [_study_text(wish, samples).removesuffix("\n")])
-    lines = {name: _in_words(one, samples[name]) for name, one in found.items()}
+    lines = [
+        "# A study: `mbbq-gen run` runs every model on every benchmark, and continues after a stop (docs/studies.md).",
+        "",
+        f"benchmarks = {_toml([wish.benchmark])}",
+        f"languages = {_toml(list(wish.languages))}",
+        f"variants = {_toml(_VARIANTS.split(','))}          # see `mbbq-gen prompts list`",
+        'splits = ["bias", "control"]             # control: the same questions with first names',
+    ]
+    for name in wish.models:
+        lines += ["", "[[model]]", f"name = {_toml(name)}"]
+        if samples[name] is not None:
+            lines.append(f"sample = {samples[name]}          # questions for each language and split; omit for all")
+        if server := _server_of(name, wish):
+            lines.append(f"model_args = {{ base_url = {_toml(server['base_url'])} }}")
+        if wish.budget is not None and _is_paid(name, wish.base_url):
+            lines.append(f"max_cost = {wish.budget}        # US dollars")
+    write_lines(file, lines)
+    forecasts = {name: _in_words(one, samples[name]) for name, one in found.items()}
     if as_json:
-        print_json({"file": str(file), "samples": samples, "forecasts": lines})
+        print_json({"file": str(file), "samples": samples, "forecasts": forecasts})
         return
-    for name, line in lines.items():
+    for name, line in forecasts.items():
         echo(f"{name}: {line}")
     echo(f"written: {file}\nnext: mbbq-gen run {file}")
 
@@ -187,14 +203,10 @@ def _estimate(model: str, wish: _Wish) -> CostEstimate | None:
     try:
         return make_estimate(settings, where)
     except UsageError as error:
-        if _is_about_data(error, wish.benchmark):
+        if str(error).startswith(f"{wish.benchmark}:"):
             raise
         say(f"{model}: {error}")
         return None
-
-
-def _is_about_data(error: MbbqGenError, benchmark: str) -> bool:
-    return str(error).startswith(f"{benchmark}:")
 
 
 def _sample(model: str, wish: _Wish, found: CostEstimate | None) -> int | None:
@@ -237,26 +249,6 @@ def _in_words(found: CostEstimate | None, sample: int | None) -> str:
 
 
 # --- the file --------------------------------------------------------------------------------------------------------
-
-
-def _study_text(wish: _Wish, samples: dict[str, int | None]) -> str:
-    lines = [
-        "# A study: `mbbq-gen run` runs every model on every benchmark, and continues after a stop (docs/studies.md).",
-        "",
-        f"benchmarks = {_toml([wish.benchmark])}",
-        f"languages = {_toml(list(wish.languages))}",
-        f"variants = {_toml(_VARIANTS.split(','))}          # see `mbbq-gen prompts list`",
-        'splits = ["bias", "control"]             # control: the same questions with first names',
-    ]
-    for name in wish.models:
-        lines += ["", "[[model]]", f"name = {_toml(name)}"]
-        if samples[name] is not None:
-            lines.append(f"sample = {samples[name]}          # questions for each language and split; omit for all")
-        if server := _server_of(name, wish):
-            lines.append(f"model_args = {{ base_url = {_toml(server['base_url'])} }}")
-        if wish.budget is not None and _is_paid(name, wish.base_url):
-            lines.append(f"max_cost = {wish.budget}        # US dollars")
-    return "\n".join(lines) + "\n"
 
 
 def _toml(value: object) -> str:
@@ -416,13 +408,29 @@ def models(
     as_json: Json = False,
 ) -> None:
     """Lists the kinds of models; with --live, a service's models."""
+    from rich.table import Table
+
+    from mbbq_gen.providers.registry import list_models
+
     if live != (kind is not None):
         raise UsageError("give a kind and --live together: mbbq-gen models openai: --live")
     if kind is not None:
         given = {"base_url": base_url, "api_key_env": api_key_env} | provider_options({}, model_arg or [])
         _list_live(kind.partition(":")[0], {name: value for name, value in given.items() if value}, as_json=as_json)
         return
-    _list_kinds(as_json=as_json)
+
+    entries = list_models()
+    if as_json:
+        print_json([entry.model_dump() for entry in entries])
+        return
+
+    table = Table(box=None, pad_edge=False)
+    for title in ("model", "ready", "what it is"):
+        table.add_column(title, overflow="fold")
+    for entry in entries:
+        ready = "yes" if entry.installed else f"no: {entry.install}"
+        table.add_row(entry.name, ready, entry.summary)
+    result_console().print(table)
 
 
 def _list_live(kind: str, options: dict[str, Any], *, as_json: bool) -> None:
@@ -463,21 +471,3 @@ async def _names_of(provider: ApiProvider) -> list[str]:
         return await provider.list_models()
     finally:
         await provider.aclose()
-
-
-def _list_kinds(*, as_json: bool) -> None:
-    from mbbq_gen.providers.registry import list_models
-
-    entries = list_models()
-    if as_json:
-        print_json([entry.model_dump() for entry in entries])
-        return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for title in ("model", "ready", "what it is"):
-        table.add_column(title, overflow="fold")
-    for entry in entries:
-        ready = "yes" if entry.installed else f"no: {entry.install}"
-        table.add_row(entry.name, ready, entry.summary)
-    result_console().print(table)

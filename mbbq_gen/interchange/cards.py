@@ -131,7 +131,15 @@ def card_metadata(metadata: Mapping[str, YamlValue], *, is_markdown: bool) -> st
 def dataset_card(source: ExportSource, splits: Sequence[str]) -> str:
     """README.md: configurations for `load_dataset`, settings, scores, licences and cautions."""
     manifest = source.run.manifest
-    body = "\n".join([*_introduction(source, manifest), *_scores(source), *_sources(source, manifest), *_cautions()])
+    lines = ["## Sources of the questions", ""]
+    for info in benchmark_infos(manifest):
+        lines.append(f"* **{info.name}**: {info.citation}. {info.link}. Licence: {info.licence}.")
+        lines += [f"  Note: {info.notice}."] if info.notice else []
+    own = [choice.name for choice in manifest.config.benchmarks if choice.name not in BENCHMARKS]
+    lines += [f"* **{_inline(name)}**: own questions of the author of the run." for name in own]
+    if not source.settings.with_questions:
+        lines += ["", "The questions are omitted; `instance_key` identifies each in its benchmark."]
+    body = "\n".join([*_introduction(source, manifest), *_scores(source), *[*lines, ""], *_cautions()])
     return card_metadata(_dataset_metadata(source, splits), is_markdown=True) + "\n" + body + "\n"
 
 
@@ -215,18 +223,6 @@ def _score(found: MetricScore, *, signed: bool) -> str:
     if found.ci_low is None or found.ci_high is None:
         return text
     return f"{text} [{number(found.ci_low, signed=signed)}, {number(found.ci_high, signed=signed)}]"
-
-
-def _sources(source: ExportSource, manifest: Manifest) -> list[str]:
-    lines = ["## Sources of the questions", ""]
-    for info in benchmark_infos(manifest):
-        lines.append(f"* **{info.name}**: {info.citation}. {info.link}. Licence: {info.licence}.")
-        lines += [f"  Note: {info.notice}."] if info.notice else []
-    own = [choice.name for choice in manifest.config.benchmarks if choice.name not in BENCHMARKS]
-    lines += [f"* **{_inline(name)}**: own questions of the author of the run." for name in own]
-    if not source.settings.with_questions:
-        lines += ["", "The questions are omitted; `instance_key` identifies each in its benchmark."]
-    return [*lines, ""]
 
 
 def _cautions() -> Iterator[str]:

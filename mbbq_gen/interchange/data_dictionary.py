@@ -5,7 +5,7 @@ Every export contains the dictionary of its columns; docs/data-dictionary.md has
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
 from mbbq_gen.analysis.score_table import MetricDefinition
@@ -219,7 +219,11 @@ def dictionary_page(dictionary: DataDictionary, lead: str = "") -> str:
     """The dictionary as Markdown."""
     lines = ["# Data dictionary", "", *([lead, ""] if lead else []), f"Schema: `{dictionary.schema_version}`.", ""]
     for name, columns in dictionary.tables.items():
-        lines += [f"## {name}", "", *_column_table(columns), ""]
+        rows = ["| column | type | meaning | values |", "|---|---|---|---|"]
+        for column in columns:
+            values = ", ".join(f"`{value}`" for value in column.values or ())
+            rows.append(f"| `{column.name}` | {column.type} | {_cell(column.meaning)} | {values} |")
+        lines += [f"## {name}", "", *rows, ""]
     if dictionary.metrics:
         lines += ["## Metrics", "", "| metric | formula | meaning | sign | source |", "|---|---|---|---|---|"]
         lines += [
@@ -230,14 +234,6 @@ def dictionary_page(dictionary: DataDictionary, lead: str = "") -> str:
     lines += ["## Outcomes", "", "| outcome | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in dictionary.outcomes.items()]
     return "\n".join(lines) + "\n"
-
-
-def _column_table(columns: Iterable[Column]) -> list[str]:
-    rows = ["| column | type | meaning | values |", "|---|---|---|---|"]
-    for column in columns:
-        values = ", ".join(f"`{value}`" for value in column.values or ())
-        rows.append(f"| `{column.name}` | {column.type} | {_cell(column.meaning)} | {values} |")
-    return rows
 
 
 def _cell(text: str) -> str:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -244,7 +244,16 @@ def bundle(source: ExportSource, folder: Path, kind: Kind) -> Iterator[list[tupl
     """
     written: list[tuple[str, int | None]] = []
     with write_errors(folder):
-        _open_folder(folder)
+        if folder.exists() and not folder.is_dir():
+            raise UsageError(f"{folder}: is a file; name a folder for the export")
+        folder.mkdir(parents=True, exist_ok=True)
+        _refuse_changed(folder)
+        foreign = next(folder.iterdir(), None)
+        if foreign is not None and not any((folder / name).is_file() for name in (RECORD_NAME, _MARK_NAME)):
+            raise UsageError(f"{folder}: holds {foreign.name!r} and is no earlier export; name a new or empty folder")
+        (folder / _MARK_NAME).touch()
+        for left in folder.rglob(f"{_PARTS_PREFIX}*"):
+            shutil.rmtree(left)
         yield written
         record = ExportRecord(
             mbbq_gen=mbbq_gen.__version__,
@@ -264,23 +273,6 @@ def bundle(source: ExportSource, folder: Path, kind: Kind) -> Iterator[list[tupl
 def read_record(folder: Path) -> ExportRecord:
     """The record of an export folder."""
     return ExportRecord.model_validate_json((folder / RECORD_NAME).read_bytes())
-
-
-def _open_folder(folder: Path) -> None:
-    """Makes the folder and marks it as an unfinished export; clears leftovers of an interrupted one.
-
-    Raises UsageError if it holds something other than an export.
-    """
-    if folder.exists() and not folder.is_dir():
-        raise UsageError(f"{folder}: is a file; name a folder for the export")
-    folder.mkdir(parents=True, exist_ok=True)
-    _refuse_changed(folder)
-    foreign = next(folder.iterdir(), None)
-    if foreign is not None and not any((folder / name).is_file() for name in (RECORD_NAME, _MARK_NAME)):
-        raise UsageError(f"{folder}: holds {foreign.name!r} and is no earlier export; name a new or empty folder")
-    (folder / _MARK_NAME).touch()
-    for left in folder.rglob(f"{_PARTS_PREFIX}*"):
-        shutil.rmtree(left)
 
 
 def _refuse_changed(folder: Path) -> None:
@@ -369,22 +361,18 @@ def _write_documents(source: ExportSource, folder: Path) -> list[str]:
     """Writes scores.json, manifest.json and the data dictionary; returns the names of the files."""
     dictionary = data_dictionary(source.schema(), dict(score_rows(source.scores).schema), source.scores.definitions)
     lead = f"Columns of the export of `{source.run.name}`. Empty cells are null."
+    columns = source.schema()
+    fields = {name: column for name, column in _IMPORT_FIELDS.items() if column in columns}
     texts = {
         "scores.json": source.scores.model_dump_json(indent=2) + "\n",
         "manifest.json": without_folders(source.run.manifest).model_dump_json(indent=2) + "\n",
         "data_dictionary.json": json.dumps(dictionary.model_dump(), ensure_ascii=False, indent=2) + "\n",
         "data_dictionary.md": dictionary_page(dictionary, lead=lead),
-        "import_map.toml": _import_map(source.schema()),
+        "import_map.toml": "\n".join(["[fields]", *(f'{name} = "{column}"' for name, column in fields.items())]) + "\n",
     }
     for name, text in texts.items():
         (folder / name).write_text(text, encoding="utf-8")
     return list(texts)
-
-
-def _import_map(columns: Collection[str]) -> str:
-    """Which column is which field of `mbbq-gen import --from csv`."""
-    fields = {name: column for name, column in _IMPORT_FIELDS.items() if column in columns}
-    return "\n".join(["[fields]", *(f'{name} = "{column}"' for name, column in fields.items())]) + "\n"
 
 
 def without_folders(manifest: Manifest) -> Manifest:

@@ -10,13 +10,10 @@ from mbbq_gen.report.run_tables import dollars, print_price
 from mbbq_gen.report.score_tables import DASH, OUTCOME_TITLES
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from rich.console import Console
-    from rich.table import Table
 
-    from mbbq_gen.annotation.judge_report import Basis, JudgeDisagreement, JudgeReport
-    from mbbq_gen.annotation.review import AgreementRate, AnnotationReport, Disagreement, Mistake
+    from mbbq_gen.annotation.judge_report import Basis, JudgeReport
+    from mbbq_gen.annotation.review import AgreementRate, AnnotationReport, Mistake
     from mbbq_gen.core.records import Outcome
     from mbbq_gen.runs.cost_estimate import JudgeEstimate
     from mbbq_gen.statistics.intervals import Proportion
@@ -34,7 +31,20 @@ _ANNOTATIONS_LISTED = 40
 
 def print_annotations(report: AnnotationReport, console: Console) -> None:
     """Prints the whole report."""
-    console.print(_share_table(report))
+    table = plain_table(
+        ("language", "extractions", "annotated", "correct", "correct, of those annotated", "correct, in the run"),
+        right=("extractions", "annotated", "correct"),
+    )
+    for share in (*report.by_language, report.overall):
+        table.add_row(
+            share.group,
+            f"{share.n_extractions:,}",
+            f"{share.judged.n:,}",
+            f"{_right(share):,}",
+            percent(share.judged),
+            percent(share.weighted),
+        )
+    console.print(table)
     covered = (
         ""
         if report.coverage is None
@@ -53,26 +63,17 @@ def print_annotations(report: AnnotationReport, console: Console) -> None:
         return
     counts = [f"{MISTAKE_TITLES[kind]}: {count}" for kind, count in report.mistakes.items() if count]
     console.print(f"\nextractions annotated as wrong ({'; '.join(counts)})\n")
-    console.print(_disagreement_table(report.disagreements[:_ANNOTATIONS_LISTED]))
+    found = report.disagreements[:_ANNOTATIONS_LISTED]
+    table = plain_table(("id", "language", "extracted", "rule", "correct", "note"))
+    for one in found:
+        right = (
+            DASH if one.mistake == "unknown_kind" else "no option" if one.right is None else f"option {one.right + 1}"
+        )
+        read = OUTCOME_TITLES[one.outcome] + ("" if one.option is None else f" {one.option + 1}")
+        table.add_row(one.prompt_id, one.language, read, one.rule, right, shortened(one.note, 60))
+    console.print(table)
     if len(report.disagreements) > _ANNOTATIONS_LISTED:
         console.print(f"and {len(report.disagreements) - _ANNOTATIONS_LISTED:,} more; --json has them all")
-
-
-def _share_table(report: AnnotationReport) -> Table:
-    table = plain_table(
-        ("language", "extractions", "annotated", "correct", "correct, of those annotated", "correct, in the run"),
-        right=("extractions", "annotated", "correct"),
-    )
-    for share in (*report.by_language, report.overall):
-        table.add_row(
-            share.group,
-            f"{share.n_extractions:,}",
-            f"{share.judged.n:,}",
-            f"{_right(share):,}",
-            percent(share.judged),
-            percent(share.weighted),
-        )
-    return table
 
 
 def _right(share: AgreementRate) -> int:
@@ -84,17 +85,6 @@ def percent(found: Proportion) -> str:
     if found.value is None or found.ci_low is None or found.ci_high is None:
         return DASH
     return f"{found.value:.1%} [{found.ci_low:.1%}, {found.ci_high:.1%}]"
-
-
-def _disagreement_table(found: tuple[Disagreement, ...]) -> Table:
-    table = plain_table(("id", "language", "extracted", "rule", "correct", "note"))
-    for one in found:
-        right = (
-            DASH if one.mistake == "unknown_kind" else "no option" if one.right is None else f"option {one.right + 1}"
-        )
-        read = OUTCOME_TITLES[one.outcome] + ("" if one.option is None else f" {one.option + 1}")
-        table.add_row(one.prompt_id, one.language, read, one.rule, right, shortened(one.note, 60))
-    return table
 
 
 _LISTED = 20
@@ -143,7 +133,11 @@ def print_judge_report(report: JudgeReport, console: Console) -> None:
     console.print(f"\nagreement with the rules, {_BASES[report.basis]}\n")
     _print_agreement(report, console)
     if report.annotated:
-        _print_annotated(report, console)
+        console.print("\naccuracy by annotations (mbbq-gen annotate), on the answers that both have\n")
+        table = plain_table(("language", "annotated", "judge correct", "rules correct"), right=("annotated",))
+        for row in report.annotated:
+            table.add_row(row.group, f"{row.judge.n:,}", percent(row.judge), percent(row.rules))
+        console.print(table)
     else:
         console.print(
             f"\nno annotations to evaluate this judge with yet: mbbq-gen annotate {report.run}",
@@ -154,7 +148,19 @@ def print_judge_report(report: JudgeReport, console: Console) -> None:
             f"\ndisagreements: {len(report.differences):,}; see one with: mbbq-gen explain {report.run} ID\n",
             soft_wrap=True,
         )
-        _print_differences(report.differences, console)
+        table = plain_table(("id", "language", "rules", "confidence", "rule", "judge"))
+        for one in report.differences[:_LISTED]:
+            table.add_row(
+                one.prompt_id,
+                one.language,
+                _read(one.outcome, one.option),
+                one.confidence,
+                one.rule,
+                _read(one.judge_outcome, one.judge_option),
+            )
+        console.print(table)
+        if len(report.differences) > _LISTED:
+            console.print(f"and {len(report.differences) - _LISTED:,} more; --json has them all")
     console.print(
         f"\nThe rules' extractions are unchanged. The judge's are {report.extractor!r}:"
         f" mbbq-gen score {report.run} --extractor {report.extractor}",
@@ -189,30 +195,6 @@ def _share(score: EstimateResult) -> str:
         return DASH
     ends = "" if score.ci_low is None or score.ci_high is None else f" [{score.ci_low:.1%}, {score.ci_high:.1%}]"
     return f"{score.value:.1%}{ends}"
-
-
-def _print_annotated(report: JudgeReport, console: Console) -> None:
-    console.print("\naccuracy by annotations (mbbq-gen annotate), on the answers that both have\n")
-    table = plain_table(("language", "annotated", "judge correct", "rules correct"), right=("annotated",))
-    for row in report.annotated:
-        table.add_row(row.group, f"{row.judge.n:,}", percent(row.judge), percent(row.rules))
-    console.print(table)
-
-
-def _print_differences(found: Sequence[JudgeDisagreement], console: Console) -> None:
-    table = plain_table(("id", "language", "rules", "confidence", "rule", "judge"))
-    for one in found[:_LISTED]:
-        table.add_row(
-            one.prompt_id,
-            one.language,
-            _read(one.outcome, one.option),
-            one.confidence,
-            one.rule,
-            _read(one.judge_outcome, one.judge_option),
-        )
-    console.print(table)
-    if len(found) > _LISTED:
-        console.print(f"and {len(found) - _LISTED:,} more; --json has them all")
 
 
 def _read(outcome: Outcome, option: int | None) -> str:

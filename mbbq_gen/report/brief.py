@@ -57,7 +57,7 @@ def render_brief(scores: ScoreTable, console: Console) -> None:
     console.print(_LEGEND + (" over prompt variants like these" if scores.prompt_effects == "random" else ""))
     for line in _smaller(found, names):
         console.print(line)
-    marks = {code for verdict in found for code in _deciding(verdict)}
+    marks = {code for verdict in found for code in _shown_warnings(verdict) & set(_DECIDING)}
     for code in _DECIDING:
         if code in marks:
             console.print(f"{_MARK} {scores.warnings[code]}")
@@ -144,11 +144,6 @@ def _bias(verdict: GroupAssessment, metric: str, between: str) -> Text:
     if "low_parse_rate" in score.warnings and (between_bounds := bounds_text(score.bounds)):
         text += f"\n({between_bounds})"
     return Text(text)
-
-
-def _deciding(verdict: GroupAssessment) -> set[WarningCode]:
-    """The warnings whose marks a row has."""
-    return _shown_warnings(verdict) & set(_DECIDING)
 
 
 def _shown_warnings(verdict: GroupAssessment) -> set[WarningCode]:

@@ -22,8 +22,7 @@ from mbbq_gen.report.analysis_tables import (
 )
 from mbbq_gen.report.annotation_tables import percent
 from mbbq_gen.report.correction_tables import corrected_text, print_matrix
-from mbbq_gen.report.escaping import page_part, page_policy
-from mbbq_gen.report.page import Assets, render
+from mbbq_gen.report.page import page_assets, render
 from mbbq_gen.report.score_tables import DASH, bounds_text, number, share
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ if TYPE_CHECKING:
 
     from mbbq_gen.analysis.agreement import MethodAgreement, MethodPair
     from mbbq_gen.analysis.comparison_table import Comparison, ComparisonTable, MetricComparison, PairDifference
-    from mbbq_gen.analysis.robustness import RobustnessReport, RobustnessTable
+    from mbbq_gen.analysis.robustness import RobustnessTable
     from mbbq_gen.statistics.hypothesis_tests import TestResult
     from mbbq_gen.statistics.panel import EstimateResult
     from mbbq_gen.statistics.variance_components import VarianceTable
@@ -69,7 +68,11 @@ def print_comparisons(table: ComparisonTable, console: Console) -> None:
                     console.print(f"{pair.first} − {pair.second}: {', '.join(pair.warnings)}")
                 if (line := unparsed_line(pair)) is not None:
                     console.print(line)
-            _print_extraction(comparison.across, metric, console)
+            console.print()
+            console.print(_extraction_table(comparison.across, metric))
+            if any(pair.corrected for pair in metric.pairs):
+                console.print()
+                console.print(_corrected_pairs(metric.pairs))
         _print_agreement(comparison, console)
         for matrix in comparison.matrices:
             print_matrix(matrix, console)
@@ -146,15 +149,6 @@ def _print_selection(comparison: Comparison, console: Console) -> None:
         )
     if comparison.templates_excluded:
         console.print(f"{len(comparison.templates_excluded)} templates are not in all of them and left out")
-
-
-def _print_extraction(across: str, metric: MetricComparison, console: Console) -> None:
-    """How the answers of each level were read, and what labels make of the scores."""
-    console.print()
-    console.print(_extraction_table(across, metric))
-    if any(pair.corrected for pair in metric.pairs):
-        console.print()
-        console.print(_corrected_pairs(metric.pairs))
 
 
 def _extraction_table(across: str, metric: MetricComparison) -> Table:
@@ -247,7 +241,6 @@ def _print_agreement(comparison: Comparison, console: Console) -> None:
         console.print(table)
 
 
-_STYLES, _SCRIPTS = ("page.css",), ("theme.js",)
 _CHOICE_TITLES = {"target": "target", "non_target": "other", "unknown": "unknown", "unparsed": "nobody"}
 _MOST_FLIPS = 3
 """Kinds of flips that a line of the table names."""
@@ -353,11 +346,10 @@ def agreement_page(found: MethodAgreement) -> str:
 
 def tables_page(title: str, tables: Iterable[TextTable], notes: Iterable[str], run: str) -> str:
     """Tables of a run as a page that holds all it needs."""
-    style, script = ("\n".join(page_part(name) for name in names) for names in (_STYLES, _SCRIPTS))
     return render(
         "agreement.html",
         title,
-        Assets(style, script, page_policy([style], [script])),
+        page_assets(("page.css",), ("theme.js",)),
         tables=list(tables),
         notes=list(notes),
         run=run,
@@ -368,9 +360,34 @@ def print_robustness(table: RobustnessTable, console: Console) -> None:
     """Spread, flips and variance components of every group, then the ranks of models."""
     for report in table.groups:
         console.print(f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers\n")
-        console.print(_spread_table(report))
+        spread_titles = ("metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)")
+        spreads = plain_table(spread_titles, right=("values", "sd", "min", "max", "p (differ)"))
+        for spread in report.spreads:
+            spreads.add_row(
+                spread.metric,
+                spread.factor,
+                str(len(spread.levels)),
+                estimate(spread.mean),
+                number(spread.sd),
+                number(spread.lowest, signed=True),
+                number(spread.highest, signed=True),
+                DASH if spread.worst is None else f"{number(spread.worst, signed=True)} ({spread.worst_level})",
+                p_text(spread.tests[0].p_value),
+            )
+        console.print(spreads)
         console.print()
-        console.print(_flip_table(report))
+        flip_titles = ("factor", "pairs", "share", "expected by chance", "Fleiss' kappa", "changes with it")
+        flips = plain_table(flip_titles, right=("pairs", "expected by chance"))
+        for flip in report.flips:
+            flips.add_row(
+                flip.factor,
+                f"{flip.n_pairs:,}",
+                estimate(flip.flip_share),
+                number(flip.flip_share_by_chance),
+                estimate(flip.kappa),
+                ", ".join(flip.confounded_with) or DASH,
+            )
+        console.print(flips)
         for components in report.components:
             _print_components(components, console)
         for effects in report.effects:
@@ -385,39 +402,6 @@ def print_robustness(table: RobustnessTable, console: Console) -> None:
         console.print(f"  {describe_test(rank.test)}")
     print_cautions(table, console)
     print_signs(table.signs, console)
-
-
-def _spread_table(report: RobustnessReport) -> Table:
-    titles = ("metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)")
-    table = plain_table(titles, right=("values", "sd", "min", "max", "p (differ)"))
-    for spread in report.spreads:
-        table.add_row(
-            spread.metric,
-            spread.factor,
-            str(len(spread.levels)),
-            estimate(spread.mean),
-            number(spread.sd),
-            number(spread.lowest, signed=True),
-            number(spread.highest, signed=True),
-            DASH if spread.worst is None else f"{number(spread.worst, signed=True)} ({spread.worst_level})",
-            p_text(spread.tests[0].p_value),
-        )
-    return table
-
-
-def _flip_table(report: RobustnessReport) -> Table:
-    titles = ("factor", "pairs", "share", "expected by chance", "Fleiss' kappa", "changes with it")
-    table = plain_table(titles, right=("pairs", "expected by chance"))
-    for flip in report.flips:
-        table.add_row(
-            flip.factor,
-            f"{flip.n_pairs:,}",
-            estimate(flip.flip_share),
-            number(flip.flip_share_by_chance),
-            estimate(flip.kappa),
-            ", ".join(flip.confounded_with) or DASH,
-        )
-    return table
 
 
 def _print_components(table: VarianceTable, console: Console) -> None:

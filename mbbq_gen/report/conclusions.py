@@ -94,8 +94,8 @@ def able(group: GroupScore) -> bool | None:
     return True if found.ci_low is None or found.ci_low > CHANCE else None
 
 
-class IntervalScore(Protocol):
-    """A score with its interval."""
+class Interval(Protocol):
+    """A number with an interval."""
 
     @property
     def value(self) -> float | None:
@@ -108,6 +108,10 @@ class IntervalScore(Protocol):
     @property
     def ci_high(self) -> float | None:
         """None where there is no interval."""
+
+
+class IntervalScore(Interval, Protocol):
+    """A score with its interval."""
 
     @property
     def n_templates(self) -> int:
@@ -344,23 +348,16 @@ def extractions(
             model,
             benchmark,
             found,
-            _adjusted_of(adjusted, model, benchmark, names),
+            {
+                names.get(found.group["language"] or "", found.group["language"] or ""): found
+                for found in adjusted
+                if found.group["model"] == model and found.group["benchmark"] == benchmark and found.metric == AMBIGUOUS
+            },
             names,
             confidence=scores.confidence_level,
         )
         for (model, benchmark), found in groups.items()
     ]
-
-
-def _adjusted_of(
-    adjusted: Sequence[AdjustedScore], model: str, benchmark: str, names: Mapping[str, str]
-) -> dict[str, AdjustedScore]:
-    """Language → the adjusted bias in ambiguous contexts, of one model on one benchmark."""
-    return {
-        names.get(found.group["language"] or "", found.group["language"] or ""): found
-        for found in adjusted
-        if found.group["model"] == model and found.group["benchmark"] == benchmark and found.metric == AMBIGUOUS
-    }
 
 
 def _extraction(
@@ -512,19 +509,15 @@ def _biases(bias: Mapping[str, GroupScore], sides: Mapping[str, Mapping[str, Dir
                     f"The interval for {listing(alone)} alone excludes 0, but not after adjustment for "
                     f"{len(sides[lean.metric])} languages (Holm)."
                 )
-            yield from _smaller(kinds["inconclusive"], lean)
+            scores = kinds["inconclusive"]
+            if margins := shown_smaller(scores):
+                yield f"{lean.smaller} {margins} (two one-sided tests over templates)."
         if "undefined" in said:
             yield f"There is nothing to count for this in {said['undefined']}."
 
 
 def _excludes_zero(score: MetricScore) -> bool:
     return score.ci_low is not None and score.ci_high is not None and not score.ci_low <= 0 <= score.ci_high
-
-
-def _smaller(scores: Mapping[str, MetricScore], bias: _Lean) -> Iterator[str]:
-    """What a lean that was not found is shown to be smaller than: what a model near 0 is credited with."""
-    if margins := shown_smaller(scores):
-        yield f"{bias.smaller} {margins} (two one-sided tests over templates)."
 
 
 def _with_numbers(scores: Mapping[str, MetricScore], languages: int) -> str:

@@ -5,12 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage
-from mbbq_gen.report.comparison_tables import TextTable
-from mbbq_gen.report.escaping import page_part, page_policy
-from mbbq_gen.report.page import Assets, render
+from mbbq_gen.report.comparison_tables import TextTable, tables_page
 from mbbq_gen.report.score_tables import share
-
-_STYLES, _SCRIPTS = ("page.css",), ("theme.js",)
 
 
 def control_page(found: ControlCoverage, subject: str) -> str:
@@ -23,14 +19,11 @@ def control_page(found: ControlCoverage, subject: str) -> str:
     Raises:
         MissingExtraError: where jinja2 is not installed.
     """
-    style, script = ("\n".join(page_part(name) for name in names) for names in (_STYLES, _SCRIPTS))
-    return render(
-        "agreement.html",
+    return tables_page(
         f"Control questions: {subject}",
-        Assets(style, script, page_policy([style], [script])),
-        tables=list(control_tables(found)),
-        notes=["Control questions were made by substitution: two first names stand where the two groups stood."],
-        run=f"{found.made:,} of {found.questions:,} questions have a control question",
+        control_tables(found),
+        ["Control questions were made by substitution: two first names stand where the two groups stood."],
+        f"{found.made:,} of {found.questions:,} questions have a control question",
     )
 
 

@@ -55,32 +55,6 @@ def correction_note(correction: Correction) -> str:
     )
 
 
-def correction_table(correction: Correction) -> Table:
-    """One row for each group and metric: as read, corrected, and by how many labels."""
-    titles = ("group", "metric", "as extracted", "corrected", "change", "weight of extractions", "labels")
-    table = plain_table(titles, right=("as extracted", "change", "weight of extractions", "labels"))
-    for group in correction.groups:
-        for place, (name, score) in enumerate(group.metrics.items()):
-            table.add_row(
-                group_name(group.group) if place == 0 else "",
-                name,
-                number(score.uncorrected, signed=True),
-                corrected_text(score),
-                number(score.correction, signed=True),
-                number(score.ppi_lambda),
-                f"{score.n_labels:,}",
-            )
-    return table
-
-
-def error_table(correction: Correction) -> Table:
-    """How often the answers of each group are read wrong."""
-    table = plain_table(("group", "labels", "error rate"), right=("labels",))
-    for found in correction.errors:
-        table.add_row(group_name(found.group) or "all answers", f"{found.n_labels:,}", percent(found.rate))
-    return table
-
-
 def matrix_roles(matrix: ConfusionMatrix) -> list[ReadRole]:
     """The roles of a matrix; `person` only where it occurs."""
     occurring = {role for cell in matrix.cells for role in (cell.read, cell.right)}
@@ -104,27 +78,30 @@ def share_text(value: float) -> str:
     return f"{round(100 * value, 1):g} %"
 
 
-def matrix_table(matrix: ConfusionMatrix) -> Table:
-    """What answers say (columns), of those read in one way (rows)."""
-    says = [f"says {ROLE_TITLES[role]}" for role in matrix_roles(matrix)]
-    table = plain_table(("extracted as", "labels", *says), right=("labels", *says))
-    for row in matrix_rows(matrix):
-        table.add_row(*row)
-    return table
-
-
 def print_correction(correction: Correction, console: Console) -> None:
     """Corrected scores, then how often and in which way the reader errs."""
     console.print()
-    console.print(correction_table(correction))
+    # One row for each group and metric: as read, corrected, and by how many labels.
+    titles = ("group", "metric", "as extracted", "corrected", "change", "weight of extractions", "labels")
+    table = plain_table(titles, right=("as extracted", "change", "weight of extractions", "labels"))
+    for group in correction.groups:
+        for place, (name, score) in enumerate(group.metrics.items()):
+            table.add_row(
+                group_name(group.group) if place == 0 else "",
+                name,
+                number(score.uncorrected, signed=True),
+                corrected_text(score),
+                number(score.correction, signed=True),
+                number(score.ppi_lambda),
+                f"{score.n_labels:,}",
+            )
+    console.print(table)
     console.print(correction_note(correction))
-    print_matrices(correction, console)
-
-
-def print_matrices(correction: Correction, console: Console) -> None:
-    """How often and in which way the reader errs."""
     console.print()
-    console.print(error_table(correction))
+    table = plain_table(("group", "labels", "error rate"), right=("labels",))
+    for found in correction.errors:
+        table.add_row(group_name(found.group) or "all answers", f"{found.n_labels:,}", percent(found.rate))
+    console.print(table)
     for matrix in correction.matrices:
         print_matrix(matrix, console)
 
@@ -133,7 +110,11 @@ def print_matrix(matrix: ConfusionMatrix, console: Console) -> None:
     """What answers say, by how they are read, in one language or all."""
     name = matrix.language or "all languages"
     console.print(f"\nannotated choice by extraction: {name}, {percent(matrix.rate)} extracted wrongly\n")
-    console.print(matrix_table(matrix))
+    says = [f"says {ROLE_TITLES[role]}" for role in matrix_roles(matrix)]
+    table = plain_table(("extracted as", "labels", *says), right=("labels", *says))
+    for row in matrix_rows(matrix):
+        table.add_row(*row)
+    console.print(table)
 
 
 def confidence_table(found: Sequence[ConfidenceShares]) -> Table:

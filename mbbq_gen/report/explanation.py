@@ -62,10 +62,32 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
     console.print(f"\nresponse ({len(explanation.response):,} characters)", style="bold")
     console.print(_indented(response_text(explanation, coloured=coloured)))
     console.print()
-    print_decision(explanation, console)
-    candidates = _ordered(explanation)
+    found = explanation.extraction
+    read_as = chosen_text(found.option, explanation.labels, explanation.options)
+    facts = f"{OUTCOME_TITLES[found.outcome]}, confidence {found.confidence}, rule {found.rule}"
+    console.print(f"read as   {read_as}   ({facts})", style="bold")
+    console.print(f"because   {_because(explanation)}")
+    if found.conflicts:
+        console.print(f"against   {', '.join(found.conflicts)}")
+    console.print()
+    numbered = list(enumerate(explanation.candidates, start=1))
+    candidates = sorted(numbered, key=lambda entry: (not is_winner(entry[1], explanation), -entry[1].tier, entry[0]))
     for number, candidate in candidates[:SHOWN_CANDIDATES]:
-        _print_candidate(explanation, number, candidate, console)
+        won = is_winner(candidate, explanation)
+        state = candidate.standing if candidate.standing != "live" else candidate.rule or "named"
+        tier = f", tier {candidate.tier}" if candidate.tier else ""
+        match = f" ({candidate.match})" if candidate.match not in {"exact", ""} else ""
+        console.print(
+            f"{'✔' if won else '✗'} {number:<3} {shortened(candidate.text, 60)}{match}  →  "
+            f"{_meaning(candidate, explanation)}",
+            style=_WON if won else _LOST,
+        )
+        why = (
+            "ruled out; it leaves the one that was read" if candidate.status == "won" and not won else candidate.reason
+        )
+        console.print(f"      {state}{tier}: {why}")
+        if candidate.source is not None:
+            console.print(f"      {_source_text(candidate.source)}", style=_ASIDE)
     if len(candidates) > SHOWN_CANDIDATES:
         console.print(f"and {len(candidates) - SHOWN_CANDIDATES:,} more candidates that lost; --json has them all")
     if not candidates:
@@ -76,18 +98,6 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
         for text in list(sources)[:SHOWN_CANDIDATES]:
             console.print(f"  {text}")
     console.print(f"\nextractor {explanation.version}, language {explanation.language}", style=_ASIDE)
-
-
-def print_decision(explanation: Explanation, console: Console) -> None:
-    """Prints what the response was read as, and why."""
-    found = explanation.extraction
-    read_as = chosen_text(found.option, explanation.labels, explanation.options)
-    facts = f"{OUTCOME_TITLES[found.outcome]}, confidence {found.confidence}, rule {found.rule}"
-    console.print(f"read as   {read_as}   ({facts})", style="bold")
-    console.print(f"because   {_because(explanation)}")
-    if found.conflicts:
-        console.print(f"against   {', '.join(found.conflicts)}")
-    console.print()
 
 
 def _because(explanation: Explanation) -> str:
@@ -157,18 +167,15 @@ def response_text(explanation: Explanation, *, coloured: bool) -> Text:
             text.append(words, style=_ASIDE if zone else _EVIDENCE if piece.is_evidence else None)
         else:
             won = is_winner(explanation.candidates[piece.candidate], explanation)
-            _append_marked(text, words, f"{piece.candidate + 1}{'✔' if won else ''}", won=won, coloured=coloured)
+            number = f"{piece.candidate + 1}{'✔' if won else ''}"
+            style = _WON if won else _LOST
+            if coloured:
+                text.append(words, style=f"{style} reverse")
+                text.append(f" {number} ", style=style)
+            else:
+                text.append(f"⟦{number} {words}⟧")
     text.append("⟫" if zone else "", style=_ASIDE)
     return text
-
-
-def _append_marked(text: Text, words: str, number: str, *, won: bool, coloured: bool) -> None:
-    style = _WON if won else _LOST
-    if coloured:
-        text.append(words, style=f"{style} reverse")
-        text.append(f" {number} ", style=style)
-    else:
-        text.append(f"⟦{number} {words}⟧")
 
 
 def _pieces(explanation: Explanation) -> Iterator[_Piece]:
@@ -226,28 +233,6 @@ def _indented(text: Text) -> Text:
 
 
 # --- the candidates --------------------------------------------------------------------------------------------------
-
-
-def _ordered(explanation: Explanation) -> list[tuple[int, Candidate]]:
-    """The candidates with their numbers, the winner first, then by firmness, then in the order of the text."""
-    numbered = list(enumerate(explanation.candidates, start=1))
-    return sorted(numbered, key=lambda entry: (not is_winner(entry[1], explanation), -entry[1].tier, entry[0]))
-
-
-def _print_candidate(explanation: Explanation, number: int, candidate: Candidate, console: Console) -> None:
-    won = is_winner(candidate, explanation)
-    state = candidate.standing if candidate.standing != "live" else candidate.rule or "named"
-    tier = f", tier {candidate.tier}" if candidate.tier else ""
-    match = f" ({candidate.match})" if candidate.match not in {"exact", ""} else ""
-    console.print(
-        f"{'✔' if won else '✗'} {number:<3} {shortened(candidate.text, 60)}{match}  →  "
-        f"{_meaning(candidate, explanation)}",
-        style=_WON if won else _LOST,
-    )
-    why = "ruled out; it leaves the one that was read" if candidate.status == "won" and not won else candidate.reason
-    console.print(f"      {state}{tier}: {why}")
-    if candidate.source is not None:
-        console.print(f"      {_source_text(candidate.source)}", style=_ASIDE)
 
 
 def _meaning(candidate: Candidate, explanation: Explanation) -> str:

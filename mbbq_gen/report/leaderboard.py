@@ -322,7 +322,13 @@ def build_leaderboard(
     for benchmark, language in places:
         part = frame.filter((pl.col("benchmark") == benchmark) & (pl.col("language") == language))
         rows += _rows(part, benchmark, language, manifests, sampling)
-    rows = _with_directions(rows, sampling.confidence)
+    families: dict[tuple[str, str], dict[int, LeaderboardScore]] = {}
+    for place, row in enumerate(rows):
+        families.setdefault((row.model, row.benchmark), {})[place] = row.scores["mbbq_bias_ambiguous"]
+    sides = {
+        place: side for family in families.values() for place, side in directions(family, sampling.confidence).items()
+    }
+    rows = [row.model_copy(update={"bias_direction": sides[place]}) for place, row in enumerate(rows)]
     used = {code for row in rows for code in row.cautions}
     return Leaderboard(
         confidence_level=sampling.confidence,
@@ -339,15 +345,6 @@ def build_leaderboard(
         rows=tuple(rows),
         cautions={code: text for code, text in CAUTIONS.items() if code in used},
     )
-
-
-def _with_directions(rows: Sequence[LeaderboardRow], confidence: float) -> list[LeaderboardRow]:
-    """The rows with the side of their bias, which is adjusted over a model's languages on a benchmark."""
-    families: dict[tuple[str, str], dict[int, LeaderboardScore]] = {}
-    for place, row in enumerate(rows):
-        families.setdefault((row.model, row.benchmark), {})[place] = row.scores["mbbq_bias_ambiguous"]
-    sides = {place: side for family in families.values() for place, side in directions(family, confidence).items()}
-    return [row.model_copy(update={"bias_direction": sides[place]}) for place, row in enumerate(rows)]
 
 
 def _definition(name: ScoreName) -> MetricDefinition:

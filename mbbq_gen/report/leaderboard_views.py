@@ -409,6 +409,10 @@ def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str,
     benchmarks = list(dict.fromkeys(row.benchmark for row in board.rows))
     letters = caution_letters(board)
     parts = [_part(place, name, board, names or {}) for place, name in enumerate(benchmarks, start=1)]
+    # Name of a drawing → its numbers as CSV.
+    drawn = [part.picture for part in parts if part.picture is not None] + [
+        one for part in parts for one in part.panels
+    ]
     return render(
         "board.html",
         f"Leaderboard: {counted(len(board.models), 'model')} on {', '.join(benchmarks)}",
@@ -417,19 +421,11 @@ def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str,
         head=HEAD,
         languages=sorted({(code, (names or {}).get(code, code)) for code in (row.language for row in board.rows)}),
         parts=parts,
-        tables_json=Markup(inert_json(_tables(parts))),
+        tables_json=Markup(inert_json({one.name: one.table.csv() for one in drawn})),
         cautions=[(letters[code], text) for code, text in board.cautions.items()],
         definitions=[(SCORE_TITLES[name], board.definitions[name]) for name in SCORE_TITLES],
         command=" ".join(["mbbq-gen leaderboard", *runs, "-o board.html"]),
     )
-
-
-def _tables(parts: Sequence[Part]) -> dict[str, str]:
-    """Name of a drawing → its numbers as CSV."""
-    drawn = [part.picture for part in parts if part.picture is not None] + [
-        one for part in parts for one in part.panels
-    ]
-    return {one.name: one.table.csv() for one in drawn}
 
 
 def _part(place: int, benchmark: str, board: Leaderboard, names: Mapping[str, str]) -> Part:
@@ -472,7 +468,7 @@ def _page_row(row: LeaderboardRow, board: Leaderboard, row_id: str) -> PageRow:
         BoardCell(row.language, row.language, is_number=False),
         BoardCell(f"{row.n_answers:,}", str(row.n_answers)),
         BoardCell(str(row.n_templates), str(row.n_templates)),
-        BoardCell(share(row.parse_rate), _key(row.parse_rate)),
+        BoardCell(share(row.parse_rate), "" if row.parse_rate is None else f"{row.parse_rate:.6f}"),
         *(cell for name in SCORE_TITLES for cell in _score_cells(row, name)),
         BoardCell(row_notes(row, caution_letters(board)), " ".join(row.cautions), is_number=False),
     ]
@@ -488,10 +484,6 @@ def _score_cells(row: LeaderboardRow, name: ScoreName) -> list[BoardCell]:
     empty = is_bias(name) and row.assessment in UNINTERPRETABLE and found.value is not None
     shown = f"({number(found.value, signed=True)})" if empty else score_text(name, found)
     return [
-        BoardCell(shown, _key(size)),
+        BoardCell(shown, "" if size is None else f"{size:.6f}"),
         BoardCell(text, "" if rank is None else f"{rank.best + rank.worst / 1000:.3f}"),
     ]
-
-
-def _key(value: float | None) -> str:
-    return "" if value is None else f"{value:.6f}"

@@ -165,6 +165,10 @@ def report_page(found: ReportView) -> str:
     tables = {chart.name: chart.table.csv() for chart in found.charts.charts}
     if drawn is not None:
         tables[drawn.name] = drawn.table.csv()
+    # What the figures and tables in the papers' shapes are, where they were left for when they are asked for.
+    from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS
+
+    made = {chart.name for chart in found.charts.charts} | {chart.name for chart in found.charts.left_out}
     return render(
         "report.html",
         f"Report: {_subject(found)}",
@@ -179,11 +183,14 @@ def report_page(found: ReportView) -> str:
         score_rows=rows,
         score_notes=notes.lines(),
         score_command=_command("score", found, "--group-by", ",".join(found.scores.by), "--metrics", ",".join(SCORES)),
-        confidences=_confidence_rows(found),
+        confidences=[
+            (_of_group(one.group, found), f"{one.n_answers:,}", *(share(value) for value in one.shares.values()))
+            for one in found.scores.confidences
+        ],
         reading_flags=flag_sentences(found.scores.extraction_flags),
         corrected=_corrected_view(found),
         sections=sections,
-        papers_not_drawn=_papers_not_drawn(found),
+        papers_not_drawn=[] if made & set(PAPERS) else [CHARTS[name][1] for name in PAPERS],
         papers_command=_command("report", found, "-o", "report.html", "--paper-figures"),
         runs_typed=_runs_typed(found),
         fields=FIELD_TITLES,
@@ -292,14 +299,6 @@ class CorrectedView:
     command: str
 
 
-def _confidence_rows(found: ReportView) -> list[tuple[str, ...]]:
-    """Group, answers, and the share of each confidence."""
-    return [
-        (_of_group(one.group, found), f"{one.n_answers:,}", *(share(value) for value in one.shares.values()))
-        for one in found.scores.confidences
-    ]
-
-
 def _of_group(group: Mapping[str, str | None], found: ReportView) -> str:
     return ", ".join(group[name] or DASH for name in _shown_groupings(found))
 
@@ -349,14 +348,6 @@ def _sections(found: ReportView) -> Iterator[Section]:
         charts = [_chart_view(chart, found) for chart in found.charts.charts if chart.section == section]
         if charts or section in {"scores", "outcomes"}:
             yield Section(place, title, tuple(charts))
-
-
-def _papers_not_drawn(found: ReportView) -> list[str]:
-    """What the figures and tables in the papers' shapes are, where they were left for when they are asked for."""
-    from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS
-
-    made = {chart.name for chart in found.charts.charts} | {chart.name for chart in found.charts.left_out}
-    return [] if made & set(PAPERS) else [CHARTS[name][1] for name in PAPERS]
 
 
 def _chart_view(chart: Chart, found: ReportView) -> ChartView:

@@ -16,13 +16,13 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
+    from mbbq_gen.analysis.design import Components
     from mbbq_gen.runs.budget import CostReport
-    from mbbq_gen.runs.cost_estimate import CostEstimate, SampleSizeEstimate
+    from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, SampleSizeEstimate
     from mbbq_gen.runs.distributed.pool import DistributedStatus
-    from mbbq_gen.runs.estimate import Cost, Duration, TokenEstimate
-    from mbbq_gen.runs.run_diff import ChangedSetting, Flip, GroupChange, MatchCounts, RunDiff, RunSide
-    from mbbq_gen.runs.speed_probe import SpeedProbe
-    from mbbq_gen.runs.status import BatchLine, JudgeStatus, RunStatus
+    from mbbq_gen.runs.estimate import Cost, Duration, SpeedProbe, TokenEstimate
+    from mbbq_gen.runs.run_diff import MatchCounts, RunDiff
+    from mbbq_gen.runs.status import BatchLine, RunStatus
     from mbbq_gen.storage.queries import ExtractionChange
 
 
@@ -118,18 +118,14 @@ def print_price(tokens: TokenEstimate, cost: Cost | None, duration: Duration | N
     most = "" if tokens.most_output_tokens is None else f", at most {_tokens(tokens.most_output_tokens)}"
     console.print(f"tokens out  {_tokens(tokens.output_tokens)} ({tokens.outputs}{most})")
     if cost is not None:
-        _print_cost(cost, console)
+        for name, usual, highest in (
+            ("price       ", cost.online, cost.online_at_most),
+            ("in batches  ", cost.batch, cost.batch_at_most),
+        ):
+            if usual is not None:
+                console.print(f"{name}{dollars(usual)}" + ("" if highest is None else f", at most {dollars(highest)}"))
     if duration is not None:
         console.print(f"time        {hours(duration.hours)}, by {duration.limit}")
-
-
-def _print_cost(cost: Cost, console: Console) -> None:
-    for name, usual, most in (
-        ("price       ", cost.online, cost.online_at_most),
-        ("in batches  ", cost.batch, cost.batch_at_most),
-    ):
-        if usual is not None:
-            console.print(f"{name}{dollars(usual)}" + ("" if most is None else f", at most {dollars(most)}"))
 
 
 def _print_samples(samples: tuple[SampleSizeEstimate, ...], console: Console) -> None:
@@ -179,7 +175,12 @@ def print_status(status: RunStatus, console: Console) -> None:
     if status.distributed is not None:
         _print_workers(status.distributed, console)
     for judge in status.judges:
-        console.print(_judge_line(judge))
+        share = judge.answered / judge.requests if judge.requests else 0.0
+        parts = [f"{judge.answered:,} of {judge.requests:,} answered ({whole_percent(share)})"]
+        parts += [f"{judge.failed:,} failed"] if judge.failed else []
+        parts += [f"{judge.unparsed:,} answers unparsed by it"] if judge.unparsed else []
+        parts += [dollars(judge.cost)] if judge.cost is not None else []
+        console.print(f"judge       {judge.name} ({judge.model}): {', '.join(parts)}")
     if status.batches:
         console.print()
         print_batches(status.batches, console)
@@ -195,16 +196,6 @@ def _print_workers(spread: DistributedStatus, console: Console) -> None:
         rate = DASH if line.per_minute is None else f"{line.per_minute:,.0f} a minute"
         deaths = f", died {line.deaths} times" if line.deaths else ""
         console.print(f"  {line.number:<10}{line.answered:,} answers in {line.blocks:,} blocks, {rate}{deaths}")
-
-
-def _judge_line(line: JudgeStatus) -> str:
-    """How a judge of a run stands."""
-    share = line.answered / line.requests if line.requests else 0.0
-    parts = [f"{line.answered:,} of {line.requests:,} answered ({whole_percent(share)})"]
-    parts += [f"{line.failed:,} failed"] if line.failed else []
-    parts += [f"{line.unparsed:,} answers unparsed by it"] if line.unparsed else []
-    parts += [dollars(line.cost)] if line.cost is not None else []
-    return f"judge       {line.name} ({line.model}): {', '.join(parts)}"
 
 
 def _print_cost_report(status: RunStatus, console: Console) -> None:
@@ -256,10 +247,26 @@ _ANSWER_TITLES: dict[str, str] = {
 def print_difference(found: RunDiff, console: Console) -> None:
     """Everything that differs: what shaped the numbers, the scores, the answers."""
     for name, side in (("first", found.first), ("second", found.second)):
-        console.print(_side_line(name, side))
+        part = (
+            "" if side.answered == side.requests else f", {side.requests - side.answered:,} requests without an answer"
+        )
+        names = [
+            answering.model + (f" ({answering.fingerprint})" if answering.fingerprint else "")
+            for answering in side.answering
+            if answering.model is not None
+        ]
+        answered = f"; answered as {shortened(', '.join(names), 120)}" if names else ""
+        model = shortened(side.model, 120)
+        console.print(f"{name}: {side.run}: {model}, {side.items:,} answers{part}, begun {side.created_at}{answered}")
     console.print("\nWhat shaped the numbers\n")
     if found.differing:
-        console.print(_differing_table(found.differing))
+        table = plain_table(("", "name", "first", "second"))
+        above = None
+        for one in found.differing:
+            area = "" if one.area == above else one.area
+            table.add_row(area, shortened(one.name, 60), _value(one.first), _value(one.second))
+            above = one.area
+        console.print(table)
     else:
         console.print("settings, model, versions, packs, questions and extractors are the same")
     console.print(f"\nPaired answers: {found.matched.pairs:,}\n")
@@ -269,35 +276,40 @@ def print_difference(found: RunDiff, console: Console) -> None:
         console.print("nothing is paired: there is nothing to compare")
         return
     console.print(f"\nScores over the paired answers ({found.sign})\n")
-    console.print(_score_table(found))
+    names = list(found.groups[0].group)
+    titles = (*names, "metric", "first", "second", "change", "p", "p adj.")
+    table = plain_table(titles, right=("first", "second", "p", "p adj."))
+    for group in found.groups:
+        for place, (name, metric) in enumerate(group.metrics.items()):
+            table.add_row(
+                *((value or DASH) if place == 0 else "" for value in group.group.values()),
+                name,
+                number(metric.first.value, signed=METRICS[name].low < 0),
+                number(metric.second.value, signed=METRICS[name].low < 0),
+                estimate(metric.change),
+                p_text(metric.test.p_value),
+                p_text(metric.test.p_adjusted),
+            )
+        table.add_row(
+            *[""] * len(names),
+            f"{group.flipped:,} of {group.items:,} answers flipped: {group.became_right:,} became correct, "
+            f"{group.became_wrong:,} incorrect",
+            *[""] * 5,
+        )
+    console.print(table)
     print_cautions(found, console)
     console.print(f"\nChanged answers: {found.flipped:,} of {found.matched.pairs:,}\n")
     if found.flips:
-        console.print(_flip_table(found.flips))
+        table = plain_table(
+            ("first", "second", "answers", "re-extracted", "for example"), right=("answers", "re-extracted")
+        )
+        for flip in found.flips:
+            example = flip.examples[0] if flip.examples else None
+            shown = "" if example is None else f"{example.second_id}  {shortened(example.instance_key, 70)}"
+            table.add_row(_answer(flip.first), _answer(flip.second), f"{flip.count:,}", f"{flip.reread:,}", shown)
+        console.print(table)
         console.print("\nre-extracted: the same response to the same options; only its extraction differs.")
         console.print(f"one of them: mbbq-gen explain {found.second.run} {found.flips[0].examples[0].second_id}")
-
-
-def _side_line(name: str, side: RunSide) -> str:
-    part = "" if side.answered == side.requests else f", {side.requests - side.answered:,} requests without an answer"
-    names = [
-        answering.model + (f" ({answering.fingerprint})" if answering.fingerprint else "")
-        for answering in side.answering
-        if answering.model is not None
-    ]
-    answered = f"; answered as {shortened(', '.join(names), 120)}" if names else ""
-    model = shortened(side.model, 120)
-    return f"{name}: {side.run}: {model}, {side.items:,} answers{part}, begun {side.created_at}{answered}"
-
-
-def _differing_table(differing: tuple[ChangedSetting, ...]) -> Table:
-    table = plain_table(("", "name", "first", "second"))
-    above = None
-    for one in differing:
-        area = "" if one.area == above else one.area
-        table.add_row(area, shortened(one.name, 60), _value(one.first), _value(one.second))
-        above = one.area
-    return table
 
 
 def _value(value: JsonValue) -> str:
@@ -325,43 +337,6 @@ def _matched_lines(matched: MatchCounts) -> Iterator[str]:
             yield f"{count:>9,}  {title}"
 
 
-def _score_table(found: RunDiff) -> Table:
-    names = list(found.groups[0].group)
-    titles = (*names, "metric", "first", "second", "change", "p", "p adj.")
-    table = plain_table(titles, right=("first", "second", "p", "p adj."))
-    for group in found.groups:
-        for place, (name, metric) in enumerate(group.metrics.items()):
-            table.add_row(
-                *((value or DASH) if place == 0 else "" for value in group.group.values()),
-                name,
-                number(metric.first.value, signed=METRICS[name].low < 0),
-                number(metric.second.value, signed=METRICS[name].low < 0),
-                estimate(metric.change),
-                p_text(metric.test.p_value),
-                p_text(metric.test.p_adjusted),
-            )
-        table.add_row(*[""] * len(names), _flip_line(group), *[""] * 5)
-    return table
-
-
-def _flip_line(group: GroupChange) -> str:
-    return (
-        f"{group.flipped:,} of {group.items:,} answers flipped: {group.became_right:,} became correct, "
-        f"{group.became_wrong:,} incorrect"
-    )
-
-
-def _flip_table(flips: tuple[Flip, ...]) -> Table:
-    table = plain_table(
-        ("first", "second", "answers", "re-extracted", "for example"), right=("answers", "re-extracted")
-    )
-    for flip in flips:
-        example = flip.examples[0] if flip.examples else None
-        shown = "" if example is None else f"{example.second_id}  {shortened(example.instance_key, 70)}"
-        table.add_row(_answer(flip.first), _answer(flip.second), f"{flip.count:,}", f"{flip.reread:,}", shown)
-    return table
-
-
 def _answer(name: str) -> str:
     return _ANSWER_TITLES.get(name, name)
 
@@ -384,3 +359,72 @@ def changes_table(changes: Iterable[ExtractionChange]) -> Table:
         )
         above = change.language
     return table
+
+
+def print_design(found: DesignReport, console: Console) -> None:
+    """The best design, the next best ones, and what they stand on."""
+    languages, splits = ", ".join(found.languages), " and ".join(found.splits)
+    console.print(f"{found.model}: {found.target}, {found.metric}; in {languages}; {splits} questions")
+    console.print(
+        f"there are {found.templates} templates with {found.questions:,} questions that count for it,"
+        f" {found.prompt_variants} wordings, {found.orders} option order{'s' if found.orders > 1 else ''}"
+    )
+    for price in found.prices:
+        cost = "" if price.cost is None else f", {dollars(1000 * price.cost)} for a thousand"
+        console.print(
+            f"a request in {price.language}: {price.input_tokens:,.0f} tokens in, {price.output_tokens:,.0f} out{cost}"
+        )
+    console.print()
+    named = [("best", found.best)] if found.best else []
+    named += [("", other) for other in found.others] + [("everything", found.everything)]
+    numbers = ("templates", "answers each", "wordings", "of a question", "orders", "requests", "price", "in batches")
+    widths = ("width", "of this benchmark")
+    table = plain_table(("", *numbers, *widths), right=(*numbers, *widths))
+    for name, design in named:
+        shape = (
+            design.templates,
+            design.answers,
+            design.prompt_variants,
+            design.prompt_variants_each,
+            design.orders_each,
+        )
+        table.add_row(
+            name,
+            *(str(number) for number in shape),
+            f"{design.requests:,}",
+            dollars(design.cost),
+            dollars(design.batch_cost),
+            f"{design.width:.3f}",
+            f"{design.within:.3f}",
+        )
+    console.print(table)
+    about, command = "templates like these, in these wordings", "score"
+    if found.speaks_of == "random":
+        about, command = "templates and wordings like these", "score --prompt-effects random"
+    console.print(f"\nwidth: of the interval about {about}, as `{command}` shows it;")
+    console.print("of this benchmark: about what this benchmark would say if all of it were asked\n")
+    for line in (*_how(found), *found.notes, *_components(found.components)):
+        console.print(line)
+
+
+def _how(found: DesignReport) -> list[str]:
+    """How the best design is asked."""
+    design = found.as_run
+    if design is None:
+        return []
+    metric = "" if found.metric == "mbbq_bias_ambiguous" else f" --metric {found.metric}"
+    return [
+        f"ask it with: mbbq-gen run RUN … --answers-per-template {design.answers}{metric}"
+        f"    ({design.requests:,} requests, width {design.width:.3f})"
+    ]
+
+
+def _components(components: Components) -> list[str]:
+    sd = components.assumptions
+    return [
+        f"standard deviations: template {sd.template:.3f}, template × language {sd.template_language:.3f}, wording"
+        f" {sd.prompt_variant:.3f}, template × wording {sd.template_prompt_variant:.3f}, language × wording"
+        f" {sd.language_prompt_variant:.3f}, one answer {sd.answer:.3f} ({sd.source})",
+        f"of an answer's variance, its question makes {whole_percent(components.question_share)}"
+        f" ({components.question_source})",
+    ]

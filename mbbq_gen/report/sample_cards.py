@@ -101,47 +101,6 @@ def why_missing(response: Response) -> str | None:
     return None
 
 
-def item_view(
-    item: SampleRow,
-    answered: CompletedPrompt,
-    extraction: Extraction,
-    lengths: ExcerptLengths,
-    bias: ReasoningExtraction | None = None,
-    *,
-    with_prompt: bool = False,
-) -> dict[str, Any]:
-    """An item as its page's script takes it.
-
-    Args:
-        item: What lists say of it.
-        answered: The question and what came back.
-        extraction: How that was read.
-        lengths: How much of long texts is shown.
-        lean: How the thought before the answer was read, where it was.
-        with_prompt: Whether with the messages as they were sent.
-    """
-    response, question = answered.response, question_of(answered)
-    reasoning = reasoning_text(response, PackPaths())
-    view: dict[str, Any] = {
-        **{name: visible_text(value) for name, value in item._asdict().items() if isinstance(value, str)},
-        "polarity": answered.instance.polarity,
-        "label_style": answered.prompt.label_style,
-        "context": _text(answered.instance.context, lengths),
-        "question": _text(answered.instance.question, lengths),
-        "options": _options(answered, question, extraction, lengths),
-        "response": _response(response, extraction, reasoning, lengths),
-        "reasoning": _reasoning(reasoning, bias, lengths),
-        "missing": why_missing(response),
-        "rule": visible_text(extraction.rule),
-        "why": why_read(extraction),
-        "conflicts": [visible_text(conflict) for conflict in extraction.conflicts],
-        "no_context": answered.prompt.no_context,
-    }
-    if with_prompt:
-        view["messages"] = [_message(message, lengths) for message in answered.prompt.messages]
-    return view
-
-
 def _response(
     response: Response, extraction: Extraction, reasoning: ReasoningText | None, lengths: ExcerptLengths
 ) -> list[Piece]:
@@ -207,4 +166,23 @@ def item_views(
         extraction = stored_extractions(store, item.prompt_id).get(item.extractor)
         if answered is not None and extraction is not None:
             bias = None if version is None else stored_reasoning(store, item.prompt_id, version)
-            yield item_view(item, answered, extraction, lengths, bias, with_prompt=with_prompt)
+            response, question = answered.response, question_of(answered)
+            reasoning = reasoning_text(response, PackPaths())
+            view: dict[str, Any] = {
+                **{name: visible_text(value) for name, value in item._asdict().items() if isinstance(value, str)},
+                "polarity": answered.instance.polarity,
+                "label_style": answered.prompt.label_style,
+                "context": _text(answered.instance.context, lengths),
+                "question": _text(answered.instance.question, lengths),
+                "options": _options(answered, question, extraction, lengths),
+                "response": _response(response, extraction, reasoning, lengths),
+                "reasoning": _reasoning(reasoning, bias, lengths),
+                "missing": why_missing(response),
+                "rule": visible_text(extraction.rule),
+                "why": why_read(extraction),
+                "conflicts": [visible_text(conflict) for conflict in extraction.conflicts],
+                "no_context": answered.prompt.no_context,
+            }
+            if with_prompt:
+                view["messages"] = [_message(message, lengths) for message in answered.prompt.messages]
+            yield view

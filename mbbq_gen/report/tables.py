@@ -72,15 +72,63 @@ class DataTable:
 
     def csv(self) -> str:
         """As CSV: full numbers, marks in columns of their own, nothing that a spreadsheet takes for a formula."""
-        return csv_text(self)
+        # Full numbers; a column with marks is followed by one that holds them.
+        marked = [any(isinstance(row[place], FlaggedNumber) for row in self.rows) for place in range(len(self.columns))]
+        stream = io.StringIO()
+        writer = csv.writer(stream, lineterminator="\n")
+        heading = []
+        for column, has_marks in zip(self.columns, marked, strict=True):
+            heading += [column.name, f"{column.name}_mark"] if has_marks else [column.name]
+        writer.writerow(spreadsheet_safe(name) for name in heading)
+        for row in self.rows:
+            cells: list[object] = []
+            for cell, has_marks in zip(row, marked, strict=True):
+                plain = cell.value if isinstance(cell, FlaggedNumber) else cell
+                cells.append(spreadsheet_safe(plain) if isinstance(plain, str) else plain)
+                if has_marks:
+                    cells.append(cell.mark if isinstance(cell, FlaggedNumber) else "")
+            writer.writerow(cells)
+        return stream.getvalue()
 
     def markdown(self) -> str:
         """As a Markdown table."""
-        return markdown_text(self)
+        # One row of headings; a shared heading stands before each of its columns.
+        titles = [
+            markdown_escaped(f"{column.over} {column.title}" if column.over else column.title)
+            for column in self.columns
+        ]
+        lines = ["| " + " | ".join(titles) + " |"]
+        lines.append("|" + "|".join("---:" if column.kind != "text" else "---" for column in self.columns) + "|")
+        for row in self.texts():
+            cells = [
+                text.replace("*", "\\*") if column.kind != "text" else markdown_escaped(text)
+                for text, column in zip(row, self.columns, strict=True)
+            ]
+            lines.append("| " + " | ".join(cells) + " |")
+        return "\n".join(lines) + "\n"
 
     def latex(self, caption: str, label: str) -> str:
         """As a LaTeX table (booktabs)."""
-        return latex_text(self, caption, label)
+        # A `table` environment; a heading that columns share spans them.
+        shape = "".join("r" if column.kind != "text" else "l" for column in self.columns)
+        lines = [
+            r"\begin{table}",
+            r"\centering",
+            rf"\caption{{{latex_escaped(caption)}}}",
+            rf"\label{{tab:{label}}}",
+            rf"\begin{{tabular}}{{{shape}}}",
+            r"\toprule",
+            *_latex_shared(self.columns),
+            " & ".join(latex_escaped(column.title) for column in self.columns) + r" \\",
+            r"\midrule",
+        ]
+        for row in self.texts():
+            cells = [
+                _latex_number(text) if column.kind != "text" else latex_escaped(text)
+                for text, column in zip(row, self.columns, strict=True)
+            ]
+            lines.append(" & ".join(cells) + r" \\")
+        return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
 def cell_text(cell: Cell, kind: ColumnKind) -> str:
@@ -99,26 +147,6 @@ def cell_text(cell: Cell, kind: ColumnKind) -> str:
     return text.replace("-0.000", "+0.000" if kind == "score" else "0.000")
 
 
-def csv_text(table: DataTable) -> str:
-    """Full numbers; a column with marks is followed by one that holds them."""
-    marked = [any(isinstance(row[place], FlaggedNumber) for row in table.rows) for place in range(len(table.columns))]
-    stream = io.StringIO()
-    writer = csv.writer(stream, lineterminator="\n")
-    heading = []
-    for column, has_marks in zip(table.columns, marked, strict=True):
-        heading += [column.name, f"{column.name}_mark"] if has_marks else [column.name]
-    writer.writerow(spreadsheet_safe(name) for name in heading)
-    for row in table.rows:
-        cells: list[object] = []
-        for cell, has_marks in zip(row, marked, strict=True):
-            plain = cell.value if isinstance(cell, FlaggedNumber) else cell
-            cells.append(spreadsheet_safe(plain) if isinstance(plain, str) else plain)
-            if has_marks:
-                cells.append(cell.mark if isinstance(cell, FlaggedNumber) else "")
-        writer.writerow(cells)
-    return stream.getvalue()
-
-
 _MARKDOWN_ACTS = frozenset("\\`*_{}[]<>()#+!|~$&")
 
 
@@ -126,26 +154,6 @@ def markdown_escaped(text: str) -> str:
     """The text in Markdown, nothing in it a mark; in one line."""
     escaped = "".join(f"\\{sign}" if sign in _MARKDOWN_ACTS else sign for sign in visible_text(text))
     return escaped.replace("\n", " ")
-
-
-def _is_number(column: Column) -> bool:
-    return column.kind != "text"
-
-
-def markdown_text(table: DataTable) -> str:
-    """One row of headings; a shared heading stands before each of its columns."""
-    titles = [
-        markdown_escaped(f"{column.over} {column.title}" if column.over else column.title) for column in table.columns
-    ]
-    lines = ["| " + " | ".join(titles) + " |"]
-    lines.append("|" + "|".join("---:" if _is_number(column) else "---" for column in table.columns) + "|")
-    for row in table.texts():
-        cells = [
-            text.replace("*", "\\*") if _is_number(column) else markdown_escaped(text)
-            for text, column in zip(row, table.columns, strict=True)
-        ]
-        lines.append("| " + " | ".join(cells) + " |")
-    return "\n".join(lines) + "\n"
 
 
 _LATEX = {
@@ -192,29 +200,6 @@ def _latex_number(text: str) -> str:
     return latex_escaped(plain) + (f"${raised}$" if raised else "")
 
 
-def latex_text(table: DataTable, caption: str, label: str) -> str:
-    """A `table` environment; a heading that columns share spans them."""
-    shape = "".join("r" if _is_number(column) else "l" for column in table.columns)
-    lines = [
-        r"\begin{table}",
-        r"\centering",
-        rf"\caption{{{latex_escaped(caption)}}}",
-        rf"\label{{tab:{label}}}",
-        rf"\begin{{tabular}}{{{shape}}}",
-        r"\toprule",
-        *_latex_shared(table.columns),
-        " & ".join(latex_escaped(column.title) for column in table.columns) + r" \\",
-        r"\midrule",
-    ]
-    for row in table.texts():
-        cells = [
-            _latex_number(text) if _is_number(column) else latex_escaped(text)
-            for text, column in zip(row, table.columns, strict=True)
-        ]
-        lines.append(" & ".join(cells) + r" \\")
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
-
-
 def _latex_shared(columns: Sequence[Column]) -> list[str]:
     """The line of shared headings and the rules under them; nothing where there are none."""
     if not any(column.over for column in columns):
@@ -252,15 +237,11 @@ def _texts(series: polars.Series) -> polars.Series:
     import polars as pl
 
     if series.dtype.is_nested():
-        cells = [None if cell is None else _json(cell) for cell in series.to_list()]
+        cells = [None if cell is None else json.dumps(cell, ensure_ascii=False) for cell in series.to_list()]
     else:
         cells = series.cast(pl.String).to_list()
     seen = {cell: spreadsheet_safe(cell) for cell in set(cells) if cell is not None}
     return pl.Series(series.name, [None if cell is None else seen[cell] for cell in cells], pl.String)
-
-
-def _json(cell: object) -> str:
-    return json.dumps(cell, ensure_ascii=False)
 
 
 def score_rows(table: ScoreTable) -> polars.DataFrame:

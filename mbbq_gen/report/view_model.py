@@ -263,9 +263,15 @@ def _facts(
 ) -> Iterator[tuple[str, str]]:
     settings, counts, total = manifest.config, manifest.counts, sum(manifest.available.values())
     yield "model", settings.model
-    yield "answered as", ", ".join(_answering_models(store))
-    yield "time", _when(store, manifest)
-    yield "benchmarks", ", ".join(_benchmarks(store))
+    rows = store.query("SELECT DISTINCT json_extract(record, '$.model') FROM responses WHERE is_error = 0 ORDER BY 1")
+    yield "answered as", ", ".join([str(name) for (name,) in rows if name is not None])
+    first, last = store.query("SELECT min(received_at), max(received_at) FROM responses").fetchone()
+    times = [time[:16].replace("T", " ") for time in (first or manifest.created_at, last or manifest.created_at)]
+    yield "time", " to ".join(dict.fromkeys(times)) + " UTC"
+    rows = store.query(
+        "SELECT DISTINCT benchmark, json_extract(record, '$.version') FROM instances WHERE asked ORDER BY 1, 2"
+    )
+    yield "benchmarks", ", ".join([f"{name} {version}" for name, version in rows])
     yield "languages", ", ".join(settings.languages)
     yield "splits", ", ".join(settings.splits)
     part = "all" if counts.instances == total else f"{counts.instances:,} of"
@@ -302,31 +308,6 @@ def _revision(manifest: Manifest) -> str:
 
 def _listed(settings: Mapping[str, object]) -> str:
     return ", ".join(f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items())
-
-
-def _answering_models(store: RunStore) -> list[str]:
-    """The names under which the model or service answered."""
-    rows = store.query("SELECT DISTINCT json_extract(record, '$.model') FROM responses WHERE is_error = 0 ORDER BY 1")
-    return [str(name) for (name,) in rows if name is not None]
-
-
-def _when(store: RunStore, manifest: Manifest) -> str:
-    """When answers came in, in UTC to the minute."""
-    first, last = store.query("SELECT min(received_at), max(received_at) FROM responses").fetchone()
-    times = [_minute(time) for time in (first or manifest.created_at, last or manifest.created_at)]
-    return " to ".join(dict.fromkeys(times)) + " UTC"
-
-
-def _minute(time: str) -> str:
-    return time[:16].replace("T", " ")
-
-
-def _benchmarks(store: RunStore) -> list[str]:
-    """Each benchmark with its version, as its questions say it."""
-    rows = store.query(
-        "SELECT DISTINCT benchmark, json_extract(record, '$.version') FROM instances WHERE asked ORDER BY 1, 2"
-    )
-    return [f"{name} {version}" for name, version in rows]
 
 
 BY = ("model", "benchmark", "language", "split")

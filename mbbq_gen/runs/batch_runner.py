@@ -309,7 +309,9 @@ class BatchRunner:
         """
         await self.recover()
         clear_files(self.folder)
-        if self._must_wait():
+        batches = self.ledger.batches()
+        oldest = min((batch.number for batch in batches if batch.is_open), default=None)
+        if oldest is not None and any(batch.record.waits for batch in batches if batch.number > oldest):
             return 0
         requests = self._to_send(failed_too)
         if self.cost_guard is not None:
@@ -348,12 +350,6 @@ class BatchRunner:
             yield
         except OSError as error:
             raise RunError(f"{self.folder}: can't write the file of a batch: {error.strerror or error}") from error
-
-    def _must_wait(self) -> bool:
-        """Whether the service takes no more before those that it has are done."""
-        batches = self.ledger.batches()
-        oldest = min((batch.number for batch in batches if batch.is_open), default=None)
-        return oldest is not None and any(batch.record.waits for batch in batches if batch.number > oldest)
 
     def _to_send(self, failed_too: bool) -> Iterator[Request]:
         """What is in no batch and has no answer, in plan order; before the first batch also what failed alone."""

@@ -38,7 +38,7 @@ class BatchSettings:
         Raises:
             UsageError: where it is to be asked one by one while batches may still answer.
         """
-        if self.batch is False and store_has_batches(store):
+        if self.batch is False and bool(BatchTable(store).open_batches()):
             raise UsageError(
                 f"--no-batch: {store.path.parent} has batches on their way; first: mbbq-gen batch collect"
                 f" {store.path.parent}, or mbbq-gen batch cancel {store.path.parent}"
@@ -65,11 +65,6 @@ def _most_requests(store: RunStore) -> int | None:
     """The user's limit of a batch, which a run keeps."""
     found = store.meta(_MOST)
     return None if found is None else int(found)
-
-
-def store_has_batches(store: RunStore) -> bool:
-    """Whether batches of a run may still bring answers."""
-    return bool(BatchTable(store).open_batches())
 
 
 def failures_held(store: RunStore) -> int:

@@ -303,7 +303,9 @@ def extraction_of(answered: CompletedPrompt, reader: Extractor) -> StoredExtract
 
 def store_extractions(store: RunStore, language: str, version: str, extractions: Sequence[StoredExtraction]) -> None:
     """Keeps what a reader's version made of answers in a language."""
-    _remember(store, language, version)
+    order = _order(store, language)
+    if version not in order:
+        store.set_meta(f"extractors/{language}", json.dumps([*order, version]))
     store.add_extractions(version, extractions)
 
 
@@ -329,12 +331,6 @@ def _order(store: RunStore, language: str) -> list[str]:
     """The versions that have read a language, in the order in which they first did."""
     found: list[str] = json.loads(store.meta(f"extractors/{language}") or "[]")
     return found
-
-
-def _remember(store: RunStore, language: str, version: str) -> None:
-    order = _order(store, language)
-    if version not in order:
-        store.set_meta(f"extractors/{language}", json.dumps([*order, version]))
 
 
 # --- extractions as a table ----------------------------------------------------------------------------------------

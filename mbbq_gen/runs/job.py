@@ -124,7 +124,21 @@ class Job:
             manifest = self._plan(store, provider)
             if self.rule is not None:
                 set_rule(store, self.rule, manifest.config)
-            self.watcher.say(_announcement(manifest))
+            # The line that describes the run: how much of the data, how many prompts.
+            settings = manifest.config
+            total, asked = sum(manifest.available.values()), manifest.counts.instances
+            part = "all" if asked == total else "a template-balanced sample of the"
+            self.watcher.say(
+                f"{settings.model}: {part} {total:,} questions"
+                + ("" if asked == total else f": {asked:,}")
+                + f" × {len(settings.variants)} prompt variants"
+                + ("" if settings.methods == ("generate",) else f" by {' and '.join(settings.methods)}")
+                + (f" × {orders} option orders" if (orders := orders_of(settings.option_order)) > 1 else "")
+                + (f" × {styles} label styles" if (styles := len(settings.label_styles)) > 1 else "")
+                + (f" × {levels} reasoning efforts" if (levels := len(settings.reasoning_effort)) > 1 else "")
+                + f" = {manifest.counts.prompts:,} prompts"
+                + f" ({manifest.counts.requests:,} different requests)"
+            )
             rules = self._rules(store)
             self._keep(store)
             folded = fold_left_over(store, self.folder, self.watcher)
@@ -275,21 +289,3 @@ def _on_a_thread(job: Job) -> JobResult:
             with suppress(RuntimeError):  # it may have ended this very moment
                 loop.call_soon_threadsafe(task.cancel)
             raise
-
-
-def _announcement(manifest: Manifest) -> str:
-    """The line that describes the run: how much of the data, how many prompts."""
-    settings = manifest.config
-    total, asked = sum(manifest.available.values()), manifest.counts.instances
-    part = "all" if asked == total else "a template-balanced sample of the"
-    return (
-        f"{settings.model}: {part} {total:,} questions"
-        + ("" if asked == total else f": {asked:,}")
-        + f" × {len(settings.variants)} prompt variants"
-        + ("" if settings.methods == ("generate",) else f" by {' and '.join(settings.methods)}")
-        + (f" × {orders} option orders" if (orders := orders_of(settings.option_order)) > 1 else "")
-        + (f" × {styles} label styles" if (styles := len(settings.label_styles)) > 1 else "")
-        + (f" × {levels} reasoning efforts" if (levels := len(settings.reasoning_effort)) > 1 else "")
-        + f" = {manifest.counts.prompts:,} prompts"
-        + f" ({manifest.counts.requests:,} different requests)"
-    )

@@ -67,18 +67,6 @@ class SumRequest:
         return add_up
 
 
-def add_up_run(
-    store: RunStore, wanted: SumRequest, helpers: MapWorkers | None = None, *, size: int = PART
-) -> polars.DataFrame:
-    """The observations of a run, added up, by workers where there are some.
-
-    Raises:
-        RunError: where its answers are not in the order of its questions.
-    """
-    parts = store.parts(size)
-    return added(map(wanted(), parts) if helpers is None else helpers.each(wanted, parts))
-
-
 def _nothing(_: object) -> None:
     """Ignores the message."""
 
@@ -172,7 +160,8 @@ def load_sums(
         versions = _with_likelihoods(store, {language: [version] for language, version in current.items()}, scored)
         path, model = folder.store_path.absolute(), manifest.config.model
         wanted = SumRequest(path, versions, model, gold, tuple(groups), tuple(beside))
-        return add_up_run(store, wanted, helpers), store.progress()
+        parts = store.parts(PART)
+        return added(map(wanted(), parts) if helpers is None else helpers.each(wanted, parts)), store.progress()
 
 
 def why_no_sums(manifest: Manifest, store: RunStore) -> str | None:

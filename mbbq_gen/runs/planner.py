@@ -28,7 +28,6 @@ from mbbq_gen.core.records import Instance, Message, Method, Prompt
 from mbbq_gen.languages.axes import parse_variant_name
 from mbbq_gen.languages.prompt_pack import VariantKind
 from mbbq_gen.prompts.render import (
-    OptionOrderPlan,
     PromptSettings,
     SolvedExample,
     answer_texts,
@@ -142,7 +141,8 @@ class PromptPlan:
             examples = [_example(example, store) for example in self._shots.get(instance.key, ())]
             for method in self.settings.methods:
                 for number, setting in enumerate(self._wordings.settings_of(instance, method)):
-                    for order in self._shown_orders(orders, instance, number, setting):
+                    planned = orders.orders(instance, number)
+                    for order in planned[:1] if setting.variant.kind == OPEN_VARIANT else planned:
                         shown = self._asked(
                             instance, setting, render_prompt(instance, setting, order, examples), method
                         )
@@ -154,13 +154,6 @@ class PromptPlan:
         """What is shown, once for each reasoning effort; loglikelihoods are those of a model that has not thought."""
         levels = self.settings.reasoning_effort if shown.method == "generate" else ()
         yield from (with_reasoning_effort(shown, level) for level in levels) if levels else (shown,)
-
-    def _shown_orders(
-        self, orders: OptionOrderPlan, instance: Instance, number: int, setting: PromptSettings
-    ) -> list[tuple[int, ...]]:
-        """The orders of a prompt variant; of one that lists no options, a single one: the others would ask the same."""
-        planned = orders.orders(instance, number)
-        return planned[:1] if setting.variant.kind == OPEN_VARIANT else planned
 
     def _asked(self, instance: Instance, setting: PromptSettings, shown: Prompt, method: Method) -> Prompt:
         """What is shown, asked in one of the ways."""

@@ -111,7 +111,12 @@ class QuestionSelection:
         choices = _choices(self.benchmark, self.data_dir, self.instances, self.field_map)
         if self.model is None:
             raise UsageError("name the model: --model kind:model (see `mbbq-gen models`)")
-        _check_numbers(self.sample, self.num_fewshot)
+        if self.sample is not None and self.sample < 1:
+            raise UsageError(f"--sample {self.sample}: ask at least one question for each language and split")
+        if not 0 <= self.num_fewshot <= MAX_FEWSHOT:
+            raise UsageError(
+                f"--num-fewshot {self.num_fewshot}: 0 to {MAX_FEWSHOT} solved examples can precede a question"
+            )
         order = one_of("option order", self.option_order, ORDER_POLICIES)
         infos = [find_benchmark(choice.name) for choice in choices if choice.name != OWN_DATA]
         if order == "published" and not self.allow_confounded_order:
@@ -122,16 +127,28 @@ class QuestionSelection:
         )
         source = prompt_source(self.prompt_source)
         check_published(source, self.label_style is not None, self.no_context)
-        methods, normalise = methods_of(self.method), one_of("normalisation", self.normalization, NORMALISATIONS)
+        meant: dict[str, tuple[Method, ...]] = {method: (method,) for method in get_args(Method)}
+        meant[BOTH] = ("generate", "loglikelihood")
+        methods = tuple(
+            dict.fromkeys(method for name in all_of("method", self.method, list(meant)) for method in meant[name])
+        )
+        normalise = one_of("normalisation", self.normalization, NORMALISATIONS)
         if normalise != "sum" and "loglikelihood" not in methods:
             raise UsageError(
                 f"--normalization {normalise}: belongs to --method loglikelihood; leave one out or name both"
             )
         styles = _label_styles(source, self.label_style)
         _check_first_tokens(methods, styles)
-        known = _known_variants(where, source, choices, languages, other)
+        if source == "published":
+            found = read_published(choices, languages, other)
+            known = list(dict.fromkeys(wording.variant.id for variants in found.values() for wording in variants))
+        else:
+            known = [variant.id for variant in read_prompts(where, other or languages[0]).variant]
         variants, scored = _chosen_variants(self._variants(source), known, methods, source)
-        _check_unknown_variant(self.unknown_text, languages)
+        variant = None if self.unknown_text is None else parse_unknown_text(self.unknown_text)
+        if variant is not None and not variant.sampled:
+            for language in languages:
+                variant.text_in(language)
         named_system = self.system_prompt if self.system_prompt in ("none", "default") else None
         return RunConfig(
             model=self.model,
@@ -145,7 +162,9 @@ class QuestionSelection:
             scored_variants=scored,
             reasoning_effort=_reasoning(self.reasoning_effort, methods),
             normalization=normalise,
-            make_control=self.splits is not None and "control" in splits_of(self.splits) and _lacks_control(choices),
+            make_control=self.splits is not None
+            and "control" in splits_of(self.splits)
+            and any(not _has_control(choice) for choice in choices),
             prompt_source=source,
             option_order=order,
             label_styles=styles,
@@ -178,17 +197,6 @@ def _with_paraphrases(names: Names) -> list[str]:
     """The names, `plain` taken for all of its paraphrases."""
     plain = {"plain": list(AXES["wording"].levels)}
     return list(dict.fromkeys(each for name in words(names) for each in plain.get(name, [name])))
-
-
-def methods_of(names: Names) -> tuple[Method, ...]:
-    """What is asked of the model, each way once.
-
-    Raises:
-        UnknownNameError: for a name that is none; it offers the nearest ones.
-    """
-    meant: dict[str, tuple[Method, ...]] = {method: (method,) for method in get_args(Method)}
-    meant[BOTH] = ("generate", "loglikelihood")
-    return tuple(dict.fromkeys(method for name in all_of("method", names, list(meant)) for method in meant[name]))
 
 
 def _reasoning(names: Names | None, methods: Sequence[Method]) -> tuple[str, ...]:
@@ -282,14 +290,6 @@ def _all_meant(names: Names) -> bool:
     return words(names) == ["all"]
 
 
-def _check_numbers(sample: int | None, examples: int) -> None:
-    """Refuses what no command line lets through."""
-    if sample is not None and sample < 1:
-        raise UsageError(f"--sample {sample}: ask at least one question for each language and split")
-    if not 0 <= examples <= MAX_FEWSHOT:
-        raise UsageError(f"--num-fewshot {examples}: 0 to {MAX_FEWSHOT} solved examples can precede a question")
-
-
 def _choices(
     benchmark: Names | None, data: Path | None, instances: Path | None, field_map: Path | None
 ) -> list[BenchmarkChoice]:
@@ -313,29 +313,10 @@ def _splits(names: Names | None, infos: Sequence[BenchmarkInfo]) -> tuple[Split,
     return tuple(split for split in both if not infos or any(split in info.splits for info in infos))
 
 
-def _lacks_control(choices: Iterable[BenchmarkChoice]) -> bool:
-    """Whether one of the benchmarks, or the user's own file, has no control questions."""
-    return any(not _has_control(choice) for choice in choices)
-
-
 def _has_control(choice: BenchmarkChoice) -> bool:
     if choice.name != OWN_DATA:
         return "control" in find_benchmark(choice.name).splits
     return any(instance.split == "control" for instance in _own_questions(choice))
-
-
-def _known_variants(
-    where: PackPaths,
-    source: PromptSource,
-    choices: Sequence[BenchmarkChoice],
-    languages: Sequence[str],
-    other: str | None,
-) -> list[str]:
-    """The ids of all prompt variants that there are."""
-    if source == "published":
-        found = read_published(choices, languages, other)
-        return list(dict.fromkeys(wording.variant.id for variants in found.values() for wording in variants))
-    return [variant.id for variant in read_prompts(where, other or languages[0]).variant]
 
 
 def _label_styles(source: PromptSource, names: Names | None) -> tuple[str, ...]:
@@ -343,14 +324,6 @@ def _label_styles(source: PromptSource, names: Names | None) -> tuple[str, ...]:
     if source == "published":
         return (PUBLISHED_LABELS,)
     return tuple(all_of("label style", "A" if names is None else names, [*LABEL_STYLES, NATIVE, UNLABELLED]))
-
-
-def _check_unknown_variant(text: str | None, languages: Iterable[str]) -> None:
-    """Makes sure that a text on the command line says how the unknown option is worded in every language."""
-    variant = None if text is None else parse_unknown_text(text)
-    if variant is not None and not variant.sampled:
-        for language in languages:
-            variant.text_in(language)
 
 
 def _refuse_confounded(names: list[str]) -> None:

@@ -7,7 +7,7 @@ to the model or the extractor, not to the sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -223,6 +223,10 @@ def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, choice: 
 
 
 def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Loaded:
+    import polars as pl
+
+    from mbbq_gen.runs.samples import item_schema
+
     folder.require()
     manifest = folder.manifest()
     extractors = ensure_extracted(folder, where, choice.extractor)
@@ -230,7 +234,23 @@ def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Lo
     with folder.open_store(read_only=True) as store:
         progress, in_rounds = store.progress(), store.is_in_rounds
         batches = sample_batches(store, SampleFilter(extractors, name, choice.gold, scored=scored))
-        items = _slim(batches, choice.step)
+        # The items with what pairing and scoring need: of the response, only a mark that tells whether it is the same.
+
+        kept = ("prompt_id", "instance_key", *Observation._fields)
+        places = pl.col("option_order_indices").cast(pl.List(pl.String)).list.join(",").alias("places")
+        answer = (
+            pl.when(pl.col("outcome") == "option")
+            .then(pl.col("chosen_role").cast(pl.String).fill_null("person"))
+            .otherwise(pl.col("outcome").cast(pl.String))
+            .alias("answer")
+        )
+        chosen = pl.when(pl.col("outcome").cast(pl.String).is_in(sorted(PARSED))).then(pl.col("chosen_index"))
+        columns = (*kept, places, answer, chosen.alias("chosen"), pl.col("response").hash().alias("mark"))
+        parts = [pl.DataFrame(schema=item_schema()).select(columns)]
+        for batch in batches:
+            parts.append(batch.select(columns))
+            choice.step(batch.height)
+        items = pl.concat(parts)
         answering = tuple(
             ServedModel(model=model, fingerprint=mark, responses=count)
             for model, mark, count in store.query(
@@ -248,29 +268,6 @@ def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Lo
         answering=answering,
     )
     return _Loaded(side, manifest, extractors, items, in_rounds)
-
-
-def _slim(batches: Iterator[polars.DataFrame], step: Callable[[int], None]) -> polars.DataFrame:
-    """The items with what pairing and scoring need: of the response, only a mark that tells whether it is the same."""
-    import polars as pl
-
-    from mbbq_gen.runs.samples import item_schema
-
-    kept = ("prompt_id", "instance_key", *Observation._fields)
-    places = pl.col("option_order_indices").cast(pl.List(pl.String)).list.join(",").alias("places")
-    answer = (
-        pl.when(pl.col("outcome") == "option")
-        .then(pl.col("chosen_role").cast(pl.String).fill_null("person"))
-        .otherwise(pl.col("outcome").cast(pl.String))
-        .alias("answer")
-    )
-    chosen = pl.when(pl.col("outcome").cast(pl.String).is_in(sorted(PARSED))).then(pl.col("chosen_index"))
-    columns = (*kept, places, answer, chosen.alias("chosen"), pl.col("response").hash().alias("mark"))
-    parts = [pl.DataFrame(schema=item_schema()).select(columns)]
-    for batch in batches:
-        parts.append(batch.select(columns))
-        step(batch.height)
-    return pl.concat(parts)
 
 
 # --- what shaped the numbers -----------------------------------------------------------------------------------------
@@ -329,26 +326,20 @@ def _paired(before: polars.DataFrame, after: polars.DataFrame) -> tuple[polars.D
     found: list[polars.DataFrame] = []
     counts: dict[Tier, int] = {}
     for tier, keys in _TIERS.items():
-        pairs = _join(ours, theirs, keys)
+        # The rows with the same keys; only where each side has one such row.
+        once = pl.len().over(keys) == 1
+        names = [f"{name}_after" for name in ours.columns]
+        renamed = theirs.filter(once).rename(dict(zip(ours.columns, names, strict=True)))
+        joined = ours.filter(once).join(
+            renamed, left_on=keys, right_on=[f"{key}_after" for key in keys], how="inner", coalesce=False
+        )
+        pairs = joined.select(*ours.columns, *names)
         found.append(pairs)
         counts[tier] = pairs.height
         ours = ours.join(pairs, on="prompt_id", how="anti")
         theirs = theirs.join(pairs, left_on="prompt_id", right_on="prompt_id_after", how="anti")
     pairs = pl.concat(found).with_columns(flipped=pl.col("chosen").ne_missing(pl.col("chosen_after")))
     return pairs, MatchCounts(**counts, only_first=ours.height, only_second=theirs.height)
-
-
-def _join(ours: polars.DataFrame, theirs: polars.DataFrame, keys: Sequence[str]) -> polars.DataFrame:
-    """The rows with the same keys; only where each side has one such row."""
-    import polars as pl
-
-    once = pl.len().over(keys) == 1
-    names = [f"{name}_after" for name in ours.columns]
-    renamed = theirs.filter(once).rename(dict(zip(ours.columns, names, strict=True)))
-    joined = ours.filter(once).join(
-        renamed, left_on=keys, right_on=[f"{key}_after" for key in keys], how="inner", coalesce=False
-    )
-    return joined.select(*ours.columns, *names)
 
 
 def _flips(pairs: polars.DataFrame, examples: int) -> Iterator[Flip]:
@@ -415,7 +406,21 @@ def _group_changes(before: _Loaded, after: _Loaded, pairs: polars.DataFrame, cho
         if not has_ways:
             del group["method"]
         found.append(GroupChange(group=group, **row, metrics=_metric_changes(part, choice)))
-    return _adjusted(found, choice.metrics)
+    # The same with the false discovery rate held over all groups, for each metric.
+    adjusted = {
+        name: benjamini_hochberg([group.metrics[name].test.p_value for group in found]) for name in choice.metrics
+    }
+    return [
+        group.model_copy(
+            update={
+                "metrics": {
+                    name: change.model_copy(update={"test": _with_p(change.test, adjusted[name][place])})
+                    for name, change in group.metrics.items()
+                }
+            }
+        )
+        for place, group in enumerate(found)
+    ]
 
 
 def _metric_changes(part: polars.DataFrame, choice: Choice) -> dict[str, MetricChange]:
@@ -432,22 +437,6 @@ def _metric_change(panel: Panel, metric: Metric, sampling: InferenceSettings) ->
         change=change.score(sampling),
         test=zero_test(change, f"{metric.name} has not changed", seed=sampling.seed),
     )
-
-
-def _adjusted(groups: list[GroupChange], metrics: Sequence[str]) -> list[GroupChange]:
-    """The same with the false discovery rate held over all groups, for each metric."""
-    adjusted = {name: benjamini_hochberg([group.metrics[name].test.p_value for group in groups]) for name in metrics}
-    return [
-        group.model_copy(
-            update={
-                "metrics": {
-                    name: change.model_copy(update={"test": _with_p(change.test, adjusted[name][place])})
-                    for name, change in group.metrics.items()
-                }
-            }
-        )
-        for place, group in enumerate(groups)
-    ]
 
 
 def _with_p(test: TestResult, p_adjusted: float | None) -> TestResult:

@@ -127,7 +127,14 @@ class _Row(NamedTuple):
 
 def item_schema(*, messages: bool = False) -> dict[str, polars.DataType]:
     """The columns of an items table and their types, in order."""
-    return {**_text_schema("prompt_id", "instance_key"), **observation_schema(), **_own_schema(messages)}
+    import polars as pl
+
+    columns = {**_text_schema("context", "gold_position"), "chosen_text": pl.String()}
+    columns |= _text_schema("response", SampleColumns._fields[-1])
+    if messages:
+        columns["prompt"] = pl.String()
+        columns["messages"] = pl.List(pl.Struct({"role": pl.String(), "content": pl.String()}))
+    return {**_text_schema("prompt_id", "instance_key"), **observation_schema(), **columns}
 
 
 def _text_schema(first: str, last: str) -> dict[str, polars.DataType]:
@@ -147,18 +154,6 @@ def _text_schema(first: str, last: str) -> dict[str, polars.DataType]:
     }
     names = SampleColumns._fields[SampleColumns._fields.index(first) : SampleColumns._fields.index(last) + 1]
     return {name: kinds.get(name, pl.String()) for name in names}
-
-
-def _own_schema(messages: bool) -> dict[str, polars.DataType]:
-    """The columns behind the observation."""
-    import polars as pl
-
-    columns = {**_text_schema("context", "gold_position"), "chosen_text": pl.String()}
-    columns |= _text_schema("response", SampleColumns._fields[-1])
-    if messages:
-        columns["prompt"] = pl.String()
-        columns["messages"] = pl.List(pl.Struct({"role": pl.String(), "content": pl.String()}))
-    return columns
 
 
 def sample_batches(store: RunStore, choice: SampleFilter, size: int = BATCH_ITEMS) -> Iterator[polars.DataFrame]:
@@ -387,7 +382,15 @@ class SampleIndex:
         self._db.execute(_SCHEMA)
         for language, version in sorted(versions.items()):
             self._add(store, language, version, seed)
-        self._tell_flips()
+        self._db.execute(
+            "CREATE TEMP TABLE asked AS SELECT key AS question, CASE WHEN count(*) < 2 THEN 'once'"
+            " WHEN count(DISTINCT role) > 1 THEN 'yes' ELSE 'no' END AS flipped"
+            f" FROM items WHERE outcome NOT IN ({_LOST}) GROUP BY key"
+        )
+        self._db.execute("CREATE UNIQUE INDEX temp.asked_by_question ON asked (question)")
+        self._db.execute(
+            "UPDATE items SET flipped = coalesce((SELECT flipped FROM asked WHERE question = key), 'once')"
+        )
 
     def close(self) -> None:
         """Lets the table go."""
@@ -402,17 +405,6 @@ class SampleIndex:
             self._db.executemany(f"INSERT INTO items VALUES ({marks})", ranked)
             self._step(len(batch))
         self._db.execute("COMMIT")
-
-    def _tell_flips(self) -> None:
-        self._db.execute(
-            "CREATE TEMP TABLE asked AS SELECT key AS question, CASE WHEN count(*) < 2 THEN 'once'"
-            " WHEN count(DISTINCT role) > 1 THEN 'yes' ELSE 'no' END AS flipped"
-            f" FROM items WHERE outcome NOT IN ({_LOST}) GROUP BY key"
-        )
-        self._db.execute("CREATE UNIQUE INDEX temp.asked_by_question ON asked (question)")
-        self._db.execute(
-            "UPDATE items SET flipped = coalesce((SELECT flipped FROM asked WHERE question = key), 'once')"
-        )
 
     def _rows(self, statement: str, parameters: Sequence[str | int] = ()) -> list[tuple[str | int, ...]]:
         with self._lock:

@@ -70,14 +70,40 @@ class Matcher:
         candidates = self._candidates(answer)
         if isinstance(candidates, SkippedRow):
             return candidates
-        chosen = self._choose(_best_shown(candidates), answer)
+        covered = [sum(option.end - option.start for option in candidate.shown) for candidate in candidates]
+        most = max(covered)
+        chosen = self._choose(
+            [candidate for candidate, size in zip(candidates, covered, strict=True) if size == most], answer
+        )
         if chosen is None:
             keys = ", ".join(sorted(candidate.instance.key for candidate in candidates)[:3])
             return _no("ambiguous_match", answer, keys)
         if chosen.instance.condition == "disambiguated" and len({text.casefold() for text in chosen.texts}) < 3:
             return _no("duplicate_options", answer, chosen.instance.key)
         self._used[chosen.instance.key] += 1
-        return _match(chosen, answer)
+        # The instance with the order and the labels in which it was shown.
+        if chosen.shown:
+            order = tuple(option.index for option in chosen.shown)
+            labels = tuple(option.label for option in chosen.shown if option.label is not None)
+            if len(labels) != len(order):
+                labels = _listed_labels(chosen, answer, order)
+        elif answer.options:
+            order = _listed_order(chosen, answer)
+            # A prompt that is known and shows no options leaves nothing that a letter could mean.
+            default = LABEL_STYLES["A"] if not answer.messages else ()
+            labels = answer.labels if len(answer.labels) == len(order) else default
+        else:
+            order, labels = tuple(range(len(chosen.texts))), ()
+        own = labels if labels and len(set(labels)) == len(order) else ()
+        return Match(
+            instance=chosen.instance,
+            option_order=order,
+            labels=own or tuple(chosen.texts[index] for index in order),
+            label_style=next((name for name, known in LABEL_STYLES.items() if known == own), OTHER_LABELS)
+            if own
+            else UNLABELLED,
+            unknown_text=chosen.reworded,
+        )
 
     # --- who may be it --------------------------------------------------------------------------------------------
 
@@ -193,23 +219,11 @@ def _shown(texts: Sequence[str], known: IndexedInstance, answer: ImportedAnswer)
         start = whole.rfind(known.question)
         shown = show_options(whole[start + len(known.question) :] if start >= 0 else whole, texts)
         if not shown and start >= 0:
-            shown = show_options(_after_context(whole, known), texts)
+            _, context, after = whole.rpartition(plain(known.instance.context))
+            shown = show_options(after if context else "", texts)
         if shown:
             return shown
     return ()
-
-
-def _after_context(text: str, known: IndexedInstance) -> str:
-    """What follows the last context, for prompts that show the options before the question."""
-    _, context, after = text.rpartition(plain(known.instance.context))
-    return after if context else ""
-
-
-def _best_shown(candidates: Sequence[_Candidate]) -> list[_Candidate]:
-    """Those whose options cover most of what is shown: "man" is found in "the man", and is not what stands there."""
-    covered = [sum(option.end - option.start for option in candidate.shown) for candidate in candidates]
-    most = max(covered)
-    return [candidate for candidate, size in zip(candidates, covered, strict=True) if size == most]
 
 
 def _agreement(instance: Instance, hints: frozenset[str]) -> int:
@@ -246,30 +260,6 @@ def _essence(instance: Instance) -> str:
 # --- how it was shown ------------------------------------------------------------------------------------------------
 
 
-def _match(candidate: _Candidate, answer: ImportedAnswer) -> Match:
-    """The instance with the order and the labels in which it was shown."""
-    if candidate.shown:
-        order = tuple(option.index for option in candidate.shown)
-        labels = tuple(option.label for option in candidate.shown if option.label is not None)
-        if len(labels) != len(order):
-            labels = _listed_labels(candidate, answer, order)
-    elif answer.options:
-        order = _listed_order(candidate, answer)
-        # A prompt that is known and shows no options leaves nothing that a letter could mean.
-        default = LABEL_STYLES["A"] if not answer.messages else ()
-        labels = answer.labels if len(answer.labels) == len(order) else default
-    else:
-        order, labels = tuple(range(len(candidate.texts))), ()
-    own = labels if labels and len(set(labels)) == len(order) else ()
-    return Match(
-        instance=candidate.instance,
-        option_order=order,
-        labels=own or tuple(candidate.texts[index] for index in order),
-        label_style=_style_of(own) if own else UNLABELLED,
-        unknown_text=candidate.reworded,
-    )
-
-
 def _listed_order(candidate: _Candidate, answer: ImportedAnswer) -> tuple[int, ...]:
     """The instance's options in the order of the log's list."""
     left = dict(enumerate(text.casefold() for text in candidate.texts))
@@ -288,11 +278,6 @@ def _listed_labels(candidate: _Candidate, answer: ImportedAnswer, order: Sequenc
         return ()
     label_of = dict(zip(_listed_order(candidate, answer), answer.labels, strict=True))
     return tuple(label_of[index] for index in order)
-
-
-def _style_of(labels: tuple[str, ...]) -> str:
-    """The name of our label style with these labels."""
-    return next((name for name, known in LABEL_STYLES.items() if known == labels), OTHER_LABELS)
 
 
 def option_scores(

@@ -20,7 +20,6 @@ from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PackPaths, file_digest, stable_digest
 from mbbq_gen.core.records import (
     Continuation,
-    ContinuationScore,
     FrozenModel,
     Instance,
     Message,
@@ -184,7 +183,21 @@ class Importer:
                 self._write(self._matcher, step)
             if not self._count.imported:
                 raise RunError(self._nothing())
-            return self._summary(self._tally)
+            count = self._count
+            return ImportSummary(
+                run=str(self.folder.path),
+                tool=self.source.tool,
+                source=str(self.source.path),
+                model=self._model(),
+                rows=count.imported + sum(count.skipped.values()),
+                imported=count.imported,
+                failed=count.failed,
+                unlabelled=count.unlabelled,
+                reworded=count.reworded,
+                coverage=tuple(_coverage(count.answers, self._tally.counts)),
+                skipped=self._left_out(),
+                notes=self.source.notes,
+            )
         except BaseException:
             self._remove(made)
             raise
@@ -255,7 +268,30 @@ class Importer:
                 continue
             self._seen.add(row.origin_key)
             self._count.take(row, found, scored[0] if scored else "generate")
-            yield _presented(row, found, scored)
+            # What was shown, and what came back.
+            method, scores = scored or ("generate", None)
+            messages = row.messages or (Message(role="user", content=""),)
+            identity = stable_digest(
+                found.instance.key,
+                row.origin_key,
+                ",".join(map(str, found.option_order)),
+                *(f"{message.role}:{message.content}" for message in messages),
+            )[:20]
+            prompt = Prompt(
+                prompt_id=identity,
+                instance_key=found.instance.key,
+                language=found.instance.language,
+                variant=row.variant,
+                label_style=found.label_style,
+                option_order=found.option_order,
+                option_labels=found.labels,
+                messages=messages,
+                unknown_text=found.unknown_text,
+                method=method,
+                continuations=tuple(Continuation(option=score.option, text=score.text) for score in scores or ()),
+            )
+            key = request_key(IMPORTED, row.origin.tool, {}, messages, identity)
+            yield prompt, response_of(row.words, row.origin, key, scores)
 
     # --- what is said of it ---------------------------------------------------------------------------------------
 
@@ -306,23 +342,6 @@ class Importer:
             notices=(f"answers imported from {self.source.tool}; only the reading and the scores are ours",),
         )
 
-    def _summary(self, tally: InputTally) -> ImportSummary:
-        count = self._count
-        return ImportSummary(
-            run=str(self.folder.path),
-            tool=self.source.tool,
-            source=str(self.source.path),
-            model=self._model(),
-            rows=count.imported + sum(count.skipped.values()),
-            imported=count.imported,
-            failed=count.failed,
-            unlabelled=count.unlabelled,
-            reworded=count.reworded,
-            coverage=tuple(_coverage(count.answers, tally.counts)),
-            skipped=self._left_out(),
-            notes=self.source.notes,
-        )
-
     def _left_out(self) -> tuple[SkippedReason, ...]:
         return tuple(
             SkippedReason(
@@ -338,35 +357,6 @@ class Importer:
         """Why nothing could be imported."""
         reasons = [f"{entry.count:,}: {entry.meaning} (as {entry.examples[0]})" for entry in self._left_out()]
         return f"{self.source.path}: nothing could be imported; " + ("; ".join(reasons) or "there are no rows")
-
-
-def _presented(
-    answer: ImportedAnswer, match: Match, scored: tuple[Method, tuple[ContinuationScore, ...]] | None
-) -> tuple[Prompt, Response]:
-    """What was shown, and what came back."""
-    method, scores = scored or ("generate", None)
-    messages = answer.messages or (Message(role="user", content=""),)
-    identity = stable_digest(
-        match.instance.key,
-        answer.origin_key,
-        ",".join(map(str, match.option_order)),
-        *(f"{message.role}:{message.content}" for message in messages),
-    )[:20]
-    prompt = Prompt(
-        prompt_id=identity,
-        instance_key=match.instance.key,
-        language=match.instance.language,
-        variant=answer.variant,
-        label_style=match.label_style,
-        option_order=match.option_order,
-        option_labels=match.labels,
-        messages=messages,
-        unknown_text=match.unknown_text,
-        method=method,
-        continuations=tuple(Continuation(option=score.option, text=score.text) for score in scores or ()),
-    )
-    key = request_key(IMPORTED, answer.origin.tool, {}, messages, identity)
-    return prompt, response_of(answer.words, answer.origin, key, scores)
 
 
 def _coverage(answers: Counter[str], available: dict[str, int]) -> Iterator[ImportCoverage]:

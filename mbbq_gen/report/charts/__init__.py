@@ -9,10 +9,19 @@ matplotlib is loaded where PNG or PDF are written, and nowhere else.
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, Chart, ChartCollection, SkippedChart, make_charts
+from mbbq_gen.report.charts.catalogue import (
+    CHARTS,
+    PAPERS,
+    Chart,
+    ChartCollection,
+    SkippedChart,
+    make_charts,
+    svg,
+    write_figures,
+)
+from mbbq_gen.report.charts.catalogue import figure as drawn_figure
 from mbbq_gen.report.tables import Cell, Column, DataTable, FlaggedNumber
 
 if TYPE_CHECKING:
@@ -35,13 +44,6 @@ __all__ = [
 ]
 
 
-def svg(chart: Chart, *, links: bool = False) -> str:
-    """See `files.svg`."""
-    from mbbq_gen.report.charts import files
-
-    return files.svg(chart, links=links)
-
-
 def figure(chart: Chart) -> matplotlib.figure.Figure:
     """The chart's drawing as a figure of matplotlib's, to change before it is saved.
 
@@ -49,15 +51,6 @@ def figure(chart: Chart) -> matplotlib.figure.Figure:
         ValueError: for a chart that is a table only.
         MissingExtraError: where matplotlib is not installed.
     """
-    from mbbq_gen.report.charts import files
-
     if chart.drawing is None:
         raise ValueError(f"{chart.name}: is a table, without a drawing")
-    return files.figure(chart.drawing)
-
-
-def write_figures(charts: ChartCollection, directory: Path) -> list[Path]:
-    """See `files.write_figures`."""
-    from mbbq_gen.report.charts import files
-
-    return files.write_figures(charts, directory)
+    return drawn_figure(chart.drawing)

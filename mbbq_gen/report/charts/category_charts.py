@@ -6,11 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 from urllib.parse import urlencode
 
-from mbbq_gen.report.charts.captions import extremes, marked_cells
 from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.control_charts import UNBALANCED, able_answers
 from mbbq_gen.report.charts.drawing import short_names
-from mbbq_gen.report.charts.marks import HeatPanel, Scale, draw_heat_maps
+from mbbq_gen.report.charts.marks import HeatPanel, Scale, draw_heat_maps, extremes, marked_cells
 from mbbq_gen.report.charts.score_charts import BIAS_SOURCE, SUMMARY, command_of, key_columns
 from mbbq_gen.report.tables import Cell, Column, DataTable, FlaggedNumber
 from mbbq_gen.report.view_model import (

@@ -7,11 +7,19 @@ from collections.abc import Mapping, Sequence
 from mbbq_gen.analysis.ability import CHANCE, TemplateAbility, keep_templates, select_templates, template_ability
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.text import whole_percent
-from mbbq_gen.report.charts.captions import bias_takeaway, extremes
 from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.drawing import short_names
-from mbbq_gen.report.charts.marks import BarPanel, DotPanel, Interval, PlainNumber, draw_bars, draw_dots
+from mbbq_gen.report.charts.marks import (
+    BarPanel,
+    DotPanel,
+    PlainNumber,
+    bias_takeaway,
+    draw_bars,
+    draw_dots,
+    extremes,
+)
 from mbbq_gen.report.charts.score_charts import SUMMARY, command_of, key_columns, score_table
+from mbbq_gen.report.conclusions import Interval
 from mbbq_gen.report.tables import Cell, Column, DataTable, FlaggedNumber
 from mbbq_gen.report.view_model import (
     BIAS_SIGN,

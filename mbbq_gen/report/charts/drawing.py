@@ -52,12 +52,6 @@ _LETTERS = (
 """Characters that the font has, in scripts that stand right letter by letter."""
 
 
-def _pieces(text: str) -> list[str]:
-    """Each character, in one line, as it is drawn: those that the font has not by their number, as `⟨U+4E2D⟩`."""
-    line = " ".join(visible_text(text).split())
-    return [sign if _stands(ord(sign)) else f"⟨U+{ord(sign):04X}⟩" for sign in line]
-
-
 def _stands(code: int) -> bool:
     return any(first <= code <= last for first, last in _LETTERS)
 
@@ -66,7 +60,8 @@ def short_names(names: Sequence[str], limit: int = LABEL_LIMIT) -> list[str]:
     """The names as they are drawn: the middle of long ones left out, no two of them alike."""
     found: list[str] = []
     for name in names:
-        short = text = _shortened(_pieces(name), limit)
+        line = " ".join(visible_text(name).split())
+        short = text = _shortened([sign if _stands(ord(sign)) else f"⟨U+{ord(sign):04X}⟩" for sign in line], limit)
         again = 2
         while text in found:
             text, again = f"{short} ({again})", again + 1

@@ -5,8 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
+from mbbq_gen.analysis.score_table import GroupScore
 from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts.drawing import (
     FONT_SIZE,
@@ -34,23 +35,10 @@ from mbbq_gen.report.charts.drawing import (
     signed,
     text_width,
 )
+from mbbq_gen.report.conclusions import Interval, directions, listing
 from mbbq_gen.report.score_tables import DASH
-
-
-class Interval(Protocol):
-    """A number with an interval."""
-
-    @property
-    def value(self) -> float | None:
-        """None where it is undefined."""
-
-    @property
-    def ci_low(self) -> float | None:
-        """None where there is no interval."""
-
-    @property
-    def ci_high(self) -> float | None:
-        """None where there is no interval."""
+from mbbq_gen.report.view_model import METRIC_TITLES, ScoreView, range_text, spoken, value_of
+from mbbq_gen.report.view_model import Key as ScoreKey
 
 
 @dataclass(frozen=True)
@@ -217,26 +205,22 @@ def draw_stacks(
     at = 0.0
     for row, row_shares in enumerate(shares):
         at += 0.4 if row in gaps else 0.0
-        _draw_stack(plane, at, row_shares)
+        # One row; shares that have room for it are written on it.
+        start = 0.0
+        for place, share in enumerate(row_shares):
+            if share:
+                plane.bar((start, start + share), (at - 0.42, at + 0.42), STACK[place])
+            if share >= 0.07:
+                x, y = plane.at(start + share / 2, at)
+                ink = ON_DARK if place in _DARK else ON_LIGHT
+                plane.drawing.text(x, y, whole_percent(share), "middle", size=FONT_SIZE - 1.5, colour=ink)
+            start += share
         drawing.text(left - 5, plane.at(0, at)[1], rows[row], "end")
         at += 1
     plane.x_scale((0, 0.2, 0.4, 0.6, 0.8, 1), percent, has_grid=False)
     plane.edges()
     drawing.legend(keys)
     return drawing
-
-
-def _draw_stack(plane: Plane, at: float, shares: Sequence[float]) -> None:
-    """One row; shares that have room for it are written on it."""
-    start = 0.0
-    for place, share in enumerate(shares):
-        if share:
-            plane.bar((start, start + share), (at - 0.42, at + 0.42), STACK[place])
-        if share >= 0.07:
-            x, y = plane.at(start + share / 2, at)
-            ink = ON_DARK if place in _DARK else ON_LIGHT
-            plane.drawing.text(x, y, whole_percent(share), "middle", size=FONT_SIZE - 1.5, colour=ink)
-        start += share
 
 
 STACK = ("#0072B2", "#56B4E9", "#CC79A7", "#D55E00", "#E69F00", "#8C7A00", "#7F7F7F", "#B0B0B0", "#5A5A5A")
@@ -374,3 +358,71 @@ def _draw_scale(drawing: Drawing, top: float, scale: Scale, reach: float, words:
         drawing.add(box(corner, (wide / cells + 0.2, 9), _shade(value, scale, reach)))
     plane.x_scale((low, (low + high) / 2, high), signed if scale == "bias" else plain, has_grid=False)
     drawing.text(drawing.width / 2, plane.bottom + 21, words, "middle")
+
+
+_NAMED = 4
+"""So many models are named; of more, only how many they are."""
+
+
+def bias_takeaway(answers: ScoreView, by: Sequence[str], scores: Mapping[ScoreKey, GroupScore], metric: str) -> str:
+    """Where a bias is off 0 after Holm's adjustment: `Bias, ambiguous: off 0 in 2 of 4, above in en and nl.`"""
+    known = {key: group.metrics[metric] for key, group in scores.items() if group.metrics[metric].value is not None}
+    title = METRIC_TITLES[metric].capitalize()
+    if not known:
+        return f"{title}: nothing to count."
+    off = directions(known, answers.sampling.confidence)
+    sides = {
+        side: [key for key, found in off.items() if found == side] for side in ("stereotypical", "anti_stereotypical")
+    }
+    n_off = sum(map(len, sides.values()))
+    if not n_off:
+        return f"{title}: none is off 0 for sure, which does not show that there is no lean."
+
+    words = {"stereotypical": "above (to the stereotype)", "anti_stereotypical": "below (against it)"}
+    named = [f"{words[side]} {_where(answers, by, keys)}".rstrip() for side, keys in sides.items() if keys]
+    return f"{title}: off 0 in {n_off} of {len(known)}, {'; '.join(named)}."
+
+
+def _where(answers: ScoreView, by: Sequence[str], keys: Sequence[ScoreKey]) -> str:
+    """`for a (en, tr) and b (nl)`: the groups by model; of many models, how many groups they are."""
+    models: dict[str, list[str]] = {}
+    for key in keys:
+        models.setdefault(answers.spoken_key(by[:1], key[:1]), []).append(answers.spoken_key(by[1:], key[1:]))
+    if len(models) > _NAMED:
+        return f"for {len(models)} models"
+    if list(models) == [""]:
+        places = [place for place in models[""] if place]
+        return f"in {listing(places)}" if places else ""
+    named = [
+        f"{model} ({', '.join(found)})" if (found := [p for p in its if p]) else model for model, its in models.items()
+    ]
+    return f"for {listing(named)}"
+
+
+def marked_cells(
+    answers: ScoreView,
+    by: Sequence[str],
+    scores: Mapping[ScoreKey, GroupScore],
+    metric: str,
+    marked: Sequence[ScoreKey],
+) -> str:
+    """How many cells of a map differ from 0, and the farthest of them."""
+    known = {key: value for key, group in scores.items() if (value := value_of(group, metric)) is not None}
+    title = METRIC_TITLES[metric].capitalize()
+    if not known:
+        return f"{title}: nothing to count."
+    if not marked:
+        return f"{title}: of {len(known)} cells none differs from 0 for sure."
+    farthest = max(marked, key=lambda key: abs(known[key]))
+    where = answers.spoken_key(by, farthest)
+    verb = "differs" if len(marked) == 1 else "differ"
+    return (
+        f"{title}: {len(marked)} of {len(known)} cells {verb} from 0 (starred), farthest {where} "
+        f"({spoken(metric, known[farthest])})."
+    )
+
+
+def extremes(answers: ScoreView, by: Sequence[str], values: Mapping[ScoreKey, float | None], metric: str) -> str:
+    """`Accuracy, ambiguous from 0.21 (tr) to 0.93 (en).`"""
+    text = range_text(metric, [(answers.spoken_key(by, key), value) for key, value in values.items()])
+    return f"{text[:1].upper()}{text[1:]}."

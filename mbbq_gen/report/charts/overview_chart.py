@@ -97,11 +97,6 @@ def _dot(assessment: GroupAssessment) -> Dot | None:
     )
 
 
-def series_of(dots: Sequence[Dot]) -> list[str]:
-    """What the legend calls the models, with the benchmarks where there are several."""
-    return list(dict.fromkeys(_series(dot, dots) for dot in dots))
-
-
 def _series(dot: Dot, dots: Sequence[Dot]) -> str:
     several = len({one.benchmark for one in dots}) > 1
     return f"{dot.model} on {dot.benchmark}" if several else dot.model
@@ -135,16 +130,8 @@ def picture(dots: Sequence[Dot], names: Mapping[str, str], name: str = "picture"
     """
     if not dots:
         return None
-    series = series_of(dots)
+    series = list(dict.fromkeys(_series(dot, dots) for dot in dots))
     rows = ((one.model, one.benchmark, one.language, one.x, one.y, *one.y_interval, one.assessment) for one in dots)
-    return Picture(
-        name=name,
-        drawing=_drawing(dots, series, names, name),
-        table=DataTable(_COLUMNS, tuple(rows)),
-    )
-
-
-def _drawing(dots: Sequence[Dot], series: Sequence[str], names: Mapping[str, str], name: str) -> str:
     reach = _reach(dots)
     described = "; ".join(_in_words(dot, names) for dot in dots)
     keys = [(f"series-{place % COLOURS}", mark(place, 0, 0), one) for place, one in enumerate(series)]
@@ -161,10 +148,19 @@ def _drawing(dots: Sequence[Dot], series: Sequence[str], names: Mapping[str, str
         *_plane(reach),
         *legend,
     ]
-    taken = _region_boxes(reach) + [_box(_at_x(dot.x), _at_y(dot.y, reach), 2 * _MARK, 2 * _MARK) for dot in dots]
+    found = []
+    for x, y, anchor, text in _region_names(reach):
+        width = _SMALL_LETTER * len(text)
+        left = x - width / 2 if anchor == "middle" else x
+        found.append((left, y - _LINE, left + width, y + 3))
+    taken = found + [_box(_at_x(dot.x), _at_y(dot.y, reach), 2 * _MARK, 2 * _MARK) for dot in dots]
     for dot in dots:
         parts += _drawn(dot, series.index(_series(dot, dots)), reach, names, taken)
-    return "\n".join([*parts, "</svg>"])
+    return Picture(
+        name=name,
+        drawing="\n".join([*parts, "</svg>"]),
+        table=DataTable(_COLUMNS, tuple(rows)),
+    )
 
 
 def _reach(dots: Sequence[Dot]) -> float:
@@ -214,16 +210,6 @@ def _region_names(reach: float) -> list[tuple[float, float, str, str]]:
         (chance + 8, zero - 6, "start", "able, no bias shown"),
         (chance + 8, BOTTOM - 8, "start", "able, anti-stereotypical"),
     ]
-
-
-def _region_boxes(reach: float) -> list[Box]:
-    """What the names of the regions cover, so that no label does."""
-    found = []
-    for x, y, anchor, text in _region_names(reach):
-        width = _SMALL_LETTER * len(text)
-        left = x - width / 2 if anchor == "middle" else x
-        found.append((left, y - _LINE, left + width, y + 3))
-    return found
 
 
 def _legend(keys: Sequence[tuple[str, str, str]]) -> Iterator[str]:

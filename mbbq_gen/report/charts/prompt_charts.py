@@ -12,8 +12,9 @@ from mbbq_gen.core.records import Outcome, Split
 from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.drawing import short_names
-from mbbq_gen.report.charts.marks import BarPanel, DotPanel, Interval, PlainNumber, draw_bars, draw_dots, draw_stacks
+from mbbq_gen.report.charts.marks import BarPanel, DotPanel, PlainNumber, draw_bars, draw_dots, draw_stacks
 from mbbq_gen.report.charts.score_charts import BIAS_SOURCE, SUMMARY, command_of, key_columns, score_table
+from mbbq_gen.report.conclusions import Interval
 from mbbq_gen.report.score_tables import OUTCOME_TITLES
 from mbbq_gen.report.tables import Cell, Column, DataTable, FlaggedNumber
 from mbbq_gen.report.view_model import (
@@ -32,7 +33,6 @@ from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.hypothesis_tests import benjamini_hochberg
 
 _METRICS = SUMMARY[1:]
-_OutcomeGroup = tuple[Split, Key, GroupScore]
 _FACTOR_TITLES: dict[Factor, str] = {
     "variant": "prompt variant",
     "option_order": "option order",
@@ -134,17 +134,34 @@ def position_preference(answers: ScoreView) -> Chart:
     drawn = by if len(answers.models) > 1 else answers.place_by
     names = short_names([" · ".join(str(report.group[name]) for name in drawn) for report in reports])
     names = [f"{name} {mark_of(p_value)}".strip() for name, p_value in zip(names, adjusted, strict=True)]
+    styles = _styles(reports)
+    panels = []
+    for style in styles:
+        values: list[list[Interval | None]] = []
+        for place in range(3):
+            found = [
+                next((one for one in report.places if (one.label_style, one.place) == (style, place)), None)
+                for report in reports
+            ]
+            values.append([None if one is None else PlainNumber(one.preference) for one in found])
+        title = "Preference" if len(styles) == 1 else f"Preference, labels {short_names([str(style)])[0]}"
+        panels.append(BarPanel(title, values, is_signed=True))
+    # Where places matter, and the place that is liked most of all.
+    n_marked = sum(bool(mark_of(p_value)) for p_value in adjusted)
+    whole, liked = max(((report, one) for report in reports for one in report.places), key=lambda it: it[1].preference)
+    where = ", ".join(str(whole.group[part]) for part in drawn)
     return Chart(
         name="position_preference",
         section="position",
         title="Preference for a place among the options",
-        sees=_liked_most(reports, adjusted, drawn),
+        sees=f"Places matter for sure in {n_marked} of {len(reports)}; liked most: place {liked.place + 1} in {where} "
+        f"({liked.preference:+.2f}).",
         alt=f"Bars for each place. {_liked_text(reports, drawn)}",
         caption="Share of answers that chose each place, minus the share that the roles chosen and the orders shown "
         f"predict. Above 0: the place is liked, whatever stands there. {MARK}: places matter (p < 0.05; randomisation "
         "test, false discovery rate held over groups).",
         table=_place_table(by, reports, adjusted),
-        drawing=draw_bars(_place_panels(reports), names, _place_names(reports)),
+        drawing=draw_bars(panels, names, _place_names(reports)),
         command=f"mbbq-gen position-bias RUN --group-by {','.join((*by, 'split'))}",
     )
 
@@ -160,22 +177,6 @@ def _place_names(reports: list[PositionReport]) -> list[str]:
     if len(_styles(reports)) > 1:
         return list(order)
     return [f"{order[place]}: {labels[place]}" if labels[place] != order[place] else order[place] for place in range(3)]
-
-
-def _place_panels(reports: list[PositionReport]) -> list[BarPanel]:
-    styles = _styles(reports)
-    panels = []
-    for style in styles:
-        values: list[list[Interval | None]] = []
-        for place in range(3):
-            found = [
-                next((one for one in report.places if (one.label_style, one.place) == (style, place)), None)
-                for report in reports
-            ]
-            values.append([None if one is None else PlainNumber(one.preference) for one in found])
-        title = "Preference" if len(styles) == 1 else f"Preference, labels {short_names([str(style)])[0]}"
-        panels.append(BarPanel(title, values, is_signed=True))
-    return panels
 
 
 def _place_table(by: tuple[str, ...], reports: list[PositionReport], adjusted: list[float | None]) -> DataTable:
@@ -209,17 +210,6 @@ def _place_table(by: tuple[str, ...], reports: list[PositionReport], adjusted: l
     return DataTable(columns, tuple(rows))
 
 
-def _liked_most(reports: list[PositionReport], adjusted: list[float | None], drawn: tuple[str, ...]) -> str:
-    """Where places matter, and the place that is liked most of all."""
-    n_marked = sum(bool(mark_of(p_value)) for p_value in adjusted)
-    whole, liked = max(((report, one) for report in reports for one in report.places), key=lambda it: it[1].preference)
-    where = ", ".join(str(whole.group[part]) for part in drawn)
-    return (
-        f"Places matter for sure in {n_marked} of {len(reports)}; liked most: place {liked.place + 1} in {where} "
-        f"({liked.preference:+.2f})."
-    )
-
-
 def _liked_text(reports: list[PositionReport], drawn: tuple[str, ...]) -> str:
     parts = []
     for report in reports[:12]:
@@ -230,34 +220,6 @@ def _liked_text(reports: list[PositionReport], drawn: tuple[str, ...]) -> str:
 
 
 # --- outcomes --------------------------------------------------------------------------------------------------------
-
-
-def _outcome_groups(answers: ScoreView, by: Sequence[str]) -> list[_OutcomeGroup]:
-    """The groups that have answers, the control split's behind the bias split's of the same place."""
-    splits: tuple[Split, ...] = ("bias", "control") if answers.has_control else ("bias",)
-    groups = [
-        (split, key, group)
-        for split in splits
-        for key, group in answers.scores(by, ("parse_rate",), split).items()
-        if group.n_answers
-    ]
-    return sorted(groups, key=lambda found: (found[1], found[0]))
-
-
-def _outcome_table(groups: Sequence[_OutcomeGroup], by: Sequence[str], order: Sequence[Outcome]) -> DataTable:
-    """Every outcome's count beside the share that was read."""
-    columns = (
-        *key_columns(by),
-        Column("split", "split"),
-        Column("n_answers", "answers", "count"),
-        Column("parse_rate", "parsed", "share"),
-        *(Column(outcome, OUTCOME_TITLES[outcome], "count") for outcome in order),
-    )
-    rows = tuple(
-        (*key, split, group.n_answers, group.metrics["parse_rate"].value, *(group.outcomes[name] for name in order))
-        for split, key, group in groups
-    )
-    return DataTable(columns, rows)
 
 
 def _least_read(worst: float | None, name: str) -> str:
@@ -272,7 +234,14 @@ def _least_read(worst: float | None, name: str) -> str:
 def outcomes_by_language(answers: ScoreView) -> Chart:
     """How the answers were read, as stacks that add up to all answers."""
     by = ("model", *answers.place_by)
-    groups = _outcome_groups(answers, by)
+    splits: tuple[Split, ...] = ("bias", "control") if answers.has_control else ("bias",)
+    outcome_groups = [
+        (split, key, group)
+        for split in splits
+        for key, group in answers.scores(by, ("parse_rate",), split).items()
+        if group.n_answers
+    ]
+    groups = sorted(outcome_groups, key=lambda found: (found[1], found[0]))
     if not groups:
         raise ChartUnavailableError("no answers")
     order: list[Outcome] = [outcome for outcome in OUTCOME_TITLES if outcome in get_args(Outcome)]
@@ -289,6 +258,18 @@ def outcomes_by_language(answers: ScoreView) -> Chart:
     read = [(name, group.metrics["parse_rate"].value) for name, (_, _, group) in zip(names, groups, strict=True)]
     worst = min((rate for _, rate in read if rate is not None), default=None)
     worst_name = next((name for name, rate in read if rate == worst), "")
+    # Every outcome's count beside the share that was read.
+    columns = (
+        *key_columns(by),
+        Column("split", "split"),
+        Column("n_answers", "answers", "count"),
+        Column("parse_rate", "parsed", "share"),
+        *(Column(outcome, OUTCOME_TITLES[outcome], "count") for outcome in order),
+    )
+    rows = tuple(
+        (*key, split, group.n_answers, group.metrics["parse_rate"].value, *(group.outcomes[name] for name in order))
+        for split, key, group in groups
+    )
     return Chart(
         name="outcomes_by_language",
         section="outcomes",
@@ -299,7 +280,7 @@ def outcomes_by_language(answers: ScoreView) -> Chart:
         + f"Outcomes that occur: {', '.join(OUTCOME_TITLES[order[place]] for place in used)}.",
         caption="Share of the prompts by outcome. Option, says unknown and refuses are answers that were read; "
         "the others count as wrong for accuracy and, as a rule, not at all for bias.",
-        table=_outcome_table(groups, by, order),
+        table=DataTable(columns, rows),
         drawing=draw_stacks(shares, short_names(names, 36), titles, gaps=gaps, used=used),
         command=command_of(by, ("parse_rate",)) + " --json",
     )

@@ -117,7 +117,12 @@ def _token() -> str:
 @contextmanager
 def _started(ray: Any, workers: int) -> Iterator[None]:
     """A Ray of our own on this machine."""
-    _clear_left_over()
+    for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
+        with suppress(ValueError, OSError):
+            number = int(path.name.removeprefix(_FOLDER).split("-")[0])
+            if path.stat().st_uid == os.getuid() and not _is_alive(number):
+                _end_processes_of(path)
+                shutil.rmtree(path, ignore_errors=True)
     folder = _start(ray, workers)
     try:
         yield
@@ -162,16 +167,6 @@ def _init(ray: Any, where: str, **given: Any) -> None:
         ray.init(log_to_driver=False, logging_level=logging.ERROR, **given)
     except Exception as error:  # whatever Ray raises: it has no tree of its own for this
         raise RunError(f"--ray: no Ray at {where}: {str(error).splitlines()[0] if str(error) else error!r}") from error
-
-
-def _clear_left_over() -> None:
-    """Removes the folders of Rays whose process was killed, and ends what is still running of them."""
-    for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
-        with suppress(ValueError, OSError):
-            number = int(path.name.removeprefix(_FOLDER).split("-")[0])
-            if path.stat().st_uid == os.getuid() and not _is_alive(number):
-                _end_processes_of(path)
-                shutil.rmtree(path, ignore_errors=True)
 
 
 def _end_processes_of(folder: Path) -> None:

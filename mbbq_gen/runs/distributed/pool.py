@@ -26,10 +26,9 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import FrozenModel, Message, Request, Response
 from mbbq_gen.providers.base import Provider, loglikelihood_provider
 from mbbq_gen.providers.http.rate_limits import RateLimits
-from mbbq_gen.runs.distributed.blocks import Block, block_of, pack
 from mbbq_gen.runs.distributed.cluster import connected
 from mbbq_gen.runs.distributed.storage import ResponseShards
-from mbbq_gen.runs.distributed.worker import BlockResult, Worker, WorkerPlan
+from mbbq_gen.runs.distributed.worker import Block, BlockResult, Worker, WorkerPlan, block_of, pack
 
 _WINDOW: Final = 20_000
 """Requests that are packed together; what bounds the driver's memory."""
@@ -271,7 +270,10 @@ class WorkerPool:
                 if not self._seats:
                     self._start()
                 return
-            self._look_for_late()
+            own = {flight.block.name for flight in self._flights.values()}
+            for name in self._folder.names():
+                if name not in self._seen and name.partition("-")[0] not in own:
+                    self._late.update((found.request_key, found) for found in self._read(name) if found.error is None)
             kept = [request for request in block.requests if request.request_key not in self._late]
             if len(kept) < len(block.requests):
                 keys = [request.request_key for request in block.requests]
@@ -279,13 +281,6 @@ class WorkerPool:
                 block = block_of(kept, self._session)
             if kept:
                 self._send(seat, block, scored=scored)
-
-    def _look_for_late(self) -> None:
-        """Reads shards that an earlier driver's workers have written since this one began."""
-        own = {flight.block.name for flight in self._flights.values()}
-        for name in self._folder.names():
-            if name not in self._seen and name.partition("-")[0] not in own:
-                self._late.update((found.request_key, found) for found in self._read(name) if found.error is None)
 
     def _send(self, seat: _Seat, block: Block, *, scored: bool) -> None:
         self.in_doubt.update(request.request_key for request in block.requests)

@@ -148,7 +148,10 @@ def distribute(
     """
     check_on(distributed.ray)
     manifest = folder.manifest()
-    named = _absolute(distributed.shards)
+    if distributed.shards is None or "://" in distributed.shards:
+        named = distributed.shards or ""
+    else:
+        named = str(Path(distributed.shards).absolute())
     before = store.meta(META)
     if named or before is None:
         if before is not None and before != named:
@@ -162,13 +165,6 @@ def distribute(
     options = _options_of_one(manifest.config.model_args, provider, distributed)
     plan = WorkerPlan(manifest.config.model, options, resources, place, limited)
     return WorkerPool(provider, plan, distributed, _keeper(store), folded)
-
-
-def _absolute(shards: str | None) -> str:
-    """The name of a place that holds wherever a command is given; empty for the run's own folder."""
-    if shards is None or "://" in shards:
-        return shards or ""
-    return str(Path(shards).absolute())
 
 
 def _is_there(shards: ResponseShards) -> bool:
