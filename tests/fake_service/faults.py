@@ -25,7 +25,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
         "thoughts": None,  # the oracle whose choice each thought ends on, where the model may think
         "thought_form": "reasoning_content",  # or reasoning, tags, hidden
         "logprobs": "labels",  # first tokens that are listed: the labels, what is `said`, or `nothing`
-        "reported_model": None,  # the model's name in answers
+        "padding": 0, "reported_model": None,  # characters added to each answer; the model's name in it
     },
     "latency": {"seconds": 0.0},
     "faults": {

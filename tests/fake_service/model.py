@@ -126,7 +126,7 @@ class Model:
         written = estimate_tokens(text) if answers["output_tokens"] is None else answers["output_tokens"]
         if thought and form == "tags":
             text = f"<think>\n{thought}" + (f"\n</think>\n\n{text}" if text else "")
-        thought = "" if form in ("tags", "hidden") else thought
+        text, thought = text + "." * answers["padding"], "" if form in ("tags", "hidden") else thought
         name, first = answers["reported_model"] or asked.model, self._first(request, text)
         counts = asked.input_tokens, reasoning + written, reasoning
         return Said(text, finish, verdict, *counts, name, thought, form, first)

@@ -127,7 +127,7 @@ def test_oracles_score_what_arithmetic_says(oracle: str, expected: tuple[float, 
     if oracle == "perfect":
         assert {score.value for score in scores} == {"C"}
         assert scores[0].explanation.startswith("option: ")
-        assert "rule whole_line" in scores[0].explanation
+        assert "rule whole_response" in scores[0].explanation
 
 
 def test_unread_answers_are_wrong_and_in_no_bias() -> None:

@@ -36,7 +36,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 
 from pydantic import Field, JsonValue, ValidationError
 
-from mbbq_gen.core.errors import DataError, UsageError, describe_fault
+from mbbq_gen.core.errors import DataError, PackError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths, file_digest
 from mbbq_gen.core.records import FrozenModel, NonBlank, Request, Usage
 from mbbq_gen.languages.packs import read_toml
@@ -97,7 +97,7 @@ def read_description(path: Path) -> EndpointSpec:
     """
     try:
         content = read_toml(path)
-    except UsageError as error:
+    except (PackError, UsageError) as error:
         raise DataError(f"{error}; name a TOML file: http:FILE (docs/providers.md)") from error
     try:
         described = EndpointSpec.model_validate(content)

@@ -477,9 +477,8 @@ class ApiProvider(ABC):
         kind, rule = classify_error(error), rule_for(error)
         if rule.wait is not None:
             self._say_once(f"{self.name}: {rule.label}; waiting up to two minutes ({words})")
-        is_rate = error.status == 429 or (error.status == 403 and kind == "transient") or rule.wait is not None
-        pause = rule.wait if error.pause is None else error.pause
-        return TransientError("rate" if is_rate else "server", words, pause, error.status)
+        is_rate = error.status == 429 or (error.status == 403 and kind == "transient")
+        return TransientError("rate" if is_rate else "server", words, error.pause, error.status)
 
     def failure(self, request_key: str, error: ApiError, headers: Mapping[str, str]) -> Response:
         """The response of a request that can't be answered: filtered, or an error."""
