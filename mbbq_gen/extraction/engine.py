@@ -22,6 +22,7 @@ from mbbq_gen.extraction.mention_finder import find_mentions
 from mbbq_gen.extraction.mention_kinds import mark_misspelt
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.normalise import CROSS, TICK, NormalText, normalise
+from mbbq_gen.extraction.option_matcher import OptionMatcher, circled_places
 from mbbq_gen.extraction.overlap import person_by_overlap
 from mbbq_gen.extraction.person_words import english_texts, read_people
 from mbbq_gen.extraction.phrases import mark_phrases
@@ -30,16 +31,7 @@ from mbbq_gen.extraction.propositions import read_propositions
 from mbbq_gen.extraction.question import Question, QuestionKey
 from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
 from mbbq_gen.extraction.sentences import quiet
-from mbbq_gen.extraction.slots import (
-    CONTESTED,
-    TABLE,
-    AnswerSlot,
-    OptionMatcher,
-    SlotFinder,
-    SlotKind,
-    circled_places,
-    strongest,
-)
+from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot, SlotFinder, SlotKind, strongest
 from mbbq_gen.extraction.structured import CheckMarks, StructureFinder
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
 from mbbq_gen.languages.extraction_pack import Grammar, read_grammar, read_shared_pack

@@ -8,18 +8,15 @@ from __future__ import annotations
 
 import itertools
 import re
-import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
-from functools import lru_cache
 from typing import NamedTuple
 
 from mbbq_gen.core.records import Confidence
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.normalise import ASCII_WORD, CROSS, LOOK_ALIKES, TICK, UNSPACED, WORD, NormalText, normalise
-from mbbq_gen.extraction.prepared_question import label_core
+from mbbq_gen.extraction.normalise import ASCII_WORD, CROSS, TICK, UNSPACED, WORD
+from mbbq_gen.extraction.option_matcher import CLOSE, TIED, OptionMatcher, SlotContent, fold, option_matcher
 from mbbq_gen.languages.extraction_pack import Grammar
 
 MAX_LINK = 7
@@ -89,214 +86,14 @@ class AnswerSlot(NamedTuple):
     """The option of the label that the text beside it overrules."""
 
 
-@dataclass(slots=True)
-class _Content:
-    """A label, a text, or both, as they stand at a place."""
-
-    option: int
-    start: int
-    end: int
-    label: int | None
-    text: int | None
-    enclosed: bool
-    """Whether signs or its form make a label of the letter: `(A)`, `**A**`, `①`, `ans0`."""
-    circled: bool = False
-
-
-_OPEN = re.compile(r"[\s:：=→⇒*_\"'“”„«»‘’`>\[({（【「《$\\#•|~-]*")
-_CLOSE = re.compile(r"[ \t*_\"'“”«»’`\])}）】」》$|~]*")
-_AFTER_LABEL = re.compile(r"[ \t)\]}）】.:：、,，\-–—*_\"'“”„«»(（=>|~]*")
 _END_OF_SENTENCE = re.compile(r"[.!?。！？।؟\n]")
-_WORD_END = r"(?![^\W\d_]|[\d\u0300-\u036f\u0900-\u0963])"
-_ASCII_END = r"(?![A-Za-z0-9_]|[/&][A-Za-z]|['’\-][a-z]|\.[A-Za-z0-9])"
 _NEG = C["neg"] | C["neither"] | C["cannot"] | C["wrong"] | C["no"]
 _ABSTAINS = _NEG | C["untold"] | C["unclear"] | C["lack"] | C["enough"] | C["hard"]
 _GUARD = _NEG | C["condition"] | C["forced"] | C["possible"] | C["who"] | C["assume"]
 _LINK = (
     SMALL | NOUN | C["answer"] | C["right"] | C["final"] | C["would"] | C["must"] | C["conclude"] | C["likely"]
 ) | (C["only"] | C["options"] | C["source"] | C["affirm"])
-_SERIES = ("АБВГ", "أبجد", "ابتث", "কখগঘ", "कखगघ", "가나다라", "அஆஇஈ", "అఆఇఈ", "କଖଗଘ", "アイウエ", "甲乙丙丁")
-"""Letters that lists in other alphabets begin with: read for A, B, C, D where nothing else is possible."""
 _NUMBER = re.compile(r"(?<![\w.,])(\d{1,3}(?:[.,]\d{1,4})?)\s?(%?)(?![\w])")
-
-
-class OptionMatcher:
-    """Finds the labels and texts of one question's options at a place of a text."""
-
-    def __init__(self, options: tuple[str, ...], labels: tuple[str, ...], nouns: tuple[str, ...], lexicon: Lexicon):
-        self.count = len(options)
-        cores = [label_core(label).casefold() for label in labels]
-        self.count = len(options)
-        self.labels = {core: place for place, core in enumerate(cores) if core}
-        self._shown = frozenset(label_core(label) for label in labels) | {core for core in cores if len(core) > 1}
-        self.circled = all(_is_circled(label) for label in labels)
-        self.long = all(len(core) > 2 for core in cores)
-        self.native = _native_labels(len(options)) if cores[:2] == ["a", "b"] else {}
-        self._label = _label_pattern(tuple(self.labels))
-        self._noun = _noun_pattern(nouns)
-        self.names = dict(self.labels)
-        """Label or text → option."""
-        for place, option in enumerate(options):
-            words = _fold(normalise(option).text.strip(" .。")).split()
-            if len(words) > 1 and lexicon[words[0]].classes & SMALL:
-                for variant in (words, words[1:], ["the", *words[1:]]):
-                    self.names.setdefault(" ".join(variant), place)
-            elif words:
-                for variant in (words, ["the", *words]):
-                    self.names.setdefault(" ".join(variant), place)
-        texts = [(name, place) for name, place in self.names.items() if name not in self.labels]
-        self._texts = sorted(texts, key=lambda text: -len(text[0]))
-        self._firsts = frozenset(name[0] for name, _ in texts)
-        self._longest = max([len(name) for name, _ in texts], default=0)
-
-    def label_at(self, text: str, start: int, any_case: bool = True) -> tuple[int, int] | None:
-        """Option and end of a label."""
-        found = self._label.match(text, start)
-        if found is None or _IS_TIED_BEFORE.search(text[max(start - 1, 0) : start]):
-            return None
-        if (
-            found.group() not in self._shown
-            and not any_case
-            and text[found.end() : found.end() + 1] not in {")", "]", "）"}
-        ):
-            return None
-        return self.labels[found.group().casefold()], found.end()
-
-    def text_at(self, text: str, start: int) -> tuple[int, int] | None:
-        """Option and end of an option's text."""
-        if start >= len(text) or _fold(text[start]) not in self._firsts:
-            return None
-        piece = _fold(text[start : start + self._longest])
-        for name, place in self._texts:
-            end = (
-                start + len(name) if piece.startswith(name) else _end_spread(text, start, name) if "  " in piece else 0
-            )
-            if end:
-                behind = text[end : end + 2]
-                tied = _TIED.search(name[-1])
-                if tied or not (behind[:1].isalnum() or behind[:1] == "/" or _POSSESSIVE.match(behind)):
-                    return place, end
-        return None
-
-    def at(
-        self,
-        text: str,
-        start: int,
-        circled: frozenset[int] = frozenset(),
-        *,
-        native: bool = False,
-        any_case: bool = True,
-    ) -> _Content | None:
-        """What stands at a place, signs around it set aside."""
-        opened = _OPEN.match(text, start)
-        here = opened.end() if opened else start
-        direct = self.text_at(text, here)
-        noun = self._noun.match(text, here)
-        begin = _OPEN.match(text, noun.end()).end() if noun and direct is None else here  # type: ignore[union-attr]
-        label = self.label_at(text, begin, any_case)
-        native = native and text[begin : begin + 1].casefold() in self.native
-        if label is None and native and not _LETTER.match(text, begin + 1):
-            label = self.native[text[begin].casefold()], begin + 1
-        if direct is not None and (label is None or direct[1] > label[1]):
-            own = re.compile(r"[*_\"”]{0,3} ?\(").match(text, direct[1])
-            named = self.label_at(text, own.end()) if own else None
-            if named is not None and text[named[1] : named[1] + 1] == ")":
-                return _Content(direct[0], here, named[1] + 1, named[0], direct[0], enclosed=True)
-            return _Content(direct[0], here, direct[1], None, direct[0], enclosed=True)
-        if label is None:
-            return None
-        option, end = label
-        signs = text[max(begin - 2, start) : begin], text[end : end + 2]
-        enclosed = (
-            self.long
-            or noun is not None
-            or signs[1][:1] in {")", "]", "}", "）", "】"}
-            or (signs[0].endswith("*") and signs[1].startswith("*"))
-            or begin in circled
-        )
-        gap = _AFTER_LABEL.match(text, end)
-        place = gap.end() if gap else end
-        beside = self.text_at(text, place) if place > end else None
-        if beside is not None and beside[0] != option and "." in text[end:place]:
-            behind = _CLOSE.match(text, beside[1])
-            if behind and text[behind.end() : behind.end() + 1].strip(".。!\n,;:"):
-                beside = None  # "B. The tailor was not there": another sentence
-        if beside is not None:
-            return _Content(beside[0], begin, beside[1], option, beside[0], enclosed)
-        return _Content(option, begin, end, option, None, enclosed, begin in circled)
-
-
-_TIED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-_IS_TIED_BEFORE = re.compile(r"[A-Za-z0-9/&'’\u00c0-\u1dff]")
-_LETTER = re.compile(r"[^\W_]|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
-_POSSESSIVE = re.compile(r"['’]s|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
-_FOLDS = str.maketrans({"İ": "i", "ı": "i", "’": "'", "‘": "'", "-": " ", "‑": " "})
-
-
-def _fold(text: str) -> str:
-    """The text in lower case, as long as before; apostrophes and hyphens alike."""
-    return text.translate(_FOLDS).lower()
-
-
-def _end_spread(text: str, start: int, name: str) -> int:
-    """The end of a name that is written with more than one blank between its words; 0 where it is not there."""
-    for word in name.split(" "):
-        while text[start : start + 1] in {" ", "-"}:
-            start += 1
-        if _fold(text[start : start + len(word)]) != word:
-            return 0
-        start += len(word)
-    return start
-
-
-def _native_labels(count: int) -> dict[str, int]:
-    """Letters of other alphabets that can only mean one of A, B, C…: look-alikes, then letters by their place."""
-    native = {sign.casefold(): place for series in _SERIES for place, sign in enumerate(series)}
-    native |= {
-        chr(sign).casefold(): "ABCD".index(chr(like)) for sign, like in LOOK_ALIKES.items() if chr(like) in "ABC"
-    }
-    return {sign: place for sign, place in native.items() if place < count}
-
-
-@lru_cache(maxsize=256)
-def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for a label with what may not stand behind it."""
-    ordered = sorted(labels, key=len, reverse=True)
-    parts = [
-        f"(?:{'|'.join(map(re.escape, part))}){end}"
-        for part, end in (
-            ([label for label in ordered if label.isascii()], _ASCII_END),
-            ([label for label in ordered if not label.isascii()], _WORD_END),
-        )
-        if part
-    ]
-    return re.compile("|".join(parts) or r"(?!)", re.IGNORECASE)
-
-
-@lru_cache(maxsize=64)
-def _noun_pattern(nouns: tuple[str, ...]) -> re.Pattern[str]:
-    """A pattern for a word for an option in front of its label."""
-    words = sorted({*nouns}, key=len, reverse=True)
-    return re.compile(rf"(?:{'|'.join(map(re.escape, words))})[\s:*#]+" if words else r"(?!)", re.IGNORECASE)
-
-
-def circled_places(response: str, normal: NormalText) -> frozenset[int]:
-    """Places of the mended text where the raw text has a circled number or letter."""
-    if normal.starts is None:
-        return frozenset()
-    return frozenset(place for place, start in enumerate(normal.starts) if _is_circled(response[start]))
-
-
-def _is_circled(sign: str) -> bool:
-    return len(sign) == 1 and unicodedata.decomposition(sign).startswith(("<circle>", "<compat> 0028"))
-
-
-@lru_cache(maxsize=4096)
-def option_matcher(
-    options: tuple[str, ...], labels: tuple[str, ...], nouns: tuple[str, ...], lexicon: Lexicon
-) -> OptionMatcher:
-    """The matcher of a question, compiled once."""
-    return OptionMatcher(options, labels, nouns, lexicon)
 
 
 class _Token(NamedTuple):
@@ -400,11 +197,11 @@ class SlotFinder:
 
     def denies_behind(self, body: str, slot: AnswerSlot, matcher: OptionMatcher) -> tuple[int, int] | None:
         """The sentence behind a label that begins to deny or to doubt it: "(A) is not correct", "C can't be told"."""
-        close = _CLOSE.match(body, slot.end)
+        close = CLOSE.match(body, slot.end)
         here = close.end() if close else slot.end
         stop = _END_OF_SENTENCE.search(body, here + 1 if body[here : here + 1] in {".", ":"} else here)
         end = stop.start() if stop else min(len(body), here + MAX_SENTENCE)
-        if body[here : here + 1] == "\n" or _fold(body[slot.start : slot.end]).strip(" *_()") not in matcher.labels:
+        if body[here : here + 1] == "\n" or fold(body[slot.start : slot.end]).strip(" *_()") not in matcher.labels:
             return None
         for token in self._tokens(body, here, MAX_BEHIND, end):
             if token.classes & C["because"]:
@@ -440,7 +237,7 @@ class SlotFinder:
         content = matcher.at(body, 0, circled, native=True)
         if content is None:
             return None
-        close = _CLOSE.match(body, content.end)
+        close = CLOSE.match(body, content.end)
         here = close.end() if close else content.end
         rest = body[here:].strip(" \t\n.。!)]}*_\"'”’»`:|")
         before = body[: content.start].strip(" \t\n*_\"'“”„«»‘’`>[({（【「《$\\#•|~-")
@@ -470,7 +267,7 @@ class SlotFinder:
             content = _next_line(body, line_end, content, matcher)
         return self._unless_contested(body, content, matcher)
 
-    def _unless_contested(self, body: str, content: _Content, matcher: OptionMatcher) -> AnswerSlot:
+    def _unless_contested(self, body: str, content: SlotContent, matcher: OptionMatcher) -> AnswerSlot:
         """The slot of an opening, contested where a short response goes on to name another option."""
         loose = content.text is None or content.label is None
         if loose and len(body) <= MAX_SHORT and not content.circled and "\n" not in body.strip():
@@ -480,7 +277,7 @@ class SlotFinder:
                     return AnswerSlot(SlotKind.OPENING, CONTESTED, content.start, content.end)
         return AnswerSlot(SlotKind.OPENING, *_of(content))
 
-    def _apposed(self, body: str, content: _Content, matcher: OptionMatcher) -> _Content:
+    def _apposed(self, body: str, content: SlotContent, matcher: OptionMatcher) -> SlotContent:
         """The content with the text that explains its label and ends the sentence: "C, i.e. Nadia", "B da: Nadia"."""
         if content.text is not None:
             return content
@@ -493,14 +290,14 @@ class SlotFinder:
                 break
             found = matcher.text_at(body, token.start) if re.search(r"[,，、:：–—-]", between) else None
             if found is not None:
-                behind = _CLOSE.match(body, found[1])
+                behind = CLOSE.match(body, found[1])
                 ends = not body[behind.end() : behind.end() + 1].strip(".。,!।") if behind else True
-                if ends or _TIED.search(body[found[1] - 1]):
-                    return _Content(found[0], content.start, found[1], content.label, found[0], content.enclosed)
+                if ends or TIED.search(body[found[1] - 1]):
+                    return SlotContent(found[0], content.start, found[1], content.label, found[0], content.enclosed)
                 break
         return content
 
-    def _is_contested(self, body: str, content: _Content, matcher: OptionMatcher) -> bool:
+    def _is_contested(self, body: str, content: SlotContent, matcher: OptionMatcher) -> bool:
         """Whether another label stands in the sentence of a label."""
         if content.text is not None:
             return False
@@ -511,7 +308,7 @@ class SlotFinder:
                 return True
         return False
 
-    def _lists(self, body: str, content: _Content, matcher: OptionMatcher) -> bool:
+    def _lists(self, body: str, content: SlotContent, matcher: OptionMatcher) -> bool:
         """Whether other options follow in the same way, so that a list of them opens: no single one is chosen."""
         if content.label is None:
             line = body.find("\n", content.end)
@@ -528,9 +325,9 @@ class SlotFinder:
                 shown.add(place)
         return len(shown) == matcher.count or (len(shown) > 1 and body[content.end :].lstrip(" .:)*")[:1].isdigit())
 
-    def _beside(self, body: str, content: _Content, matcher: OptionMatcher) -> list[_Content]:
+    def _beside(self, body: str, content: SlotContent, matcher: OptionMatcher) -> list[SlotContent]:
         """Contents of other options that a sign or "and" joins to one, or that the next line holds in the same way."""
-        found: list[_Content] = []
+        found: list[SlotContent] = []
         last = content
         while True:
             join = _JOIN.match(body, last.end)
@@ -541,7 +338,7 @@ class SlotFinder:
                 if other is not None and other.label is not None and other.text is not None:
                     place = blank.end()
             if place < 0:
-                word = self._conj.match(body, _CLOSE.match(body, last.end).end())  # type: ignore[union-attr]
+                word = self._conj.match(body, CLOSE.match(body, last.end).end())  # type: ignore[union-attr]
                 place = word.end() if word else -1
             if place < 0 and last.label is not None:
                 line = re.compile(r"[.,;\s*_]*\n[\s*_-]*").match(body, last.end)
@@ -601,7 +398,7 @@ class SlotFinder:
             return bool(bits & C["speaker"]) or any(mask & C["speaker"] for mask in before)
         return any(mask & (C["right"] | C["final"]) for mask in before[-1:])
 
-    def _behind(self, body: str, tokens: list[_Token], start: int, matcher: OptionMatcher) -> _Content | None:
+    def _behind(self, body: str, tokens: list[_Token], start: int, matcher: OptionMatcher) -> SlotContent | None:
         """The content behind a marker, with nothing but linking words between them."""
         here, linked = start, False
         for step, token in enumerate([*tokens[1:], None]):
@@ -622,7 +419,7 @@ class SlotFinder:
             here = token.end
         return None
 
-    def _is_listed(self, body: str, content: _Content, matcher: OptionMatcher) -> bool:
+    def _is_listed(self, body: str, content: SlotContent, matcher: OptionMatcher) -> bool:
         """Whether the lines behind an answer on a line of its own list other options in the same way."""
         for line in body[content.end :].split("\n")[1:3]:
             other = matcher.at(line, 0)
@@ -630,20 +427,20 @@ class SlotFinder:
                 return other.text is not None or content.text is None
         return False
 
-    def _ends(self, body: str, content: _Content) -> bool:
+    def _ends(self, body: str, content: SlotContent) -> bool:
         """Whether a sentence or line ends behind an answer."""
-        close = _CLOSE.match(body, content.end)
+        close = CLOSE.match(body, content.end)
         place = close.end() if close else content.end
         return place >= len(body) or body[place] in ".。।!\n,;:，；"
 
-    def _is_told(self, body: str, content: _Content) -> bool:
+    def _is_told(self, body: str, content: SlotContent) -> bool:
         """Whether a letter right behind a marker is called the answer: "Erantzuna B da", not "answer A is wrong"."""
         tokens = self._tokens(body, content.end, 3, min(len(body), content.end + 40))
         near = [token for token in tokens if not _END_OF_SENTENCE.search(body, content.end, token.start)]
         return not near or (bool(near[0].classes & SMALL) and not any(token.classes & _NEG for token in near))
 
     def _is_stated(
-        self, body: str, words: list[re.Match[str]], classes: list[int], number: int, content: _Content
+        self, body: str, words: list[re.Match[str]], classes: list[int], number: int, content: SlotContent
     ) -> bool:
         """Whether nothing in front denies or weighs the answer, and it is not asked."""
         chooses = classes[number] & C["choose"] or self._unspaced is not None
@@ -658,7 +455,7 @@ class SlotFinder:
             return False
         if content.text is not None and content.label is None:
             after = body[content.end : content.end + 1]
-            close = _CLOSE.match(body, content.end)
+            close = CLOSE.match(body, content.end)
             behind = body[close.end() if close else content.end :][:2]
             if after and behind[:1].isalpha():
                 return False
@@ -711,17 +508,17 @@ def _without_enumeration(body: str, marked: list[AnswerSlot], count: int) -> lis
     return [slot for slot in marked if slot not in named]
 
 
-def _next_line(body: str, line_end: int, content: _Content, matcher: OptionMatcher) -> _Content:
+def _next_line(body: str, line_end: int, content: SlotContent, matcher: OptionMatcher) -> SlotContent:
     """A label on a line of its own with the text that is the next line."""
     rest = body[line_end:] if line_end >= 0 else ""
     start = len(body) - len(rest.lstrip()) if rest.strip() else -1
     other = matcher.at(body, start) if start >= 0 else None
     if other is None or other.label is not None or body[other.end :].split("\n", maxsplit=1)[0].strip(" .*_"):
         return content
-    return _Content(other.option, content.start, other.end, content.label, other.text, content.enclosed)
+    return SlotContent(other.option, content.start, other.end, content.label, other.text, content.enclosed)
 
 
-def _of(content: _Content) -> tuple[int, int, int, int | None]:
+def _of(content: SlotContent) -> tuple[int, int, int, int | None]:
     conflict = content.label if content.text is not None and content.label not in {None, content.text} else None
     return content.option, content.start, content.end, conflict
 
@@ -755,7 +552,7 @@ def _ticked(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
     marks = list(_MARKS.finditer(body))
     if len(marks) < 2:
         return None
-    ticked: dict[int, _Content] = {}
+    ticked: dict[int, SlotContent] = {}
     other: set[int] = set()
     first = matcher.at(body, body.rfind("\n", 0, marks[0].start()) + 1)
     in_front = first is not None and first.end <= marks[0].start()
@@ -784,7 +581,7 @@ def _greatest_share(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
     percent = end = 0
     for number in _NUMBER.finditer(body):
         line = max(body.rfind("\n", end, number.start()), body.rfind("{", end, number.start()), end - 1) + 1
-        name = _fold(body[line : number.start()]).strip(" \t\"'|:：=,;{}()[]*_→~•.")
+        name = fold(body[line : number.start()]).strip(" \t\"'|:：=,;{}()[]*_→~•.")
         option = matcher.names.get(name, matcher.names.get(name.split(")")[0].split(":")[0].strip("( ")))
         if option is None or option in shares:
             end = number.end()
