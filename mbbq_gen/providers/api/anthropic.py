@@ -36,6 +36,8 @@ from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, tex
 
 INSTALL: Final = "pip install 'mbbq-gen[anthropic]'"
 ADDRESS: Final = "https://api.anthropic.com"
+VERSION: Final = "2023-06-01"
+"""Of the Messages API, as the official client names it."""
 _VARIABLES: Final = ("ANTHROPIC_API_KEY",)
 _OWN_TEMPERATURE: Final = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
 """Models that are known to take no temperature: it is not sent, and no request key says that it was."""
@@ -109,17 +111,13 @@ class AnthropicProvider(ApiProvider):
 
     @cached_property
     def endpoint(self) -> Endpoint:
-        """As the official client has it; on Vertex AI, below project and region."""
+        """Anthropic's address and headers; on Vertex AI, below project and region."""
         if self.is_vertex:
             json_both_ways = {"Content-Type": "application/json", "Accept": "application/json"}
             return Endpoint(f"{self.base_url}/v1{_place().path}/publishers/anthropic", json_both_ways)
-        import anthropic
-
         key = self.secret.value if self.secret else "none"
-        client = anthropic.AsyncAnthropic(api_key=key, base_url=self.base_url, max_retries=0)
-        headers = {**client.default_headers, **client.auth_headers, "X-Api-Key": key}
-        texts = {name: value for name, value in headers.items() if isinstance(value, str)}
-        return Endpoint(str(client.base_url).rstrip("/"), texts)
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "X-Api-Key": key}
+        return Endpoint(self.base_url.rstrip("/"), headers | {"anthropic-version": VERSION})
 
     @property
     def settings(self) -> dict[str, JsonValue]:
