@@ -95,7 +95,7 @@ def describe_faults(error: ValidationError, tables: Mapping[str, Any]) -> list[s
 
 
 def _is_echo(fault: ErrorDetails, faults: list[ErrorDetails]) -> bool:
-    """Whether a list counts as too short only because one of its entries is faulty, which is told by its own fault."""
+    """Whether a list is too short only because an entry in it is faulty. That entry has an error of its own."""
     place = fault["loc"]
     inside = (other for other in faults if len(other["loc"]) > len(place) and other["loc"][: len(place)] == place)
     return fault["type"] == "too_short" and any(inside)

@@ -31,7 +31,7 @@ class ProgressListener(Protocol):
     def stage(
         self, stage: Stage, total: int | None = None, status: Callable[[], str] = lambda: ""
     ) -> AbstractContextManager[Advance]:
-        """Opens a stage, and gives what is told of each few steps that are finished.
+        """Opens a stage. Returns a function that is called with the number of steps finished since the last call.
 
         Args:
             stage: its name.

@@ -79,7 +79,7 @@ class TemplateCell:
 
     @property
     def answering(self) -> tuple[Role, Role]:
-        """The roles of A and B: whoever fits the stereotype is A, and that is the target in a biased context."""
+        """The roles of A and B. A is right for a negative question: the target in a biased context, else the other."""
         return ("target", "non_target") if self.alignment == "biased" else ("non_target", "target")
 
     @property
