@@ -47,7 +47,6 @@ class OptionMatcher:
     """Finds the labels and texts of one question's options at a place of a text."""
 
     def __init__(self, options: tuple[str, ...], labels: tuple[str, ...], nouns: tuple[str, ...], lexicon: Lexicon):
-        self.count = len(options)
         cores = [label_core(label).casefold() for label in labels]
         self.count = len(options)
         self.labels = {core: place for place, core in enumerate(cores) if core}

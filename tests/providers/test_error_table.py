@@ -33,7 +33,7 @@ def test_classes(case: dict[str, Any]) -> None:
     assert classify_error(error) == case["class"]
     assert error.pause == case.get("pause")
     assert error.target == case.get("target")
-    assert rule_for(error).wait == case.get("wait")
+    assert rule_for(error).is_loading == case.get("is_loading", False)
     assert "\n" not in error.message
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.records import Request, Response, Usage
 from mbbq_gen.providers.http.usage_bounds import beside, max_usage
 from mbbq_gen.providers.prices import Price
@@ -20,6 +20,7 @@ from mbbq_gen.storage.store import RunStore
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support import api as api_support
 from tests.support.api import KEY, without_keys
+from tests.support.extraction import call
 
 DOLLAR_A_TOKEN = 1_000_000.0
 """For a million of them: sums in these tests are tokens."""
@@ -50,12 +51,7 @@ def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def go(capsys: pytest.CaptureFixture[str]) -> Go:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = run_command_line([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return partial(call, capsys)
 
 
 @pytest.fixture

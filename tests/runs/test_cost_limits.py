@@ -5,18 +5,19 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.records import Request, Response, Usage
 from mbbq_gen.providers.prices import Price
 from mbbq_gen.runs.budget import CostGuard, CostLimitError, InFlightLog, load_unmetered
 from mbbq_gen.storage.store import RunStore
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY, requests, without_keys
+from tests.support.extraction import call
 
 PRICES = """
 [[price]]
@@ -43,12 +44,7 @@ def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def go(capsys: pytest.CaptureFixture[str]) -> Go:
-    def run(*arguments: object) -> tuple[int, str, str]:
-        code = run_command_line([str(argument) for argument in arguments])
-        captured = capsys.readouterr()
-        return code, captured.out, captured.err
-
-    return run
+    return partial(call, capsys)
 
 
 @pytest.fixture

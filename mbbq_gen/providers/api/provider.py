@@ -475,7 +475,7 @@ class ApiProvider(ABC):
         if error.page:
             words = f"a web page instead of an answer: {words}"
         kind, rule = classify_error(error), rule_for(error)
-        if rule.wait is not None:
+        if rule.is_loading:
             self._say_once(f"{self.name}: {rule.label}; waiting up to two minutes ({words})")
         is_rate = error.status == 429 or (error.status == 403 and kind == "transient")
         return TransientError("rate" if is_rate else "server", words, error.pause, error.status)

@@ -317,7 +317,7 @@ class ErrorRule:
     pause: bool | None
     flagged: bool
     setting: str | None
-    wait: float | None
+    is_loading: bool
     label: str | None
 
     @classmethod
@@ -335,7 +335,7 @@ class ErrorRule:
             pause=row.get("pause"),
             flagged=row.get("flagged", False),
             setting=row.get("setting"),
-            wait=row.get("wait"),
+            is_loading=row.get("is_loading", False),
             label=row.get("label"),
         )
 
