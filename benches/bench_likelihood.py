@@ -33,9 +33,9 @@ from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.files import cache_directory
 from mbbq_gen.core.records import Instance, SamplingUnit
 from mbbq_gen.prompts.sampling import balanced_sample
+from mbbq_gen.providers.local.files import smollm2_source
 from mbbq_gen.providers.local.model import LocalModel, load_model
 from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
-from mbbq_gen.providers.local.smollm2 import smollm2_source
 from tests.support.answer_scores import score_answers
 
 Scores = list[list[float]]

@@ -32,7 +32,7 @@ from mbbq_gen.core.records import Request, SamplingUnit
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
 from mbbq_gen.prompts.sampling import balanced_sample
-from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.base import ExecutionContext, Provider
 from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.distributed.storage import ResponseShards
@@ -96,7 +96,9 @@ async def answered(provider: Provider, blocks: Sequence[Sequence[Request]], at_a
 
     async def ask(block: Sequence[Request]) -> None:
         async with room:
-            found.update({response.request_key: response.text async for response in provider.generate(block)})
+            found.update(
+                {response.request_key: response.text async for response in provider.generate(block, ExecutionContext())}
+            )
 
     await asyncio.gather(*map(ask, blocks))
     return found

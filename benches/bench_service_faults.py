@@ -39,6 +39,7 @@ from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import Progress
 from tests.fake_service.client import FakeServer, fake_server
+from tests.support.providers import make_request
 
 KEY = "sk-bench-0123456789abcdef"
 KINDS = ("openai", "anthropic", "gemini", "http")
@@ -267,7 +268,7 @@ def taken(provider: ApiProvider, reply: HttpResponse) -> str:
     """What becomes of a reply, as when it is asked: an answer, an error, or another try."""
     try:
         payload = reply.json() if reply.status == 200 else error_payload(reply)
-        error = provider.error_in(reply, payload)
+        error = provider.error_in(reply, payload, make_request())
         if error is None:
             response = provider.parse("k", payload, reply.headers)
         elif provider.may_pass(error, classify_error(error)):

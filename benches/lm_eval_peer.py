@@ -15,10 +15,9 @@ from transformers import GenerationConfig
 
 from mbbq_gen.core.files import cache_directory
 from mbbq_gen.providers.local.decoding import StaticBatcher
-from mbbq_gen.providers.local.loading import load_files
+from mbbq_gen.providers.local.files import load_files, smollm2_source
 from mbbq_gen.providers.local.model import LocalModel
 from mbbq_gen.providers.local.options import DevicePlan
-from mbbq_gen.providers.local.smollm2 import smollm2_source
 
 logging.getLogger("lm_eval").setLevel(logging.ERROR)
 

@@ -12,15 +12,13 @@ from typing import cast
 
 import pytest
 from hypothesis import settings
-from tenacity import wait_random_exponential
 
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.cli.main import GC_THRESHOLD
 from mbbq_gen.core.errors import MissingExtraError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Instance, Split
-from mbbq_gen.providers.local.files import ModelSource
-from mbbq_gen.providers.local.smollm2 import find_gguf, smollm2_source
+from mbbq_gen.providers.local.files import ModelSource, find_gguf, smollm2_source
 
 Load = Callable[[str, str, Split], list[Instance]]
 """Reads a benchmark's split in a language."""
@@ -75,8 +73,7 @@ def shared(base: Path) -> Path:
 def impatient() -> Iterator[None]:
     """Who tries again without having been told when does so at once: the waits have tests of their own."""
     with pytest.MonkeyPatch.context() as patch:
-        soon = wait_random_exponential(multiplier=0.001, max=0.05)
-        patch.setattr("mbbq_gen.providers.http.scheduler._BACKOFF", soon)
+        patch.setattr("mbbq_gen.providers.http.scheduler._BACKOFF", (0.001, 0.05))
         yield
 
 

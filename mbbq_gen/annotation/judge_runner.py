@@ -16,7 +16,6 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel, Instance, Message, Prompt, Request, Response
 from mbbq_gen.providers.api.options import structured_fields, with_structure
-from mbbq_gen.providers.api.provider import ApiProvider
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import Price, TokenCounter
 from mbbq_gen.providers.registry import open_provider, parse_name
@@ -151,9 +150,8 @@ def judge_provider(model: str, options: Mapping[str, JsonValue], prompt: JudgePr
     """
     kind, _ = parse_name(model)
     provider = open_provider(model, with_structure(kind, options, prompt.reply_schema()), resources)
-    if isinstance(provider, ApiProvider):
-        ours = structured_fields(kind, prompt.reply_schema(), api=options.get("api"))
-        provider.learned.dispensable = frozenset(ours)
+    if provider.capabilities.structured_output:
+        provider.make_optional(structured_fields(kind, prompt.reply_schema(), api=options.get("api")))
     return provider
 
 

@@ -226,7 +226,7 @@ class SelectionOptions:
 
     def requests_in_batch(self, model: str) -> int | None:
         """--batch-size if `model` has a batch API, where it does not change responses."""
-        from mbbq_gen.providers.api.batches import supports_batches
+        from mbbq_gen.providers.api.batch_apis import supports_batches
 
         return self.batch_size if supports_batches(model.partition(":")[0]) else None
 

@@ -85,7 +85,6 @@ def make_estimate(
 ) -> CostEstimate:
     """The estimate of a run with this configuration; uses a temporary folder."""
     from mbbq_gen.analysis.power import DEFAULTS
-    from mbbq_gen.providers.base import reasoning_settings
     from mbbq_gen.providers.prices import price_of, read_prices, token_counter
     from mbbq_gen.providers.registry import open_provider
     from mbbq_gen.runs.cost_estimate import estimate_cost
@@ -96,7 +95,7 @@ def make_estimate(
 
     prices = read_prices(price_file)
     provider = open_provider(settings.model, settings.model_args, where)
-    base_url: str | None = getattr(provider, "base_url", None)
+    base_url = provider.capabilities.base_url
     counter = token_counter(provider.kind, provider.model, tokenizer)
     measured = {} if pilot is None else measured_lengths(pilot)
     longest = provider.settings.get("max_tokens")
@@ -110,9 +109,7 @@ def make_estimate(
                 draft.kinds,
                 measured,
                 longest=longest if isinstance(longest, int) else None,
-                rooms={
-                    level: told.room for level, told in reasoning_settings(provider, settings.reasoning_effort).items()
-                },
+                rooms={level: provider.reasoning_settings(level).room for level in settings.reasoning_effort},
             )
             tried = _probe(provider, draft, store, tokens.requests, settings.seed) if with_probe else None
             second = None if judge is None else _judge(judge, draft, store, tokens.output_tokens, where, prices)
@@ -145,7 +142,7 @@ def _judge(
 
     found = new_judge(model, {}, where)
     provider = judge_provider(model, {}, found.prompt, where)
-    base_url: str | None = getattr(provider, "base_url", None)
+    base_url = provider.capabilities.base_url
     longest = provider.settings.get("max_tokens")
     return estimate_judge(
         pending_judge_requests(draft.prompts(store), store.instance, found),
@@ -270,7 +267,7 @@ def _report(
 
     prices = read_prices(price_file)
     provider = open_provider(settings.model, settings.model_args, where)
-    price = price_of(provider.kind, provider.model, prices, base_url=getattr(provider, "base_url", None))
+    price = price_of(provider.kind, provider.model, prices, base_url=provider.capabilities.base_url)
     measured = {} if pilot is None else measured_lengths(pilot)
     counter = token_counter(provider.kind, provider.model, None)
     with (

@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.providers.base import Provider
     from mbbq_gen.providers.prices import Price
-    from mbbq_gen.runs.budget import CostGuard
     from mbbq_gen.runs.cost_estimate import JudgeEstimate
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.storage.store import RunStore
@@ -203,7 +202,7 @@ class _Judging:
 
         prices = read_prices(price_file or found.execution.prices)
         provider = self.provider_of(found)
-        base_url: str | None = getattr(provider, "base_url", None)
+        base_url = provider.capabilities.base_url
         longest = provider.settings.get("max_tokens")
         with self._folder.open_store(read_only=True) as store, Bar("counting", None, "answers", delay=1.0) as bar:
             chosen = selected_extractions(store, self._versions, choice)
@@ -227,12 +226,12 @@ class _Judging:
         """Plans, asks and reads whatever is left to do; None: what was planned before."""
         from mbbq_gen.annotation.judge_table import JudgeTable
         from mbbq_gen.providers.prices import read_prices
-        from mbbq_gen.runs.executor import check_access, cost_guard_with, execute_planned, is_above
+        from mbbq_gen.runs.executor import cost_guard_with, execute_planned, is_above
 
         rules = asking.changes(remote.prices).applied_to(found.execution)
         prices = read_prices(rules.prices)  # a price file that is wrong is said before anything is done
         provider = self.provider_of(found)
-        check_access(provider)
+        provider.check_access()
         with self._folder.locked(), self._folder.open_store() as store:
             ledger = JudgeTable(store, found)
             ledger.keep(found.model_copy(update={"execution": rules}))
@@ -240,11 +239,13 @@ class _Judging:
                 self._plan(store, ledger, provider, choice)
             pending = ledger.progress().pending
 
-            def purse_of(limit: float) -> CostGuard:
-                return cost_guard_with(ledger, provider, rules, limit, _spent(store, found, provider, prices))
-
             try:
-                asyncio.run(execute_planned(ledger, provider, rules, terminal(), cost_guard_of=purse_of))
+                if pending:
+                    limit, before = rules.max_cost, _spent(store, found, provider, prices)
+                    guard = None if limit is None else cost_guard_with(ledger, provider, rules, limit, before)
+                    asyncio.run(execute_planned(ledger, provider, rules, terminal(), guard))
+                else:
+                    say("all requests are answered already")
             except KeyboardInterrupt:
                 go_on = f"mbbq-gen judge {self._folder.path} --name {found.name}"
                 say(f"\nstopped; responses are stored. Resume with: {go_on}")
@@ -318,7 +319,7 @@ def _spent(store: RunStore, found: LLMJudge, provider: Provider, prices: tuple[P
 
     from mbbq_gen.runs.budget import judge_cost_report
 
-    base_url: str | None = getattr(provider, "base_url", None)
+    base_url = provider.capabilities.base_url
     return judge_cost_report(
         store, found.name, prices, kind=provider.kind, model=provider.model, base_url=base_url
     ).most

@@ -65,7 +65,7 @@ def _opened(path: Path, packs: Path | None) -> Iterator[Session]:
         UsageError: there is no run, or it has no batches.
     """
     from mbbq_gen.providers.registry import open_provider
-    from mbbq_gen.runs.executor import Session, check_access
+    from mbbq_gen.runs.executor import Session
     from mbbq_gen.runs.run_folder import RunFolder, load_execution_config
 
     folder = RunFolder(path)
@@ -74,7 +74,7 @@ def _opened(path: Path, packs: Path | None) -> Iterator[Session]:
     provider = open_provider(settings.model, settings.model_args, resources(packs))
     with folder.locked(), folder.open_store() as store:
         _require_batches(path, store)
-        check_access(provider)
+        provider.check_access()
         yield Session(folder, store, provider, load_execution_config(store), terminal())
 
 

@@ -18,7 +18,7 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 
 if TYPE_CHECKING:
-    from mbbq_gen.providers.api.provider import ApiProvider
+    from mbbq_gen.providers.base import Provider
     from mbbq_gen.runs.cost_estimate import CostEstimate
     from mbbq_gen.runs.resolve import QuestionSelection
 
@@ -437,16 +437,13 @@ def _list_live(kind: str, options: dict[str, Any], *, as_json: bool) -> None:
     """The models that a service has, with their prices where they are known."""
     import asyncio
 
-    from mbbq_gen.providers.api.provider import ApiProvider
     from mbbq_gen.providers.prices import price_of
     from mbbq_gen.providers.registry import open_provider
 
     provider = open_provider(f"{kind}:any", options)
-    if not isinstance(provider, ApiProvider):
-        raise UsageError(f"models --live: {kind}: runs on this machine; only services have lists")
     provider.check_access()
     names = asyncio.run(_names_of(provider))
-    rows = [(name, price_of(kind, name, base_url=provider.base_url)) for name in sorted(names)]
+    rows = [(name, price_of(kind, name, base_url=provider.capabilities.base_url)) for name in sorted(names)]
     if as_json:
         print_json(
             [
@@ -466,7 +463,7 @@ def _list_live(kind: str, options: dict[str, Any], *, as_json: bool) -> None:
     result_console().print(shown)
 
 
-async def _names_of(provider: ApiProvider) -> list[str]:
+async def _names_of(provider: Provider) -> list[str]:
     try:
         return await provider.list_models()
     finally:

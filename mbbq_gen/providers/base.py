@@ -1,15 +1,19 @@
-"""What a provider is: something that turns requests into responses, and says what shaped them.
+"""What a provider is: a model that turns requests into responses, and declares what it can do.
 
 Two kinds of knowledge are kept apart, because cache and resume stand on the first one:
 
 * `settings` shape the text: model, its files' digest, sampling, system prompt… They are part of the request key.
-* `facts` are true of a run but do not change the text: threads, device, versions. They go into the manifest only.
+* `runtime_info` is true of a run but does not change the text: threads, device, versions. It goes into the manifest.
 """
 
 from __future__ import annotations
 
 import json
+from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from typing import Annotated, Any, ClassVar, Protocol
 
@@ -18,115 +22,20 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue
 from mbbq_gen.core.errors import MissingExtraError, UsageError
 from mbbq_gen.core.files import PackPaths, stable_digest
 from mbbq_gen.core.reasoning import ReasoningSettings, refusal
-from mbbq_gen.core.records import Message, Method, Prompt, Request, Response
+from mbbq_gen.core.records import Message, Method, Prompt, Request, Response, Usage
 from mbbq_gen.core.tables import UnreadableError, json_value
-
-
-class Provider(Protocol):
-    """A model that can be asked."""
-
-    @property
-    def kind(self) -> str:
-        """The part before the colon in `kind:model`."""
-
-    @property
-    def model(self) -> str:
-        """The part after the colon, as reports show it."""
-
-    @property
-    def settings(self) -> Mapping[str, JsonValue]:
-        """Everything that shapes the text of an answer; equal settings and messages give an equal request key."""
-
-    def runtime_info(self) -> dict[str, JsonValue]:
-        """What the manifest should know beside the settings; complete only after the first answer."""
-
-    def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
-        """What cache and resume use: see the function `request_key`."""
-
-    def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
-        """The responses one by one as they finish, in any order, each with its request's key.
-
-        The requests are taken as they are needed, on the caller's thread. A request that fails gives a response with
-        `error`; what stops them all raises. Closing the generator, or cancelling its task, stops the work soon.
-
-        Raises:
-            ProviderError: where no further request can succeed.
-        """
-
-    async def aclose(self) -> None:
-        """Frees what the provider holds: threads, connections, the model's memory."""
 
 
 def _read_json(value: Any) -> Any:
     """A command line gives a table as text."""
-    if not isinstance(value, str):
-        return value
     try:
-        return json_value(value)
+        return json_value(value) if isinstance(value, str) else value
     except UnreadableError as error:
         raise ValueError(str(error)) from error
 
 
 JsonTable = Annotated[dict[str, JsonValue], BeforeValidator(_read_json)]
 """An option that is a table: a dict, or its JSON text."""
-
-
-class LoglikelihoodProvider(Provider, Protocol):
-    """A model that also tells how likely it finds answers."""
-
-    @property
-    def methods(self) -> frozenset[Method]:
-        """The ways of asking, beside `generate`."""
-
-    def score_options(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
-        """Responses with `scores`, otherwise as `generate`: one `ContinuationScore` per continuation, in order."""
-
-
-def loglikelihood_provider(provider: Provider) -> LoglikelihoodProvider | None:
-    """The provider, if it tells how likely it finds answers."""
-    return provider if hasattr(provider, "score_options") else None  # type: ignore[return-value]
-
-
-def require_methods(provider: Provider, methods: Iterable[Method]) -> None:
-    """Makes sure that a model can be asked in these ways.
-
-    Raises:
-        UsageError: where it can't.
-    """
-    scoring = loglikelihood_provider(provider)
-    known = scoring.methods if scoring else frozenset()
-    for method in methods:
-        if method != "generate" and method not in known:
-            ways = ", ".join(["generate", *sorted(known)])
-            raise UsageError(
-                f"--method {method}: {provider.kind}:{provider.model} can't be asked so; it can be asked by: {ways}"
-            )
-
-
-def reasoning_settings(provider: Provider, levels: Iterable[str]) -> dict[str, ReasoningSettings]:
-    """What each level of thinking comes to at a model.
-
-    Raises:
-        UsageError: where it can't be asked so.
-    """
-    wanted = list(levels)
-    find: Callable[[str], ReasoningSettings] | None = getattr(provider, "reasoning_settings", None)
-    if wanted and find is None:
-        raise refusal(f"{provider.kind}:{provider.model}", wanted[0], "can't be told how much to think; leave it out")
-    return {level: find(level) for level in wanted} if find else {}
-
-
-def prompt_key(provider: Provider, prompt: Prompt) -> str:
-    """The request key of what is shown: of the messages and the level of thinking, and where likelihoods are asked for,
-    of the answers."""
-    key = provider.request_key(prompt.messages, prompt.prompt_id)
-    if prompt.reasoning_effort is not None:
-        key = stable_digest(json.dumps([key, "reasoning", prompt.reasoning_effort], separators=(",", ":")))
-    if prompt.method == "generate":
-        return key
-    answers = [[answer.option, answer.text] for answer in prompt.continuations]
-    prior = [[message.role, message.content] for message in prompt.unconditional_prompt]
-    return stable_digest(json.dumps([key, prompt.method, answers, prior], separators=(",", ":")))
 
 
 class ProviderOptions(BaseModel):
@@ -138,18 +47,173 @@ class ProviderOptions(BaseModel):
     """Options that shape no text: a run may go on with other values of them."""
 
 
-class ProviderClass(Protocol):
-    """How the registry makes a provider: the class that a third party's entry point leads to is one of these."""
+@dataclass(frozen=True)
+class Capabilities:
+    """What a provider can do. Callers read this; nobody tries whether a method is there."""
 
-    options_class: type[ProviderOptions]
+    methods: frozenset[Method] = frozenset({"generate"})
+    """The ways of asking that `generate` serves."""
+    batches: bool = False
+    """Whether requests can be handed over in batches."""
+    reasoning: bool = False
+    """Whether levels of reasoning effort may be asked for, as far as the model has them."""
+    structured_output: bool = False
+    """Whether its service takes a JSON schema of the answer."""
+    base_url: str | None = None
+    """The server that is asked; None where no server is, and so nothing is paid or in doubt."""
+    local: bool = False
+    """Whether the model computes on this machine, so that its speed can be probed."""
+    batch_dependent: bool = False
+    """Whether the other requests of a batch may change a text."""
+    max_connections: int | None = None
+    """Most requests at a time; None where that is no option."""
+    rpm: int | None = None
+    tpm: int | None = None
+    """Most requests and tokens a minute; None: no limit."""
+
+
+class SharedRateLimits(Protocol):
+    """The user's limits where several processes ask one service."""
+
+    async def take(self, tokens: float) -> float:
+        """Takes a request of so many tokens and returns 0, or takes nothing and returns the seconds to wait."""
+
+    def correct(self, tokens: float, age: float) -> None:
+        """Gives back tokens taken `age` seconds ago and not used; negative where too few were taken."""
+
+
+@dataclass
+class ExecutionContext:
+    """What an execution hands to a provider, and what the provider keeps up to date in it."""
+
+    notify: Callable[[str], None] = lambda _: None
+    """Receives what the user should be told, a line each."""
+    may_resend: Callable[[Request], bool] | None = None
+    """Asked before a request is sent again that may have been paid already: whether there is money for it. None: always
+    allowed."""
+    shared_limits: SharedRateLimits | None = None
+    """What a minute may take, where other processes ask the same service; None: the provider's own limits."""
+    in_doubt: Counter[str] = field(default_factory=Counter)
+    """Request key → how often it was sent and may have been paid, of requests whose response was not yet given out. A
+    provider with a `base_url` counts here."""
+
+
+class Provider(ABC):
+    """A model that can be asked. Everything but `settings` and `generate` has a default."""
+
+    kind: str
+    """The part before the colon in `kind:model`."""
+    model: str
+    """The part after the colon, as reports show it."""
+    options_class: ClassVar[type[ProviderOptions]] = ProviderOptions
     """The options that this kind takes."""
 
-    def open(self, model: str, options: ProviderOptions, resources: PackPaths) -> Provider:
+    @property
+    @abstractmethod
+    def settings(self) -> Mapping[str, JsonValue]:
+        """Everything that shapes the text of an answer; equal settings and messages give an equal request key."""
+
+    @abstractmethod
+    def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
+        """The responses one by one as they finish, in any order, each with its request's key.
+
+        `request.prompt.method` says what is wanted: text, or `scores`, one `ContinuationScore` for each continuation in
+        their order. The requests are taken as they are needed, on the caller's thread. A request that fails gives a
+        response with `error`; what stops them all raises. Closing the generator, or cancelling its task, stops the work
+        soon.
+
+        Raises:
+            ProviderError: where no further request can succeed.
+        """
+
+    @property
+    def name(self) -> str:
+        """`kind:model`."""
+        return f"{self.kind}:{self.model}"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """What this provider can do."""
+        return Capabilities()
+
+    def runtime_info(self) -> dict[str, JsonValue]:
+        """What the manifest should know beside the settings; complete only after the first answer."""
+        return {}
+
+    def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
+        """What cache and resume use; the same messages are the same request, whatever prompt they come from."""
+        return request_key(self.kind, self.model, self.settings, messages)
+
+    def check_access(self) -> None:  # noqa: B027
+        """Makes sure that what asking needs is there (a key, say), before anything else is done.
+
+        Raises:
+            UsageError: where it is not.
+        """
+
+    def max_usage(self, request: Request) -> Usage | None:
+        """The most tokens that a request can take; None where nothing bounds them."""
+        return None
+
+    def reasoning_settings(self, level: str) -> ReasoningSettings:
+        """What a level of reasoning effort comes to at this model: nothing is sent, unless a provider says more.
+
+        Raises:
+            UsageError: where it can't be asked so.
+        """
+        if self.capabilities.reasoning:
+            return ReasoningSettings()
+        raise refusal(self.name, level, "can't be told how much to think; leave it out")
+
+    def make_optional(self, names: Iterable[str]) -> None:  # noqa: B027
+        """Lets the provider leave out these fields of a request's body where its model refuses them."""
+
+    def status(self) -> str:
+        """How many requests are under way, or why none is sent, in a few words for the progress line."""
+        return ""
+
+    async def list_models(self) -> list[str]:
+        """The models that the service lists.
+
+        Raises:
+            UsageError: where there is no service.
+            ProviderError: where it gives no list.
+        """
+        raise UsageError(f"models --live: {self.kind}: runs on this machine; only services have lists")
+
+    async def aclose(self) -> None:  # noqa: B027
+        """Frees what the provider holds: threads, connections, the model's memory."""
+
+
+class ProviderClass(Protocol):
+    """How the registry makes a provider: what a third party's entry point leads to is one of these."""
+
+    options_class: ClassVar[type[ProviderOptions]]
+
+    def open(self, model: str, options: Any, resources: PackPaths) -> Provider:
         """The provider for a model (a class method); checks what is cheap to check and loads nothing heavy.
+
+        Args:
+            model: What stands behind the colon.
+            options: An `options_class`.
+            resources: Where packs are found.
 
         Raises:
             UsageError: where the model can't be had as it was named.
         """
+
+
+def require_methods(provider: Provider, methods: Iterable[Method]) -> None:
+    """Makes sure that a model can be asked in these ways.
+
+    Raises:
+        UsageError: where it can't.
+    """
+    known = provider.capabilities.methods
+    for method in methods:
+        if method not in known:
+            ways = ", ".join(sorted(known, key=lambda way: (way != "generate", way)))
+            raise UsageError(f"--method {method}: {provider.name} can't be asked so; it can be asked by: {ways}")
 
 
 def request_key(
@@ -168,6 +232,18 @@ def request_key(
     return stable_digest(json.dumps([kind, model, settings, turns, prompt_id], sort_keys=True, separators=(",", ":")))
 
 
+def prompt_key(provider: Provider, prompt: Prompt) -> str:
+    """The request key of a prompt: of its messages, its reasoning effort, and for loglikelihoods its continuations."""
+    key = provider.request_key(prompt.messages, prompt.prompt_id)
+    if prompt.reasoning_effort is not None:
+        key = stable_digest(json.dumps([key, "reasoning", prompt.reasoning_effort], separators=(",", ":")))
+    if prompt.method == "generate":
+        return key
+    answers = [[answer.option, answer.text] for answer in prompt.continuations]
+    prior = [[message.role, message.content] for message in prompt.unconditional_prompt]
+    return stable_digest(json.dumps([key, prompt.method, answers, prior], separators=(",", ":")))
+
+
 def check_installed(model: str, modules: tuple[str, ...], command: str) -> None:
     """Raises MissingExtraError where a module is not installed: it says which, and the command that installs them."""
     missing = [module for module in modules if not is_installed(module)]
@@ -181,3 +257,14 @@ def is_installed(module: str) -> bool:
         return find_spec(module) is not None
     except ModuleNotFoundError:
         return False
+
+
+def versions_of(packages: Iterable[str]) -> dict[str, JsonValue]:
+    """Package → its installed version, or None."""
+    found: dict[str, JsonValue] = {}
+    for package in packages:
+        try:
+            found[package] = version(package)
+        except PackageNotFoundError:
+            found[package] = None
+    return found

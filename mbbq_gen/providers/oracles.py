@@ -18,47 +18,42 @@ The right answer is the published one, not the corrected one.
 from __future__ import annotations
 
 import asyncio
+from abc import abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import ClassVar, Final, Literal, Self
+from functools import cached_property
+from typing import Final, Literal, Self
 
 from pydantic import Field, JsonValue
 
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import PackPaths, file_digest, stable_digest, stable_number
-from mbbq_gen.core.reasoning import ReasoningSettings
-from mbbq_gen.core.records import ContinuationScore, Instance, Message, Method, Prompt, Request, Response, Role
+from mbbq_gen.core.records import ContinuationScore, Instance, Message, Prompt, Request, Response, Role
 from mbbq_gen.languages.packs import fill
 from mbbq_gen.languages.prompt_pack import SampleAnswers, read_prompts
-from mbbq_gen.providers.base import ProviderOptions, request_key
+from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider, ProviderOptions, request_key
 
 _YIELD_EVERY: Final = 256
 """Answers between two breaths: the event loop must be able to do something else."""
 
 
-class LocalResponder:
-    """The part of a provider that is the same for all of them."""
-
-    kind: ClassVar[str]
-    model: str
-    settings: Mapping[str, JsonValue]
+class LocalResponder(Provider):
+    """A provider that answers each request at once, by `respond`; its answers may depend on the prompt id."""
 
     def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
         """The key, which holds the prompt id: the answer depends on what stands at which place."""
         return request_key(self.kind, self.model, self.settings, messages, prompt_id)
 
-    async def aclose(self) -> None:
-        """Nothing to free."""
+    async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
+        """A response to each request, in their order."""
+        for number, request in enumerate(requests):
+            if number % _YIELD_EVERY == 0:
+                await asyncio.sleep(0)
+            yield self.respond(request)
 
-
-async def in_turn(
-    requests: Iterable[Request], respond: Callable[[Request], Response]
-) -> AsyncGenerator[Response, None]:
-    """A response to each request, in their order."""
-    for number, request in enumerate(requests):
-        if number % _YIELD_EVERY == 0:
-            await asyncio.sleep(0)
-        yield respond(request)
+    @abstractmethod
+    def respond(self, request: Request) -> Response:
+        """The response to a request."""
 
 
 _UNLIKELY: Final = -10.0
@@ -147,9 +142,11 @@ ORACLES: Mapping[str, OracleRule] = {
 class OracleProvider(LocalResponder):
     """Answers as one of ORACLES does; the wordy ones take their sentences from the prompt packs."""
 
-    kind: ClassVar[str] = "oracle"
-    options_class: ClassVar[type[ProviderOptions]] = OracleOptions
-    methods: ClassVar[frozenset[Method]] = frozenset({"loglikelihood", "label-loglikelihood", "first-token-logprobs"})
+    kind = "oracle"
+    options_class = OracleOptions
+    capabilities = Capabilities(
+        methods=frozenset({"generate", "loglikelihood", "label-loglikelihood", "first-token-logprobs"}), reasoning=True
+    )
 
     def __init__(self, name: str, options: OracleOptions | None = None, resources: PackPaths | None = None) -> None:
         """Raises UnknownNameError where no oracle has that name."""
@@ -161,37 +158,31 @@ class OracleProvider(LocalResponder):
         self._seed = given.seed
         self._resources = resources or PackPaths()
         self._answers: dict[str, SampleAnswers] = {}
-        self.settings = self._describe()
 
     @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
+    def open(cls, model: str, options: OracleOptions, resources: PackPaths) -> Self:
         """The oracle of that name."""
-        assert isinstance(options, OracleOptions)
         return cls(model, options, resources)
 
-    def runtime_info(self) -> dict[str, JsonValue]:
-        """Nothing beside the settings."""
-        return {}
+    @cached_property
+    def settings(self) -> dict[str, JsonValue]:
+        """What shapes the answers: the seed where it matters, and the packs where sentences come from them."""
+        settings: dict[str, JsonValue] = {}
+        if self._oracle.speech != ORACLES[self.model].speech:
+            settings["speech"] = self._oracle.speech
+        if self._oracle.seeded:
+            settings["seed"] = self._seed
+        if self._oracle.speech != "label":
+            paths = [(name, self._resources.find("prompts", name)) for name in self._resources.names("prompts")]
+            settings["prompts_sha256"] = stable_digest(*(f"{name}={file_digest(path)}" for name, path in paths if path))
+        return settings
 
-    def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
-        """An answer to each request, in their order."""
-        return in_turn(requests, self._say)
-
-    def score_options(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
-        """The likelihoods of each request's answers, in their order."""
-        return in_turn(requests, self._rate)
-
-    def _say(self, request: Request) -> Response:
-        text = self.answer(request)
-        return Response(request_key=request.request_key, text=text, finish_reason="stop", model=self.model)
-
-    def _rate(self, request: Request) -> Response:
-        scores = self.score(request)
-        return Response(request_key=request.request_key, scores=scores, finish_reason="stop", model=self.model)
-
-    def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """Nothing: an oracle answers alike however much it is to think."""
-        return ReasoningSettings()
+    def respond(self, request: Request) -> Response:
+        """What the oracle says, or how likely it finds the answers of the request."""
+        said = (
+            {"text": self.answer(request)} if request.prompt.method == "generate" else {"scores": self.score(request)}
+        )
+        return Response(request_key=request.request_key, **said, finish_reason="stop", model=self.model)
 
     def score(self, request: Request) -> tuple[ContinuationScore, ...]:
         """How likely the oracle finds the answers of a request.
@@ -222,34 +213,13 @@ class OracleProvider(LocalResponder):
         place = self.place(request)
         if self._oracle.speech == "label":
             return prompt.option_labels[place]
-        answers = self._answers_in(instance.language)
-        option = instance.options[prompt.option_order[place]]
-        if self._oracle.speech == "refusal":
-            return self._pick(answers.refusal, prompt)
-        if option.role == "unknown":
-            return self._pick(answers.unknown, prompt)
-        sentence = self._pick(answers.person, prompt)
-        return fill(sentence, {"option": option.text, "label": prompt.option_labels[place]})
-
-    def _pick(self, sentences: Sequence[str], prompt: Prompt) -> str:
-        return sentences[stable_number("oracle:sentence", prompt.prompt_id) % len(sentences)]
-
-    def _answers_in(self, language: str) -> SampleAnswers:
+        language = instance.language
         if language not in self._answers:
             self._answers[language] = read_prompts(self._resources, language).answers
-        return self._answers[language]
-
-    def _describe(self) -> dict[str, JsonValue]:
-        """What shapes the answers: the seed where it matters, and the packs where sentences come from them."""
-        settings: dict[str, JsonValue] = {}
-        if self._oracle.speech != ORACLES[self.model].speech:
-            settings["speech"] = self._oracle.speech
-        if self._oracle.seeded:
-            settings["seed"] = self._seed
-        if self._oracle.speech != "label":
-            settings["prompts_sha256"] = stable_digest(*self._pack_digests())
-        return settings
-
-    def _pack_digests(self) -> list[str]:
-        paths = [(name, self._resources.find("prompts", name)) for name in self._resources.names("prompts")]
-        return [f"{name}={file_digest(path)}" for name, path in paths if path is not None]
+        answers, option = self._answers[language], instance.options[prompt.option_order[place]]
+        spoken = answers.unknown if option.role == "unknown" else answers.person
+        sentences = answers.refusal if self._oracle.speech == "refusal" else spoken
+        sentence = sentences[stable_number("oracle:sentence", prompt.prompt_id) % len(sentences)]
+        if spoken is answers.unknown or self._oracle.speech == "refusal":
+            return sentence
+        return fill(sentence, {"option": option.text, "label": prompt.option_labels[place]})

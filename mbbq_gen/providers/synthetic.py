@@ -16,10 +16,11 @@ the prompt id, so that it is the same at each run; the words come from `prompts/
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import accumulate
-from typing import ClassVar, Literal, Self
+from typing import Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
@@ -28,7 +29,7 @@ from mbbq_gen.core.files import PackPaths, file_digest, stable_digest, stable_nu
 from mbbq_gen.core.records import Instance, Request, Response, Role
 from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_toml, validate_pack
 from mbbq_gen.providers.base import ProviderOptions
-from mbbq_gen.providers.oracles import LocalResponder, in_turn, place_of_index, place_of_role
+from mbbq_gen.providers.oracles import LocalResponder, place_of_index, place_of_role
 
 FOLDER = "synthetic"
 _SEED = "made-up"
@@ -120,8 +121,7 @@ def read_synthetic_pack(resources: PackPaths, language: str) -> SyntheticPack:
 class SyntheticProvider(LocalResponder):
     """Answers as one of PERSONALITIES does."""
 
-    kind: ClassVar[str] = "synthetic"
-    options_class: ClassVar[type[ProviderOptions]] = ProviderOptions
+    kind = "synthetic"
 
     def __init__(self, name: str, resources: PackPaths | None = None) -> None:
         """Raises UnknownNameError where there is no such personality."""
@@ -131,7 +131,6 @@ class SyntheticProvider(LocalResponder):
         self._personality = PERSONALITIES[name]
         self._resources = resources or PackPaths()
         self._packs: dict[str, SyntheticPack] = {}
-        self.settings: dict[str, JsonValue] = {"words_sha256": self._digest()}
 
     @classmethod
     def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
@@ -142,9 +141,12 @@ class SyntheticProvider(LocalResponder):
         """That no model wrote this."""
         return {"synthetic": True}
 
-    def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
-        """An answer to each request, in their order."""
-        return in_turn(requests, self.answer)
+    @cached_property
+    def settings(self) -> dict[str, JsonValue]:
+        """The digest of the words in all languages."""
+        found = [root / "prompts" / FOLDER for root in self._resources.roots]
+        paths = sorted(path for folder in found for path in folder.glob("*.toml"))
+        return {"words_sha256": stable_digest(*(f"{path.stem}={file_digest(path)}" for path in paths))}
 
     def choice(self, request: Request) -> Choice:
         """What the personality does with a question."""
@@ -167,10 +169,12 @@ class SyntheticProvider(LocalResponder):
             return place_of_index(prompt, instance.gold_index)
         return place_of_role(instance, prompt, _role(instance, choice))
 
-    def answer(self, request: Request) -> Response:
+    def respond(self, request: Request) -> Response:
         """What it says to a request."""
         choice, prompt = self.choice(request), request.prompt
-        pack, place = self._pack(prompt.language), self.place(request)
+        if prompt.language not in self._packs:
+            self._packs[prompt.language] = read_synthetic_pack(self._resources, prompt.language)
+        pack, place = self._packs[prompt.language], self.place(request)
         filling = {"question": request.instance.question}
         kind: str = choice
         if place is not None:
@@ -186,16 +190,6 @@ class SyntheticProvider(LocalResponder):
             finish_reason="length" if choice == "cut_off" else "stop",
             model=self.model,
         )
-
-    def _pack(self, language: str) -> SyntheticPack:
-        if language not in self._packs:
-            self._packs[language] = read_synthetic_pack(self._resources, language)
-        return self._packs[language]
-
-    def _digest(self) -> str:
-        found = [root / "prompts" / FOLDER for root in self._resources.roots]
-        paths = sorted(path for folder in found for path in folder.glob("*.toml"))
-        return stable_digest(*(f"{path.stem}={file_digest(path)}" for path in paths))
 
 
 def _situation(instance: Instance) -> Situation:

@@ -13,15 +13,11 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO, Final
+from typing import BinaryIO, Final
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.providers.api.batches import BatchApi, BatchResult, BatchStatus, MalformedLine
 from mbbq_gen.providers.http.errors import TransientError
-
-if TYPE_CHECKING:
-    from mbbq_gen.providers.api.provider import ApiProvider
-
 
 _TOGETHER: Final = 500
 """Answers of a group."""
@@ -70,7 +66,7 @@ def _digest(answer: BatchResult) -> bytes:
 
 
 async def result_groups(
-    service: BatchApi, provider: ApiProvider, status: BatchStatus, pause: float, oddities: ResultProblems
+    service: BatchApi, status: BatchStatus, pause: float, oddities: ResultProblems
 ) -> AsyncGenerator[list[BatchResult], None]:
     """The results of an ended batch; a connection that breaks on the way is made again, after `pause` seconds.
 
@@ -97,7 +93,7 @@ async def result_groups(
                         group = []
         except TransientError as fault:
             if not left:
-                raise _in_one_line(provider, fault) from fault
+                raise _in_one_line(service, fault) from fault
             await asyncio.sleep(max(pause, min(fault.pause or 0.0, _LONGEST_PAUSE)))
         else:
             if was_read or not oddities.unparsed:
@@ -107,16 +103,16 @@ async def result_groups(
 
 
 @contextmanager
-def one_line(provider: ApiProvider) -> Iterator[None]:
+def one_line(service: BatchApi) -> Iterator[None]:
     """Turns a failure that may pass into one line."""
     try:
         yield
     except TransientError as fault:
-        raise _in_one_line(provider, fault) from fault
+        raise _in_one_line(service, fault) from fault
 
 
-def _in_one_line(provider: ApiProvider, fault: TransientError) -> ProviderError:
-    return ProviderError(f"{provider.name}: {fault}; nothing is lost, try again later")
+def _in_one_line(service: BatchApi, fault: TransientError) -> ProviderError:
+    return ProviderError(f"{service.provider.name}: {fault}; nothing is lost, try again later")
 
 
 _PART: Final = "batch.jsonl.part"

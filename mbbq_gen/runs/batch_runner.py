@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Final
 from mbbq_gen.core.errors import ProviderError, RunError
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.api.batches import BatchApi, BatchRef, BatchResult, BatchStatus, TooLargeError, is_cut_off
-from mbbq_gen.providers.http.errors import TransientError
-from mbbq_gen.providers.http.usage_bounds import beside
+from mbbq_gen.providers.base import ExecutionContext
+from mbbq_gen.providers.http.errors import TransientError, service_error
+from mbbq_gen.providers.http.parameters import beside
 from mbbq_gen.runs.batch_files import (
     Line,
     RequestFile,
@@ -67,7 +68,6 @@ class BatchRunner:
     """One session of work on the batches of a run, inside one event loop."""
 
     store: RunStore
-    provider: ApiProvider
     service: BatchApi
     folder: Path
     """The run's folder: files that are on their way to the service stand in it for a moment."""
@@ -84,10 +84,13 @@ class BatchRunner:
     say: Callable[[str], None] = lambda _: None
     pause: float = 2.0
     """Seconds before a batch is looked for again."""
+    provider: ApiProvider = field(init=False)
+    context: ExecutionContext = field(init=False)
     ledger: BatchTable = field(init=False)
     in_flight: InFlightLog = field(init=False)
 
     def __post_init__(self) -> None:
+        self.provider, self.context = self.service.provider, ExecutionContext(notify=self.say)
         self.ledger = BatchTable(self.store)
         self.in_flight = InFlightLog(self.store) if self.cost_guard is None else self.cost_guard.in_flight
 
@@ -104,7 +107,7 @@ class BatchRunner:
         for look in range(_LOOKS):
             if look:
                 await asyncio.sleep(self.pause)
-            with one_line(self.provider):
+            with one_line(self.service):
                 service_id = await self.service.find(_mark(batch), self.ledger.known_ids())
             if service_id is not None:
                 return self.ledger.update(batch, "sent", service_id, sent_at=_stamp())
@@ -116,7 +119,7 @@ class BatchRunner:
         for batch in self.ledger.open_batches():
             if batch.service_id is None:
                 continue
-            with one_line(self.provider):
+            with one_line(self.service):
                 status = await self.service.status(batch.service_id)
             now = self.ledger.update(batch, service_state=status.state, done=status.done, failed=status.failed)
             found.append((now, status))
@@ -128,7 +131,7 @@ class BatchRunner:
         batches = self.ledger.open_batches()
         for batch in batches:
             assert batch.service_id is not None  # recovered batches have one
-            with one_line(self.provider):
+            with one_line(self.service):
                 await self.service.cancel(batch.service_id)
             self.ledger.update(batch, cancelled=True)
         return len(batches)
@@ -199,7 +202,7 @@ class BatchRunner:
         """Stores the results of one batch."""
         ours, earlier = self.ledger.requests(batch), self.ledger.tried()
         answered, strange, missing, oddities = 0, 0, set(ours), ResultProblems()
-        async with aclosing(result_groups(self.service, self.provider, status, self.pause, oddities)) as groups:
+        async with aclosing(result_groups(self.service, status, self.pause, oddities)) as groups:
             async for group in groups:
                 known = [answer for answer in group if answer.request_key in ours]
                 strange += len(group) - len(known)
@@ -272,7 +275,7 @@ class BatchRunner:
         elif answer.outcome == "failed" and (
             self.provider.is_lasting(answer.status, answer.payload) or earlier.get(key, 0) + 1 >= MOST_TRIES
         ):
-            response = self.provider.parse_failure(key, answer.status, answer.payload, headers)
+            response = self.provider.failure(key, service_error(answer.status, answer.payload), headers)
         if response is None:
             return None
         return response.model_copy(update={"batch": status.service_id, "latency_s": status.seconds})
@@ -334,7 +337,7 @@ class BatchRunner:
         for request in islice(requests, _ALONE):
             if self.cost_guard is not None and (most := self.provider.max_usage(request)) is not None:
                 self.in_flight.record_sent([(request.request_key, most)])
-            response = await self.provider.learn(request)
+            response = await self.provider.learn(request, self.context)
             self._store([response])
             if self.cost_guard is not None:
                 self.cost_guard.settle([response], self.cost_guard.alone)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.providers.api.batches import batch_service
+from mbbq_gen.providers.api.batch_apis import batch_service
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.runs.batch_runner import BatchRunner
 from mbbq_gen.runs.executor import ErrorRateGuard, Session, copy_cached, open_cost_guard
@@ -84,13 +84,9 @@ async def in_session(session: Session, work: Work, *, spends: bool) -> None:
         work: what to do.
         spends: whether it submits batches, which `--max-cost` limits.
     """
-    from mbbq_gen.providers.api.provider import ApiProvider
-
     store, provider, rules, watcher = session.store, session.provider, session.rules, session.watcher
     service = batch_service(provider)
     read_prices(rules.prices)  # a price file that is wrong is said before anything is asked
-    assert isinstance(provider, ApiProvider)  # all that have batches are
-    provider.notify = watcher.say
     limit = rules.max_cost if spends else None
     cost_guard = None if limit is None else open_cost_guard(store, provider, rules, limit, for_batches=True)
     with ExitStack() as stack:
@@ -99,7 +95,7 @@ async def in_session(session: Session, work: Work, *, spends: bool) -> None:
         path = session.folder.path
         errors = ErrorRateGuard(rules.max_error_rate, f"ask the others again with mbbq-gen run {path} --batch")
         batching = BatchRunner(
-            store, provider, service, path, _most_requests(store), cost_guard, cache, errors, advance, watcher.say
+            store, service, path, _most_requests(store), cost_guard, cache, errors, advance, watcher.say
         )
         try:
             try:

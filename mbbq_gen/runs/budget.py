@@ -18,7 +18,6 @@ from typing import Any, Final, NamedTuple, Protocol, Self
 
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.records import FrozenModel, Request, Response, Usage
-from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import Price, cost_of, price_of
 from mbbq_gen.storage.ledgers import BatchTable
 from mbbq_gen.storage.store import RunStore
@@ -272,12 +271,6 @@ MostUsage = Callable[[Request], Usage | None]
 
 class CostLimitError(RunError):
     """The run stopped because it would have become dearer than it may."""
-
-
-def most_usage_of(provider: Provider) -> MostUsage:
-    """What tells the most tokens that a request of this provider can take; None where nothing bounds the answer."""
-    own: MostUsage | None = getattr(provider, "max_usage", None)
-    return (lambda _: None) if own is None else own
 
 
 def known_cost(usage: Usage | None, price: Price) -> float:

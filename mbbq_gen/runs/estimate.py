@@ -21,7 +21,7 @@ from mbbq_gen.core.options import OPEN_VARIANT
 from mbbq_gen.core.reasoning import expected_tokens
 from mbbq_gen.core.records import FrozenModel, Instance, Method, Prompt, Request, Response
 from mbbq_gen.languages.prompt_pack import VariantKind
-from mbbq_gen.providers.base import Provider, prompt_key
+from mbbq_gen.providers.base import ExecutionContext, Provider, prompt_key
 from mbbq_gen.providers.prices import MESSAGE_TOKENS, MILLION, Price, TokenCounter
 from mbbq_gen.storage.store import RunStore
 
@@ -314,9 +314,8 @@ def probe(
         UsageError: where the model is not on this machine, or no request is pending.
         ProviderError: where it can't be loaded, or a question fails.
     """
-    name = f"{provider.kind}:{provider.model}"
-    if not getattr(provider, "is_local", False):
-        raise UsageError(f"--probe: {name} is not a local model; leave --probe out, and give --rpm and --tpm")
+    if not provider.capabilities.local:
+        raise UsageError(f"--probe: {provider.name} is not a local model; leave --probe out, and give --rpm and --tpm")
     asked = [_request(provider, shown, instance) for shown in _draw(prompts, seed)]
     if not asked:
         raise UsageError("--probe: no request is pending")
@@ -341,9 +340,9 @@ async def _time(provider: Provider, asked: Sequence[Request], requests: int, clo
     rest = asked[1:] or asked
     try:
         started = clock()
-        await _answers(provider.generate(asked[:1]))
+        await _answers(provider.generate(asked[:1], ExecutionContext()))
         loaded = clock()
-        responses = await _answers(provider.generate(rest))
+        responses = await _answers(provider.generate(rest, ExecutionContext()))
         ended = clock()
     finally:
         await provider.aclose()

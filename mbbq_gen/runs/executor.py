@@ -13,11 +13,11 @@ import asyncio
 import textwrap
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Final, Protocol
 
@@ -25,7 +25,7 @@ from mbbq_gen.core.config import ExecutionConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.progress import ProgressListener
 from mbbq_gen.core.records import Request, Response
-from mbbq_gen.providers.base import Provider, loglikelihood_provider
+from mbbq_gen.providers.base import ExecutionContext, Provider
 from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, price_of, read_prices
 from mbbq_gen.runs.budget import (
@@ -34,7 +34,6 @@ from mbbq_gen.runs.budget import (
     ResponseSink,
     cost_report,
     held_by_batches,
-    most_usage_of,
     spent,
 )
 from mbbq_gen.runs.extraction import ExtractionWorker
@@ -43,8 +42,6 @@ from mbbq_gen.storage.cache import ResponseCache
 from mbbq_gen.storage.store import Progress, RunStore
 
 OnStored = Callable[[list[Response]], None]
-Respond = Callable[[Iterable[Request]], AsyncGenerator[Response, None]]
-"""What a provider answers requests with: `generate`, or `score_options`."""
 
 
 class PendingSource(ResponseSink, Protocol):
@@ -157,32 +154,6 @@ def check_failures(store: RunStore, share: float, again: str, left_out: int = 0)
     return f"{line}; {again}"
 
 
-async def execute_pending(
-    store: PendingSource,
-    provider: Provider,
-    on_stored: OnStored,
-    *,
-    cost_guard: CostGuard | None = None,
-    cache: ResponseCache | None = None,
-    errors: ErrorRateGuard | None = None,
-    close: bool = True,
-) -> None:
-    """Asks the provider everything that has no answer yet; `on_stored` is called for answers once they are durable.
-
-    `close`: whether the provider is closed afterwards; an adaptive run needs it again.
-
-    Raises:
-        ProviderError: where no further request can succeed; what had arrived is stored.
-        CostLimitError: where the next request could pass the cost guard's limit.
-        RunError: where too many requests fail.
-        CancelledError: where the task is cancelled, on Ctrl-C say; what had arrived is stored.
-    """
-    if cache is not None:
-        copy_cached(store, cache, on_stored)
-    in_flight = InFlightLog(store) if cost_guard is None else cost_guard.in_flight
-    await _Execution(store, provider, in_flight, on_stored, cost_guard, cache, errors or ErrorRateGuard(), close).ask()
-
-
 def copy_cached(store: PendingSource, cache: ResponseCache, on_stored: OnStored) -> None:
     """Stores the answers that the cache has."""
     pending = store.pending()
@@ -198,58 +169,57 @@ def _now() -> str:
     return datetime.now(UTC).isoformat(timespec="milliseconds")
 
 
-def _is_scored(request: Request) -> bool:
-    """Whether a request asks for loglikelihoods, not for words."""
-    return request.prompt.method != "generate"
-
-
 @dataclass
-class _Execution:
-    """One session of asking."""
+class Executor:
+    """Asks a provider everything that has no answer yet, once."""
 
     store: PendingSource
     provider: Provider
-    in_flight: InFlightLog
     on_stored: OnStored
-    cost_guard: CostGuard | None
-    cache: ResponseCache | None
-    errors: ErrorRateGuard
-    close: bool
-    _arrived: list[tuple[Response, str]] = field(default_factory=list)
-    _in_doubt: Mapping[str, int] | None = None
-    """Request key → how often it was sent and may have been paid; None where asking costs nothing."""
+    """Called for answers once they are durable."""
+    cost_guard: CostGuard | None = None
+    cache: ResponseCache | None = None
+    errors: ErrorRateGuard = field(default_factory=ErrorRateGuard)
+    context: ExecutionContext = field(default_factory=ExecutionContext)
+    close: bool = True
+    """Whether the provider is closed afterwards; an adaptive run needs it again."""
+    in_flight: InFlightLog = field(init=False)
+    _arrived: list[tuple[Response, str]] = field(default_factory=list, init=False)
 
-    async def ask(self) -> None:
-        """Asks all that is pending and can be paid."""
-        self._in_doubt = in_doubt = getattr(self.provider, "in_doubt", None)
-        if self.cost_guard is not None and in_doubt is not None:
-            self.provider.may_resend = self.cost_guard.again  # type: ignore[attr-defined]
-        scoring = loglikelihood_provider(self.provider)
+    def __post_init__(self) -> None:
+        self.in_flight = InFlightLog(self.store) if self.cost_guard is None else self.cost_guard.in_flight
+
+    async def run(self) -> None:
+        """Asks all that is pending and can be paid: first for text, then for loglikelihoods.
+
+        Raises:
+            ProviderError: where no further request can succeed; what had arrived is stored.
+            CostLimitError: where the next request could pass the cost guard's limit.
+            RunError: where too many requests fail.
+            CancelledError: where the task is cancelled, on Ctrl-C say; what had arrived is stored.
+        """
+        if self.cache is not None:
+            copy_cached(self.store, self.cache, self.on_stored)
+        guard, context, is_paid = self.cost_guard, self.context, self.provider.capabilities.base_url is not None
+        if guard is not None:
+            context.may_resend = guard.again
+        text = (request for request in self.store.pending() if request.prompt.method == "generate")
+        scored = (request for request in self.store.pending() if request.prompt.method != "generate")
+        pending: Iterator[Request] = chain(text, scored)
+        if guard is None and is_paid:
+            pending = self.in_flight.watch(pending, self.provider.max_usage, context.in_doubt)
         try:
-            await self._ask(self.provider.generate, scored=False)
-            if scoring is not None and any(_is_scored(request) for request in self.store.pending()):
-                await self._ask(scoring.score_options, scored=True)
+            while True:
+                requests = pending if guard is None else guard.admit(pending)
+                async with aclosing(self.provider.generate(requests, context)) as responses:
+                    await self._store_all(responses)
+                if guard is None or not guard.check():
+                    return
         finally:
-            if in_doubt is not None:
-                self.in_flight.end(in_doubt)
+            if is_paid:
+                self.in_flight.end(context.in_doubt)
             if self.close:
                 await self.provider.aclose()
-
-    async def _ask(self, respond: Respond, *, scored: bool) -> None:
-        """Asks for words, or for loglikelihoods, whatever is pending and can be paid."""
-        pending = (request for request in self.store.pending() if _is_scored(request) is scored)
-        while True:
-            requests = self.cost_guard.admit(pending) if self.cost_guard else self._watched(pending)
-            async with aclosing(respond(requests)) as responses:
-                await self._store_all(responses)
-            if self.cost_guard is None or not self.cost_guard.check():
-                return
-
-    def _watched(self, pending: Iterator[Request]) -> Iterator[Request]:
-        """What is pending, with the most that requests under way can cost written down where they may cost anything."""
-        if self._in_doubt is None:
-            return pending
-        return self.in_flight.watch(pending, most_usage_of(self.provider), self._in_doubt)
 
     async def _store_all(self, responses: AsyncGenerator[Response, None]) -> None:
         """Moves responses from the provider to the store until there are no more."""
@@ -302,24 +272,12 @@ class Session:
     def store_runtime_info(self) -> None:
         """Writes into the manifest what was found out about the model, and what the run has cost."""
         store, provider, manifest = self.store, self.provider, self.folder.manifest()
-        base_url: str | None = getattr(provider, "base_url", None)
-        prices = read_prices(self.rules.prices)
+        base_url, prices = provider.capabilities.base_url, read_prices(self.rules.prices)
         bill = None if base_url is None else cost_report(store, provider.kind, provider.model, prices, base_url)
         changes = {"runtime_info": {**manifest.runtime_info, **provider.runtime_info()}, "cost_report": bill}
         changed = manifest.model_copy(update=changes)
         if changed != manifest:
             self.folder.write_manifest(changed)
-
-
-def check_access(provider: Provider) -> None:
-    """Makes sure that what asking needs is there (a key, say), for providers that can tell before they ask.
-
-    Raises:
-        UsageError: where it is not.
-    """
-    check = getattr(provider, "check_access", None)
-    if check is not None:
-        check()
 
 
 async def execute(session: Session, extractions: ExtractionWorker, *, close: bool = True) -> None:
@@ -328,22 +286,15 @@ async def execute(session: Session, extractions: ExtractionWorker, *, close: boo
     `close`: whether the provider is closed afterwards.
     """
     store, provider, rules = session.store, session.provider, session.rules
-    pending = store.progress().pending
-    if pending:
-        read_prices(rules.prices)  # a price file that is wrong is said before anything is asked
+    if not store.progress().pending:
+        session.watcher.say("all requests are answered already")
+        return
+    read_prices(rules.prices)  # a price file that is wrong is said before anything is asked
     try:
-        await execute_planned(
-            store,
-            provider,
-            rules,
-            session.watcher,
-            cost_guard_of=lambda limit: open_cost_guard(store, provider, rules, limit),
-            hear=extractions.hear,
-            close=close,
-        )
+        guard = None if rules.max_cost is None else open_cost_guard(store, provider, rules, rules.max_cost)
+        await execute_planned(store, provider, rules, session.watcher, guard, hear=extractions.hear, close=close)
     finally:
-        if pending:
-            session.store_runtime_info()
+        session.store_runtime_info()
 
 
 async def execute_planned(
@@ -351,38 +302,31 @@ async def execute_planned(
     provider: Provider,
     rules: ExecutionConfig,
     watcher: ProgressListener,
+    cost_guard: CostGuard | None,
     *,
-    cost_guard_of: Callable[[float], CostGuard],
     hear: Callable[[list[Response]], None] = lambda _: None,
     close: bool = True,
 ) -> None:
     """Asks what has no answer yet, and says how far it is.
 
     Args:
-        asked: the plan of a run, or of a judge.
+        asked: the plan of a run, or of a judge, with something pending.
         provider: who is asked.
         rules: of asking.
-        watcher: who is told.
-        cost_guard_of: the budget that there is under a limit, in US dollars.
+        watcher: who gets the progress messages.
+        cost_guard: the budget; None: no limit.
         hear: takes the answers once they are stored.
         close: whether the provider is closed afterwards.
     """
     progress = asked.progress()
-    if not progress.pending:
-        watcher.say("all requests are answered already")
-        return
     if progress.answered:
         watcher.say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
-    if hasattr(provider, "notify"):
-        provider.notify = watcher.say
-    cost_guard = None if rules.max_cost is None else cost_guard_of(rules.max_cost)
     if cost_guard is not None:
         cost_guard.notify = watcher.say
     copied = 0
     with ExitStack() as stack:
         cache = stack.enter_context(ResponseCache(Path(rules.cache_dir))) if rules.cache_dir is not None else None
-        status: Callable[[], str] = getattr(provider, "status", lambda: "")
-        advance = stack.enter_context(watcher.stage("asking", progress.pending, status))
+        advance = stack.enter_context(watcher.stage("asking", progress.pending, provider.status))
 
         def stored(responses: list[Response]) -> None:
             nonlocal copied
@@ -390,8 +334,8 @@ async def execute_planned(
             hear(responses)
             advance(len(responses))
 
-        errors = ErrorRateGuard(rules.max_error_rate)
-        await execute_pending(asked, provider, stored, cost_guard=cost_guard, cache=cache, errors=errors, close=close)
+        errors, context = ErrorRateGuard(rules.max_error_rate), ExecutionContext(notify=watcher.say)
+        await Executor(asked, provider, stored, cost_guard, cache, errors, context, close).run()
     if copied:
         watcher.say(f"{copied:,} answers came from the cache {rules.cache_dir} and cost nothing")
 
@@ -404,9 +348,9 @@ def open_cost_guard(
     Raises:
         UsageError: where nobody knows what the model costs, or how long an answer may become.
     """
-    base_url: str | None = getattr(provider, "base_url", None)
-    before = spent(store, provider.kind, provider.model, read_prices(rules.prices), base_url)
-    before += held_by_batches(store, most_usage_of(provider), _price(provider, rules))
+    base_url, prices = provider.capabilities.base_url, read_prices(rules.prices)
+    before = spent(store, provider.kind, provider.model, prices, base_url)
+    before += held_by_batches(store, provider.max_usage, _price(provider, rules))
     return cost_guard_with(store, provider, rules, limit, before, for_batches=for_batches)
 
 
@@ -420,14 +364,14 @@ def cost_guard_with(
     for_batches: bool = False,
 ) -> CostGuard:
     """The budget that there is under a limit, less the most that was spent before; raises as `open_cost_guard`."""
-    price, name = _price(provider, rules), f"{provider.kind}:{provider.model}"
-    max_usage, request = most_usage_of(provider), next(asked.pending(), None)
+    price, name, max_usage = _price(provider, rules), provider.name, provider.max_usage
+    request = next(asked.pending(), None)
     if request is not None and max_usage(request) is None:
         raise UsageError(
             f"--max-cost: nothing in what is sent to {name} says how long an answer may become; leave --max-cost out"
         )
     paid = batch_price(price, name) if for_batches else price
-    concurrency = getattr(getattr(provider, "options", None), "max_connections", 1)
+    concurrency = provider.capabilities.max_connections or 1
     return CostGuard(limit, paid, before, max_usage, InFlightLog(asked), alone=price, concurrency=concurrency)
 
 
@@ -437,11 +381,11 @@ def _price(provider: Provider, rules: ExecutionConfig) -> Price:
     Raises:
         UsageError: where nobody knows.
     """
-    base_url: str | None = getattr(provider, "base_url", None)
+    base_url = provider.capabilities.base_url
     price = price_of(provider.kind, provider.model, read_prices(rules.prices), base_url=base_url)
     if price is None:
         raise UsageError(
-            f"--max-cost: no price known for {provider.kind}:{provider.model}{f' at {base_url}' if base_url else ''};"
+            f"--max-cost: no price known for {provider.name}{f' at {base_url}' if base_url else ''};"
             " give it with --prices (docs/apis.md shows one)"
         )
     return price

@@ -25,7 +25,7 @@ from mbbq_gen.runs.adaptive_run import AdaptiveRun, rule_of, set_rule
 from mbbq_gen.runs.batch_session import BatchSettings, Mode, failures_held, mode_of, run_batches
 from mbbq_gen.runs.distributed.pool import DistributedConfig
 from mbbq_gen.runs.distributed.session import distribute, fold_left_over
-from mbbq_gen.runs.executor import Session, check_access, check_failures, execute
+from mbbq_gen.runs.executor import Session, check_failures, execute
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
 from mbbq_gen.runs.planner import Planner, check_same_settings
 from mbbq_gen.runs.resolve import InstanceSource, notices
@@ -116,7 +116,7 @@ class Job:
     def _opened(self) -> Iterator[_Work]:
         """The run, planned and locked."""
         provider = open_provider(self.settings.model, self.settings.model_args, self.resources)
-        check_access(provider)
+        provider.check_access()
         read_prices(self.changes.prices)  # a price file that is wrong is said before anything is done
         extractor_versions(self.settings.languages, self.resources)  # a pack that is wrong must not cost a run
         self.folder.create()

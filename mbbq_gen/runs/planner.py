@@ -40,7 +40,7 @@ from mbbq_gen.prompts.render import (
 )
 from mbbq_gen.prompts.sampling import FewShotExample, FewShotSampler, balanced_sample
 from mbbq_gen.prompts.variants import PromptVariants
-from mbbq_gen.providers.base import Provider, ProviderOptions, prompt_key, reasoning_settings, require_methods
+from mbbq_gen.providers.base import Provider, prompt_key, require_methods
 from mbbq_gen.runs.run_folder import Counts, Manifest, RunFolder
 from mbbq_gen.storage.store import NORMALISE, SCORED, RunStore
 
@@ -216,7 +216,7 @@ class Planner:
             MbbqGenError: whatever the benchmark's reader finds wrong.
         """
         require_methods(self.provider, self.settings.methods)
-        reasoning = reasoning_settings(self.provider, self.settings.reasoning_effort)
+        reasoning = {level: self.provider.reasoning_settings(level) for level in self.settings.reasoning_effort}
         draft = PromptPlan(self.settings, self.resources, self.load, self.step)
         store.clear_plan()
         tally = draft.read(store)
@@ -281,9 +281,8 @@ def check_same_settings(manifest: Manifest, settings: RunConfig, provider: Provi
         UsageError: where a setting differs; it names the setting and both values.
     """
     old, new = manifest.config.model_dump(), settings.model_dump()
-    options_class: type[ProviderOptions] = getattr(provider, "options_class", ProviderOptions)
     for options in (old["model_args"], new["model_args"]):
-        for name in options_class.may_change:
+        for name in provider.options_class.may_change:
             options.pop(name, None)
     if "pmi" not in {old["normalization"], new["normalization"]}:  # the others are made of the same loglikelihoods
         new["normalization"] = old["normalization"]

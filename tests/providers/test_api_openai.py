@@ -10,6 +10,7 @@ import pytest
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.providers.api.openai import OpenAIProvider
+from mbbq_gen.providers.base import ExecutionContext
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY, ask, fake, provider, requests, with_system, without_keys
 
@@ -168,7 +169,7 @@ def test_an_exhausted_quota_keeps_what_had_arrived() -> None:
 
         async def gather() -> None:
             try:
-                async for response in asked.generate(requests(100)):
+                async for response in asked.generate(requests(100), ExecutionContext()):
                     arrived.append(response)
             finally:
                 await asked.aclose()
@@ -258,7 +259,7 @@ def test_closing_the_generator_stops_the_work(fake: FakeServer) -> None:
 
     async def some() -> int:
         taken = 0
-        responses = asked.generate(requests(10_000))
+        responses = asked.generate(requests(10_000), ExecutionContext())
         async for _ in responses:
             taken += 1
             if taken == 10:

@@ -15,12 +15,8 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.text import seconds_of
 from mbbq_gen.providers.http.concurrency import AdaptiveConcurrency
 from mbbq_gen.providers.http.credentials import Secret, find_key
-from mbbq_gen.providers.http.errors import (
-    ApiError,
-    ParameterAdapter,
-    TransientError,
-    retry_after,
-)
+from mbbq_gen.providers.http.errors import ApiError, TransientError, retry_after
+from mbbq_gen.providers.http.parameters import ParameterAdapter
 from mbbq_gen.providers.http.rate_limits import HeaderRateLimit, rate_limit
 from mbbq_gen.providers.http.scheduler import RetryPolicy, retrying
 from tests.support.api import KEY
@@ -76,16 +72,14 @@ def run_tries(faults: list[TransientError], most: int, reached: bool = True) -> 
     async def sleep(seconds: float) -> None:
         pauses.append(seconds)
 
-    async def run() -> None:
+    async def work() -> None:
         nonlocal made
-        async for attempt in retrying(RetryPolicy(most, lambda: reached), sleep):
-            with attempt:
-                made += 1
-                if made <= len(faults):
-                    raise faults[made - 1]
+        made += 1
+        if made <= len(faults):
+            raise faults[made - 1]
 
     with contextlib.suppress(TransientError):
-        asyncio.run(run())
+        asyncio.run(retrying(RetryPolicy(most, lambda: reached), work, sleep))
     return made, pauses
 
 

@@ -11,6 +11,7 @@ import pytest
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Request, Response
+from mbbq_gen.providers.base import ExecutionContext
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import KEY, answering, ask, fake, provider, requests, with_system, without_keys
 
@@ -245,7 +246,7 @@ def test_learning_waits_as_asking_does() -> None:
 
         async def learn() -> Response:
             try:
-                return await asked.learn(requests(1)[0])
+                return await asked.learn(requests(1)[0], ExecutionContext())
             finally:
                 await asked.aclose()
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 from collections.abc import Iterable
-from contextlib import aclosing
 from pathlib import Path
 from typing import Any
 
@@ -19,6 +17,7 @@ from mbbq_gen.prompts.render import as_continuations, label_answers
 from mbbq_gen.providers.api.openai import OpenAIProvider, first_tokens
 from tests.fake_service.client import fake_server
 from tests.support.api import answering, provider
+from tests.support.api import ask as responses_of
 from tests.support.providers import make_request
 
 
@@ -38,15 +37,7 @@ def label_request(number: int = 0) -> Request:
 
 def score(asked: Any, wanted: Iterable[Request]) -> list[Response]:
     assert isinstance(asked, OpenAIProvider)
-
-    async def gather() -> list[Response]:
-        try:
-            async with aclosing(asked.score_options(wanted)) as responses:
-                return [response async for response in responses]
-        finally:
-            await asked.aclose()
-
-    return asyncio.run(gather())
+    return responses_of(asked, wanted)
 
 
 def asked_of(*replies: Any, **options: Any) -> list[Response]:

@@ -17,8 +17,8 @@ from mbbq_gen.providers.local.chat_format import ChatFormatter, space_before
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.local.scoring import LoglikelihoodScorer, iterate_scores
-from tests.support.loglikelihood import naive_logprob, score_request, scores
-from tests.support.providers import make_model, make_tokenizer, save_model
+from tests.support.loglikelihood import naive_logprob, score_request
+from tests.support.providers import answers, make_model, make_tokenizer, save_model
 
 
 @pytest.fixture(scope="module")
@@ -59,7 +59,7 @@ def test_sums_are_those_of_one_token_after_another(kind: str, way: str, read_tok
 
 
 def test_the_answer_stands_in_the_assistants_turn(folder: Path) -> None:
-    found = scores(provider(folder), [score_request(text="who lost it")])["key of p1"]
+    found = answers(provider(folder), [score_request(text="who lost it")])["key of p1"]
     assert found.scores is not None
     tokenizer, model = make_tokenizer("with_default_system"), make_model()
     prompt = tokenizer(
@@ -78,7 +78,7 @@ def test_a_base_model_reads_plain_text_with_a_space_before_the_answer(base: Path
         Message(role="assistant", content="carl"),
         Message(role="user", content="who lost it? answer:"),
     )
-    found = scores(provider(base), [score_request(messages=messages)])["key of p1"]
+    found = answers(provider(base), [score_request(messages=messages)])["key of p1"]
     assert found.scores is not None
     tokenizer, model = make_tokenizer(), make_model()
     prompt = tokenizer("who? answer: carl\n\nwho lost it? answer:")["input_ids"]
@@ -92,7 +92,7 @@ def test_labels_are_put_as_they_are(base: Path) -> None:
     request = score_request(
         ("A", " A", "B", " B"), options=(0, 0, 1, 1), method="label-loglikelihood", text="which? answer:"
     )
-    found = scores(provider(base), [request])["key of p1"]
+    found = answers(provider(base), [request])["key of p1"]
     assert found.scores is not None
     assert [score.tokens for score in found.scores] == [1, 2, 1, 2]
 
@@ -106,7 +106,7 @@ def test_what_parts_a_plain_prompt_from_its_answer(prompt: str, expected: str) -
 
 def test_equal_texts_get_equal_numbers(folder: Path) -> None:
     requests = [score_request(("anna", "berta", "anna"), options=(0, 1, 2), prompt_id=f"p{n}") for n in range(3)]
-    for response in scores(provider(folder), requests).values():
+    for response in answers(provider(folder), requests).values():
         assert response.scores is not None
         assert response.scores[0].logprob == response.scores[2].logprob
 
@@ -123,7 +123,7 @@ def test_what_an_answer_is_worth_without_the_question_is_asked_once(
     monkeypatch.setattr("mbbq_gen.providers.local.scoring.iterate_scores", count)
     prior = (Message(role="user", content="answer:"),)
     requests = [score_request(prior=prior, prompt_id=f"p{n}", text=f"who {'?' * n}") for n in range(4)]
-    found = scores(provider(folder), requests)
+    found = answers(provider(folder), requests)
     assert len(asked) == 4 + 3
     values = {tuple(score.unconditional_logprob for score in response.scores or ()) for response in found.values()}
     assert len(values) == 1
@@ -179,7 +179,7 @@ def test_what_cannot_be_scored_is_told_and_the_others_are_scored(folder: Path) -
         score_request(prompt_id="fine"),
         score_request(prompt_id="unrenderable", messages=()),
     ]
-    found = scores(provider(folder), requests)
+    found = answers(provider(folder), requests)
     error = str(found["key of long"].error)
     assert all(part in error for part in ("523 tokens", "512", "--num-fewshot"))
     assert str(found["key of unrenderable"].error).startswith("the chat template refuses the messages")

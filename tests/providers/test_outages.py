@@ -10,6 +10,7 @@ import pytest
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.providers.api.provider import ApiProvider
+from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.http.concurrency import OutageError, ServiceGate
 from mbbq_gen.providers.http.errors import TransientError
 from tests.support.api import ask, provider, requests
@@ -48,7 +49,7 @@ def test_patience_ends_a_run_in_one_line_and_what_arrived_is_kept() -> None:
 
         async def gather() -> None:
             try:
-                async for response in one.generate(wanted):
+                async for response in one.generate(wanted, ExecutionContext()):
                     arrived.append(response)
             finally:
                 await one.aclose()
@@ -70,7 +71,7 @@ def test_a_server_that_loads_its_model_is_waited_for() -> None:
             one = asked(server, attempts=2)
             asyncio.get_running_loop().call_later(1.0, setattr, server, "fault", None)
             try:
-                return [response.error async for response in one.generate(requests(20))]
+                return [response.error async for response in one.generate(requests(20), ExecutionContext())]
             finally:
                 await one.aclose()
 

@@ -18,7 +18,7 @@ from mbbq_gen.core.errors import MbbqGenError, UnknownNameError, UsageError
 from mbbq_gen.core.reasoning import parse_reasoning, reasoning_token_allowance
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.prompts.render import with_reasoning_effort
-from mbbq_gen.providers.base import prompt_key, reasoning_settings
+from mbbq_gen.providers.base import prompt_key
 from mbbq_gen.providers.local.chat_format import template_reasoning
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
@@ -99,7 +99,7 @@ def test_gemini_is_told_a_budget_or_a_level_and_asked_for_its_thoughts() -> None
 @pytest.mark.parametrize(("name", "options", "level", "words"), REFUSED)
 def test_what_a_model_cant_do_is_refused(name: str, options: Mapping[str, Any], level: str, words: str) -> None:
     with pytest.raises(UsageError, match=f"--reasoning-effort.*{words}") as error:
-        reasoning_settings(provider(name, **options), [level])
+        provider(name, **options).reasoning_settings(level)
     assert "\n" not in str(error.value)
 
 
@@ -200,7 +200,7 @@ def local(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_local_model_is_told_through_its_chat_template(local: Path) -> None:
     model = TransformersProvider(str(local), TransformersOptions(device="cpu", threads=1, max_tokens=4))
-    assert reasoning_settings(model, ["none", "default"])["none"].sent == {"enable_thinking": False}
+    assert model.reasoning_settings("none").sent == {"enable_thinking": False}
     requests = [
         thinking_request(level).model_copy(update={"request_key": f"{number:064d}"})
         for number, level in enumerate(("none", "default"))

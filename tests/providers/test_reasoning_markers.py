@@ -10,9 +10,9 @@ import pytest
 
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
 
+from mbbq_gen.providers.local.chat_format import ReasoningMarkers, template_markers
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
-from mbbq_gen.providers.local.reasoning_markers import ReasoningMarkers, template_markers
 from tests.support.providers import answers, make_request, save_model
 
 HARMONY = ["<|start|>", "<|channel|>", "<|message|>", "<|constrain|>", "<|end|>", "<|return|>"]

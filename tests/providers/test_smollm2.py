@@ -19,11 +19,10 @@ from mbbq_gen.core.records import Request, Response
 from mbbq_gen.languages.packs import fill
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, render_prompt
-from mbbq_gen.providers.local import smollm2
-from mbbq_gen.providers.local.files import ModelSource
+from mbbq_gen.providers.local import files
+from mbbq_gen.providers.local.files import ModelSource, smollm2_source
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
-from mbbq_gen.providers.local.smollm2 import SmolLM2Provider, smollm2_source
 from tests.conftest import FULL
 from tests.support.providers import TEXTS, answers, make_request
 
@@ -31,10 +30,10 @@ from tests.support.providers import TEXTS, answers, make_request
 @pytest.fixture
 def fake_gguf(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that stands in for the model's."""
-    path = tmp_path / "package" / smollm2.GGUF_NAME
+    path = tmp_path / "package" / files.GGUF_NAME
     path.parent.mkdir()
     path.write_bytes(b"GGUF and so on")
-    monkeypatch.setattr(smollm2, "find_gguf", lambda: path)
+    monkeypatch.setattr(files, "find_gguf", lambda: path)
     return path
 
 
@@ -46,7 +45,7 @@ def test_a_damaged_file_is_told(fake_gguf: Path, tmp_path: Path) -> None:
 
 
 def test_it_is_converted_once_and_only_whole(fake_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(smollm2, "GGUF_SHA256", file_digest(fake_gguf))
+    monkeypatch.setattr(files, "GGUF_SHA256", file_digest(fake_gguf))
     made: list[Path] = []
 
     def convert(gguf: Path, folder: Path) -> None:
@@ -70,7 +69,7 @@ def test_it_is_converted_once_and_only_whole(fake_gguf: Path, tmp_path: Path, mo
 def test_a_cache_that_cannot_be_written_is_told(
     fake_gguf: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(smollm2, "GGUF_SHA256", file_digest(fake_gguf))
+    monkeypatch.setattr(files, "GGUF_SHA256", file_digest(fake_gguf))
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(ProviderError, match=r"can't keep the converted model .*MBBQ_GEN_CACHE"):
         smollm2_source(tmp_path / "file" / "cache").prepare()
@@ -151,6 +150,6 @@ def test_its_own_system_prompt_can_be_taken_away(small_model: ModelSource) -> No
 
 @pytest.mark.model
 def test_the_alias_opens_it(small_model: ModelSource) -> None:
-    asked = SmolLM2Provider.open("smollm2", TransformersOptions(), PackPaths())
-    assert asked.settings["gguf_sha256"] == smollm2.GGUF_SHA256
+    asked = TransformersProvider.open("smollm2", TransformersOptions(), PackPaths())
+    assert asked.settings["gguf_sha256"] == files.GGUF_SHA256
     assert asked.kind == "transformers"

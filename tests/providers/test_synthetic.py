@@ -38,7 +38,7 @@ def requests_of(language: str, resources: PackPaths, every: int) -> Iterator[Req
 
 
 def read(provider: SyntheticProvider, request: Request, resources: PackPaths) -> Extraction:
-    answered = CompletedPrompt(request.prompt, request.instance, provider.answer(request))
+    answered = CompletedPrompt(request.prompt, request.instance, provider.respond(request))
     return extract_response(answered, load_extractor(request.prompt.language, resources))
 
 
@@ -51,7 +51,7 @@ def test_answers_are_read_as_they_are_meant_and_score_what_counting_says(
     for request in requests_of(language, resources, 5 if FULL else 20):
         found, place = read(provider, request, resources), provider.place(request)
         if found.option != place or (place is None and found.outcome in PARSED):
-            wrong.append((provider.answer(request).text, place, found))
+            wrong.append((provider.respond(request).text, place, found))
         counts.update(counted(request.instance, request.prompt.option_order, place))
         presentation = request.prompt
         rows.append(

@@ -21,6 +21,7 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.records import Message, Request
+from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.local.decoding import StaticBatcher
 from mbbq_gen.providers.local.options import TransformersOptions, find_device, physical_cores
 from mbbq_gen.providers.local.provider import TransformersProvider
@@ -183,7 +184,7 @@ def test_closing_the_generator_stops_the_work(folder: Path) -> None:
     asked = provider(folder, batch_size=2)
 
     async def take_one() -> tuple[int, int]:
-        responses = asked.generate(questions(200))
+        responses = asked.generate(questions(200), ExecutionContext())
         await anext(responses)
         steps = count_steps(asked)
         await responses.aclose()
@@ -205,7 +206,7 @@ def test_cancelling_the_task_stops_the_work_and_the_model_can_be_asked_again(fol
         got = asyncio.Event()
 
         async def read() -> None:
-            async for _ in asked.generate(questions(200)):
+            async for _ in asked.generate(questions(200), ExecutionContext()):
                 got.set()
 
         task = asyncio.create_task(read())
@@ -214,7 +215,7 @@ def test_cancelling_the_task_stops_the_work_and_the_model_can_be_asked_again(fol
         with pytest.raises(asyncio.CancelledError):
             await task
         count = 0
-        async for _ in asked.generate(questions(3)):
+        async for _ in asked.generate(questions(3), ExecutionContext()):
             count += 1
         await asked.aclose()
         return count
@@ -226,7 +227,7 @@ def together(asked: TransformersProvider, *calls: list[Request]) -> list[dict[st
     """The texts of calls that overlap: all wait when the first one's turn comes."""
 
     async def one(requests: list[Request]) -> dict[str, str | None]:
-        return {response.request_key: response.text async for response in asked.generate(requests)}
+        return {response.request_key: response.text async for response in asked.generate(requests, ExecutionContext())}
 
     async def all_of_them() -> list[dict[str, str | None]]:
         go = hold(asked)
@@ -262,7 +263,7 @@ def test_a_call_takes_rows_that_another_has_left(folder: Path, dtype: str) -> No
     """So two calls take fewer steps than one after the other; where the batch shapes texts, they do not mix."""
     calls = questions()[:6], questions()[6:12]
     asked = provider(folder, dtype=dtype, batch_size=16)
-    asked._model_in_memory()
+    asked._loaded = asked.load()
     steps = count_steps(asked)
     one_by_one = [together(asked, call)[0] for call in calls]
     alone = len(steps)

@@ -16,8 +16,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.core.records import Request, Response
-from mbbq_gen.providers.api.batches import batch_service
-from mbbq_gen.providers.api.provider import ApiProvider
+from mbbq_gen.providers.api.batch_apis import batch_service
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.batch_runner import MOST_TRIES, BatchRunner
 from mbbq_gen.runs.run_folder import RunFolder
@@ -245,8 +244,7 @@ async def lose_replies(server: FakeServer, kind: str, run: Path) -> list[str]:
 def session(store: RunStore, run: Path, kind: str, server: FakeServer, most: int | None = None) -> BatchRunner:
     """Work on the batches of a run, as the commands do it, without pauses."""
     provider = open_provider(f"{kind}:m", {"base_url": address(server, kind)})
-    assert isinstance(provider, ApiProvider)
-    return BatchRunner(store, provider, batch_service(provider), run, most_requests=most, pause=0.0)
+    return BatchRunner(store, batch_service(provider), run, most_requests=most, pause=0.0)
 
 
 def test_the_services_limits_split_batches(command: Calls, tmp_path: Path) -> None:

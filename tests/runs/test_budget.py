@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.core.records import Request, Response, Usage
-from mbbq_gen.providers.http.usage_bounds import beside, max_usage
+from mbbq_gen.providers.http.parameters import beside, max_usage
 from mbbq_gen.providers.prices import Price
 from mbbq_gen.runs.budget import CostGuard, InFlightLog, held_by_batches, load_unmetered
 from mbbq_gen.runs.run_folder import RunFolder

@@ -35,7 +35,7 @@ from mbbq_gen.runs.distributed.pool import DistributedConfig, DistributedStatus,
 from mbbq_gen.runs.distributed.session import MapWorkers, distribute
 from mbbq_gen.runs.distributed.storage import ResponseShards, fold_shards
 from mbbq_gen.runs.distributed.worker import MOST_REQUESTS, pack
-from mbbq_gen.runs.executor import execute_pending
+from mbbq_gen.runs.executor import Executor
 from mbbq_gen.runs.job import Job
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
@@ -314,7 +314,7 @@ async def ask_with(run: RunFolder, store: RunStore, script: Path, on_status: Any
     inner, stored = open_provider(f"scripted:{script}"), list[Response]()
     pool = distribute(DistributedConfig("local", 2), run, store, inner, PackPaths(), limited=False)
     heard = WorkerPool(inner, pool.plan, DistributedConfig("local", 2), on_status)
-    await execute_pending(store, heard, stored.extend)
+    await Executor(store, heard, stored.extend).run()
     return len(stored)
 
 
@@ -418,7 +418,7 @@ def test_a_shard_that_comes_late_counts(tmp_path: Path, script: Path, ray: Any) 
         pool = distribute(DistributedConfig("local", 2), run, store, inner, PackPaths(), limited=False)
         late = [(Response(request_key=request.request_key, text="late"), AT) for request in list(store.pending())[::3]]
         ResponseShards(run.path / "worker-shards").write("0" * 16, late)
-        asyncio.run(execute_pending(store, pool, lambda _: None))
+        asyncio.run(Executor(store, pool, lambda _: None).run())
         assert store.progress().pending == 0
     assert {key for key, text in texts(run.path).items() if text == "late"} == {
         answer.request_key for answer, _ in late
@@ -438,7 +438,7 @@ def test_what_no_worker_can_do_ends_the_run(tmp_path: Path, script: Path, ray: A
             inner = open_provider(f"scripted:{own}")
             pool = distribute(DistributedConfig("local", 2), run, store, inner, PackPaths(), limited=False)
             own.unlink()
-            asyncio.run(execute_pending(store, pool, lambda _: None))
+            asyncio.run(Executor(store, pool, lambda _: None).run())
 
     with pytest.raises(ProviderError, match=r"answers\.jsonl"):
         ask()
@@ -466,7 +466,7 @@ from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.runs.distributed.pool import DistributedConfig, WorkerPool
 from mbbq_gen.runs.distributed.session import distribute
-from mbbq_gen.runs.executor import execute_pending
+from mbbq_gen.runs.executor import Executor
 from mbbq_gen.runs.run_folder import RunFolder
 
 number, run, model = int(sys.argv[1]), RunFolder(Path(sys.argv[2])), sys.argv[3]
@@ -491,7 +491,7 @@ def kill_one(status):
 with run.locked(), run.open_store() as store:
     inner, config = open_provider(model), DistributedConfig("local", number)
     plan = distribute(config, run, store, inner, PackPaths(), limited=False).plan
-    asyncio.run(execute_pending(store, WorkerPool(inner, plan, config, kill_one), lambda _: None))
+    asyncio.run(Executor(store, WorkerPool(inner, plan, config, kill_one), lambda _: None).run())
     print("told", json.dumps({"alive": alive(), "lost": lines[-1].lost, "pending": store.progress().pending}))
 ray.shutdown()
 cluster.shutdown()

@@ -6,7 +6,7 @@ import asyncio
 import json
 import sqlite3
 import threading
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -15,9 +15,9 @@ from pydantic import JsonValue
 from mbbq_gen.core.config import BenchmarkChoice, RunConfig
 from mbbq_gen.core.errors import ProviderError, RunError, RunLockedError, UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Extraction, Instance, Message, Request, Response
-from mbbq_gen.providers.base import Provider, request_key
-from mbbq_gen.runs.executor import execute_pending
+from mbbq_gen.core.records import Extraction, Instance, Request, Response
+from mbbq_gen.providers.base import ExecutionContext, Provider
+from mbbq_gen.runs.executor import Executor
 from mbbq_gen.runs.planner import Planner, check_same_settings
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.storage.store import RunStore
@@ -25,7 +25,7 @@ from tests.prompts.test_render import many
 from tests.support.stored_answers import read_presentations
 
 
-class CountingProvider:
+class CountingProvider(Provider):
     """Answers "A" to everything, remembers what it was asked, and fails or stops where it is told to."""
 
     kind = "counting"
@@ -45,10 +45,7 @@ class CountingProvider:
     def runtime_info(self) -> dict[str, JsonValue]:
         return {"asked": len(self.asked)}
 
-    def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
-        return request_key(self.kind, self.model, self.settings, messages)
-
-    async def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
+    async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
         for number, request in enumerate(requests):
             if number == self.stop_at:
                 raise ProviderError("the model is gone")
@@ -107,7 +104,7 @@ def test_everything_is_asked_once_and_stored(folder: RunFolder) -> None:
     provider = CountingProvider()
     with folder.open_store() as store:
         manifest = plan(folder, store, provider, many(3, 2))
-        asyncio.run(execute_pending(store, provider, lambda _: None))
+        asyncio.run(Executor(store, provider, lambda _: None).run())
         progress = store.progress()
     assert manifest.counts.instances == 36
     assert manifest.counts.prompts == 72
@@ -122,7 +119,7 @@ def test_identical_requests_are_asked_once(folder: RunFolder) -> None:
     twins = [first.model_copy(update={"instance_id": f"twin{number}", "parallel_id": None}) for number in range(6)]
     with folder.open_store() as store:
         manifest = plan(folder, store, provider, twins, option_order="published", variants=("bare",))
-        asyncio.run(execute_pending(store, provider, lambda _: None))
+        asyncio.run(Executor(store, provider, lambda _: None).run())
         assert len(list(store.without_extraction("v", "en"))) == 6
     assert manifest.counts.prompts == 6
     assert manifest.counts.requests == len(provider.asked) == 1
@@ -132,10 +129,10 @@ def test_failures_are_asked_again_and_answers_never(folder: RunFolder) -> None:
     first, second = CountingProvider(fail={0, 5}), CountingProvider()
     with folder.open_store() as store:
         plan(folder, store, first, many(1, 2))
-        asyncio.run(execute_pending(store, first, lambda _: None))
+        asyncio.run(Executor(store, first, lambda _: None).run())
         assert store.progress().failed == 2
         before = dict(stored(folder.store_path))
-        asyncio.run(execute_pending(store, second, lambda _: None))
+        asyncio.run(Executor(store, second, lambda _: None).run())
         assert store.progress().pending == 0
     after = dict(stored(folder.store_path))
     assert second.asked == [first.asked[0], first.asked[5]]
@@ -157,9 +154,9 @@ def test_a_provider_that_dies_loses_nothing(folder: RunFolder) -> None:
     with folder.open_store() as store:
         plan(folder, store, dying, many(2, 2))
         with pytest.raises(ProviderError, match="the model is gone"):
-            asyncio.run(execute_pending(store, dying, lambda _: None))
+            asyncio.run(Executor(store, dying, lambda _: None).run())
         assert store.progress().answered == 20
-        asyncio.run(execute_pending(store, healthy, lambda _: None))
+        asyncio.run(Executor(store, healthy, lambda _: None).run())
         assert store.progress().pending == 0
     assert not set(dying.asked) & set(healthy.asked)
     assert dying.closed
@@ -177,7 +174,7 @@ def test_progress_hears_only_of_durable_answers(folder: RunFolder) -> None:
                 (count,) = other.execute("SELECT count(*) FROM responses").fetchone()
             assert count >= heard
 
-        asyncio.run(execute_pending(store, provider, on_stored))
+        asyncio.run(Executor(store, provider, on_stored).run())
     assert heard == len(provider.asked)
 
 
@@ -262,7 +259,7 @@ def test_readings_are_kept_beside_each_other(folder: RunFolder) -> None:
     provider = CountingProvider()
     with folder.open_store() as store:
         plan(folder, store, provider, many(1, 1))
-        asyncio.run(execute_pending(store, provider, lambda _: None))
+        asyncio.run(Executor(store, provider, lambda _: None).run())
         for version, place in (("v1", 0), ("v2", 1)):
             rows = [
                 (answered.prompt.prompt_id, Extraction(outcome="option", option=place))
@@ -287,5 +284,5 @@ def test_examples_may_be_questions_that_are_not_asked(folder: RunFolder) -> None
             assert len(request.messages) == 5
             for key in request.prompt.num_fewshot:
                 assert store.instance(key).template_id != request.instance.template_id
-        asyncio.run(execute_pending(store, provider, lambda _: None))
+        asyncio.run(Executor(store, provider, lambda _: None).run())
         assert len(provider.asked) == 2

@@ -15,6 +15,7 @@ import pytest
 
 from mbbq_gen.core.records import Message, Request, Response
 from mbbq_gen.providers.api.provider import ApiProvider
+from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.registry import open_provider
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.providers import make_request
@@ -49,12 +50,11 @@ def provider(name: str, **options: Any) -> ApiProvider:
 
 def ask(asked: ApiProvider, wanted: Iterable[Request], notices: list[str] | None = None) -> list[Response]:
     """All that comes back; `notices` takes what is said once."""
-    if notices is not None:
-        asked.notify = notices.append
+    context = ExecutionContext() if notices is None else ExecutionContext(notify=notices.append)
 
     async def gather() -> list[Response]:
         try:
-            async with aclosing(asked.generate(wanted)) as responses:
+            async with aclosing(asked.generate(wanted, context)) as responses:
                 return [response async for response in responses]
         finally:
             await asked.aclose()

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
-from mbbq_gen.core.records import Continuation, ContinuationScore, Instance, Message, Method, Request, Response
+from mbbq_gen.core.records import Continuation, ContinuationScore, Instance, Message, Method, Request
 from mbbq_gen.prompts.render import as_continuations
-from mbbq_gen.providers.base import LoglikelihoodProvider
 from tests.support.providers import make_request
 
 
@@ -29,20 +27,6 @@ def score_request(
     answers = [Continuation(option=option, text=text) for option, text in zip(numbers, texts, strict=True)]
     shown = as_continuations(request.prompt, method, answers, prior)
     return request.model_copy(update={"prompt": shown})
-
-
-def scores(provider: LoglikelihoodProvider, requests: Iterable[Request]) -> dict[str, Response]:
-    """All responses by request key; a key that comes twice is an error."""
-
-    async def collect() -> dict[str, Response]:
-        found: dict[str, Response] = {}
-        async for response in provider.score_options(requests):
-            assert response.request_key not in found
-            found[response.request_key] = response
-        await provider.aclose()
-        return found
-
-    return asyncio.run(collect())
 
 
 def naive_logprob(model: Any, prompt: Sequence[int], answer: Sequence[int]) -> float:

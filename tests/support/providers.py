@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mbbq_gen.core.records import Condition, Instance, Message, Option, Polarity, Prompt, Request, Response, Role
-from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.base import ExecutionContext, Provider
 
 TEXTS: dict[Role, str] = {"target": "The grandfather", "non_target": "The student", "unknown": "Can't be said"}
 
@@ -95,7 +95,7 @@ def answers(provider: Provider, requests: Iterable[Request]) -> dict[str, Respon
 
     async def collect() -> dict[str, Response]:
         found: dict[str, Response] = {}
-        async for response in provider.generate(requests):
+        async for response in provider.generate(requests, ExecutionContext()):
             assert response.request_key not in found
             found[response.request_key] = response
         await provider.aclose()

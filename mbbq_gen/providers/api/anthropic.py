@@ -10,19 +10,20 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue, model_validator
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings
-from mbbq_gen.core.records import Request, Usage
-from mbbq_gen.core.text import count_or_none
+from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address, claude_reasoning
-from mbbq_gen.providers.api.provider import ApiProvider, Endpoint
-from mbbq_gen.providers.base import ProviderOptions, check_installed
+from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, token_usage
+from mbbq_gen.providers.api.service import Endpoint
+from mbbq_gen.providers.base import Capabilities, check_installed
 from mbbq_gen.providers.http.credentials import (
     GoogleCredentials,
     VertexProject,
@@ -72,18 +73,18 @@ class AnthropicOptions(RemoteOptions):
 class AnthropicProvider(ApiProvider):
     """Asks a model of Anthropic."""
 
-    kind: ClassVar[str] = "anthropic"
-    renames_length: ClassVar[bool] = False
-    options_class: ClassVar[type[ProviderOptions]] = AnthropicOptions
-    packages: ClassVar[tuple[str, ...]] = ("anthropic", "aiohttp")
-    models_path: ClassVar[str] = "/v1/models"
-    version_in_base: ClassVar[bool | None] = False
+    kind = "anthropic"
+    declared = Capabilities(batches=True, reasoning=True, structured_output=True)
+    renames_length = False
+    options_class = AnthropicOptions
+    packages = ("anthropic", "aiohttp")
+    models_path = "/v1/models"
+    version_in_base = False
     options: AnthropicOptions
 
     @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
+    def open(cls, model: str, options: AnthropicOptions, resources: PackPaths) -> Self:
         """The provider; nothing is imported or asked yet."""
-        assert isinstance(options, AnthropicOptions)
         check_installed(f"anthropic:{model}", ("anthropic", "aiohttp"), INSTALL)
         if options.platform == "vertex":
             said = checked_address(os.environ.get("ANTHROPIC_VERTEX_BASE_URL"), "ANTHROPIC_VERTEX_BASE_URL")
@@ -97,6 +98,11 @@ class AnthropicProvider(ApiProvider):
     def is_vertex(self) -> bool:
         """Whether it is asked on Vertex AI."""
         return self.options.platform == "vertex"
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """As declared; no batches on Vertex AI, which takes them from buckets only."""
+        return replace(super().capabilities, batches=not self.is_vertex)
 
     @cached_property
     def _google(self) -> GoogleCredentials:
@@ -183,17 +189,21 @@ class AnthropicProvider(ApiProvider):
             words_of(block.get("thinking")) or "" for block in blocks if block.get("type") == "thinking"
         )
         reason = words_of(payload.get("stop_reason"))
-        finish = finish_reason(reason)
-        return {
-            "text": text or (None if finish == "content_filter" else ""),
-            "finish_reason": finish,
-            "provider_finish_reason": reason,
-            "content_filter": payload.get("stop_details") if finish == "content_filter" else None,
-            "reasoning": reasoning or None,
-            "model": words_of(payload.get("model")),
-            "request_id": headers.get("request-id") or words_of(payload.get("id")),
-            "usage": _usage(payload.get("usage")),
-        }
+        finish, found = finish_reason(reason), payload.get("usage")
+        details = table_of(table_of(found).get("output_tokens_details"))
+        # what was read from or written to the service's cache counts as input too
+        read = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
+        thought = details.get("thinking_tokens") or details.get("reasoning_tokens")
+        return answer_fields(
+            text,
+            finish,
+            reason,
+            token_usage(found, read, "output_tokens", cached="cache_read_input_tokens", reasoning=thought),
+            content_filter=payload.get("stop_details") if finish == "content_filter" else None,
+            reasoning=reasoning,
+            model=words_of(payload.get("model")),
+            request_id=headers.get("request-id") or words_of(payload.get("id")),
+        )
 
 
 def _without_temperature(model: str, options: AnthropicOptions) -> AnthropicOptions:
@@ -213,18 +223,3 @@ def _place() -> VertexProject:
     if found is None:
         raise UsageError("anthropic on vertex: no project; set ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION")
     return found
-
-
-def _usage(found: Any) -> Usage:
-    """Tokens; what was written to or read from the service's cache counts as input too."""
-    if not isinstance(found, dict):
-        return Usage()
-    names = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-    counted = [tokens for name in names if (tokens := count_or_none(found.get(name))) is not None]
-    details = table_of(found.get("output_tokens_details"))
-    return Usage(
-        input_tokens=sum(counted) if counted else None,
-        output_tokens=found.get("output_tokens"),
-        reasoning_tokens=details.get("thinking_tokens") or details.get("reasoning_tokens"),
-        cached_input_tokens=found.get("cache_read_input_tokens"),
-    )

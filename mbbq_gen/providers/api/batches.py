@@ -1,45 +1,46 @@
 """Batches: many requests handed over at once, answered within a day, at about half the price.
 
-A service that takes them is a `BatchApi`; how one of them names, describes and answers a batch is its own module.
-The network can fail at any point of handing a batch over, so a batch can be found again by the name that we gave it,
-or where a service keeps no names, by when it was made and how many requests it holds.
+A service that takes them is a `BatchApi`. The network can fail at any point of handing a batch over, so a batch can be
+found again by the name that we gave it, or where a service keeps no names, by when it was made and how many requests it
+holds.
 """
 
 from __future__ import annotations
 
+import json
+from abc import ABC, abstractmethod
 from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal
+
+from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import FrozenModel, Request
 from mbbq_gen.core.text import storable_text
 from mbbq_gen.providers.http.errors import RejectedError, RetriesExhaustedError, TransientError, is_too_large
-from mbbq_gen.providers.http.transport import Line
+from mbbq_gen.providers.http.transport import Line, table_of, tables_of
 
 if TYPE_CHECKING:
-    from mbbq_gen.providers.base import Provider
+    from mbbq_gen.providers.api.provider import ApiProvider
 
 BatchPhase = Literal[
     "running",
     "ended",  # its results, whole or in part, can be had
     "refused",  # the service would not take it: nothing in it was answered or paid
 ]
-
-
-_SHOWN: Final = 80
+PASSED_ON: Final = 1_000_000
+"""Bytes that whatever stands between us and a service lets through if nobody told it otherwise (nginx: 1 MB)."""
+SHOWN: Final = 80
+_MOST_PAGES: Final = 50
+"""Pages of a service's list that are looked through for one of our batches."""
 
 
 class TooLargeError(ProviderError):
     """The service takes fewer requests or bytes in one batch; nothing in it was answered or paid."""
-
-
-PASSED_ON: Final = 1_000_000
-"""Bytes that whatever stands between us and a service lets through if nobody told it otherwise (nginx: 1 MB)."""
 
 
 def is_cut_off(fault: TransientError, size: int) -> bool:
@@ -131,18 +132,41 @@ def read_line(line: Line, read: Callable[[Any], BatchResult]) -> BatchResult | M
     try:
         answer = read(line.json())
     except (ValueError, KeyError, TypeError, AttributeError):
-        return MalformedLine(storable_text(line.content[:_SHOWN].decode("utf-8", "replace")))
+        return MalformedLine(storable_text(line.content[:SHOWN].decode("utf-8", "replace")))
     return replace(answer, truncated_at=len(line.content)) if line.is_cut else answer
 
 
-class BatchApi(Protocol):
+class BatchApi(ABC):
     """A service that takes batches."""
 
-    limits: BatchLimits
+    limits: ClassVar[BatchLimits]
+    path: str = "/batches"
+    """Where its batches are."""
+    cancels: ClassVar[str] = "/cancel"
+    """What stands behind a batch's address to stop it."""
+    refused_on_vertex: ClassVar[str] = ""
+    """What to do instead on Vertex AI, whose batches are made of files in a bucket; empty where that can't be."""
 
-    def line(self, request: Request) -> bytes:
-        """One request as a line of the batch's file, with its line end."""
+    def __init__(self, provider: Any) -> None:
+        """`provider`: the ApiProvider of this service.
 
+        Raises:
+            UsageError: where it is asked on Vertex AI.
+        """
+        if self.refused_on_vertex and provider.is_vertex:
+            raise UsageError(
+                f"--batch: {provider.name}: Vertex AI takes batches from buckets only; {self.refused_on_vertex}"
+            )
+        self.provider: ApiProvider = provider
+        """Builds and reads the requests."""
+        self.own = provider
+        """The same, for what only its kind of service has."""
+
+    @abstractmethod
+    def row(self, request: Request) -> dict[str, Any]:
+        """One request as the service takes it in a batch."""
+
+    @abstractmethod
     async def submit(self, mark: BatchRef, path: Path) -> str:
         """Hands over the batch whose lines are in a file; the service's id of it.
 
@@ -152,6 +176,7 @@ class BatchApi(Protocol):
             TransientError: where it is not known whether it did.
         """
 
+    @abstractmethod
     async def find(self, mark: BatchRef, known: frozenset[str]) -> str | None:
         """The id of the batch that was handed over under that mark, if there is one that is not `known`.
 
@@ -159,6 +184,7 @@ class BatchApi(Protocol):
             ProviderError: where the service does not tell.
         """
 
+    @abstractmethod
     async def status(self, service_id: str) -> BatchStatus:
         """How a batch stands.
 
@@ -166,41 +192,55 @@ class BatchApi(Protocol):
             ProviderError: where the service does not know it.
         """
 
-    def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult | MalformedLine, None]:
+    @staticmethod
+    @abstractmethod
+    def read(row: Any) -> BatchResult:
+        """What came of the request of one line of the results."""
+
+    def line(self, request: Request) -> bytes:
+        """One request as a line of the batch's file, with its line end."""
+        return json.dumps(self.row(request), ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
+
+    async def results(self, status: BatchStatus) -> AsyncGenerator[BatchResult | MalformedLine, None]:
         """What came of the requests of an ended batch, in any order, and the lines that tell of none.
 
         Raises:
             ProviderError: where they can't be had.
             TransientError: where the connection broke on the way.
         """
+        for path in status.results:
+            async for line in self.provider.stream(path):
+                if line.content.strip():
+                    yield read_line(line, self.read)
 
     async def cancel(self, service_id: str) -> None:
-        """Asks the service to stop a batch; what it has answered by then stays."""
+        """Asks the service to stop a batch; what it has answered by then stays. One that has ended can't be stopped."""
+        await self.provider.call("POST", f"{self.path}/{service_id}{self.cancels}", accept=(400, 409))
 
+    async def submit_whole(self, path: str, body: JsonValue, name: str) -> str:
+        """Sends a batch in one piece; the service's id of it, which is in a field of its reply."""
+        with explain_if_too_large():
+            reply = await self.provider.call("POST", path, body=body, repeat=False)
+        found = table_of(reply.json()).get(name)
+        if not found:
+            raise ProviderError(f"{self.provider.name}: the server answered a batch without {name!r}")
+        return str(found)
 
-_SERVICES: Final[Mapping[str, str]] = {
-    "openai": "mbbq_gen.providers.api.batch_apis:OpenAIBatches",
-    "anthropic": "mbbq_gen.providers.api.batch_apis:AnthropicBatches",
-    "gemini": "mbbq_gen.providers.api.batch_apis:GeminiBatches",
-}
-"""Kind of provider → `module:Class`, made from the provider."""
+    async def listed(
+        self, path: str, name: str, next_page: Callable[[Any], str | None]
+    ) -> AsyncGenerator[dict[str, Any], None]:
+        """The entries of a service's list, a page after another.
 
-
-def supports_batches(kind: str) -> bool:
-    """Whether a kind of provider has batches."""
-    return kind in _SERVICES
-
-
-def batch_service(provider: Provider) -> BatchApi:
-    """The batches of a provider's service.
-
-    Raises:
-        UsageError: where it has none that we know of.
-    """
-    target = _SERVICES.get(provider.kind)
-    if target is None:
-        raise UsageError(
-            f"--batch: {provider.kind}:{provider.model} has no batches; kinds that have: {', '.join(sorted(_SERVICES))}"
-        )
-    module, _, name = target.partition(":")
-    return getattr(import_module(module), name)(provider)  # type: ignore[no-any-return]
+        Args:
+            path: Of the list, with its query.
+            name: Of the field with the entries.
+            next_page: Page → what is added to the query for the next one, or None.
+        """
+        query: str | None = ""
+        for _ in range(_MOST_PAGES):
+            page = table_of((await self.provider.call("GET", f"{path}{query}")).json())
+            for entry in tables_of(page.get(name)):
+                yield entry
+            query = next_page(page)
+            if query is None:
+                return

@@ -11,7 +11,7 @@ import asyncio
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Final, Self
+from typing import Any, Final, Self
 from urllib.parse import quote
 
 from pydantic import Field, JsonValue
@@ -19,11 +19,11 @@ from pydantic import Field, JsonValue
 from mbbq_gen.core.errors import MissingExtraError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings, refusal
-from mbbq_gen.core.records import Request, Usage
-from mbbq_gen.core.text import count_or_none
+from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address, claude_reasoning
-from mbbq_gen.providers.api.provider import ApiProvider, Endpoint
-from mbbq_gen.providers.base import ProviderOptions, check_installed, is_installed
+from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, token_usage
+from mbbq_gen.providers.api.service import Endpoint
+from mbbq_gen.providers.base import check_installed, is_installed
 from mbbq_gen.providers.http.credentials import find_key
 from mbbq_gen.providers.http.errors import ApiError, TransientError, finish_reason
 from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, text_of, words_of
@@ -43,16 +43,15 @@ class BedrockOptions(RemoteOptions):
 class BedrockProvider(ApiProvider):
     """Asks a model on Amazon Bedrock."""
 
-    kind: ClassVar[str] = "bedrock"
-    renames_length: ClassVar[bool] = False
-    options_class: ClassVar[type[ProviderOptions]] = BedrockOptions
-    packages: ClassVar[tuple[str, ...]] = ("botocore", "aiohttp")
+    kind = "bedrock"
+    renames_length = False
+    options_class = BedrockOptions
+    packages = ("botocore", "aiohttp")
     options: BedrockOptions
 
     @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
+    def open(cls, model: str, options: BedrockOptions, resources: PackPaths) -> Self:
         """The provider; nothing is imported or asked yet."""
-        assert isinstance(options, BedrockOptions)
         check_installed(f"bedrock:{model}", ("aiohttp",), INSTALL)
         said = checked_address(os.environ.get("AWS_ENDPOINT_URL_BEDROCK_RUNTIME"), "AWS_ENDPOINT_URL_BEDROCK_RUNTIME")
         address = options.base_url or said or f"https://bedrock-runtime.{_region(options)}.amazonaws.com"
@@ -133,7 +132,8 @@ class BedrockProvider(ApiProvider):
         level = request.prompt.reasoning_effort
         told = None if level is None else self.reasoning_settings(level)
         if told is not None:
-            kept = {name: value for name, value in settings.items() if name not in _left_out(told)}
+            left_out = {{"top_p": "topP"}.get(name, name) for name in told.left_out}
+            kept = {name: value for name, value in settings.items() if name not in left_out}
             body["inferenceConfig"] = {**kept, "maxTokens": self.longest_answer(request)}
         if fields := {**(told.sent if told else {}), **options.extra}:
             body["additionalModelRequestFields"] = fields
@@ -145,11 +145,9 @@ class BedrockProvider(ApiProvider):
             raise refusal(self.name, level, "is told in words of its own; say them in --model-arg extra")
         return self.check_reasoning(claude_reasoning(self.name, self.model, level))
 
-    def learn_from(self, error: ApiError, body: Mapping[str, JsonValue]) -> bool:
+    def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """The parameters are one level deeper than elsewhere."""
-        settings = body["inferenceConfig"]
-        assert isinstance(settings, dict)
-        return super().learn_from(error, {**body, **settings})
+        return super().learn_from(error, {**body, **table_of(body["inferenceConfig"])}, request)
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a Converse answer."""
@@ -159,18 +157,17 @@ class BedrockProvider(ApiProvider):
         if not isinstance(message.get("content"), list) and finish != "content_filter":
             raise TransientError("malformed", "answered JSON that is no message")
         blocks = tables_of(message.get("content"))
-        text = "".join(text_of(block.get("text")) for block in blocks)
         traces = [table_of(table_of(block.get("reasoningContent")).get("reasoningText")) for block in blocks]
-        reasoning = "".join(words_of(found.get("text")) or "" for found in traces)
-        return {
-            "text": text or (None if finish == "content_filter" else ""),
-            "finish_reason": finish,
-            "provider_finish_reason": reason,
-            "reasoning": reasoning or None,
-            "content_filter": payload.get("trace") if finish == "content_filter" else None,
-            "request_id": headers.get("x-amzn-requestid"),
-            "usage": _usage(table_of(payload.get("usage"))),
-        }
+        read = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")  # what was cached is input too
+        return answer_fields(
+            "".join(text_of(block.get("text")) for block in blocks),
+            finish,
+            reason,
+            token_usage(payload.get("usage"), read, "outputTokens", cached="cacheReadInputTokens"),
+            reasoning="".join(words_of(found.get("text")) or "" for found in traces),
+            content_filter=payload.get("trace") if finish == "content_filter" else None,
+            request_id=headers.get("x-amzn-requestid"),
+        )
 
     async def list_models(self) -> list[str]:
         """Raises UsageError: the list is another service of AWS."""
@@ -179,11 +176,6 @@ class BedrockProvider(ApiProvider):
     async def model_names(self) -> list[str]:
         """None: the list is another service of AWS."""
         return []
-
-
-def _left_out(told: ReasoningSettings) -> set[str]:
-    """Bedrock's names for the settings that are left out."""
-    return {{"top_p": "topP"}.get(name, name) for name in told.left_out}
 
 
 def _region(options: BedrockOptions) -> str:
@@ -196,14 +188,3 @@ def _region(options: BedrockOptions) -> str:
     if not named:
         raise UsageError("bedrock: no region; set AWS_REGION, or give --model-arg region=us-east-1")
     return str(named)
-
-
-def _usage(found: Mapping[str, Any]) -> Usage:
-    """Tokens; what was read from or written to the service's cache counts as input too."""
-    names = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")
-    counted = [tokens for name in names if (tokens := count_or_none(found.get(name))) is not None]
-    return Usage(
-        input_tokens=sum(counted) if counted else None,
-        output_tokens=found.get("outputTokens"),
-        cached_input_tokens=found.get("cacheReadInputTokens"),
-    )

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
-from typing import Any, ClassVar, Final, Self
+from typing import Any, Final, Self
 
 from pydantic import Field, JsonValue
 
@@ -19,8 +20,9 @@ from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import Request, Usage
 from mbbq_gen.core.text import count_or_none
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address, gemini_reasoning
-from mbbq_gen.providers.api.provider import ApiProvider, Endpoint
-from mbbq_gen.providers.base import ProviderOptions, check_installed
+from mbbq_gen.providers.api.provider import ApiProvider, answer_fields
+from mbbq_gen.providers.api.service import Endpoint
+from mbbq_gen.providers.base import Capabilities, check_installed
 from mbbq_gen.providers.http.credentials import GoogleCredentials, find_key, missing_key, vertex_address, vertex_place
 from mbbq_gen.providers.http.errors import ApiError, TransientError, finish_reason
 from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, text_of, words_of
@@ -44,17 +46,17 @@ class GeminiOptions(RemoteOptions):
 class GeminiProvider(ApiProvider):
     """Asks a model of Google."""
 
-    kind: ClassVar[str] = "gemini"
-    renames_length: ClassVar[bool] = False
-    options_class: ClassVar[type[ProviderOptions]] = GeminiOptions
-    packages: ClassVar[tuple[str, ...]] = ("aiohttp", "google-auth")
-    version_in_base: ClassVar[bool | None] = False
+    kind = "gemini"
+    declared = Capabilities(batches=True, reasoning=True, structured_output=True)
+    renames_length = False
+    options_class = GeminiOptions
+    packages = ("aiohttp", "google-auth")
+    version_in_base = False
     options: GeminiOptions
 
     @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
+    def open(cls, model: str, options: GeminiOptions, resources: PackPaths) -> Self:
         """The provider; nothing is imported or asked yet."""
-        assert isinstance(options, GeminiOptions)
         check_installed(f"gemini:{model}", ("aiohttp",), INSTALL)
         said = checked_address(os.environ.get("GOOGLE_GEMINI_BASE_URL"), "GOOGLE_GEMINI_BASE_URL")
         secret = find_key(_VARIABLES, options.api_key_env, options.api_key_file)
@@ -64,6 +66,11 @@ class GeminiProvider(ApiProvider):
     def is_vertex(self) -> bool:
         """Whether the environment asks for Vertex AI."""
         return os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in {"1", "true"}
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """As declared; no batches on Vertex AI, which takes them from buckets only."""
+        return replace(super().capabilities, batches=not self.is_vertex)
 
     def check_access(self) -> None:
         """Raises UsageError where there is no key; Vertex AI has credentials of its own."""
@@ -137,11 +144,9 @@ class GeminiProvider(ApiProvider):
         """A budget or a level, as the model takes it; raises UsageError where it takes none."""
         return self.check_reasoning(gemini_reasoning(self.name, self.model, level), "reasoning_tokens")
 
-    def learn_from(self, error: ApiError, body: Mapping[str, JsonValue]) -> bool:
+    def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """The parameters are one level deeper than elsewhere."""
-        settings = body["generationConfig"]
-        assert isinstance(settings, dict)
-        return super().learn_from(error, {**body, **settings})
+        return super().learn_from(error, {**body, **table_of(body["generationConfig"])}, request)
 
     def download_url(self, path: str) -> str:
         """Files are downloaded from addresses of their own, on the same server."""
@@ -164,35 +169,22 @@ class GeminiProvider(ApiProvider):
             raise TransientError("malformed", "answered without a candidate")
         candidate = candidates[0] if candidates else {}
         reason = words_of(candidate.get("finishReason")) or words_of(feedback.get("blockReason"))
-        finish = "content_filter" if not candidates else finish_reason(reason)
         parts = tables_of(table_of(candidate.get("content")).get("parts"))
-        text = "".join(text_of(part.get("text")) for part in parts if not part.get("thought"))
-        results = {
-            name: found
-            for name, found in (("prompt", feedback or None), ("answer", candidate.get("safetyRatings")))
-            if found
-        }
-        return {
-            "text": text or (None if finish == "content_filter" else ""),
-            "finish_reason": finish,
-            "provider_finish_reason": reason,
-            "content_filter": results or None,
-            "reasoning": "".join(words_of(part.get("text")) or "" for part in parts if part.get("thought")) or None,
-            "model": words_of(payload.get("modelVersion")),
-            "request_id": words_of(payload.get("responseId")) or headers.get("x-request-id"),
-            "usage": _usage(payload.get("usageMetadata")),
-        }
-
-
-def _usage(found: Any) -> Usage:
-    """Tokens; thinking counts as output."""
-    if not isinstance(found, dict):
-        return Usage()
-    written = count_or_none(found.get("candidatesTokenCount"))
-    reasoning = count_or_none(found.get("thoughtsTokenCount"))
-    return Usage(
-        input_tokens=found.get("promptTokenCount"),
-        output_tokens=None if written is None and reasoning is None else (written or 0) + (reasoning or 0),
-        reasoning_tokens=reasoning,
-        cached_input_tokens=found.get("cachedContentTokenCount"),
-    )
+        results = {"prompt": feedback, "answer": candidate.get("safetyRatings")}
+        found = table_of(payload.get("usageMetadata"))
+        written, thought = (count_or_none(found.get(f"{name}TokenCount")) for name in ("candidates", "thoughts"))
+        return answer_fields(
+            "".join(text_of(part.get("text")) for part in parts if not part.get("thought")),
+            finish_reason(reason) if candidates else "content_filter",
+            reason,
+            Usage(
+                input_tokens=found.get("promptTokenCount"),
+                output_tokens=None if written is None and thought is None else (written or 0) + (thought or 0),
+                reasoning_tokens=thought,
+                cached_input_tokens=found.get("cachedContentTokenCount"),
+            ),
+            content_filter={name: result for name, result in results.items() if result},
+            reasoning="".join(words_of(part.get("text")) or "" for part in parts if part.get("thought")),
+            model=words_of(payload.get("modelVersion")),
+            request_id=words_of(payload.get("responseId")) or headers.get("x-request-id"),
+        )

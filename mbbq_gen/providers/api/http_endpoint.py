@@ -32,7 +32,7 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue, ValidationError
 
@@ -41,12 +41,13 @@ from mbbq_gen.core.files import PackPaths, file_digest
 from mbbq_gen.core.records import FrozenModel, NonBlank, Request, Usage
 from mbbq_gen.languages.packs import read_toml
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
-from mbbq_gen.providers.api.provider import ApiProvider, Endpoint
-from mbbq_gen.providers.base import ProviderOptions, check_installed
+from mbbq_gen.providers.api.provider import ApiProvider
+from mbbq_gen.providers.api.service import Endpoint
+from mbbq_gen.providers.base import check_installed
 from mbbq_gen.providers.http.credentials import Secret, find_key, missing_key
 from mbbq_gen.providers.http.errors import TransientError
+from mbbq_gen.providers.http.parameters import LENGTHS
 from mbbq_gen.providers.http.transport import words_of
-from mbbq_gen.providers.http.usage_bounds import LENGTHS
 
 INSTALL: Final = "pip install 'mbbq-gen[api]'"
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
@@ -176,8 +177,8 @@ class HttpOptions(RemoteOptions):
 class HttpProvider(ApiProvider):
     """Asks the endpoint that a file describes."""
 
-    kind: ClassVar[str] = "http"
-    options_class: ClassVar[type[ProviderOptions]] = HttpOptions
+    kind = "http"
+    options_class = HttpOptions
 
     def __init__(self, path: Path, options: HttpOptions) -> None:
         """Raises DataError where the file is wrong."""
@@ -193,9 +194,8 @@ class HttpProvider(ApiProvider):
         super().__init__(path.name, options, self._description.url, secret)
 
     @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
+    def open(cls, model: str, options: HttpOptions, resources: PackPaths) -> Self:
         """The provider that the file `model` describes."""
-        assert isinstance(options, HttpOptions)
         check_installed(f"http:{model}", ("aiohttp",), INSTALL)
         return cls(Path(model).expanduser(), options)
 

@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 import os
 import re
-from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import aclosing
+from collections.abc import Mapping
+from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, Literal, Self
+from typing import TYPE_CHECKING, Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue
 
@@ -32,11 +32,11 @@ from mbbq_gen.providers.api.options import (
     openai_reasoning,
     server_reasoning,
 )
-from mbbq_gen.providers.api.provider import ApiProvider, Endpoint
-from mbbq_gen.providers.base import ProviderOptions, check_installed
+from mbbq_gen.providers.api.provider import ApiProvider, answer_fields
+from mbbq_gen.providers.api.service import Endpoint
+from mbbq_gen.providers.base import Capabilities, check_installed
 from mbbq_gen.providers.http.credentials import EntraTokens, find_key, missing_key
 from mbbq_gen.providers.http.errors import ApiError, TransientError, classify_error, finish_reason
-from mbbq_gen.providers.http.scheduler import Scheduler
 from mbbq_gen.providers.http.transport import FormFile, HttpResponse, table_of, tables_of, text_of, words_of
 
 if TYPE_CHECKING:
@@ -71,6 +71,8 @@ _RESPONSES_ONLY: Final = re.compile(r"^(o\d+|gpt-[\d.]+)-pro\b|codex|deep-resear
 _OWN_TEMPERATURE: Final = re.compile(r"(?:^|/)(?:o\d+(?:-|$)|gpt-5(?!.*chat))")
 """Models that are known to take no temperature: it is not sent, and no request key says that it was."""
 
+FIRST_TOKENS: Final[Method] = "first-token-logprobs"
+"""The method that asks how likely each label is as the first token of the answer."""
 _MOST_NAMED: Final = 20
 """First tokens that OpenAI names at most."""
 
@@ -105,10 +107,11 @@ class OpenAIOptions(RemoteOptions):
 class OpenAIProvider(ApiProvider):
     """Asks a server that speaks OpenAI's language."""
 
-    kind: ClassVar[str] = "openai"
-    options_class: ClassVar[type[ProviderOptions]] = OpenAIOptions
-    packages: ClassVar[tuple[str, ...]] = ("openai", "aiohttp")
-    version_in_base: ClassVar[bool | None] = True
+    kind = "openai"
+    declared = Capabilities(batches=True, reasoning=True, structured_output=True)
+    options_class = OpenAIOptions
+    packages = ("openai", "aiohttp")
+    version_in_base = True
     options: OpenAIOptions
     is_azure: bool
     """Whether it is asked at Azure, whose addresses have versions and deployments."""
@@ -126,17 +129,14 @@ class OpenAIProvider(ApiProvider):
         self._at_responses = options.api == "responses" or (
             options.api == "auto" and self._is_official and _RESPONSES_ONLY.search(model) is not None
         )
-        self._scores = False
-        """Whether first tokens are asked for."""
         self._told = False
-        """Whether any answer has named them."""
+        """Whether any answer has named first tokens."""
         if self._at_responses and options.seed is not None:
             raise UsageError(f"{self.name}: the responses API takes no seed; leave --model-arg seed out")
 
     @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
+    def open(cls, model: str, options: OpenAIOptions, resources: PackPaths) -> Self:
         """The provider; nothing is imported or asked yet."""
-        assert isinstance(options, OpenAIOptions)
         check_installed(f"openai:{model}", ("openai", "aiohttp"), INSTALL)
         return cls(model, options)
 
@@ -215,20 +215,10 @@ class OpenAIProvider(ApiProvider):
         return settings if self.options.api == "auto" else {**settings, "api": self.options.api}
 
     @property
-    def methods(self) -> frozenset[Method]:
+    def capabilities(self) -> Capabilities:
         """Chat completions name the likeliest first tokens; the responses API is asked for words only."""
-        return frozenset() if self._at_responses else frozenset({"first-token-logprobs"})
-
-    async def score_options(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
-        """How likely each label is as the first token of the answer, as the service tells it.
-
-        Raises:
-            ProviderError: where it tells nothing of the kind, or no further request can succeed.
-        """
-        self._scores = True
-        async with aclosing(Scheduler(self, self.rate_limiter).answers(requests)) as responses:
-            async for response in responses:
-                yield response
+        methods = self.declared.methods if self._at_responses else self.declared.methods | {FIRST_TOKENS}
+        return replace(super().capabilities, methods=methods)
 
     @property
     def batch_endpoint(self) -> str:
@@ -257,7 +247,7 @@ class OpenAIProvider(ApiProvider):
             body |= {"input": turns, length: options.max_tokens, "store": False}
         else:
             body |= {"messages": turns, length: options.max_tokens}
-            if request.prompt.method == "first-token-logprobs":
+            if request.prompt.method == FIRST_TOKENS:
                 body |= {length: 1, "logprobs": True, "top_logprobs": options.top_logprobs}
         for name in ("temperature", "top_p"):
             if (value := getattr(options, name)) is not None:
@@ -286,12 +276,12 @@ class OpenAIProvider(ApiProvider):
         """How the server is told, by its address; one that nobody knows is taken for one with chat templates."""
         return next((by for name, by in REASONING_BY.items() if SERVICES[name] == self.base_url), "template")
 
-    def learn_from(self, error: ApiError, body: Mapping[str, JsonValue]) -> bool:
+    def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """Also learns that a model answers at the responses API only."""
         if classify_error(error) == "other_api":
             if self._at_responses or self.options.api != "auto":
                 return False
-            if self._scores:
+            if request.prompt.method == FIRST_TOKENS:
                 raise self._tells_nothing("it answers at the responses API only")
             if self.options.seed is not None:
                 raise ProviderError(
@@ -299,23 +289,24 @@ class OpenAIProvider(ApiProvider):
                     " --model-arg seed out"
                 )
             self._at_responses = True
-            self._say_once(f"{self.name} answers at the responses API only: asking there")
+            self.say_once(f"{self.name} answers at the responses API only: asking there")
             return True
-        return super().learn_from(error, body)
+        return super().learn_from(error, body, request)
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Also which API answered."""
         return super().runtime_info() | {"api": "responses" if self._at_responses else "chat"}
 
-    def error_in(self, reply: HttpResponse, payload: Any) -> ApiError | None:
+    def error_in(self, reply: HttpResponse, payload: Any, request: Request) -> ApiError | None:
         """What failed; where it is that first tokens are not told, that is the end.
 
         Raises:
             ProviderError: then.
         """
-        error = super().error_in(reply, payload)
-        if error is not None and self._scores and "logprob" in f"{error.message} {error.parameter}".lower():
-            raise self._tells_nothing(f"{self.hide(error.words)} ({error.status})")
+        error = super().error_in(reply, payload, request)
+        is_scored = request.prompt.method == FIRST_TOKENS
+        if error is not None and is_scored and "logprob" in f"{error.message} {error.parameter}".lower():
+            raise self._tells_nothing(self.words_of(error))
         return error
 
     def read(self, request: Request, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
@@ -327,7 +318,7 @@ class OpenAIProvider(ApiProvider):
         """
         response = super().read(request, payload, headers, **more)
         is_unanswered = response.error is not None or response.finish_reason == "content_filter"
-        if request.prompt.method != "first-token-logprobs" or is_unanswered:
+        if request.prompt.method != FIRST_TOKENS or is_unanswered:
             return response
         tokens = first_tokens(payload)
         self._told = self._told or bool(tokens)
@@ -485,14 +476,9 @@ def _response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     )
     reason = words_of(table_of(payload.get("incomplete_details")).get("reason")) or words_of(payload.get("status"))
     finish = finish_reason(reason) or "other"
-    return {
-        "text": text or (None if finish == "content_filter" else ""),
-        "finish_reason": finish,
-        "provider_finish_reason": reason,
-        "refusal": refusal or None,
-        "reasoning": reasoning or None,
-        "usage": _usage(payload.get("usage"), "input", "output"),
-    }
+    return answer_fields(
+        text, finish, reason, _usage(payload.get("usage"), "input", "output"), refusal=refusal, reasoning=reasoning
+    )
 
 
 def _usage(found: Any, read: str, written: str) -> Usage:

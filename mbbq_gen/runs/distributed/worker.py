@@ -16,7 +16,7 @@ from pydantic import JsonValue
 from mbbq_gen.core.errors import MbbqGenError
 from mbbq_gen.core.files import PackPaths, stable_digest
 from mbbq_gen.core.records import Request, Response
-from mbbq_gen.providers.base import Provider, loglikelihood_provider
+from mbbq_gen.providers.base import ExecutionContext, Provider
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.distributed.storage import ResponseShards
 
@@ -126,19 +126,23 @@ class Worker:
     def __init__(self, plan: WorkerPlan, budgets: Any = None) -> None:
         """`budgets`: the actor that holds the limits of all workers together; None: there are none."""
         self._plan = plan
-        self._budgets = budgets
         self._provider: Provider | None = None
         self._notices: list[str] = []
+        self._context = ExecutionContext(
+            notify=self._notices.append,
+            may_resend=(lambda _: False) if plan.has_limit else None,
+            shared_limits=None if budgets is None else RemoteBudgets(budgets),
+        )
         self._at_work: set[asyncio.Task[None]] = set()
 
     async def ready(self) -> None:
         """Returns when the worker is there; the model is opened with the first block."""
 
-    async def answer(self, block: Block, scored: bool) -> BlockResult:
+    async def answer(self, block: Block) -> BlockResult:
         """Asks a block and writes what comes back; after `stop`, what had come by then."""
         begin, fatal = time.monotonic(), None
         arrived: list[tuple[Response, str]] = []
-        task = asyncio.create_task(self._ask(block.requests, scored, arrived))
+        task = asyncio.create_task(self._ask(block.requests, arrived))
         self._at_work.add(task)
         try:
             await task
@@ -161,25 +165,9 @@ class Worker:
         for task in list(self._at_work):
             task.cancel()
 
-    async def _ask(self, requests: tuple[Request, ...], scored: bool, arrived: list[tuple[Response, str]]) -> None:
-        provider = self._opened()
-        scoring = loglikelihood_provider(provider) if scored else None
-        respond = provider.generate if scoring is None else scoring.score_options
-        async with aclosing(respond(requests)) as responses:
+    async def _ask(self, requests: tuple[Request, ...], arrived: list[tuple[Response, str]]) -> None:
+        if self._provider is None:
+            self._provider = open_provider(self._plan.model, self._plan.options, self._plan.resources)
+        async with aclosing(self._provider.generate(requests, self._context)) as responses:
             async for response in responses:
                 arrived.append((response, datetime.now(UTC).isoformat(timespec="milliseconds")))
-
-    def _opened(self) -> Provider:
-        if self._provider is None:
-            plan = self._plan
-            provider = open_provider(plan.model, plan.options, plan.resources)
-            hooks: dict[str, Any] = {"notify": self._notices.append}
-            if plan.has_limit:
-                hooks["may_resend"] = lambda _: False
-            if self._budgets is not None:
-                hooks["shared_budgets"] = RemoteBudgets(self._budgets)
-            for name, hook in hooks.items():
-                if hasattr(provider, name):
-                    setattr(provider, name, hook)
-            self._provider = provider
-        return self._provider

@@ -1,0 +1,299 @@
+"""A service behind an address: how it is reached, what its failures mean, and its other addresses."""
+
+from __future__ import annotations
+
+import difflib
+import json
+from abc import abstractmethod
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, ClassVar
+
+from pydantic import JsonValue
+
+from mbbq_gen.core.errors import ProviderError, UsageError
+from mbbq_gen.providers.api.options import RemoteOptions
+from mbbq_gen.providers.base import ExecutionContext, Provider, ProviderOptions
+from mbbq_gen.providers.http.credentials import SHORTEST_KEY, Secret, SecretRedactor, filled_headers
+from mbbq_gen.providers.http.errors import (
+    ApiError,
+    ErrorClass,
+    RejectedError,
+    RetriesExhaustedError,
+    TransientError,
+    classify_error,
+    is_page,
+    rule_for,
+    service_error,
+)
+from mbbq_gen.providers.http.scheduler import RetryPolicy, retrying
+from mbbq_gen.providers.http.transport import (
+    FormFile,
+    HttpResponse,
+    Line,
+    Transport,
+    base_url_advice,
+    error_payload,
+    tables_of,
+)
+
+
+@dataclass(frozen=True)
+class Endpoint:
+    """A service as it is reached: made once, by the service's own client where it has one."""
+
+    base_url: str
+    """Without a slash at its end, without secrets."""
+    headers: Mapping[str, str]
+    """All that every request carries, the key too: never to be written anywhere."""
+    query: str = ""
+    """What every address ends with, such as `?api-version=2024-10-21`."""
+
+
+class ApiService(Provider):
+    """A model's service as it is reached. `ApiProvider` adds how the model is asked."""
+
+    options_class: ClassVar[type[ProviderOptions]] = RemoteOptions
+    models_path: ClassVar[str] = "/models"
+    """Where the service lists its models."""
+    version_in_base: ClassVar[bool | None] = None
+    """Whether base URLs end with a version such as /v1; None: either way."""
+
+    def __init__(self, model: str, options: Any, base_url: str, secret: Secret | None) -> None:
+        """`options`: a RemoteOptions. `secret` None: no key was found; `check_access` says whether one is needed."""
+        self.model = model
+        self.options: Any = options
+        self.base_url = base_url
+        self.secret = secret
+        self.reached = False
+        """Whether anything has ever replied at the address."""
+        self.answered = False
+        """Whether the service itself has: what is not its own words is a passing fault from then on."""
+        self.own_headers, self._other_secrets = filled_headers(options.headers)
+        for known in (secret, *self._other_secrets):
+            if known is not None and len(known.value) >= SHORTEST_KEY and known.value in f"{model} {options.extra}":
+                raise UsageError(f"the model's name or option extra holds the key in {known.origin}: leave it out")
+        self._context = ExecutionContext()
+        self._said: set[str] = set()
+        self._wire: Transport | None = None
+
+    @property
+    @abstractmethod
+    def path(self) -> str:
+        """Where requests are posted, below the base URL."""
+
+    @cached_property
+    @abstractmethod
+    def endpoint(self) -> Endpoint:
+        """How the service is reached. May import its official client."""
+
+    @cached_property
+    def redactor(self) -> SecretRedactor:
+        """What takes the keys out of all that comes back, however it comes."""
+        keys = [secret.value for secret in (self.secret, *self._other_secrets) if secret is not None]
+        return SecretRedactor.of(keys, self.endpoint.headers)
+
+    def hide(self, value: Any) -> Any:
+        """A text or JSON value that a service sent, fit to be shown: without keys."""
+        return self.redactor.shown(value)
+
+    @property
+    def transport(self) -> Transport:
+        """The connections, opened when first needed."""
+        if self._wire is None:
+            self._wire = Transport.open(
+                self.base_url, self.options.timeout, self.redactor, self.options.max_answer_bytes
+            )
+        return self._wire
+
+    async def aclose(self) -> None:
+        """Closes the connections."""
+        if self._wire is not None:
+            await self._wire.close()
+        self._wire = None
+
+    def url(self, path: str) -> str:
+        """The whole address of a path."""
+        query = self.endpoint.query
+        return f"{self.endpoint.base_url}{path}{query.replace('?', '&') if '?' in path else query}"
+
+    def download_url(self, path: str) -> str:
+        """The whole address of a file, where files have addresses of their own."""
+        return self.url(path)
+
+    async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
+        """All headers of one request: the endpoint's and the user's own. Some services sign each request, or let tokens
+        run out; their providers say so here."""
+        return {**self.endpoint.headers, **self.own_headers} if self.own_headers else self.endpoint.headers
+
+    def say_once(self, text: str) -> None:
+        """Tells the user something, the first time that it is to be told."""
+        if text not in self._said:
+            self._said.add(text)
+            self._context.notify(text)
+
+    # --- the service's other addresses -------------------------------------------------------------------------------
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        body: JsonValue = None,
+        form: FormFile | None = None,
+        accept: Sequence[int] = (),
+        repeat: bool = True,
+    ) -> HttpResponse:
+        """Asks another address of the service: files, batches, models.
+
+        Args:
+            method: of HTTP.
+            path: below the base URL: keys go nowhere else.
+            body: sent as JSON.
+            form: sent as a form instead.
+            accept: statuses beside 2xx that are no failure to the caller.
+            repeat: whether it may be sent again where it is not known if it had arrived.
+
+        Raises:
+            ProviderError: if it fails for good, in one line without secrets; RejectedError if the service says so.
+            TransientError: where it failed, might not fail again, and was not to be repeated.
+        """
+        data = form if form is not None else None if body is None else encode(body)
+
+        async def call_once() -> HttpResponse:
+            url = self.url(path)
+            reply = await self.transport.send(method, url, await self.headers_for(method, url, data), data)
+            self.reached = True
+            if (200 <= reply.status < 300 and not reply.is_page) or reply.status in accept:
+                return reply
+            error = service_error(reply.status, error_payload(reply), reply.headers)
+            kind = classify_error(error)
+            if self.may_pass(error, kind) or error.page:  # a run has been answered before it comes to these addresses
+                raise self.fault_of(error)
+            if kind in {"key", "quota_exhausted", "not_the_service"}:
+                raise await self.lasting(error, kind)
+            raise RejectedError(f"{self.name}: {method} {path}: {self.words_of(error)}", error)
+
+        try:
+            tries = RetryPolicy(self.options.attempts if repeat else 1, lambda: True, self.options.patience)
+            return await retrying(tries, call_once)
+        except TransientError as fault:
+            if repeat:
+                raise RetriesExhaustedError(f"{self.name}: {method} {path}: {fault}; try again later", fault) from fault
+            raise
+
+    async def stream(self, path: str, *, download: bool = False) -> AsyncGenerator[Line, None]:
+        """The lines of a large result, one at a time; `download`: from where the service keeps files apart.
+
+        Raises:
+            ProviderError: where it can't be had.
+            TransientError: where the connection broke on the way.
+        """
+        url = self.download_url(path) if download else self.url(path)
+        async with aclosing(self.transport.lines(url, await self.headers_for("GET", url, None))) as lines:
+            async for line in lines:
+                if isinstance(line, HttpResponse):
+                    error = service_error(line.status, error_payload(line), line.headers)
+                    if self.may_pass(error, classify_error(error)):
+                        raise self.fault_of(error)
+                    raise ProviderError(f"{self.name}: GET {path}: {self.words_of(error)}")
+                if is_page(line.content[:200].decode("utf-8", "replace")):
+                    raise TransientError("server", "a web page instead of the results")
+                yield line
+
+    async def list_models(self) -> list[str]:
+        """The models that the service lists.
+
+        Raises:
+            ProviderError: where it gives no list.
+        """
+        try:
+            listed = (await self.call("GET", self.models_path, repeat=False)).json()
+            entries = listed.get("data", listed.get("models")) if isinstance(listed, dict) else listed
+            if isinstance(entries, list):
+                names = [str(entry.get("id") or entry.get("name") or "") for entry in tables_of(entries)]
+                return [name.removeprefix("models/") for name in names if name]
+            why = service_error(200, listed).words
+        except (RejectedError, TransientError) as error:
+            why = str(error)
+        advice = base_url_advice(self.base_url, self.version_in_base)
+        then = f"; {advice}" if advice else ""
+        raise ProviderError(f"{self.name}: {self.base_url} gives no list of models: {self.hide(why)}{then}")
+
+    async def model_names(self) -> list[str]:
+        """The models that the service has; empty where it gives no list."""
+        try:
+            return await self.list_models()
+        except (TransientError, ProviderError):
+            return []
+
+    # --- failures ----------------------------------------------------------------------------------------------------
+
+    def words_of(self, error: ApiError) -> str:
+        """A service's words and status, fit to be shown."""
+        return f"{self.hide(error.words)} ({error.status})"
+
+    def may_pass(self, error: ApiError, kind: ErrorClass) -> bool:
+        """Whether another try may succeed. Once the service has answered, a proxy's page or a 403 without a reason is
+        no end of the run."""
+        if self.answered and kind == "key":
+            return error.status == 403 and rule_for(error).is_by_status
+        return kind == "transient" or (kind == "not_the_service" and self.answered)
+
+    def fault_of(self, error: ApiError) -> TransientError:
+        """A failure that may pass, with the time that the service asks to wait."""
+        words = self.words_of(error)
+        if error.page:
+            words = f"a web page instead of an answer: {words}"
+        kind, rule = classify_error(error), rule_for(error)
+        if rule.is_loading:
+            self.say_once(f"{self.name}: {rule.label}; waiting up to two minutes ({words})")
+        is_rate = error.status == 429 or (error.status == 403 and kind == "transient")
+        return TransientError("rate" if is_rate else "server", words, error.pause, error.status)
+
+    async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
+        """Why no request can succeed, in one line."""
+        words, at = self.words_of(error), self.base_url
+        if kind == "not_the_service":
+            return ProviderError(f"{self.name}: {at} {self._not_the_service(error)}")
+        if kind == "key":
+            origin = f"the key in {self.secret.origin}" if self.secret else "us without a key"
+            how = "" if self.secret else "; give one with --api-key-env NAME or --api-key-file FILE"
+            return ProviderError(f"{self.name}: {at} refuses {origin}: {words}{how}")
+        if kind == "quota_exhausted":
+            kept = "what arrived is kept, go on later with the same command"
+            return ProviderError(f"{self.name}: nothing left to spend at {at}: {words}; {kept}")
+        if kind == "other_api":
+            return ProviderError(f"{self.name}: does not answer at this API: {words}; use another model or api=auto")
+        names = await self.model_names()
+        advice = None if names else base_url_advice(at, self.version_in_base)
+        if advice is not None:
+            return ProviderError(f"{self.name}: no such address or model at {at}: {words}; {advice}")
+        near = difflib.get_close_matches(self.model, names, n=3, cutoff=0.5)
+        hint = f"; did you mean {' or '.join(repr(name) for name in near)}?" if near else ""
+        if self.model in names:
+            hint = "; the service lists it, so it is not loaded there, or this key may not use it"
+        return ProviderError(f"{self.name}: no such model at {at}: {words}{hint}")
+
+    def _not_the_service(self, error: ApiError) -> str:
+        """What replies at the address instead of the service, and what to do."""
+        advice = base_url_advice(self.base_url, self.version_in_base, error.message)
+        if error.target is not None:
+            path = self.url(self.path).split("?")[0].removeprefix(self.base_url)
+            moved = error.target.removesuffix(path)
+            is_moved = error.target.startswith(("http://", "https://")) and error.target.endswith(path)
+            is_moved = is_moved and moved != self.base_url
+            then = f"give --base-url {moved}" if is_moved else advice or "check the base URL"
+            return f"redirects to {self.hide(error.target)} ({error.status}): {then}; keys do not follow redirections"
+        if not error.page and not 300 <= error.status < 400:
+            return f"has no such address: {self.hide(error.words)}; {advice or 'check the base URL'}"
+        page = f"answers with a web page ({self.hide(error.words)}, {error.status})"
+        what = page if error.page else "redirects nowhere"
+        return f"{what}, which no model wrote: {advice or 'check the base URL, and what stands between here and there'}"
+
+
+def encode(body: Any) -> bytes:
+    """A body as it is sent."""
+    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()

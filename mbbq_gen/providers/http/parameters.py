@@ -1,0 +1,192 @@
+"""Parameters of request bodies: what services call them, which a model refuses, and the most tokens that they allow.
+
+What a body only points at (an earlier conversation, a stored file, the service's own tools) is not in it, and not
+bounded.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from pydantic import JsonValue
+
+from mbbq_gen.core.records import Response, Usage
+from mbbq_gen.providers.http.errors import ApiError
+
+LENGTH_NAMES: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens")
+"""What services call the longest answer; one stands for another."""
+HARMLESS: Final = frozenset({"store", "user", "metadata", "service_tier", "stream", "safety_identifier"})
+"""What can be left out without a word of the text being another."""
+_VALUE: Final = re.compile(r"range|too large|at most|less than|greater than|exceed|must be (?:an? )?\w*integer", re.I)
+"""How a refusal of a value reads, where the name itself is known."""
+_NEVER: Final = frozenset({"model", "messages", "input", "contents", "prompt"})
+"""What can't be left out."""
+
+
+@dataclass
+class ParameterAdapter:
+    """What was found out about a model's parameters."""
+
+    dropped: dict[str, str] = field(default_factory=dict)
+    """Parameters that are no longer sent, with the service's words."""
+    renamed: dict[str, str] = field(default_factory=dict)
+    """Parameters that are sent under another name."""
+    dispensable: frozenset[str] = frozenset()
+    """Parameters beside the harmless ones that whoever asks can do without."""
+    renames_length: bool = True
+    """Whether servers of this kind differ in what they call the longest answer."""
+    _refused_lengths: set[str] = field(default_factory=set)
+    """Names of the longest answer that were refused."""
+
+    def apply(self, body: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """The body as the model takes it."""
+        if not self.dropped and not self.renamed:
+            return body
+        named = {self.renamed.get(name, name): value for name, value in body.items()}
+        return {name: value for name, value in named.items() if name not in self.dropped}
+
+    def learn(self, error: ApiError, body: Mapping[str, JsonValue]) -> str | None:
+        """Takes a lesson from a refusal of `body`; says it in words, or None where there is none to take."""
+        name = refused_name(error, body)
+        if name is None:
+            return None
+        other = self._other_length(name, error.message)
+        if other is not None:
+            for old in [old for old, new in self.renamed.items() if new == name] or [name]:
+                self.renamed[old] = other
+            return f"does not take {name}: sending {other} instead"
+        if name not in HARMLESS | self.dispensable:
+            return None
+        self.dropped[name] = error.message
+        if name in self.dispensable:
+            return f"does not take {name}: asking without it"
+        return f"does not take {name} = {body[name]!r}: leaving it out, which changes no text"
+
+    def _other_length(self, name: str, message: str) -> str | None:
+        """Another name for the longest answer that was not refused yet: one asked for, or the one that may be meant."""
+        is_value = _VALUE.search(message) is not None and "instead" not in message.lower()
+        if name not in LENGTH_NAMES or not self.renames_length or is_value:
+            return None
+        self._refused_lengths.add(name)
+        named = [other for other in LENGTH_NAMES if re.search(rf"(?<!\w){other}(?!\w)", message)]
+        guess = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}.get(name)
+        return next((other for other in [*named, guess] if other not in self._refused_lengths), None)
+
+    def runtime_info(self) -> dict[str, JsonValue]:
+        """For the manifest; empty where nothing was learned."""
+        facts: dict[str, JsonValue] = {}
+        if self.dropped:
+            facts["left_out"] = dict(self.dropped)
+        if self.renamed:
+            facts["renamed"] = dict(self.renamed)
+        return facts
+
+
+def refused_name(error: ApiError, body: Mapping[str, JsonValue]) -> str | None:
+    """The parameter of `body` that an error is about."""
+    names = [name for name in body if name not in _NEVER]
+    if error.parameter is not None:
+        stem = re.split(r"[.\[]", error.parameter.removeprefix("body."))[0]
+        if stem in names:
+            return stem
+    quoted = [name for name in names if re.search(rf"['\"`]{re.escape(name)}['\"`]", error.message)]
+    plain = [name for name in names if re.search(rf"(?<![\w.]){re.escape(name)}(?!\w)", error.message)]
+    found = quoted or plain
+    return min(found, key=error.message.index) if found else None
+
+
+LENGTHS: Final = frozenset(
+    {*LENGTH_NAMES, "max_gen_len", "max_length", "max_tokens_to_sample", "maxTokens", "num_predict"}
+)
+"""What services call the longest answer, at any depth of a body."""
+_CHOICES: Final = frozenset({"n", "best_of", "candidateCount", "candidate_count", "num_return_sequences"})
+"""What they call the number of answers to one request: each of them is paid."""
+_TURN_TOKENS: Final = 16
+"""Tokens that a chat template may put round a message, and before the answer."""
+
+
+def max_usage(body: Mapping[str, JsonValue], lengths: Collection[str] = LENGTHS) -> Usage | None:
+    """The most that a body can make a service read and write; None where nothing in it bounds the answer.
+
+    Every byte counts as a token (no tokeniser makes more). Where several fields bound the answer, the largest is the
+    one that may hold.
+    """
+    longest = [value for value in _numbers(body, lengths) if value > 0]
+    if not longest:
+        return None
+    answers = max([1, *_numbers(body, _CHOICES)])
+    read = len(json.dumps(body, ensure_ascii=False).encode()) + _TURN_TOKENS * (_turns(body) + 1)
+    return Usage(input_tokens=read, output_tokens=max(longest) * answers)
+
+
+def beside(usage: Usage, most: Usage, *, has_text: bool) -> Usage | None:
+    """What an answer may have taken beside what its service counted; None where it counted all.
+
+    No request is read for nothing, and no text written: a count of 0 there is none.
+    """
+    read = 0 if usage.input_tokens else most.input_tokens
+    wrote = usage.output_tokens is not None and (usage.output_tokens or not has_text)
+    written = 0 if wrote else most.output_tokens
+    return Usage(input_tokens=read, output_tokens=written) if read or written else None
+
+
+_BYTES_A_TOKEN: Final = 5
+"""More bytes than that to a token are rare: a longer text was not kept to the longest answer."""
+
+
+def unmetered_usage(response: Response, most: Usage) -> Usage | None:
+    """The most that an answer can have taken beside what its service counted; `most`: what its request allowed."""
+    written = len(f"{response.text or ''}{response.reasoning or ''}".encode())
+    if written > _BYTES_A_TOKEN * (most.output_tokens or 0):  # longer than the request allows
+        most = most.model_copy(update={"output_tokens": written})
+    return beside(response.usage, most, has_text=bool(response.text))
+
+
+def times(usage: Usage, count: int) -> Usage:
+    """So many times as many tokens."""
+    return Usage(input_tokens=(usage.input_tokens or 0) * count, output_tokens=(usage.output_tokens or 0) * count)
+
+
+def together(*parts: Usage | None) -> Usage | None:
+    """The tokens of all parts; None where there are none."""
+    found = [part for part in parts if part is not None]
+    if not found:
+        return None
+    return Usage(
+        input_tokens=sum(part.input_tokens or 0 for part in found),
+        output_tokens=sum(part.output_tokens or 0 for part in found),
+    )
+
+
+def _numbers(value: JsonValue | Mapping[str, JsonValue], names: Collection[str]) -> Iterator[int]:
+    """The whole numbers under these names, at any depth."""
+    if isinstance(value, Mapping):
+        for name, entry in value.items():
+            if name in names:
+                number = _number(entry)
+                if number is not None:
+                    yield number
+            yield from _numbers(entry, names)
+    elif isinstance(value, list):
+        for entry in value:
+            yield from _numbers(entry, names)
+
+
+def _number(value: JsonValue) -> int | None:
+    """A number as a service may take it, `"64"` too; rounded up."""
+    if isinstance(value, bool) or not isinstance(value, int | float | str):
+        return None
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return int(-(-number // 1)) if number < 1e12 else None
+
+
+def _turns(body: Mapping[str, JsonValue]) -> int:
+    """The messages of a conversation."""
+    return sum(len(entry) for entry in body.values() if isinstance(entry, list))
