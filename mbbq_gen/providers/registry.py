@@ -85,6 +85,13 @@ KINDS: Mapping[str, ProviderEntry] = {
     "oracle": ProviderEntry(
         "mbbq_gen.providers.oracles:OracleProvider", "NAME", "responders that know the answer; they prove the scores"
     ),
+    "ollama": ProviderEntry(
+        "mbbq_gen.providers.api.ollama:OllamaProvider",
+        "MODEL",
+        "models in Ollama, with a context that fits and neutral sampling",
+        ("aiohttp",),
+        _INSTALL_API,
+    ),
     "openai": ProviderEntry(
         "mbbq_gen.providers.api.openai:OpenAIProvider",
         "MODEL",
@@ -229,7 +236,7 @@ def _load(name: str, kind: str) -> ProviderClass:
     raise _unknown_kind(kind, name.partition(":")[2])
 
 
-_PORTS: Mapping[str, int] = {"ollama": 11434, "lmstudio": 1234, "llamacpp": 8080, "llamaserver": 8080, "sglang": 30000}
+_PORTS: Mapping[str, int] = {"lmstudio": 1234, "llamacpp": 8080, "llamaserver": 8080, "sglang": 30000}
 """Local servers that speak OpenAI's language, and their usual ports."""
 _HOSTED = ("azure", "deepseek", "groq", "mistral", "openrouter", "together", "xai")
 

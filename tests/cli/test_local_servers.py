@@ -225,7 +225,6 @@ def test_a_short_key_of_a_local_server_is_found_in_extra(
 @pytest.mark.parametrize(
     ("model", "typed"),
     [
-        ("ollama:qwen", "--model openai:qwen --base-url http://127.0.0.1:11434/v1"),
         ("lm-studio:x", "--model openai:x --base-url http://127.0.0.1:1234/v1"),
         ("llama.cpp:x", "--model openai:x --base-url http://127.0.0.1:8080/v1"),
         ("groq:x", "--model openai:x --model-arg service=groq"),

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mbbq_gen.providers.http.servers import known_servers, recognise_server, server_root
+from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.providers.http.servers import NEUTRAL, PromptCutDetector, known_servers, recognise_server, server_root
+from tests.support.api import Heard, answer, ask, provider, requests, spoken
 
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "providers" / "servers.json").read_text(encoding="utf-8")
@@ -49,3 +52,97 @@ def test_every_server_has_a_case_and_is_neutral() -> None:
 )
 def test_root(base_url: str, root: str) -> None:
     assert server_root(base_url) == root
+
+
+def replying(
+    routes: dict[str, Any], refused: str | None = None
+) -> Callable[[Heard], tuple[int, dict[str, str], bytes]]:
+    """What a server says at each path, and to questions; one that `refused` a field says so."""
+
+    def reply(heard: Heard) -> tuple[int, dict[str, str], bytes]:
+        if heard.method == "GET":
+            found = routes.get(heard.path)
+            text = found if isinstance(found, str) else json.dumps(found)
+            return (404, {}, b"{}") if found is None else (200, {}, text.encode())
+        if refused is not None and refused in json.loads(heard.body):
+            error = {"message": f"Unrecognized request argument supplied: {refused}", "param": refused}
+            return 400, {}, json.dumps({"error": error}).encode()
+        return 200, {}, json.dumps(answer("openai", usage={"prompt_tokens": 9, "completion_tokens": 1})).encode()
+
+    return reply
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
+def test_sampling_is_neutral_at_every_server(case: dict[str, Any]) -> None:
+    fields = {entry.name: entry.fields for entry in known_servers()} | {None: dict(NEUTRAL)}
+    routes = {path: reply for path, reply in case["routes"].items() if path != "*"}
+    with spoken(replying(routes), probed=True) as server:
+        asked = provider("openai:m", base_url=f"{server.root}/v1")
+        responses = ask(asked, requests(3), [])
+        bodies = [json.loads(heard.body) for heard in server.heard if heard.method == "POST"]
+    expected = fields[case["server"] if routes else None]
+    assert [response.text for response in responses] == ["A"] * 3
+    assert all({name: body.get(name) for name in expected} == expected for body in bodies)
+    info: Any = asked.runtime_info()
+    assert info["sampling_sent"] == expected
+    assert info["server"]["name"] == (case["server"] or "unknown")
+    assert sum(heard.path == "/version" for heard in server.heard) <= 1
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sent"),
+    [
+        ("vllm", {"sampling": "server"}, {}),
+        ("vllm", {"sampling": "server", "repetition_penalty": 1.1}, {"repetition_penalty": 1.1}),
+        ("llama-cpp-python", {"repetition_penalty": 1.1}, {"repeat_penalty": 1.1, "min_p": 0.0}),
+        ("llama-cpp-python", {"top_p": 0.9, "min_p": 0.1}, {"top_p": 0.9, "min_p": 0.1, "repeat_penalty": 1.0}),
+        ("transformers serve", {"repetition_penalty": 1.5}, {"frequency_penalty": 0.5, "top_p": 1.0}),
+        ("nothing at all", {"repetition_penalty": 1.2}, {"repetition_penalty": 1.2, "top_p": 1.0}),
+    ],
+)
+def test_users_settings_come_first(name: str, options: dict[str, Any], sent: dict[str, Any]) -> None:
+    routes = next(case["routes"] for case in CASES if case["name"] == name)
+    with spoken(replying(routes), probed=True) as server:
+        asked = provider("openai:smol", base_url=f"{server.root}/v1", **options)
+        ask(asked, requests(1), [])
+        body = json.loads(server.heard[-1].body)
+    assert {field: body.get(field) for field in sent} == sent
+    assert options.get("sampling") != "server" or "top_p" not in body
+
+
+def test_a_refused_field_is_left_out_once_unless_the_user_set_it() -> None:
+    routes = next(case["routes"] for case in CASES if case["name"] == "vllm")
+    notices: list[str] = []
+    with spoken(replying(routes, refused="min_p"), probed=True) as server:
+        responses = ask(provider("openai:smol", base_url=f"{server.root}/v1"), requests(1), notices)
+        assert [response.text for response in responses] == ["A"]
+        assert [line for line in notices if "min_p" not in line] == []
+        assert len(notices) == 1
+        assert sum(b"min_p" in heard.body for heard in server.heard) == 1
+        with pytest.raises(ProviderError, match="min_p"):
+            ask(provider("openai:smol", base_url=f"{server.root}/v1", min_p=0.1), requests(1), [])
+
+
+def test_services_of_the_table_are_asked_as_they_are(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "x" * 20)
+    asked = provider("openai:m", service="groq")
+    assert "top_p" not in asked.body_of(requests(1)[0])
+    assert "sampling" not in asked.settings
+
+
+@pytest.mark.parametrize(
+    ("prompts", "cut_at"),
+    [
+        ([("en", 400, 100), ("en", 800, 200), ("en", 4000, 1000)], None),
+        ([("en", 400, 100), ("en", 9000, 2048), ("en", 11000, 2048), ("en", 12500, 2048), ("en", 15000, 2048)], 2048),
+        ([("en", 400, 100), ("en", 9000, 512)], 512),
+        ([("hi", 900, 300), ("en", 1500, 300), ("en", 1600, 320)], None),
+        ([("en", 400, 100), ("en", 404, 100), ("en", 408, 100), ("en", 412, 100), ("en", 416, 100)], None),
+        ([("en", 400, None), ("en", 9000, None)], None),
+    ],
+)
+def test_prompts_that_are_cut_are_found(prompts: list[tuple[str, int, int | None]], cut_at: int | None) -> None:
+    detector = PromptCutDetector()
+    found = [detector.add(*prompt) for prompt in prompts]
+    assert found[-1] == cut_at
+    assert set(found[:-1]) == {None}

@@ -16,6 +16,7 @@ import pytest
 from mbbq_gen.core.records import Message, Request, Response
 from mbbq_gen.providers.api.provider import ApiProvider
 from mbbq_gen.providers.base import ExecutionContext
+from mbbq_gen.providers.http.servers import known_servers
 from mbbq_gen.providers.registry import open_provider
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.providers import make_request
@@ -78,6 +79,10 @@ def without_keys(environment: Mapping[str, str]) -> list[str]:
     return [name for name in environment if any(mark in name for mark in marks)]
 
 
+PROBED = {probe.path for entry in known_servers() for probe in entry.probe}
+"""Paths at which a server is asked what it is; the servers below are of no known kind."""
+
+
 @contextmanager
 def answering(*replies: tuple[int, Any]) -> Iterator[str]:
     """The address of a server that gives these (status, JSON or text) in turn, the last one for ever after."""
@@ -95,7 +100,10 @@ def answering(*replies: tuple[int, Any]) -> Iterator[str]:
             self.wfile.write(body)
 
         def do_GET(self) -> None:
-            self.do_POST()
+            if self.path in PROBED:
+                self.send_error(404)
+            else:
+                self.do_POST()
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """Says nothing."""
@@ -130,8 +138,11 @@ class Spoken:
 
 
 @contextmanager
-def spoken(reply: Callable[[Heard], tuple[int, dict[str, str], bytes]]) -> Iterator[Spoken]:
-    """A server on this machine that says what `reply` makes of each request: status, headers, body."""
+def spoken(reply: Callable[[Heard], tuple[int, dict[str, str], bytes]], *, probed: bool = False) -> Iterator[Spoken]:
+    """A server on this machine that says what `reply` makes of each request: status, headers, body.
+
+    `probed`: whether it also replies where a server is asked what it is.
+    """
     heard: list[Heard] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -151,7 +162,10 @@ def spoken(reply: Callable[[Heard], tuple[int, dict[str, str], bytes]]) -> Itera
             self.wfile.write(content)
 
         def do_GET(self) -> None:
-            self.do_POST()
+            if self.path in PROBED and not probed:
+                self.send_error(404)
+            else:
+                self.do_POST()
 
         def log_message(self, format: str, *arguments: Any) -> None:
             """Says nothing."""

@@ -10,18 +10,20 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, ClassVar, Final, Self
+from typing import Any, Final, Self
 
 from pydantic import Field, JsonValue
 
-from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.reasoning import ReasoningSettings, refusal, tokens_of
+from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.core.files import PackPaths, stable_digest
+from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance, refusal, tokens_of
 from mbbq_gen.core.records import Request, Usage
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
-from mbbq_gen.providers.api.provider import ApiProvider, Endpoint
-from mbbq_gen.providers.base import ProviderOptions, check_installed
-from mbbq_gen.providers.http.credentials import find_key
-from mbbq_gen.providers.http.errors import TransientError, finish_reason
+from mbbq_gen.providers.api.provider import ApiProvider
+from mbbq_gen.providers.api.service import Endpoint
+from mbbq_gen.providers.base import check_installed
+from mbbq_gen.providers.http.credentials import Secret, find_key
+from mbbq_gen.providers.http.errors import ApiError, ErrorClass, TransientError, finish_reason
 from mbbq_gen.providers.http.transport import table_of, text_of, words_of
 
 ADDRESS: Final = "http://127.0.0.1:11434"
@@ -50,29 +52,33 @@ class OllamaOptions(RemoteOptions):
 class OllamaProvider(ApiProvider):
     """Asks a model in Ollama."""
 
-    kind: ClassVar[str] = "ollama"
-    options_class: ClassVar[type[ProviderOptions]] = OllamaOptions
-    models_path: ClassVar[str] = "/api/tags"
-    version_in_base: ClassVar[bool | None] = False
-    renames_length: ClassVar[bool] = False
+    kind = "ollama"
+    options_class = OllamaOptions
+    models_path = "/api/tags"
+    version_in_base = False
+    renames_length = False
     options: OllamaOptions
 
     @classmethod
-    def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
+    def open(cls, model: str, options: OllamaOptions, resources: PackPaths) -> Self:
         """The provider; nothing is asked yet."""
-        assert isinstance(options, OllamaOptions)
         check_installed(f"ollama:{model}", ("aiohttp",), "pip install 'mbbq-gen[api]'")
         base_url = (options.base_url or _host() or ADDRESS).removesuffix("/v1")
         return cls(model, options, base_url, find_key((), options.api_key_env, options.api_key_file))
+
+    def __init__(self, model: str, options: OllamaOptions, base_url: str, secret: Secret | None) -> None:
+        """As `ApiProvider`."""
+        super().__init__(model, options, base_url, secret)
+        self._num_ctx = _LEAST_CONTEXT
+        """The context length that is asked for; it only grows, because a change loads the model anew."""
+        self._facts: dict[str, JsonValue] | None = None
+        """What Ollama tells of itself and the model."""
 
     @cached_property
     def endpoint(self) -> Endpoint:
         """The server; a key is only needed behind a proxy."""
         key = {"Authorization": f"Bearer {self.secret.value}"} if self.secret else {}
         return Endpoint(self.base_url, {"Content-Type": "application/json"} | key)
-
-    def check_access(self) -> None:
-        """Nothing is needed: Ollama takes no key."""
 
     @property
     def path(self) -> str:
@@ -85,24 +91,17 @@ class OllamaProvider(ApiProvider):
         names = ("max_tokens", "temperature", *_SAMPLING, "seed", "num_ctx")
         return self.shared_settings(names, ADDRESS)
 
-    @cached_property
-    def _context(self) -> list[int]:
-        """The context length that is asked for; it only grows, because another one loads the model anew."""
-        return [_LEAST_CONTEXT]
-
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a chat request."""
         options = self.options
         longest = self.longest_answer(request)
         size = sum(len(message.content.encode()) + 64 for message in request.messages)
-        while self._context[0] < size // _BYTES_A_TOKEN + longest:
-            self._context[0] *= 2
+        while self._num_ctx < size // _BYTES_A_TOKEN + longest:
+            self._num_ctx *= 2
         sampling: dict[str, JsonValue] = {
-            name: value
-            for name in ("temperature", *_SAMPLING, "seed")
-            if (value := getattr(options, name)) is not None
+            name: value for name in ("temperature", *_SAMPLING, "seed") if (value := getattr(options, name)) is not None
         }
-        sampling |= {"num_predict": longest, "num_ctx": options.num_ctx or self._context[0]}
+        sampling |= {"num_predict": longest, "num_ctx": options.num_ctx or self._num_ctx}
         body: dict[str, JsonValue] = {
             "model": self.model,
             "messages": [{"role": message.role, "content": message.content} for message in request.messages],
@@ -114,12 +113,54 @@ class OllamaProvider(ApiProvider):
             body |= self.reasoning_settings(request.prompt.reasoning_effort).sent
         return self.learned.apply(body | options.extra)
 
+    @property
+    def context_advice(self) -> str:
+        """As the option is called."""
+        return "give a larger --model-arg num_ctx=N"
+
+    async def prepare(self) -> None:
+        """Asks once which version and which model files answer."""
+        if self._facts is not None:
+            return
+        self._facts = {"name": "ollama"}
+        try:
+            version = await self.call("GET", "/api/version", accept=(404,), repeat=False)
+            shown = await self.call("POST", "/api/show", body={"model": self.model}, accept=(404,), repeat=False)
+        except (ProviderError, TransientError):
+            self._facts = None  # the question itself finds out what is wrong, and whether to wait
+            return
+        told, details = table_of(shown.json()), table_of(table_of(shown.json()).get("details"))
+        length = next(
+            (n for key, n in table_of(told.get("model_info")).items() if key.endswith("context_length")), None
+        )
+        facts: dict[str, Any] = {
+            "version": table_of(version.json()).get("version"),
+            "quantization": details.get("quantization_level"),
+            "parameters": details.get("parameter_size"),
+            "context_length": length,
+            "sampling_defaults": told.get("parameters"),
+            "chat_template_digest": stable_digest(told["template"]) if isinstance(told.get("template"), str) else None,
+        }
+        self._facts |= {name: value for name, value in facts.items() if value}
+
+    def runtime_info(self) -> dict[str, JsonValue]:
+        """Also the server, the sampling that is sent, and the context length."""
+        sampling: dict[str, JsonValue] = {name: getattr(self.options, name) for name in _SAMPLING}
+        info = super().runtime_info()
+        info |= {"server": self._facts, "sampling_sent": sampling, "num_ctx": self.options.num_ctx or self._num_ctx}
+        return info
+
+    async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
+        """Also how a model is fetched that is not there."""
+        found = await super().lasting(error, kind)
+        return ProviderError(f"{found}; fetch it with: ollama pull {self.model}") if kind == "model" else found
+
     def reasoning_settings(self, level: str) -> ReasoningSettings:
         """`think`: false, true or an effort; raises UsageError for a number of tokens."""
         if tokens_of(level) is not None or level == "minimal":
             raise refusal(self.name, level, "takes none, default, low, medium or high")
         think: JsonValue = {"none": False, "default": True}.get(level, level)
-        return self.check_reasoning(ReasoningSettings.of_level(level, {"think": think}))
+        return ReasoningSettings(sent={"think": think}, room=reasoning_token_allowance(level))
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a chat answer."""

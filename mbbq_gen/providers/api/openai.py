@@ -37,7 +37,16 @@ from mbbq_gen.providers.api.service import Endpoint
 from mbbq_gen.providers.base import Capabilities, check_installed
 from mbbq_gen.providers.http.credentials import EntraTokens, find_key, missing_key
 from mbbq_gen.providers.http.errors import ApiError, TransientError, classify_error, finish_reason
-from mbbq_gen.providers.http.transport import FormFile, HttpResponse, table_of, tables_of, text_of, words_of
+from mbbq_gen.providers.http.servers import SAMPLING_OPTIONS, OwnServer, server_root
+from mbbq_gen.providers.http.transport import (
+    FormFile,
+    HttpResponse,
+    error_payload,
+    table_of,
+    tables_of,
+    text_of,
+    words_of,
+)
 
 if TYPE_CHECKING:
     import openai
@@ -102,6 +111,18 @@ class OpenAIOptions(RemoteOptions):
         default=False, description="of Azure: tokens of Microsoft Entra (azure-identity) instead of a key"
     )
     api_version: str | None = Field(default=None, description=f"of Azure; default OPENAI_API_VERSION, {_AZURE_VERSION}")
+    sampling: Literal["neutral", "server"] = Field(
+        default="neutral",
+        description="of a server of your own: neutral sends settings that change no probability (no top-p, no "
+        "penalties); server leaves them to the server and to the model's generation_config.json",
+    )
+    top_k: int | None = Field(default=None, description="of a server of your own: number of the likeliest tokens")
+    min_p: float | None = Field(default=None, ge=0.0, le=1.0, description="of a server of your own")
+    repetition_penalty: float | None = Field(
+        default=None, gt=0.0, description="of a server of your own, by the server's own name for it; 1: none"
+    )
+    presence_penalty: float | None = Field(default=None, ge=-2.0, le=2.0, description="0: none")
+    frequency_penalty: float | None = Field(default=None, ge=-2.0, le=2.0, description="0: none")
 
 
 class OpenAIProvider(ApiProvider):
@@ -131,6 +152,10 @@ class OpenAIProvider(ApiProvider):
         )
         self._told = False
         """Whether any answer has named first tokens."""
+        given = {name: getattr(options, name) for name in SAMPLING_OPTIONS}
+        own = self.base_url not in SERVICES.values() and not self.is_azure
+        self._server = OwnServer(model, options.sampling if own else "server", given)
+        self._is_own = own
         if self._at_responses and options.seed is not None:
             raise UsageError(f"{self.name}: the responses API takes no seed; leave --model-arg seed out")
 
@@ -208,8 +233,10 @@ class OpenAIProvider(ApiProvider):
     @property
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text: the server where it is not OpenAI's own, and all parameters."""
-        names = ("max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_by")
+        names = ("max_tokens", "temperature", *SAMPLING_OPTIONS, "seed", "reasoning_effort", "reasoning_by")
         settings = self.shared_settings(names, SERVICES["openai"])
+        if self._is_own:
+            settings["sampling"] = self.options.sampling
         if self.options.top_logprobs != _MOST_NAMED:
             settings["top_logprobs"] = self.options.top_logprobs
         return settings if self.options.api == "auto" else {**settings, "api": self.options.api}
@@ -231,6 +258,23 @@ class OpenAIProvider(ApiProvider):
         whole = super().url(path)
         return whole if path == "/chat/completions" else _DEPLOYMENT.sub("/openai/", whole)
 
+    async def prepare(self) -> None:
+        """Recognises a server of the user's own before the first request, and says what can't be pinned there."""
+        if not self._is_own or self._server.is_asked:
+            return
+        await self._server.recognise(self._probe)
+        self.learned.dispensable |= self._server.dispensable
+        if self._server.notice:
+            self.say_once(f"{self.name}: {self._server.notice}")
+
+    async def _probe(self, path: str) -> Any:
+        """What stands at a path below the server's root: JSON, text, or None."""
+        url = f"{server_root(self.base_url)}{path}"
+        reply = await self.transport.send("GET", url, await self.headers_for("GET", url, None), None)
+        if reply.status >= 500:
+            raise TransientError("server", f"{path}: {reply.status}")
+        return error_payload(reply) if 200 <= reply.status < 300 else None
+
     @property
     def path(self) -> str:
         """Chat completions or responses."""
@@ -249,9 +293,10 @@ class OpenAIProvider(ApiProvider):
             body |= {"messages": turns, length: options.max_tokens}
             if request.prompt.method == FIRST_TOKENS:
                 body |= {length: 1, "logprobs": True, "top_logprobs": options.top_logprobs}
-        for name in ("temperature", "top_p"):
-            if (value := getattr(options, name)) is not None:
-                body[name] = value
+        if options.temperature is not None:
+            body["temperature"] = options.temperature
+        sampling = self._server.fields
+        body |= {name: sampling[name] for name in ("top_p",) if name in sampling} if self._at_responses else sampling
         if options.seed is not None:
             body["seed"] = options.seed
         if options.reasoning_effort is not None:
@@ -293,9 +338,15 @@ class OpenAIProvider(ApiProvider):
             return True
         return super().learn_from(error, body, request)
 
+    @property
+    def context_advice(self) -> str:
+        """How a longer context is set at the server."""
+        return self._server.info.entry.context if self._server.info else super().context_advice
+
     def runtime_info(self) -> dict[str, JsonValue]:
         """Also which API answered."""
-        return super().runtime_info() | {"api": "responses" if self._at_responses else "chat"}
+        server = self._server.runtime_info() if self._is_own else {}
+        return super().runtime_info() | {"api": "responses" if self._at_responses else "chat"} | server
 
     def error_in(self, reply: HttpResponse, payload: Any, request: Request) -> ApiError | None:
         """What failed; where it is that first tokens are not told, that is the end.

@@ -43,6 +43,7 @@ from mbbq_gen.providers.http.parameters import (
 )
 from mbbq_gen.providers.http.rate_limits import RateLimiter, RateLimits
 from mbbq_gen.providers.http.scheduler import LessonError, Outcome, Scheduler
+from mbbq_gen.providers.http.servers import PromptCutDetector
 from mbbq_gen.providers.http.transport import MOST_BYTES, HttpResponse, error_payload, table_of, tables_of
 
 REASONING_NAMES: Final = frozenset(
@@ -70,6 +71,9 @@ class ApiProvider(ApiService):
         self._malformed: set[str] = set()
         """Keys of requests that were once answered with JSON that is no answer."""
         self._served: set[str] = set()
+        self._cuts = PromptCutDetector()
+        self._answers = self._answers_cut = 0
+        """Answers with text so far, and how many of them end at the limit of tokens."""
         self._pace: RateLimiter | None = None
 
     @abstractmethod
@@ -217,6 +221,9 @@ class ApiProvider(ApiService):
         """The most tokens that a request can take, by the body that is sent; None where nothing in it bounds them."""
         return max_usage(self.body_of(request), self.length_names)
 
+    async def prepare(self) -> None:
+        """Does what must be done before a body is made; called before each request, so it must cost nothing later."""
+
     async def attempt(self, request: Request, number: int) -> Outcome:
         """Sends a request once; `number` counts how often it was sent.
 
@@ -225,6 +232,7 @@ class ApiProvider(ApiService):
             TransientError: another try may succeed.
             ProviderError: no further request can succeed.
         """
+        await self.prepare()
         body, started, pace = self.body_of(request), time.perf_counter(), self._pace
         url, data = self.url(self.path), encode(body)
         reply = await self.transport.post(url, await self.headers_for("POST", url, data), data)
@@ -245,6 +253,7 @@ class ApiProvider(ApiService):
         most = None if usage.input_tokens and usage.output_tokens else max_usage(body, self.length_names)
         if most is not None and (missing := unmetered_usage(response, most)):
             response = response.model_copy(update={"unmetered_usage": missing})
+        self._check_cuts(request, response)
         self.notice(response)
         return Outcome(response, True, seconds)
 
@@ -332,7 +341,7 @@ class ApiProvider(ApiService):
 
     def make_optional(self, names: Iterable[str]) -> None:
         """Lets these fields of a request's body be left out where the model refuses them."""
-        self.learned.dispensable = frozenset(names)
+        self.learned.dispensable |= frozenset(names)
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """Takes a lesson from a refused parameter and says it; False where there is none to take.
@@ -371,10 +380,39 @@ class ApiProvider(ApiService):
         own = {"reasoning_effort": "--reasoning-effort", "system": "--system-prompt"}
         return f"leave {own.get(name, f'--model-arg {name}')} out, or give another value"
 
+    @property
+    def context_advice(self) -> str:
+        """How a longer context is set, for the message about prompts that are cut."""
+        return "set a longer context at the server"
+
+    def _check_cuts(self, request: Request, response: Response) -> None:
+        """Raises ProviderError if the server cuts prompts; says early that many answers end at the limit of tokens."""
+        size = sum(len(message.content.encode()) for message in request.messages)
+        tokens = self._cuts.add(request.prompt.language, size, response.usage.input_tokens)
+        if tokens is not None:
+            raise ProviderError(
+                f"{self.name}: {self.base_url} cuts prompts at about {tokens:,} tokens (prompt_cut), so the model does"
+                f" not see the whole question; {self.context_advice}, and start a new run folder"
+            )
+        if response.error is not None or request.prompt.method != "generate" or _has_not_begun(response):
+            return
+        self._answers += 1
+        self._answers_cut += response.finish_reason == "length"
+        if (self._answers, self._answers_cut) == (5, 5) or (self._answers == 50 and self._answers_cut > 25):
+            self.say_once(
+                f"{self.name}: {self._answers_cut} of the first {self._answers} answers are cut at"
+                f" {self.options.max_tokens:,} tokens; {'; '.join(self._reasons_for_cuts(response))}"
+            )
+
+    def _reasons_for_cuts(self, response: Response) -> list[str]:
+        """Why answers are cut at the limit of tokens, the likeliest reason first."""
+        if response.reasoning or "<think" in (response.text or ""):
+            return ["the model thinks first: raise --max-tokens, or give --reasoning-effort none"]
+        return ["raise --max-tokens, or ask for a shorter answer"]
+
     def notice(self, response: Response) -> None:
         """Takes note of an answer, and says once what the user should know of answers like it."""
-        words = (response.text or "").strip().lower()
-        has_not_begun = not words or (words.startswith("<think") and "</think" not in words)
+        words = (response.text or "").strip()
         if response.model is not None and len(self._served) < 100:
             self._served.add(response.model)
         if response.truncated_at is not None:
@@ -388,13 +426,19 @@ class ApiProvider(ApiService):
                 " its reasoning parser (vLLM: no --reasoning-parser; llama.cpp: --reasoning-format none), or give"
                 " --reasoning-effort none"
             )
-        elif response.finish_reason == "length" and has_not_begun:
+        elif response.finish_reason == "length" and _has_not_begun(response):
             reasoning = response.usage.reasoning_tokens or response.reasoning or response.text
             self.say_once(
                 f"{self.name}: answers are cut off before they begin"
                 + (" (all tokens went into reasoning)" if reasoning else "")
                 + f"; raise --max-tokens (now {self.options.max_tokens}), or ask for less --reasoning-effort"
             )
+
+
+def _has_not_begun(response: Response) -> bool:
+    """Whether there is nothing but blanks, or a thought that does not end."""
+    words = (response.text or "").strip().lower()
+    return not words or (words.startswith("<think") and "</think" not in words)
 
 
 def answer_fields(

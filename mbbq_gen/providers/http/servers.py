@@ -7,6 +7,7 @@ the probability of naming an option that was offered: what it changes is what is
 
 from __future__ import annotations
 
+import asyncio
 import json
 import tomllib
 from collections.abc import Awaitable, Callable, Mapping
@@ -18,11 +19,22 @@ from pydantic import Field, JsonValue
 
 from mbbq_gen.core.files import stable_digest
 from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.providers.http.errors import TransientError
 
 NEUTRAL: Final[Mapping[str, JsonValue]] = {"top_p": 1.0, "frequency_penalty": 0.0}
 """Fields for a server that is not recognised. No presence_penalty: TGI reads 0 as a repetition penalty of 2."""
 _LONGEST_FACT: Final = 2_000
 """Characters of a fact, as JSON, that a manifest keeps."""
+_SECONDS: Final = 10.0
+"""Time for recognising a server."""
+_ALIKE, _SPREAD = 4, 1.3
+"""Prompts with the same, largest number of tokens, and how far their lengths must differ, to show that they are cut."""
+_LONGER, _FEWER = 1.5, 0.6
+"""A prompt that is so much longer than the shortest, with so small a share of the expected tokens, was cut."""
+SAMPLING_OPTIONS: Final = (
+    "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
+)  # fmt: skip
+"""Options of a model that set its sampling."""
 
 
 class Probe(FrozenModel):
@@ -46,6 +58,8 @@ class ServerEntry(FrozenModel):
     port: int = 0
     context: str
     fields: dict[str, JsonValue]
+    repetition: str = "repetition_penalty"
+    repetition_offset: float = 0.0
     unpinned: str | None = None
     probe: tuple[Probe, ...]
     facts: dict[str, str] = Field(default_factory=dict)
@@ -142,3 +156,99 @@ def _storable(told: Mapping[str, Any]) -> dict[str, JsonValue]:
         elif value not in (None, "", {}, []) and len(json.dumps(value)) <= _LONGEST_FACT:
             facts[name] = value
     return facts
+
+
+class OwnServer:
+    """The server at a base URL of the user's own: recognised at the first request, and asked for neutral sampling."""
+
+    def __init__(self, model: str, sampling: str, given: Mapping[str, JsonValue]) -> None:
+        """`sampling`: neutral or server. `given`: what the user sets otherwise, by the names in `SAMPLING_OPTIONS`."""
+        self._model, self._sampling = model, sampling
+        self._given = {name: value for name, value in given.items() if value is not None}
+        self._lock = asyncio.Lock()
+        self.is_asked = False
+        """Whether the server was asked what it is."""
+        self.info: ServerInfo | None = None
+        """The server; None before the first request, and if it is not recognised."""
+
+    async def recognise(self, get: Callable[[str], Awaitable[Any]]) -> None:
+        """Finds out which server it is, once; a server that can't be reached is asked again next time.
+
+        Args:
+            get: as in `recognise_server`; raises TransientError if the server can't be reached.
+        """
+        async with self._lock:
+            if self.is_asked:
+                return
+            try:
+                async with asyncio.timeout(_SECONDS):
+                    self.info = await recognise_server(get, self._model)
+            except TransientError:
+                return
+            except TimeoutError:
+                self.info = None
+            self.is_asked = True
+
+    @property
+    def fields(self) -> dict[str, JsonValue]:
+        """Fields of a request's body that set its sampling, by the server's own names."""
+        entry = self.info.entry if self.info else None
+        fields = {} if self._sampling == "server" else dict(entry.fields if entry else NEUTRAL)
+        for name, value in self._given.items():
+            if name == "repetition_penalty" and entry is not None:
+                fields[entry.repetition] = float(str(value)) + entry.repetition_offset
+            else:
+                fields[name] = value
+        return fields
+
+    @property
+    def dispensable(self) -> frozenset[str]:
+        """Fields that may be left out if the server refuses them: all that the user did not ask for."""
+        return frozenset(self.fields) - self._given.keys()
+
+    @property
+    def notice(self) -> str | None:
+        """What can't be pinned at this server; None if nothing."""
+        return self.info.entry.unpinned if self.info and self._sampling == "neutral" else None
+
+    def runtime_info(self) -> dict[str, JsonValue]:
+        """What the manifest records: the server, and the sampling that is sent."""
+        server: dict[str, JsonValue] = {"name": self.info.name, **self.info.facts} if self.info else {"name": "unknown"}
+        return {"server": server, "sampling_sent": self.fields}
+
+
+class PromptCutDetector:
+    """Finds out that a server cuts prompts without an error, from the tokens that it counts.
+
+    Two signs: prompts of different lengths are counted as the same, largest number of tokens; or a long prompt has far
+    fewer tokens than its length allows, by the tokens a byte of the shortest prompts in its language.
+    """
+
+    def __init__(self) -> None:
+        self._sizes: dict[int, set[int]] = {}
+        """Tokens of a prompt → bytes of the prompts with so many."""
+        self._shortest: dict[str, tuple[int, float]] = {}
+        """Language → bytes of its shortest prompt, and its tokens a byte."""
+
+    def add(self, language: str, size: int, tokens: int | None) -> int | None:
+        """Takes note of a prompt.
+
+        Args:
+            language: of the prompt.
+            size: its bytes in UTF-8.
+            tokens: of the prompt, as the server counts them; None if it does not.
+
+        Returns:
+            The tokens at which prompts are cut, or None while nothing shows that they are.
+        """
+        if not tokens or size < 1:
+            return None
+        bytes_there, rate = self._shortest.get(language, (size, tokens / size))
+        if size <= bytes_there:
+            self._shortest[language] = (size, tokens / size)
+        elif size > _LONGER * bytes_there and tokens < _FEWER * rate * size:
+            return tokens
+        sizes = self._sizes.setdefault(tokens, set())
+        sizes.add(size)
+        is_largest = tokens == max(self._sizes)
+        return tokens if is_largest and len(sizes) >= _ALIKE and max(sizes) > _SPREAD * min(sizes) else None
