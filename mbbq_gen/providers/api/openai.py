@@ -255,7 +255,7 @@ class OpenAIProvider(ApiProvider):
 
     def url(self, path: str) -> str:
         """The whole address of a path; on Azure only chat completions are below the deployment."""
-        whole = super().url(path)
+        whole = super().url(f"{self.api_url.removeprefix(self.base_url)}{path}")
         return whole if path == "/chat/completions" else _DEPLOYMENT.sub("/openai/", whole)
 
     async def prepare(self) -> None:
@@ -264,8 +264,24 @@ class OpenAIProvider(ApiProvider):
             return
         await self._server.recognise(self._probe)
         self.learned.dispensable |= self._server.dispensable
-        if self._server.notice:
-            self.say_once(f"{self.name}: {self._server.notice}")
+        if self.unpinned is not None:
+            self.say_once(f"{self.name}: {self.unpinned}")
+
+    async def list_models(self) -> list[str]:
+        """The models that the service lists; a server that is recognised needs no /v1 in its address."""
+        await self.prepare()
+        return await super().list_models()
+
+    @property
+    def api_url(self) -> str:
+        """The base URL, with /v1 where a recognised server was named without it."""
+        is_short = self._server.info is not None and server_root(self.base_url) == self.base_url
+        return f"{self.base_url}/v1" if is_short else self.base_url
+
+    @property
+    def unpinned(self) -> str | None:
+        """What of the sampling can't be pinned at the server, in words; None if nothing."""
+        return self._server.notice if self._is_own else None
 
     async def _probe(self, path: str) -> Any:
         """What stands at a path below the server's root: JSON, text, or None."""

@@ -1,0 +1,120 @@
+"""Asks a server of one's own what it is, and one question: what `mbbq-gen doctor --base-url URL` shows."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import JsonValue
+
+from mbbq_gen.benchmarks.registry import load_benchmark
+from mbbq_gen.core.errors import MbbqGenError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import FrozenModel, Request
+from mbbq_gen.languages.prompt_pack import read_prompts
+from mbbq_gen.prompts.render import PromptSettings, render_prompt
+from mbbq_gen.providers.api.openai import OpenAIProvider
+from mbbq_gen.providers.base import ExecutionContext
+from mbbq_gen.providers.registry import open_provider
+
+_VARIANT = "letters"
+
+
+class ServerReport(FrozenModel):
+    """A server, the model that was asked, and its answer."""
+
+    base_url: str
+    """As it is to be given to `run`."""
+    server: str
+    """Its name, or unknown."""
+    facts: dict[str, JsonValue]
+    """What it tells of itself."""
+    sampling_sent: dict[str, JsonValue]
+    unpinned: str | None
+    """What can't be pinned there."""
+    models: tuple[str, ...]
+    model: str | None
+    """The model that was asked; None if there are several and none was named."""
+    answer: str | None = None
+    error: str | None = None
+    seconds: float | None = None
+    """Time of the answer."""
+    input_tokens: int | None = None
+    output_tokens: int | None = None
+
+    @property
+    def command(self) -> str:
+        """The `run` command to type."""
+        name = self.model or (self.models[0] if self.models else "NAME")
+        model = f"ollama:{name}" if self.server == "ollama" else f"openai:{name} --base-url {self.base_url}"
+        return f"mbbq-gen run my-run --model {model} --benchmark starter"
+
+
+def check_server(base_url: str, model: str | None, model_args: Mapping[str, Any], resources: PackPaths) -> ServerReport:
+    """What a server is, and what it answers to one question.
+
+    Args:
+        base_url: of its OpenAI-compatible API, with or without `/v1`.
+        model: the model to ask; None: the only one that it lists.
+        model_args: further options of `openai:`.
+        resources: where packs are found.
+
+    Raises:
+        UsageError: an option is wrong.
+        ProviderError: the server can't be reached.
+    """
+    given = {"max_tokens": 64, "patience": 0.0, **model_args, "base_url": base_url}
+    return asyncio.run(_check(base_url, model, given, resources))
+
+
+async def _check(base_url: str, model: str | None, given: Mapping[str, Any], resources: PackPaths) -> ServerReport:
+    provider = open_provider(f"openai:{model or 'any'}", given, resources)
+    assert isinstance(provider, OpenAIProvider)
+    try:
+        names = await provider.list_models()
+    finally:
+        await provider.aclose()
+    chosen = model or (names[0] if len(names) == 1 else None)
+    asked = open_provider(f"openai:{chosen or 'any'}", given, resources)
+    assert isinstance(asked, OpenAIProvider)
+    answer: dict[str, Any] = {}
+    try:
+        await asked.prepare()
+        if chosen is not None:
+            answer = await _ask(asked, resources)
+        facts: Any = asked.runtime_info()
+    finally:
+        await asked.aclose()
+    server = dict(facts["server"])
+    return ServerReport(
+        base_url=asked.api_url,
+        server=server.pop("name"),
+        facts=server,
+        sampling_sent=facts["sampling_sent"],
+        unpinned=asked.unpinned,
+        models=tuple(names),
+        model=chosen,
+        **answer,
+    )
+
+
+async def _ask(provider: OpenAIProvider, resources: PackPaths) -> dict[str, Any]:
+    """The answer to the first question of `starter`, with its time and tokens, or why there is none."""
+    instance = next(load_benchmark("starter", languages=["en"], splits=["bias"], resources=resources))
+    variant = next(found for found in read_prompts(resources, "en").variant if found.id == _VARIANT)
+    prompt = render_prompt(instance, PromptSettings(variant), (0, 1, 2))
+    key = provider.request_key(prompt.messages, prompt.prompt_id)
+    request = Request(request_key=key, messages=prompt.messages, prompt=prompt, instance=instance)
+    try:
+        response = await provider.learn(request, ExecutionContext())
+    except MbbqGenError as error:
+        return {"error": str(error)}
+    usage = response.usage
+    return {
+        "answer": response.text,
+        "error": response.error,
+        "seconds": response.latency_s,
+        "input_tokens": usage.input_tokens,
+        "output_tokens": usage.output_tokens,
+    }
