@@ -106,35 +106,27 @@ def read_description(path: Path) -> EndpointSpec:
         raise DataError(f"{path}: {describe_fault(error, content)}") from error
     checked_address(described.url, f"{path}: url")
     for where, known in (("headers", {"key", "model"}), ("body", _OF_REQUEST)):
-        for name in _placeholders(getattr(described, where)):
-            if name not in known:
-                raise DataError(f"{path}: {where}: unknown placeholder {{{name}}}; known: {', '.join(sorted(known))}")
-    if not {"messages", "prompt", "user"} & set(_placeholders(described.body)):
+        for name in _placeholders(getattr(described, where)) - known:
+            raise DataError(f"{path}: {where}: unknown placeholder {{{name}}}; known: {', '.join(sorted(known))}")
+    if not {"messages", "prompt", "user"} & _placeholders(described.body):
         raise DataError(f"{path}: body: holds no question; put {{messages}}, {{prompt}} or {{user}} somewhere")
     return described
 
 
-def _placeholders(value: JsonValue | Mapping[str, Any]) -> Iterator[str]:
+def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """All texts at any depth of a value, each with the name under which it stands."""
     if isinstance(value, str):
-        yield from _PLACEHOLDER.findall(value)
+        yield name, value
     elif isinstance(value, Mapping):
-        for entry in value.values():
-            yield from _placeholders(entry)
+        for inner, entry in value.items():
+            yield from _texts(entry, inner)
     elif isinstance(value, list):
         for entry in value:
-            yield from _placeholders(entry)
+            yield from _texts(entry)
 
 
-def _names_of(placeholder: str, template: JsonValue | Mapping[str, Any]) -> Iterator[str]:
-    """The names under which a body has a placeholder, at any depth."""
-    if isinstance(template, Mapping):
-        for name, entry in template.items():
-            if entry == placeholder:
-                yield name
-            yield from _names_of(placeholder, entry)
-    elif isinstance(template, list):
-        for entry in template:
-            yield from _names_of(placeholder, entry)
+def _placeholders(value: Any) -> set[str]:
+    return {found for _, text in _texts(value) for found in _PLACEHOLDER.findall(text)}
 
 
 def fill_in(template: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
@@ -187,7 +179,7 @@ class HttpProvider(ApiProvider):
         self._variables = (self._description.key,) if self._description.key else ()
         secret: Secret | None = find_key(self._variables, options.api_key_env, options.api_key_file)
         for name in ("temperature", "top_p"):
-            if name in options.model_fields_set and name not in set(_placeholders(self._description.body)):
+            if name in options.model_fields_set and name not in _placeholders(self._description.body):
                 raise UsageError(
                     f"{path}: [body] has no {{{name}}}, so --model-arg {name} would change nothing; leave it out"
                 )
@@ -223,7 +215,7 @@ class HttpProvider(ApiProvider):
     @property
     def length_names(self) -> Collection[str]:  # type: ignore[override]
         """The usual names, and those under which the file's body has {max_tokens}."""
-        return LENGTHS | set(_names_of("{max_tokens}", self._description.body))
+        return LENGTHS | {name for name, text in _texts(self._description.body) if name and text == "{max_tokens}"}
 
     @property
     def path(self) -> str:

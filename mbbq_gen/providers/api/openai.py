@@ -16,7 +16,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue
 
@@ -38,9 +38,6 @@ from mbbq_gen.providers.base import Capabilities, check_installed
 from mbbq_gen.providers.http.credentials import EntraTokens, find_key, missing_key
 from mbbq_gen.providers.http.errors import ApiError, TransientError, classify_error, finish_reason
 from mbbq_gen.providers.http.transport import FormFile, HttpResponse, table_of, tables_of, text_of, words_of
-
-if TYPE_CHECKING:
-    import openai
 
 INSTALL: Final = "pip install 'mbbq-gen[api]'"
 SERVICES: Final[Mapping[str, str]] = {
@@ -161,7 +158,14 @@ class OpenAIProvider(ApiProvider):
         if not self._is_official:
             key = {"Authorization": f"Bearer {self.secret.value}"} if self.secret else {}
             return Endpoint(self.base_url, {"Content-Type": "application/json", "Accept": "application/json"} | key)
-        client = self._client()
+        import openai
+
+        key, url = self.secret.value if self.secret else "none", self.base_url
+        if self.is_azure:
+            version = self._azure_version
+            client: Any = openai.AsyncAzureOpenAI(api_key=key, base_url=url, api_version=version, max_retries=0)
+        else:
+            client = openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0)
         headers = {**client.default_headers, **client.auth_headers}
         query = ""
         if self.is_azure:
@@ -189,16 +193,6 @@ class OpenAIProvider(ApiProvider):
         if self._entra is not None:
             await self._entra.close()
         await super().aclose()
-
-    def _client(self) -> openai.AsyncOpenAI:
-        import openai
-
-        key = self.secret.value if self.secret else "none"
-        if not self.is_azure:
-            return openai.AsyncOpenAI(api_key=key, base_url=self.base_url, max_retries=0)
-        return openai.AsyncAzureOpenAI(
-            api_key=key, base_url=self.base_url, api_version=self._azure_version, max_retries=0
-        )
 
     @property
     def _azure_version(self) -> str:
@@ -268,13 +262,10 @@ class OpenAIProvider(ApiProvider):
         if self._is_official and self.options.reasoning_by is None:
             told = openai_reasoning(self.name, self.model, level, at_responses=self._at_responses)
         else:
-            told = server_reasoning(self.name, self.model, level, self.options.reasoning_by or self._reasoning_by)
+            # by its address; a server that nobody knows is taken for one with chat templates
+            known = next((by for name, by in REASONING_BY.items() if SERVICES[name] == self.base_url), "template")
+            told = server_reasoning(self.name, self.model, level, self.options.reasoning_by or known)
         return self.check_reasoning(told, "reasoning_effort")
-
-    @property
-    def _reasoning_by(self) -> ReasoningParameters:
-        """How the server is told, by its address; one that nobody knows is taken for one with chat templates."""
-        return next((by for name, by in REASONING_BY.items() if SERVICES[name] == self.base_url), "template")
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """Also learns that a model answers at the responses API only."""
@@ -487,17 +478,13 @@ def _usage(found: Any, read: str, written: str) -> Usage:
         return Usage()
     of_input, of_output = (table_of(found.get(f"{name}_tokens_details")) for name in (read, written))
     reasoning = count_or_none(of_output.get("reasoning_tokens"))
+    names = (f"{read}_tokens", f"{written}_tokens", "total_tokens")
+    prompt, output, total = (count_or_none(found.get(name)) for name in names)
+    if reasoning and prompt is not None and output is not None and prompt + output + reasoning == total:
+        output += reasoning  # xAI counts thinking beside what was written
     return Usage(
         input_tokens=found.get(f"{read}_tokens"),
-        output_tokens=_with_reasoning(found, f"{read}_tokens", f"{written}_tokens", reasoning),
+        output_tokens=output,
         reasoning_tokens=reasoning,
         cached_input_tokens=of_input.get("cached_tokens"),
     )
-
-
-def _with_reasoning(found: Mapping[str, Any], read: str, written: str, reasoning: int | None) -> int | None:
-    """All that was written; where a service counts thinking beside it (xAI does), the total tells."""
-    counts = [count_or_none(found.get(name)) for name in (read, written, "total_tokens")]
-    if reasoning and None not in counts and sum(count or 0 for count in counts[:2]) + reasoning == counts[2]:
-        return (counts[1] or 0) + reasoning
-    return counts[1]

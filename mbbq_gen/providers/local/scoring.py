@@ -451,7 +451,7 @@ class LoglikelihoodScorer:
         if not self.formatter.uses_template and body != prompt:  # white space belongs to what follows it
             prompt, between = body, prompt[len(body) :]
         read, *whole = self._encode([prompt, *(f"{prompt}{between}{answer.text}" for answer in answers)])
-        start = min(len(read), *(_shared(read, tokens) for tokens in whole))
+        start = min(len(read), *(shared_length(read, tokens) for tokens in whole))
         if start < 1:
             raise PromptError("the prompt is empty, or the tokenizer merges all of it with an answer")
         for answer, tokens in zip(answers, whole, strict=True):
@@ -473,11 +473,3 @@ class LoglikelihoodScorer:
             list(tokens[:-1] if tokens[-1:] == [end] and not text.endswith(written) else tokens)
             for text, tokens in zip(texts, found, strict=True)
         ]
-
-
-def _shared(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two texts have in common at their beginnings."""
-    for place, (mine, theirs) in enumerate(zip(one, other, strict=False)):
-        if mine != theirs:
-            return place
-    return min(len(one), len(other))
