@@ -179,21 +179,15 @@ def parse_name(name: str) -> tuple[str, str]:
         )
     if colon and kind and model:
         return kind, model
-    raise UsageError(f"model {name!r}: write it as kind:model{_advice(name.strip(':'))}")
-
-
-def _advice(word: str) -> str:
-    """The nearest complete name, or examples."""
+    word = name.strip(":")
     complete = [entry.name for entry in list_models() if not entry.name.split(":")[1][0].isupper()]
-    if word in KINDS:
-        return f", for example {' or '.join([name for name in complete if name.startswith(word)][:2] or _shape(word))}"
     models = {full.split(":")[1]: full for full in complete}
     near = difflib.get_close_matches(word, models, n=1, cutoff=0.6)
-    return f"; did you mean {models[near[0]]!r}?" if near else ", for example oracle:perfect or transformers:smollm2"
-
-
-def _shape(kind: str) -> list[str]:
-    return [f"{kind}:{KINDS[kind].model}"]
+    advice = f"; did you mean {models[near[0]]!r}?" if near else ", for example oracle:perfect or transformers:smollm2"
+    if word in KINDS:
+        known = [full for full in complete if full.startswith(word)] or [f"{word}:{KINDS[word].model}"]
+        advice = f", for example {' or '.join(known[:2])}"
+    raise UsageError(f"model {name!r}: write it as kind:model{advice}")
 
 
 def list_models() -> list[ModelEntry]:

@@ -42,14 +42,13 @@ from mbbq_gen.core.records import FrozenModel, NonBlank, Request, Usage
 from mbbq_gen.languages.packs import read_toml
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider
-from mbbq_gen.providers.api.service import Endpoint
+from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import check_installed
 from mbbq_gen.providers.http.credentials import Secret, find_key, missing_key
 from mbbq_gen.providers.http.errors import TransientError
 from mbbq_gen.providers.http.parameters import LENGTHS
 from mbbq_gen.providers.http.transport import words_of
 
-INSTALL: Final = "pip install 'mbbq-gen[api]'"
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 _OF_REQUEST: Final = frozenset({"messages", "prompt", "system", "user", "model", "max_tokens", "temperature", "top_p"})
 
@@ -188,7 +187,7 @@ class HttpProvider(ApiProvider):
     @classmethod
     def open(cls, model: str, options: HttpOptions, resources: PackPaths) -> Self:
         """The provider that the file `model` describes."""
-        check_installed(f"http:{model}", ("aiohttp",), INSTALL)
+        check_installed(f"http:{model}", cls.requires, cls.install)
         return cls(Path(model).expanduser(), options)
 
     def check_access(self) -> None:
@@ -204,13 +203,12 @@ class HttpProvider(ApiProvider):
             "model": self._description.model,
         }
         own = {name: str(fill_in(text, values)) for name, text in self._description.headers.items()}
-        return Endpoint(self.base_url, {"Content-Type": "application/json", "Accept": "application/json"} | own)
+        return Endpoint(self.base_url, {**JSON_BOTH_WAYS, **own})
 
     @property
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text: the file, and the parameters."""
-        shared = self.shared_settings(("max_tokens", "temperature", "top_p"), self.base_url)
-        return {"description_sha256": self._digest, **shared}
+        return {"description_sha256": self._digest, **self.settings_at(self.base_url)}
 
     @property
     def length_names(self) -> Collection[str]:  # type: ignore[override]

@@ -39,7 +39,6 @@ from mbbq_gen.providers.http.credentials import EntraTokens, find_key, missing_k
 from mbbq_gen.providers.http.errors import ApiError, TransientError, classify_error, finish_reason
 from mbbq_gen.providers.http.transport import FormFile, HttpResponse, table_of, tables_of, text_of, words_of
 
-INSTALL: Final = "pip install 'mbbq-gen[api]'"
 SERVICES: Final[Mapping[str, str]] = {
     "openai": "https://api.openai.com/v1",
     "deepseek": "https://api.deepseek.com/v1",
@@ -107,7 +106,9 @@ class OpenAIProvider(ApiProvider):
     kind = "openai"
     declared = Capabilities(batches=True, reasoning=True, structured_output=True)
     options_class = OpenAIOptions
-    packages = ("openai", "aiohttp")
+    packages = requires = ("openai", "aiohttp")
+    address = SERVICES["openai"]
+    setting_names = ("max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_by")
     version_in_base = True
     options: OpenAIOptions
     is_azure: bool
@@ -134,7 +135,7 @@ class OpenAIProvider(ApiProvider):
     @classmethod
     def open(cls, model: str, options: OpenAIOptions, resources: PackPaths) -> Self:
         """The provider; nothing is imported or asked yet."""
-        check_installed(f"openai:{model}", ("openai", "aiohttp"), INSTALL)
+        check_installed(f"openai:{model}", cls.requires, cls.install)
         return cls(model, options)
 
     @property
@@ -156,8 +157,7 @@ class OpenAIProvider(ApiProvider):
         Half a second of start-up is what the official client costs; only its own services are worth it.
         """
         if not self._is_official:
-            key = {"Authorization": f"Bearer {self.secret.value}"} if self.secret else {}
-            return Endpoint(self.base_url, {"Content-Type": "application/json", "Accept": "application/json"} | key)
+            return super().endpoint
         import openai
 
         key, url = self.secret.value if self.secret else "none", self.base_url
@@ -202,8 +202,7 @@ class OpenAIProvider(ApiProvider):
     @property
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text: the server where it is not OpenAI's own, and all parameters."""
-        names = ("max_tokens", "temperature", "top_p", "seed", "reasoning_effort", "reasoning_by")
-        settings = self.shared_settings(names, SERVICES["openai"])
+        settings = super().settings
         if self.options.top_logprobs != _MOST_NAMED:
             settings["top_logprobs"] = self.options.top_logprobs
         return settings if self.options.api == "auto" else {**settings, "api": self.options.api}

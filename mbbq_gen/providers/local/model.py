@@ -76,7 +76,8 @@ def pack_linear_layers(model: nn.Module) -> int:
         (parent, name, layer)
         for parent in model.modules()
         for name, layer in parent.named_children()
-        if type(layer) is nn.Linear and _is_plain(layer)
+        if type(layer) is nn.Linear and layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32
+        if not any((layer._forward_hooks, layer._forward_pre_hooks, getattr(layer, "_hf_hook", None)))
     ]
     count = len(places)
     while places:  # let go one by one: the memory of each is free before the next is packed
@@ -98,11 +99,6 @@ def can_pack() -> bool:
         return torch.equal(packed.to_dense(), weight) and torch.allclose(found, linear(rows, weight, bias), atol=_ALIKE)
     except (RuntimeError, AttributeError, TypeError):
         return False
-
-
-def _is_plain(layer: nn.Linear) -> bool:
-    hooks: list[Any] = [layer._forward_hooks, layer._forward_pre_hooks, getattr(layer, "_hf_hook", None)]
-    return layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32 and not any(hooks)
 
 
 def _pack(weight: Tensor) -> Tensor:
