@@ -218,8 +218,14 @@ def _load(name: str, kind: str) -> ProviderClass:
     if kind == IMPORTED:
         raise UsageError(f"{name}: these answers were imported, so there is no model to ask; import again, or name one")
     for point in _third_party_points():
-        if point.name == kind:
-            return _load_third_party(point)
+        if point.name != kind:
+            continue
+        try:
+            return point.load()  # type: ignore[no-any-return]
+        except Exception as error:  # whatever a foreign module does while it is imported
+            raise ProviderError(
+                f"provider {point.name!r} of {_origin(point)} can't be imported ({point.value}): {error}"
+            ) from error
     raise _unknown_kind(kind, name.partition(":")[2])
 
 
@@ -243,15 +249,6 @@ def _unknown_kind(kind: str, model: str) -> UsageError:
 def _third_party_points() -> Iterator[EntryPoint]:
     """Entry points whose kind is not one of ours: ours can't be replaced unnoticed."""
     return (point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name not in KINDS)
-
-
-def _load_third_party(point: EntryPoint) -> ProviderClass:
-    try:
-        return point.load()  # type: ignore[no-any-return]
-    except Exception as error:  # whatever a foreign module does while it is imported
-        raise ProviderError(
-            f"provider {point.name!r} of {_origin(point)} can't be imported ({point.value}): {error}"
-        ) from error
 
 
 def _origin(point: EntryPoint) -> str:

@@ -45,7 +45,7 @@ from mbbq_gen.providers.api.provider import ApiProvider
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import check_installed
 from mbbq_gen.providers.http.credentials import Secret, find_key, missing_key
-from mbbq_gen.providers.http.errors import TransientError
+from mbbq_gen.providers.http.errors import FinishReason, TransientError
 from mbbq_gen.providers.http.parameters import LENGTHS
 from mbbq_gen.providers.http.transport import words_of
 
@@ -241,7 +241,10 @@ class HttpProvider(ApiProvider):
         places, reasons = self._description.answer, self._description.finish_reasons
         text = look_up(payload, places.text, _NOTHING)
         reason = look_up(payload, places.finish_reason)
-        finish = _finish(str(reason), reasons) if reason is not None else None
+        finish: FinishReason | None = None
+        if reason is not None:
+            known: tuple[FinishReason, ...] = ("stop", "length", "content_filter")
+            finish = next((name for name in known if str(reason) in getattr(reasons, name)), "other")
         words = "" if text is None else words_of(text)
         if (text is _NOTHING or words is None) and finish != "content_filter":
             raise TransientError("malformed", f"answered nothing at {places.text} (see `answer.text` in the file)")
@@ -263,11 +266,3 @@ class HttpProvider(ApiProvider):
     async def model_names(self) -> list[str]:
         """Nobody knows where such an endpoint lists its models."""
         return []
-
-
-def _finish(reason: str, reasons: FinishReasons) -> Literal["stop", "length", "content_filter", "other"]:
-    if reason in reasons.stop:
-        return "stop"
-    if reason in reasons.length:
-        return "length"
-    return "content_filter" if reason in reasons.content_filter else "other"
