@@ -262,8 +262,9 @@ class OpenAIProvider(ApiProvider):
             told = openai_reasoning(self.name, self.model, level, at_responses=self._at_responses)
         else:
             # by its address; a server that nobody knows is taken for one with chat templates
-            known = next((by for name, by in REASONING_BY.items() if SERVICES[name] == self.base_url), "template")
-            told = server_reasoning(self.name, self.model, level, self.options.reasoning_by or known)
+            known = {SERVICES[name]: by for name, by in REASONING_BY.items()}
+            by = self.options.reasoning_by or known.get(self.base_url, "template")
+            told = server_reasoning(self.name, self.model, level, by)
         return self.check_reasoning(told, "reasoning_effort")
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:

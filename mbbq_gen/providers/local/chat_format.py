@@ -153,10 +153,11 @@ class ChatFormatter:
             behind = self._render(turns, opens_answer=False).rpartition(_PROBE)[2]
         except PromptError:
             return None
-        first, *_ = [*self._tokenizer(behind.strip(), add_special_tokens=False)["input_ids"], None]
-        added = self._tokenizer.added_tokens_decoder.get(first)
-        is_special = first in self._tokenizer.all_special_ids or (added is not None and added.special)
-        return first if is_special else None
+        for token in self._tokenizer(behind.strip(), add_special_tokens=False)["input_ids"][:1]:
+            added = self._tokenizer.added_tokens_decoder.get(token)
+            if token in self._tokenizer.all_special_ids or (added is not None and added.special):
+                return int(token)
+        return None
 
     def _render(self, turns: Sequence[Mapping[str, str]], opens_answer: bool = True) -> str:
         from jinja2 import TemplateError

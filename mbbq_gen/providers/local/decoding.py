@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import torch
 from torch.nn.functional import softmax
@@ -84,6 +84,17 @@ class DecodingSettings:
     temperature: float = 0.0
     """0: the likeliest token always."""
     top_p: float = 1.0
+
+
+class Batcher(Protocol):
+    """Completes prompts in batches that are independent of each other."""
+
+    name: str
+    """As the manifest shows it."""
+    batch_size: int
+
+    def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """A completion of each prompt; stops soon once it is cancelled."""
 
 
 # --- choosing tokens -------------------------------------------------------------------------------------------------
