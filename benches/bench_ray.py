@@ -110,7 +110,8 @@ async def blocks(number: int, workers: int) -> None:
     packed = [block.requests for block in pack(asked, workers, "bench")]
     provider = open_provider("transformers:smollm2", {"threads": 1, "device": "cpu"}, PackPaths())
     assert isinstance(provider, TransformersProvider)
-    model, forwards, texts = provider._model_in_memory(), Counter[str](), []
+    provider._loaded = model = provider.load()
+    forwards, texts = Counter[str](), []
     ways: dict[str, tuple[Sequence[Sequence[Request]], int]] = {
         "at once": ([asked], 1),
         "a block at a time": (packed, 1),

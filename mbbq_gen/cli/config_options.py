@@ -17,8 +17,8 @@ from mbbq_gen.core.errors import UsageError
 if TYPE_CHECKING:
     from mbbq_gen.core.config import ExecutionOverrides, RunConfig
     from mbbq_gen.core.files import PackPaths
-    from mbbq_gen.runs.distributed.pool import DistributedConfig
-    from mbbq_gen.runs.distributed.session import MapWorkers
+    from mbbq_gen.runs.distributed.cluster import MapWorkers
+    from mbbq_gen.runs.distributed.storage import DistributedConfig
     from mbbq_gen.runs.stopping import StoppingRule
 
 
@@ -613,8 +613,7 @@ class WorkerOptions:
             if self.workers is not None:
                 raise UsageError("--workers: goes with --ray")
             return None
-        from mbbq_gen.runs.distributed.cluster import check_on
-        from mbbq_gen.runs.distributed.session import MapWorkers
+        from mbbq_gen.runs.distributed.cluster import MapWorkers, check_on
 
         check_on(self.ray)
         return MapWorkers(self.ray, self.workers or _WORKERS)
@@ -660,7 +659,7 @@ class DistributedOptions:
                     raise UsageError(f"--{name.replace('_', '-')}: goes with --ray")
             return None
         from mbbq_gen.runs.distributed.cluster import check_on
-        from mbbq_gen.runs.distributed.pool import DistributedConfig
+        from mbbq_gen.runs.distributed.storage import DistributedConfig
 
         check_on(self.ray)
         return DistributedConfig(self.ray, self.workers or _WORKERS, self.gpus_per_worker or 0.0, self.shard_dir)

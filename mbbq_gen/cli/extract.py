@@ -31,7 +31,7 @@ from mbbq_gen.core.text import all_of, one_of, words
 if TYPE_CHECKING:
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.core.records import Outcome
-    from mbbq_gen.runs.distributed.session import MapWorkers
+    from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.storage.queries import ExtractionChange
     from mbbq_gen.storage.store import RunStore
 

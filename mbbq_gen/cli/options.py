@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.core.progress import ProgressBars
     from mbbq_gen.core.records import Normalise
-    from mbbq_gen.runs.distributed.session import MapWorkers
+    from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.runs.run_folder import Manifest, RunFolder
     from mbbq_gen.scoring.cells import UnparsedPolicy
     from mbbq_gen.scoring.codes import PromptEffects

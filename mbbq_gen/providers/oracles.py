@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import asyncio
 from abc import abstractmethod
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Final, Literal, Self
@@ -84,32 +84,15 @@ def place_of_role(instance: Instance, prompt: Prompt, role: Role) -> int:
     return place_of_index(prompt, index)
 
 
-def _right_place(request: Request, _seed: int) -> int:
-    index = request.instance.gold_index
-    assert index is not None  # an Instance always has one
-    return place_of_index(request.prompt, index)
-
-
-def _biased_place(request: Request, _seed: int) -> int:
-    role = request.instance.biased_role or "unknown"
-    return place_of_role(request.instance, request.prompt, role)
-
-
-def _counter_biased_place(request: Request, _seed: int) -> int:
+def role_of_choice(instance: Instance, choice: str) -> Role:
+    """The role that `biased`, `counter_biased` or `unknown` means; without a single target, the unknown one."""
     opposite: dict[Role | None, Role] = {"target": "non_target", "non_target": "target", None: "unknown"}
-    return place_of_role(request.instance, request.prompt, opposite[request.instance.biased_role])
+    if choice == "unknown":
+        return "unknown"
+    return instance.biased_role or "unknown" if choice == "biased" else opposite[instance.biased_role]
 
 
-def _unknown_place(request: Request, _seed: int) -> int:
-    return place_of_role(request.instance, request.prompt, "unknown")
-
-
-def _random_place(request: Request, seed: int) -> int:
-    return stable_number("oracle:random", seed, request.prompt.prompt_id) % len(request.prompt.option_order)
-
-
-def _first_place(_request: Request, _seed: int) -> int:
-    return 0
+Choice = Literal["right", "biased", "counter_biased", "unknown", "random", "first"]
 
 
 @dataclass(frozen=True)
@@ -118,24 +101,19 @@ class OracleRule:
 
     summary: str
     """One line for lists."""
-    choose: Callable[[Request, int], int]
-    """From a request and a seed to the place of the chosen option."""
+    choice: Choice
     speech: Speech = "label"
-    seeded: bool = False
-    """Whether the seed matters."""
 
 
 ORACLES: Mapping[str, OracleRule] = {
-    "perfect": OracleRule("always right, by label", _right_place),
-    "stereotyped": OracleRule("always the biased role, by label", _biased_place),
-    "anti_stereotyped": OracleRule("always the other person, by label", _counter_biased_place),
-    "always_unknown": OracleRule("always the unknown option, by label", _unknown_place),
-    "random": OracleRule("a random option, by label, the same at each run", _random_place, seeded=True),
-    "first_option": OracleRule("always the option shown first, by label", _first_place),
-    "verbose_perfect": OracleRule(
-        "always right, in free sentences of the question's language", _right_place, "sentence"
-    ),
-    "refuser": OracleRule("always declines, in sentences of the question's language", _unknown_place, "refusal"),
+    "perfect": OracleRule("always right, by label", "right"),
+    "stereotyped": OracleRule("always the biased role, by label", "biased"),
+    "anti_stereotyped": OracleRule("always the other person, by label", "counter_biased"),
+    "always_unknown": OracleRule("always the unknown option, by label", "unknown"),
+    "random": OracleRule("a random option, by label, the same at each run", "random"),
+    "first_option": OracleRule("always the option shown first, by label", "first"),
+    "verbose_perfect": OracleRule("always right, in free sentences of the question's language", "right", "sentence"),
+    "refuser": OracleRule("always declines, in sentences of the question's language", "unknown", "refusal"),
 }
 
 
@@ -170,7 +148,7 @@ class OracleProvider(LocalResponder):
         settings: dict[str, JsonValue] = {}
         if self._oracle.speech != ORACLES[self.model].speech:
             settings["speech"] = self._oracle.speech
-        if self._oracle.seeded:
+        if self._oracle.choice == "random":
             settings["seed"] = self._seed
         if self._oracle.speech != "label":
             paths = [(name, self._resources.find("prompts", name)) for name in self._resources.names("prompts")]
@@ -205,7 +183,15 @@ class OracleProvider(LocalResponder):
 
     def place(self, request: Request) -> int:
         """The place of the option that the oracle chooses."""
-        return self._oracle.choose(request, self._seed)
+        choice, prompt, instance = self._oracle.choice, request.prompt, request.instance
+        if choice == "first":
+            return 0
+        if choice == "random":
+            return stable_number("oracle:random", self._seed, prompt.prompt_id) % len(prompt.option_order)
+        if choice == "right":
+            assert instance.gold_index is not None  # an Instance always has one
+            return place_of_index(prompt, instance.gold_index)
+        return place_of_role(instance, prompt, role_of_choice(instance, choice))
 
     def answer(self, request: Request) -> str:
         """What the oracle says to a request."""

@@ -173,7 +173,8 @@ def price_of(kind: str, model: str, own: Iterable[Price] = (), *, base_url: str 
     own = tuple(own)
     for name in _names(model):
         for price in own:
-            if price.kind == kind and name in price.models and _holds_at(price, host):
+            holds = not price.hosts or any(host is not None and fnmatchcase(host, pattern) for pattern in price.hosts)
+            if price.kind == kind and name in price.models and holds:
                 return price
     return _bundled_price(kind, model, host) if host is not None and kind in OFFICIAL_HOSTS else None
 
@@ -184,10 +185,6 @@ def _names(model: str) -> Iterator[str]:
     plain = _VERSION.sub("", model)
     if plain != model:
         yield plain
-
-
-def _holds_at(price: Price, host: str | None) -> bool:
-    return not price.hosts or (host is not None and any(fnmatchcase(host, pattern) for pattern in price.hosts))
 
 
 def _bundled_price(kind: str, model: str, host: str) -> Price | None:
@@ -383,16 +380,12 @@ def _from_tiktoken(model: str) -> TokenCounter | None:
         if not model.startswith(_OPENAI_NEW):
             return None
         name = "o200k_base"
-    if not (_tiktoken_cache() / hashlib.sha1(f"{_OPENAI_FILES}/{name}.tiktoken".encode()).hexdigest()).is_file():
+    named = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
+    cache = Path(named) if named else Path(tempfile.gettempdir()) / "data-gym-cache"
+    if not (cache / hashlib.sha1(f"{_OPENAI_FILES}/{name}.tiktoken".encode()).hexdigest()).is_file():
         return None
     encoding = tiktoken.get_encoding(name)
     return TokenCounter(f"counted with tiktoken, {name}", True, lambda text: len(encoding.encode_ordinary(text)))
-
-
-def _tiktoken_cache() -> Path:
-    """Where tiktoken keeps its files."""
-    named = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
-    return Path(named) if named else Path(tempfile.gettempdir()) / "data-gym-cache"
 
 
 def estimate_tokens(text: str) -> float:

@@ -186,21 +186,15 @@ def parse_name(name: str) -> tuple[str, str]:
         )
     if colon and kind and model:
         return kind, model
-    raise UsageError(f"model {name!r}: write it as kind:model{_advice(name.strip(':'))}")
-
-
-def _advice(word: str) -> str:
-    """The nearest complete name, or examples."""
+    word = name.strip(":")
     complete = [entry.name for entry in list_models() if not entry.name.split(":")[1][0].isupper()]
-    if word in KINDS:
-        return f", for example {' or '.join([name for name in complete if name.startswith(word)][:2] or _shape(word))}"
     models = {full.split(":")[1]: full for full in complete}
     near = difflib.get_close_matches(word, models, n=1, cutoff=0.6)
-    return f"; did you mean {models[near[0]]!r}?" if near else ", for example oracle:perfect or transformers:smollm2"
-
-
-def _shape(kind: str) -> list[str]:
-    return [f"{kind}:{KINDS[kind].model}"]
+    advice = f"; did you mean {models[near[0]]!r}?" if near else ", for example oracle:perfect or transformers:smollm2"
+    if word in KINDS:
+        known = [full for full in complete if full.startswith(word)] or [f"{word}:{KINDS[word].model}"]
+        advice = f", for example {' or '.join(known[:2])}"
+    raise UsageError(f"model {name!r}: write it as kind:model{advice}")
 
 
 def list_models() -> list[ModelEntry]:
@@ -231,8 +225,14 @@ def _load(name: str, kind: str) -> ProviderClass:
     if kind == IMPORTED:
         raise UsageError(f"{name}: these answers were imported, so there is no model to ask; import again, or name one")
     for point in _third_party_points():
-        if point.name == kind:
-            return _load_third_party(point)
+        if point.name != kind:
+            continue
+        try:
+            return point.load()  # type: ignore[no-any-return]
+        except Exception as error:  # whatever a foreign module does while it is imported
+            raise ProviderError(
+                f"provider {point.name!r} of {_origin(point)} can't be imported ({point.value}): {error}"
+            ) from error
     raise _unknown_kind(kind, name.partition(":")[2])
 
 
@@ -256,15 +256,6 @@ def _unknown_kind(kind: str, model: str) -> UsageError:
 def _third_party_points() -> Iterator[EntryPoint]:
     """Entry points whose kind is not one of ours: ours can't be replaced unnoticed."""
     return (point for point in entry_points(group=ENTRY_POINT_GROUP) if point.name not in KINDS)
-
-
-def _load_third_party(point: EntryPoint) -> ProviderClass:
-    try:
-        return point.load()  # type: ignore[no-any-return]
-    except Exception as error:  # whatever a foreign module does while it is imported
-        raise ProviderError(
-            f"provider {point.name!r} of {_origin(point)} can't be imported ({point.value}): {error}"
-        ) from error
 
 
 def _origin(point: EntryPoint) -> str:

@@ -18,7 +18,7 @@ run, in whatever order the requests come.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Literal, Self
 
@@ -26,7 +26,7 @@ from pydantic import JsonValue, ValidationError, model_validator
 
 from mbbq_gen.core.errors import DataError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths, file_digest, stable_number
-from mbbq_gen.core.records import FrozenModel, IdText, Message, Request, Response
+from mbbq_gen.core.records import FrozenModel, IdText, Request, Response
 from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_error
 from mbbq_gen.providers.base import Capabilities, ProviderOptions
 from mbbq_gen.providers.oracles import LocalResponder
@@ -85,22 +85,20 @@ def read_script(path: Path) -> list[ScriptLine]:
     Raises:
         DataError: where the file can't be read, holds no line, or has a wrong one: file, row, field.
     """
+    lines = []
     try:
-        lines = [_read_line(path, number, line) for number, line in lines_of(path)]
+        for number, line in lines_of(path):
+            try:
+                lines.append(ScriptLine.model_validate(json_object(line)))
+            except UnreadableError as error:
+                raise row_error(path, number, str(error)) from error
+            except ValidationError as error:
+                raise row_error(path, number, describe_fault(error, {})) from error
     except UsageError as error:
         raise DataError(f"{error}; name a JSON Lines file: scripted:FILE") from error
     if not lines:
         raise DataError(f'{path}: no lines; write at least one, such as {{"response": "A"}}')
     return lines
-
-
-def _read_line(path: Path, number: int, line: bytes) -> ScriptLine:
-    try:
-        return ScriptLine.model_validate(json_object(line))
-    except UnreadableError as error:
-        raise row_error(path, number, str(error)) from error
-    except ValidationError as error:
-        raise row_error(path, number, describe_fault(error, {})) from error
 
 
 class Script:
@@ -115,16 +113,7 @@ class Script:
 
     def line_for(self, request: Request) -> ScriptLine | None:
         """The line that answers a request, or None where no line fits."""
-        fitting = [line for line in self._candidates(request) if _text_fits(line, request.messages)]
-        if not fitting:
-            return None
-        most = max(line.specificity for line in fitting)
-        best = [line for line in fitting if line.specificity == most]
-        return best[stable_number("scripted", request.prompt.prompt_id) % len(best)]
-
-    def _candidates(self, request: Request) -> list[ScriptLine]:
-        """The lines whose exact conditions hold, found by look-up: scripts may be as long as a benchmark."""
-        prompt = request.prompt
+        prompt, texts = request.prompt, [message.content for message in request.messages]
         actual = {
             "prompt_id": prompt.prompt_id,
             "instance_key": prompt.instance_key,
@@ -133,15 +122,15 @@ class Script:
             "reasoning_effort": prompt.reasoning_effort or "",
             "language": prompt.language,
         }
-        return [
+        fitting = [  # by look-up of the exact conditions: scripts may be as long as a benchmark
             line
             for shape, by_values in self._by_shape.items()
             for line in by_values.get(tuple(actual[name] for name in shape), ())
+            if line.contains is None or any(line.contains in text for text in texts)
         ]
-
-
-def _text_fits(line: ScriptLine, messages: Sequence[Message]) -> bool:
-    return line.contains is None or any(line.contains in message.content for message in messages)
+        most = max((line.specificity for line in fitting), default=0)
+        best = [line for line in fitting if line.specificity == most]
+        return best[stable_number("scripted", prompt.prompt_id) % len(best)] if best else None
 
 
 class ScriptedProvider(LocalResponder):

@@ -26,10 +26,10 @@ from pydantic import Field, JsonValue, model_validator
 
 from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths, file_digest, stable_digest, stable_number
-from mbbq_gen.core.records import Instance, Request, Response, Role
+from mbbq_gen.core.records import Request, Response
 from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_toml, validate_pack
 from mbbq_gen.providers.base import ProviderOptions
-from mbbq_gen.providers.oracles import LocalResponder, place_of_index, place_of_role
+from mbbq_gen.providers.oracles import LocalResponder, place_of_index, place_of_role, role_of_choice
 
 FOLDER = "synthetic"
 _SEED = "made-up"
@@ -152,8 +152,10 @@ class SyntheticProvider(LocalResponder):
         """What the personality does with a question."""
         instance = request.instance
         situations = self._personality.bias if instance.split == "bias" else self._personality.control
+        # instances without a single target are answered as if their texts fitted the stereotype: mostly right
+        situation: Situation = "ambiguous" if instance.condition == "ambiguous" else instance.alignment or "biased"
         drawn = stable_number(_SEED, self.model, request.prompt.prompt_id) % 100
-        shares = situations[_situation(instance)]
+        shares = situations[situation]
         ends = accumulate(shares.values())
         return next(choice for choice, end in zip(shares, ends, strict=True) if drawn < end)
 
@@ -167,7 +169,7 @@ class SyntheticProvider(LocalResponder):
         if choice == "right":
             assert instance.gold_index is not None  # an Instance always has one
             return place_of_index(prompt, instance.gold_index)
-        return place_of_role(instance, prompt, _role(instance, choice))
+        return place_of_role(instance, prompt, role_of_choice(instance, choice))
 
     def respond(self, request: Request) -> Response:
         """What it says to a request."""
@@ -190,16 +192,3 @@ class SyntheticProvider(LocalResponder):
             finish_reason="length" if choice == "cut_off" else "stop",
             model=self.model,
         )
-
-
-def _situation(instance: Instance) -> Situation:
-    """Instances without a single target are answered as if their texts fitted the stereotype: mostly right."""
-    return "ambiguous" if instance.condition == "ambiguous" else instance.alignment or "biased"
-
-
-def _role(instance: Instance, choice: Choice) -> Role:
-    """The role that is meant; where the question has no single target, the unknown one."""
-    opposite: dict[Role | None, Role] = {"target": "non_target", "non_target": "target", None: "unknown"}
-    if choice == "unknown":
-        return "unknown"
-    return instance.biased_role or "unknown" if choice == "biased" else opposite[instance.biased_role]

@@ -39,36 +39,10 @@ class ResultProblems:
     """Keys of the requests that two lines answer, each otherwise."""
 
 
-@dataclass
-class _Seen:
-    """The answers that were read so far, so that each is passed on once."""
-
-    oddities: ResultProblems
-    _digests: dict[str, bytes] = field(default_factory=dict)
-    """Request → digest of its answer; of a failure, nothing."""
-
-    def is_new(self, answer: BatchResult) -> bool:
-        """Whether an answer is to be passed on: the first one, or an answer after a failure."""
-        digest = _digest(answer)
-        before = self._digests.get(answer.request_key)
-        if before is None or (not before and digest):
-            self._digests[answer.request_key] = digest
-            return True
-        if digest and digest != before:
-            self.oddities.contradicted.add(answer.request_key)
-        return False
-
-
-def _digest(answer: BatchResult) -> bytes:
-    if answer.outcome != "answered":
-        return b""
-    return blake2b(json.dumps(answer.payload, sort_keys=True).encode(), digest_size=12).digest()
-
-
 async def result_groups(
     service: BatchApi, status: BatchStatus, pause: float, oddities: ResultProblems
 ) -> AsyncGenerator[list[BatchResult], None]:
-    """The results of an ended batch; a connection that breaks on the way is made again, after `pause` seconds.
+    """The results of an ended batch, each once; after `pause` seconds again where the connection breaks on the way.
 
     Where lines can't be read, all are asked for once more: what broke on the way may come whole the next time.
 
@@ -76,7 +50,7 @@ async def result_groups(
         ProviderError: where they can't be had.
     """
     group: list[BatchResult] = []
-    seen = _Seen(oddities)
+    digests: dict[str, bytes] = {}  # request → digest of its answer; of a failure, nothing
     was_read = False
     for left in reversed(range(_EXTRACTIONS)):
         oddities.unparsed = 0
@@ -86,14 +60,23 @@ async def result_groups(
                     if isinstance(answer, MalformedLine):
                         oddities.unparsed += 1
                         oddities.unparsed_start = oddities.unparsed_start or answer.start
-                    elif seen.is_new(answer):
+                        continue
+                    digest, before = b"", digests.get(answer.request_key)
+                    if answer.outcome == "answered":
+                        payload = json.dumps(answer.payload, sort_keys=True).encode()
+                        digest = blake2b(payload, digest_size=12).digest()
+                    if before is None or (not before and digest):  # the first one, or an answer after a failure
+                        digests[answer.request_key] = digest
                         group.append(answer)
+                    elif digest and digest != before:
+                        oddities.contradicted.add(answer.request_key)
                     if len(group) == _TOGETHER:
                         yield group
                         group = []
         except TransientError as fault:
             if not left:
-                raise _in_one_line(service, fault) from fault
+                with one_line(service):
+                    raise
             await asyncio.sleep(max(pause, min(fault.pause or 0.0, _LONGEST_PAUSE)))
         else:
             if was_read or not oddities.unparsed:
@@ -108,11 +91,7 @@ def one_line(service: BatchApi) -> Iterator[None]:
     try:
         yield
     except TransientError as fault:
-        raise _in_one_line(service, fault) from fault
-
-
-def _in_one_line(service: BatchApi, fault: TransientError) -> ProviderError:
-    return ProviderError(f"{service.provider.name}: {fault}; nothing is lost, try again later")
+        raise ProviderError(f"{service.provider.name}: {fault}; nothing is lost, try again later") from fault
 
 
 _PART: Final = "batch.jsonl.part"

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.extraction.explain import Explanation
-    from mbbq_gen.runs.distributed.session import MapWorkers
+    from mbbq_gen.runs.distributed.cluster import MapWorkers
 
 
 _BATCH = 2000

@@ -23,8 +23,7 @@ from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.adaptive_run import AdaptiveRun, rule_of, set_rule
 from mbbq_gen.runs.batch_session import BatchSettings, Mode, failures_held, mode_of, run_batches
-from mbbq_gen.runs.distributed.pool import DistributedConfig
-from mbbq_gen.runs.distributed.session import distribute, fold_left_over
+from mbbq_gen.runs.distributed.storage import DistributedConfig, fold_left_over
 from mbbq_gen.runs.executor import Session, check_failures, execute
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
 from mbbq_gen.runs.planner import Planner, check_same_settings
@@ -143,6 +142,8 @@ class Job:
             self._keep(store)
             folded = fold_left_over(store, self.folder, self.watcher)
             if self.distributed is not None:
+                from mbbq_gen.runs.distributed.pool import distribute
+
                 limited = rules.max_cost is not None
                 provider = distribute(
                     self.distributed, self.folder, store, provider, self.resources, limited=limited, folded=folded

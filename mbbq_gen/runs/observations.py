@@ -34,7 +34,7 @@ from mbbq_gen.storage.store import Part, Progress, RunStore
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.runs.distributed.session import MapWorkers
+    from mbbq_gen.runs.distributed.cluster import MapWorkers
 
 
 PART: Final = 20_000

@@ -12,8 +12,7 @@ from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.runs.budget import CostReport, cost_report
-from mbbq_gen.runs.distributed.pool import DistributedStatus
-from mbbq_gen.runs.distributed.session import worker_status
+from mbbq_gen.runs.distributed.storage import DistributedStatus, worker_status
 from mbbq_gen.runs.executor import recorded_failures
 from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.storage.ledgers import BatchState, BatchTable, StoredBatch

@@ -198,7 +198,7 @@ def test_no_more_than_so_many_answers_wait_for_a_commit(
     with RunFolder(path).open_store() as store:
         store.change(("DELETE FROM main.responses", [()]))
         asyncio.run(
-            runner.Executor(store, open_provider("oracle:perfect"), lambda stored: parts.append(len(stored).run()))
+            runner.Executor(store, open_provider("oracle:perfect"), lambda stored: parts.append(len(stored))).run()
         )
         assert store.progress().answered == 600
     assert parts == [250, 250, 100]

@@ -14,7 +14,8 @@ from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.prompts.render import as_continuations, label_answers
-from mbbq_gen.providers.api.openai import OpenAIProvider, first_tokens
+from mbbq_gen.providers.api.openai import OpenAIProvider
+from mbbq_gen.providers.api.openai_replies import first_tokens
 from tests.fake_service.client import fake_server
 from tests.support.api import answering, provider
 from tests.support.api import ask as responses_of

@@ -40,7 +40,7 @@ def test_it_is_listed_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str
     assert done["answered"] == done["requests"] > 24
     assert json.loads((run / "manifest.json").read_text(encoding="utf-8"))["provider_settings"] == {"times": 2}
     assert run_command_line(["score", str(run), "--group-by", "method", "--json"]) == 0
-    assert len(json.loads(capsys.readouterr().out)["groups"]) == 2
+    assert len(json.loads(capsys.readouterr().out)["groups"]) == 4
 
 
 def test_what_it_does_not_declare_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

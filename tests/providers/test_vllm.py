@@ -16,7 +16,7 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 from mbbq_gen.core.errors import MissingExtraError, ProviderError, UnknownNameError, UsageError
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.local.vllm import score_answers
+from mbbq_gen.providers.local.vllm import iterate_scores
 from mbbq_gen.providers.registry import open_provider
 from tests.support.providers import answers, make_request, save_model
 from tests.support.vllm_stand_in import LLM, stand_in
@@ -93,7 +93,7 @@ def test_likelihoods_are_those_of_the_packed_forward(folder: Path) -> None:
     network = transformers.AutoModelForCausalLM.from_pretrained(folder).eval()
     prompts = [[1, 9, 12, 20], [1, 9, 12, 21, 30], [5]]
     given = [[[7], [8, 9], [8, 9, 10]], [[11, 12]], []]
-    found = score_answers(LLM(str(folder)), prompts, given, batch_size=3)
+    found = [sums for _, sums in iterate_scores(LLM(str(folder)), prompts, given, max_tokens=3)]
     for sums, expected in zip(found, score_packed(network, prompts, given), strict=True):
         assert sums == pytest.approx(expected, abs=1e-4)
     assert LLM.calls == [3, 1]
@@ -104,15 +104,15 @@ def test_what_has_no_likelihood_is_refused(folder: Path, monkeypatch: pytest.Mon
     engine = LLM(str(folder))
     for prompts, given in (([[]], [[[1]]]), ([[1]], [[[]]]), ([[1], [2]], [[[1]]])):
         with pytest.raises(ValueError, match=r"no tokens|shorter"):
-            score_answers(engine, prompts, given)
+            list(iterate_scores(engine, prompts, given))
     monkeypatch.setattr(LLM, "_told", lambda *_: [None, {}, {}])
     with pytest.raises(ProviderError, match="vLLM does not tell how likely each token of a prompt is"):
-        score_answers(engine, [[1, 2]], [[[3]]])
+        list(iterate_scores(engine, [[1, 2]], [[[3]]]))
     from tests.support.vllm_stand_in import Logprob
 
     monkeypatch.setattr(LLM, "_told", lambda *_: [None, {}, {3: Logprob(float("nan"))}])
     with pytest.raises(ProviderError, match="not numbers"):
-        score_answers(engine, [[1, 2]], [[[3]]])
+        list(iterate_scores(engine, [[1, 2]], [[[3]]]))
 
 
 @pytest.mark.usefixtures("_vllm")

@@ -17,6 +17,7 @@ import pytest
 
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.api.batch_apis import batch_service
+from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.batch_runner import MOST_TRIES, BatchRunner
 from mbbq_gen.runs.run_folder import RunFolder
@@ -382,8 +383,8 @@ def watched(batching: BatchRunner, steps: Steps) -> None:
         steps.take()
         return reply
 
-    async def learned(request: Request) -> Response:
-        response = await learn(request)
+    async def learned(request: Request, context: ExecutionContext) -> Response:
+        response = await learn(request, context)
         steps.take()
         return response
 

@@ -30,10 +30,9 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.base import is_installed
 from mbbq_gen.providers.registry import open_provider
-from mbbq_gen.runs.distributed.cluster import _FOLDER, _started, connected
-from mbbq_gen.runs.distributed.pool import DistributedConfig, DistributedStatus, WorkerPool
-from mbbq_gen.runs.distributed.session import MapWorkers, distribute
-from mbbq_gen.runs.distributed.storage import ResponseShards, fold_shards
+from mbbq_gen.runs.distributed.cluster import _FOLDER, MapWorkers, _started, connected
+from mbbq_gen.runs.distributed.pool import WorkerPool, distribute
+from mbbq_gen.runs.distributed.storage import DistributedConfig, DistributedStatus, ResponseShards, fold_shards
 from mbbq_gen.runs.distributed.worker import MOST_REQUESTS, pack
 from mbbq_gen.runs.executor import Executor
 from mbbq_gen.runs.job import Job
@@ -464,8 +463,9 @@ import ray
 from ray.cluster_utils import Cluster
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.runs.distributed.pool import DistributedConfig, WorkerPool
-from mbbq_gen.runs.distributed.session import distribute
+from mbbq_gen.runs.distributed.pool import WorkerPool
+from mbbq_gen.runs.distributed.storage import DistributedConfig
+from mbbq_gen.runs.distributed.pool import distribute
 from mbbq_gen.runs.executor import Executor
 from mbbq_gen.runs.run_folder import RunFolder
 

@@ -203,7 +203,7 @@ def check_choices(shown: Mapping[str, Shown]) -> None:
                 "instance_key": instance.key,
                 "option_order": json.dumps(one.option_order),
                 "model": name,
-                "option": ORACLES[name].choose(asked, 0),
+                "option": OracleProvider(name).place(asked),
             }
             for name, part in shown.items()
             for instance, one in part

@@ -32,11 +32,16 @@ class ParrotProvider(Provider):
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
         for request in requests:
-            if request.prompt.method == "generate":
-                said = {"text": " ".join([self.model] * self.times)}
-            else:  # how likely each continuation is: the label that it always says, and no other
-                said = {"scores": tuple(self.score(answer) for answer in request.prompt.continuations)}
-            yield Response(request_key=request.request_key, **said, finish_reason="stop", model=self.model)
-
-    def score(self, answer):
-        return ContinuationScore.of(answer, 0.0 if answer.text == self.model else -10.0, 1)
+            prompt = request.prompt
+            text = " ".join([self.model] * self.times) if prompt.method == "generate" else None
+            scores = tuple(  # how likely each continuation is: the label that it always says, and no other
+                ContinuationScore.of(answer, 0.0 if answer.text == self.model else -10.0, 1)
+                for answer in prompt.continuations
+            )
+            yield Response(
+                request_key=request.request_key,
+                text=text,
+                scores=scores or None,
+                finish_reason="stop",
+                model=self.model,
+            )

@@ -22,24 +22,19 @@ from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address, claude_reasoning
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, token_usage
-from mbbq_gen.providers.api.service import Endpoint
+from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import Capabilities, check_installed
 from mbbq_gen.providers.http.credentials import (
     GoogleCredentials,
     VertexProject,
-    find_key,
-    missing_key,
     vertex_address,
     vertex_place,
 )
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
 from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, text_of, words_of
 
-INSTALL: Final = "pip install 'mbbq-gen[anthropic]'"
-ADDRESS: Final = "https://api.anthropic.com"
 VERSION: Final = "2023-06-01"
 """Of the Messages API, as the official client names it."""
-_VARIABLES: Final = ("ANTHROPIC_API_KEY",)
 _OWN_TEMPERATURE: Final = re.compile(r"claude-opus-4-[7-9]|claude-(?:opus|sonnet|haiku)-[5-9]")
 """Models that are known to take no temperature: it is not sent, and no request key says that it was."""
 _VERTEX_VERSION: Final = "vertex-2023-10-16"
@@ -77,22 +72,26 @@ class AnthropicProvider(ApiProvider):
     declared = Capabilities(batches=True, reasoning=True, structured_output=True)
     renames_length = False
     options_class = AnthropicOptions
-    packages = ("anthropic", "aiohttp")
+    packages = requires = ("anthropic", "aiohttp")
+    install = "pip install 'mbbq-gen[anthropic]'"
+    address = "https://api.anthropic.com"
+    address_variable = "ANTHROPIC_BASE_URL"
+    key_variables = ("ANTHROPIC_API_KEY",)
+    setting_names = ("max_tokens", "temperature", "top_p", "reasoning_tokens", "effort")
     models_path = "/v1/models"
     version_in_base = False
     options: AnthropicOptions
 
     @classmethod
     def open(cls, model: str, options: AnthropicOptions, resources: PackPaths) -> Self:
-        """The provider; nothing is imported or asked yet."""
-        check_installed(f"anthropic:{model}", ("anthropic", "aiohttp"), INSTALL)
-        if options.platform == "vertex":
-            said = checked_address(os.environ.get("ANTHROPIC_VERTEX_BASE_URL"), "ANTHROPIC_VERTEX_BASE_URL")
-            address = options.base_url or said or vertex_address(_place())
-            return cls(model, _without_temperature(model, options), address, None)
-        base_url = options.base_url or checked_address(os.environ.get("ANTHROPIC_BASE_URL"), "ANTHROPIC_BASE_URL")
-        secret = find_key(_VARIABLES, options.api_key_env, options.api_key_file)
-        return cls(model, _without_temperature(model, options), base_url or ADDRESS, secret)
+        """The provider, without a temperature that the model is known not to take and the user did not give."""
+        if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
+            options = options.model_copy(update={"temperature": None})
+        if options.platform == "anthropic":
+            return super().open(model, options, resources)
+        check_installed(f"anthropic:{model}", cls.requires, cls.install)
+        said = checked_address(os.environ.get("ANTHROPIC_VERTEX_BASE_URL"), "ANTHROPIC_VERTEX_BASE_URL")
+        return cls(model, options, options.base_url or said or vertex_address(_place()), None)
 
     @property
     def is_vertex(self) -> bool:
@@ -109,28 +108,26 @@ class AnthropicProvider(ApiProvider):
         return GoogleCredentials()
 
     def check_access(self) -> None:
-        """Raises UsageError where there is no key for Anthropic's own address."""
+        """Raises UsageError where there is no key for Anthropic's own address, or no credentials of Google's."""
         if self.is_vertex:
             self._google.check(self.name)
-        elif self.secret is None and self.base_url == ADDRESS:
-            raise missing_key(self.name, _VARIABLES)
+        else:
+            super().check_access()
 
     @cached_property
     def endpoint(self) -> Endpoint:
         """Anthropic's address and headers; on Vertex AI, below project and region."""
         if self.is_vertex:
-            json_both_ways = {"Content-Type": "application/json", "Accept": "application/json"}
-            return Endpoint(f"{self.base_url}/v1{_place().path}/publishers/anthropic", json_both_ways)
+            return Endpoint(f"{self.base_url}/v1{_place().path}/publishers/anthropic", JSON_BOTH_WAYS)
         key = self.secret.value if self.secret else "none"
-        headers = {"Content-Type": "application/json", "Accept": "application/json", "X-Api-Key": key}
-        return Endpoint(self.base_url.rstrip("/"), headers | {"anthropic-version": VERSION})
+        return Endpoint(self.base_url.rstrip("/"), {**JSON_BOTH_WAYS, "X-Api-Key": key, "anthropic-version": VERSION})
 
     @property
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text."""
-        names = ("max_tokens", "temperature", "top_p", "reasoning_tokens", "effort")
-        settings = self.shared_settings(names, self.base_url if self.is_vertex else ADDRESS)
-        return {**settings, "platform": "vertex"} if self.is_vertex else settings
+        if not self.is_vertex:
+            return super().settings
+        return {**self.settings_at(self.base_url), "platform": "vertex"}
 
     async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
         """With a token of Google's credentials on Vertex AI."""
@@ -204,13 +201,6 @@ class AnthropicProvider(ApiProvider):
             model=words_of(payload.get("model")),
             request_id=headers.get("request-id") or words_of(payload.get("id")),
         )
-
-
-def _without_temperature(model: str, options: AnthropicOptions) -> AnthropicOptions:
-    """The options as a model takes them that is known to take no temperature, where the user gave none."""
-    if "temperature" in options.model_fields_set or not _OWN_TEMPERATURE.search(model):
-        return options
-    return options.model_copy(update={"temperature": None})
 
 
 def _place() -> VertexProject:

@@ -139,7 +139,7 @@ def read_line(line: Line, read: Callable[[Any], BatchResult]) -> BatchResult | M
 class BatchApi(ABC):
     """A service that takes batches."""
 
-    limits: ClassVar[BatchLimits]
+    limits: BatchLimits
     path: str = "/batches"
     """Where its batches are."""
     cancels: ClassVar[str] = "/cancel"

@@ -22,13 +22,11 @@ from mbbq_gen.core.reasoning import ReasoningSettings, refusal
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address, claude_reasoning
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, token_usage
-from mbbq_gen.providers.api.service import Endpoint
 from mbbq_gen.providers.base import check_installed, is_installed
 from mbbq_gen.providers.http.credentials import find_key
 from mbbq_gen.providers.http.errors import ApiError, TransientError, finish_reason
 from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, text_of, words_of
 
-INSTALL: Final = "pip install 'mbbq-gen[bedrock]'"
 _KEY_VARIABLES: Final = ("AWS_BEARER_TOKEN_BEDROCK",)
 
 
@@ -47,12 +45,13 @@ class BedrockProvider(ApiProvider):
     renames_length = False
     options_class = BedrockOptions
     packages = ("botocore", "aiohttp")
+    install = "pip install 'mbbq-gen[bedrock]'"
     options: BedrockOptions
 
     @classmethod
     def open(cls, model: str, options: BedrockOptions, resources: PackPaths) -> Self:
         """The provider; nothing is imported or asked yet."""
-        check_installed(f"bedrock:{model}", ("aiohttp",), INSTALL)
+        check_installed(f"bedrock:{model}", cls.requires, cls.install)
         said = checked_address(os.environ.get("AWS_ENDPOINT_URL_BEDROCK_RUNTIME"), "AWS_ENDPOINT_URL_BEDROCK_RUNTIME")
         address = options.base_url or said or f"https://bedrock-runtime.{_region(options)}.amazonaws.com"
         return cls(model, options, address, find_key(_KEY_VARIABLES, options.api_key_env, options.api_key_file))
@@ -69,18 +68,10 @@ class BedrockProvider(ApiProvider):
     def _credentials(self) -> Any:
         """As the AWS client finds them; None where there are none."""
         if not is_installed("botocore"):
-            raise MissingExtraError(f"{self.name}: needs botocore; {INSTALL}")
+            raise MissingExtraError(f"{self.name}: needs botocore; {self.install}")
         import botocore.session
 
         return botocore.session.get_session().get_credentials()
-
-    @cached_property
-    def endpoint(self) -> Endpoint:
-        """The region's server."""
-        headers = {"Content-Type": "application/json", "Accept": "application/json"}
-        if self.secret is not None:
-            headers["Authorization"] = f"Bearer {self.secret.value}"
-        return Endpoint(self.base_url, headers)
 
     async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
         """Signed with the AWS client's own signature (version 4), each request anew."""
@@ -104,7 +95,7 @@ class BedrockProvider(ApiProvider):
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text; a region does not."""
         regional = f"https://bedrock-runtime.{_region(self.options)}.amazonaws.com"
-        return self.shared_settings(("max_tokens", "temperature", "top_p"), regional)
+        return self.settings_at(regional)
 
     @property
     def path(self) -> str:

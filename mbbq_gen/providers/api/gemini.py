@@ -11,25 +11,21 @@ import os
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from pydantic import Field, JsonValue
 
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import Request, Usage
 from mbbq_gen.core.text import count_or_none
-from mbbq_gen.providers.api.options import RemoteOptions, checked_address, gemini_reasoning
+from mbbq_gen.providers.api.options import RemoteOptions, gemini_reasoning
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields
 from mbbq_gen.providers.api.service import Endpoint
-from mbbq_gen.providers.base import Capabilities, check_installed
-from mbbq_gen.providers.http.credentials import GoogleCredentials, find_key, missing_key, vertex_address, vertex_place
+from mbbq_gen.providers.base import Capabilities
+from mbbq_gen.providers.http.credentials import GoogleCredentials, vertex_address, vertex_place
 from mbbq_gen.providers.http.errors import ApiError, TransientError, finish_reason
 from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, text_of, words_of
 
-INSTALL: Final = "pip install 'mbbq-gen[gemini]'"
-ADDRESS: Final = "https://generativelanguage.googleapis.com"
-_VARIABLES: Final = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
 _BESIDE: Final = frozenset({"safetySettings", "safety_settings", "tools", "toolConfig", "cachedContent", "labels"})
 """What stands beside the settings of generation in a body, not among them."""
 
@@ -51,16 +47,13 @@ class GeminiProvider(ApiProvider):
     renames_length = False
     options_class = GeminiOptions
     packages = ("aiohttp", "google-auth")
+    address = "https://generativelanguage.googleapis.com"
+    address_variable = "GOOGLE_GEMINI_BASE_URL"
+    key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
+    install = "pip install 'mbbq-gen[gemini]'"
+    setting_names = ("max_tokens", "temperature", "top_p", "seed", "reasoning_tokens")
     version_in_base = False
     options: GeminiOptions
-
-    @classmethod
-    def open(cls, model: str, options: GeminiOptions, resources: PackPaths) -> Self:
-        """The provider; nothing is imported or asked yet."""
-        check_installed(f"gemini:{model}", ("aiohttp",), INSTALL)
-        said = checked_address(os.environ.get("GOOGLE_GEMINI_BASE_URL"), "GOOGLE_GEMINI_BASE_URL")
-        secret = find_key(_VARIABLES, options.api_key_env, options.api_key_file)
-        return cls(model, options, options.base_url or said or ADDRESS, secret)
 
     @property
     def is_vertex(self) -> bool:
@@ -76,8 +69,8 @@ class GeminiProvider(ApiProvider):
         """Raises UsageError where there is no key; Vertex AI has credentials of its own."""
         if self._credentials is not None:
             self._credentials.check(self.name)
-        elif self.secret is None and self.base_url == ADDRESS:
-            raise missing_key(self.name, _VARIABLES)
+        else:
+            super().check_access()
 
     @cached_property
     def endpoint(self) -> Endpoint:
@@ -88,18 +81,13 @@ class GeminiProvider(ApiProvider):
         if not self.is_vertex:
             return Endpoint(f"{self.base_url}/v1beta", headers)
         where = vertex_place() if self._credentials is not None else None
-        root = self.base_url if self.base_url != ADDRESS else vertex_address(where)
+        root = self.base_url if self.base_url != self.address else vertex_address(where)
         return Endpoint(f"{root}/v1{where.path if where else ''}/publishers/google", headers)
 
     @cached_property
     def _credentials(self) -> GoogleCredentials | None:
         """Of Vertex AI; None for all that a key opens."""
         return GoogleCredentials() if self.is_vertex and vertex_place() is not None else None
-
-    @property
-    def settings(self) -> dict[str, JsonValue]:
-        """What shapes the text."""
-        return self.shared_settings(("max_tokens", "temperature", "top_p", "seed", "reasoning_tokens"), ADDRESS)
 
     def instead_of(self, name: str) -> str:
         """The settings have names of the service's own."""

@@ -42,14 +42,13 @@ from mbbq_gen.core.records import FrozenModel, NonBlank, Request, Usage
 from mbbq_gen.languages.packs import read_toml
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider
-from mbbq_gen.providers.api.service import Endpoint
+from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import check_installed
 from mbbq_gen.providers.http.credentials import Secret, find_key, missing_key
-from mbbq_gen.providers.http.errors import TransientError
+from mbbq_gen.providers.http.errors import FinishReason, TransientError
 from mbbq_gen.providers.http.parameters import LENGTHS
 from mbbq_gen.providers.http.transport import words_of
 
-INSTALL: Final = "pip install 'mbbq-gen[api]'"
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 _OF_REQUEST: Final = frozenset({"messages", "prompt", "system", "user", "model", "max_tokens", "temperature", "top_p"})
 
@@ -106,35 +105,27 @@ def read_description(path: Path) -> EndpointSpec:
         raise DataError(f"{path}: {describe_fault(error, content)}") from error
     checked_address(described.url, f"{path}: url")
     for where, known in (("headers", {"key", "model"}), ("body", _OF_REQUEST)):
-        for name in _placeholders(getattr(described, where)):
-            if name not in known:
-                raise DataError(f"{path}: {where}: unknown placeholder {{{name}}}; known: {', '.join(sorted(known))}")
-    if not {"messages", "prompt", "user"} & set(_placeholders(described.body)):
+        for name in _placeholders(getattr(described, where)) - known:
+            raise DataError(f"{path}: {where}: unknown placeholder {{{name}}}; known: {', '.join(sorted(known))}")
+    if not {"messages", "prompt", "user"} & _placeholders(described.body):
         raise DataError(f"{path}: body: holds no question; put {{messages}}, {{prompt}} or {{user}} somewhere")
     return described
 
 
-def _placeholders(value: JsonValue | Mapping[str, Any]) -> Iterator[str]:
+def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    """All texts at any depth of a value, each with the name under which it stands."""
     if isinstance(value, str):
-        yield from _PLACEHOLDER.findall(value)
+        yield name, value
     elif isinstance(value, Mapping):
-        for entry in value.values():
-            yield from _placeholders(entry)
+        for inner, entry in value.items():
+            yield from _texts(entry, inner)
     elif isinstance(value, list):
         for entry in value:
-            yield from _placeholders(entry)
+            yield from _texts(entry)
 
 
-def _names_of(placeholder: str, template: JsonValue | Mapping[str, Any]) -> Iterator[str]:
-    """The names under which a body has a placeholder, at any depth."""
-    if isinstance(template, Mapping):
-        for name, entry in template.items():
-            if entry == placeholder:
-                yield name
-            yield from _names_of(placeholder, entry)
-    elif isinstance(template, list):
-        for entry in template:
-            yield from _names_of(placeholder, entry)
+def _placeholders(value: Any) -> set[str]:
+    return {found for _, text in _texts(value) for found in _PLACEHOLDER.findall(text)}
 
 
 def fill_in(template: JsonValue, values: Mapping[str, JsonValue]) -> JsonValue:
@@ -187,7 +178,7 @@ class HttpProvider(ApiProvider):
         self._variables = (self._description.key,) if self._description.key else ()
         secret: Secret | None = find_key(self._variables, options.api_key_env, options.api_key_file)
         for name in ("temperature", "top_p"):
-            if name in options.model_fields_set and name not in set(_placeholders(self._description.body)):
+            if name in options.model_fields_set and name not in _placeholders(self._description.body):
                 raise UsageError(
                     f"{path}: [body] has no {{{name}}}, so --model-arg {name} would change nothing; leave it out"
                 )
@@ -196,7 +187,7 @@ class HttpProvider(ApiProvider):
     @classmethod
     def open(cls, model: str, options: HttpOptions, resources: PackPaths) -> Self:
         """The provider that the file `model` describes."""
-        check_installed(f"http:{model}", ("aiohttp",), INSTALL)
+        check_installed(f"http:{model}", cls.requires, cls.install)
         return cls(Path(model).expanduser(), options)
 
     def check_access(self) -> None:
@@ -212,18 +203,17 @@ class HttpProvider(ApiProvider):
             "model": self._description.model,
         }
         own = {name: str(fill_in(text, values)) for name, text in self._description.headers.items()}
-        return Endpoint(self.base_url, {"Content-Type": "application/json", "Accept": "application/json"} | own)
+        return Endpoint(self.base_url, {**JSON_BOTH_WAYS, **own})
 
     @property
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text: the file, and the parameters."""
-        shared = self.shared_settings(("max_tokens", "temperature", "top_p"), self.base_url)
-        return {"description_sha256": self._digest, **shared}
+        return {"description_sha256": self._digest, **self.settings_at(self.base_url)}
 
     @property
     def length_names(self) -> Collection[str]:  # type: ignore[override]
         """The usual names, and those under which the file's body has {max_tokens}."""
-        return LENGTHS | set(_names_of("{max_tokens}", self._description.body))
+        return LENGTHS | {name for name, text in _texts(self._description.body) if name and text == "{max_tokens}"}
 
     @property
     def path(self) -> str:
@@ -251,7 +241,10 @@ class HttpProvider(ApiProvider):
         places, reasons = self._description.answer, self._description.finish_reasons
         text = look_up(payload, places.text, _NOTHING)
         reason = look_up(payload, places.finish_reason)
-        finish = _finish(str(reason), reasons) if reason is not None else None
+        finish: FinishReason | None = None
+        if reason is not None:
+            known: tuple[FinishReason, ...] = ("stop", "length", "content_filter")
+            finish = next((name for name in known if str(reason) in getattr(reasons, name)), "other")
         words = "" if text is None else words_of(text)
         if (text is _NOTHING or words is None) and finish != "content_filter":
             raise TransientError("malformed", f"answered nothing at {places.text} (see `answer.text` in the file)")
@@ -273,11 +266,3 @@ class HttpProvider(ApiProvider):
     async def model_names(self) -> list[str]:
         """Nobody knows where such an endpoint lists its models."""
         return []
-
-
-def _finish(reason: str, reasons: FinishReasons) -> Literal["stop", "length", "content_filter", "other"]:
-    if reason in reasons.stop:
-        return "stop"
-    if reason in reasons.length:
-        return "length"
-    return "content_filter" if reason in reasons.content_filter else "other"

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from functools import cached_property
 from typing import Any, Final, Self
 
 from pydantic import Field, JsonValue
@@ -20,14 +19,12 @@ from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance
 from mbbq_gen.core.records import Request, Usage
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider
-from mbbq_gen.providers.api.service import Endpoint
-from mbbq_gen.providers.base import check_installed
-from mbbq_gen.providers.http.credentials import Secret, find_key
+from mbbq_gen.providers.http.credentials import Secret
 from mbbq_gen.providers.http.errors import ApiError, ErrorClass, TransientError, finish_reason
 from mbbq_gen.providers.http.transport import table_of, text_of, words_of
 
-ADDRESS: Final = "http://127.0.0.1:11434"
 _PORT: Final = 11434
+_SAMPLING: Final = ("top_p", "top_k", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty")
 _LEAST_CONTEXT: Final = 4096
 _BYTES_A_TOKEN: Final = 2
 """Bytes of text that become a token at the least, chat template included: most tokenizers need 3 or more."""
@@ -54,6 +51,8 @@ class OllamaProvider(ApiProvider):
 
     kind = "ollama"
     options_class = OllamaOptions
+    address = "http://127.0.0.1:11434"
+    setting_names = ("max_tokens", "temperature", *_SAMPLING, "seed", "num_ctx")
     models_path = "/api/tags"
     version_in_base = False
     renames_length = False
@@ -61,10 +60,12 @@ class OllamaProvider(ApiProvider):
 
     @classmethod
     def open(cls, model: str, options: OllamaOptions, resources: PackPaths) -> Self:
-        """The provider; nothing is asked yet."""
-        check_installed(f"ollama:{model}", ("aiohttp",), "pip install 'mbbq-gen[api]'")
-        base_url = (options.base_url or _host() or ADDRESS).removesuffix("/v1")
-        return cls(model, options, base_url, find_key((), options.api_key_env, options.api_key_file))
+        """The provider at --base-url, OLLAMA_HOST or the usual address; nothing is asked yet."""
+        base_url = (options.base_url or _host() or cls.address).removesuffix("/v1")
+        return super().open(model, options.model_copy(update={"base_url": base_url}), resources)
+
+    def check_access(self) -> None:
+        """No key is needed."""
 
     def __init__(self, model: str, options: OllamaOptions, base_url: str, secret: Secret | None) -> None:
         """As `ApiProvider`."""
@@ -74,22 +75,10 @@ class OllamaProvider(ApiProvider):
         self._facts: dict[str, JsonValue] | None = None
         """What Ollama tells of itself and the model."""
 
-    @cached_property
-    def endpoint(self) -> Endpoint:
-        """The server; a key is only needed behind a proxy."""
-        key = {"Authorization": f"Bearer {self.secret.value}"} if self.secret else {}
-        return Endpoint(self.base_url, {"Content-Type": "application/json"} | key)
-
     @property
     def path(self) -> str:
         """Where a question is posted."""
         return "/api/chat"
-
-    @property
-    def settings(self) -> dict[str, JsonValue]:
-        """What shapes the text; the context length does not, as long as nothing is cut."""
-        names = ("max_tokens", "temperature", *_SAMPLING, "seed", "num_ctx")
-        return self.shared_settings(names, ADDRESS)
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a chat request."""
@@ -178,9 +167,6 @@ class OllamaProvider(ApiProvider):
             "model": words_of(payload.get("model")),
             "usage": Usage(input_tokens=payload.get("prompt_eval_count"), output_tokens=payload.get("eval_count")),
         }
-
-
-_SAMPLING: Final = ("top_p", "top_k", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty")
 
 
 def _host() -> str | None:

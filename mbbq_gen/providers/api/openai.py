@@ -10,21 +10,20 @@ Reference: https://platform.openai.com/docs/api-reference
 
 from __future__ import annotations
 
-import math
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, Literal, Self
+from typing import Any, Final, Literal, Self
 
 from pydantic import Field, JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings
-from mbbq_gen.core.records import ContinuationScore, Method, Request, Response, Usage
-from mbbq_gen.core.text import count_or_none
+from mbbq_gen.core.records import ContinuationScore, Method, Request, Response
+from mbbq_gen.providers.api.openai_replies import chat_fields, first_tokens, response_fields
 from mbbq_gen.providers.api.options import (
     ReasoningParameters,
     RemoteOptions,
@@ -32,26 +31,19 @@ from mbbq_gen.providers.api.options import (
     openai_reasoning,
     server_reasoning,
 )
-from mbbq_gen.providers.api.provider import ApiProvider, answer_fields
+from mbbq_gen.providers.api.provider import ApiProvider
 from mbbq_gen.providers.api.service import Endpoint
 from mbbq_gen.providers.base import Capabilities, check_installed
 from mbbq_gen.providers.http.credentials import EntraTokens, find_key, missing_key
-from mbbq_gen.providers.http.errors import ApiError, TransientError, classify_error, finish_reason
+from mbbq_gen.providers.http.errors import ApiError, TransientError, classify_error
 from mbbq_gen.providers.http.servers import SAMPLING_OPTIONS, OwnServer, server_root
 from mbbq_gen.providers.http.transport import (
     FormFile,
     HttpResponse,
     error_payload,
-    table_of,
-    tables_of,
-    text_of,
     words_of,
 )
 
-if TYPE_CHECKING:
-    import openai
-
-INSTALL: Final = "pip install 'mbbq-gen[api]'"
 SERVICES: Final[Mapping[str, str]] = {
     "openai": "https://api.openai.com/v1",
     "deepseek": "https://api.deepseek.com/v1",
@@ -131,7 +123,9 @@ class OpenAIProvider(ApiProvider):
     kind = "openai"
     declared = Capabilities(batches=True, reasoning=True, structured_output=True)
     options_class = OpenAIOptions
-    packages = ("openai", "aiohttp")
+    packages = requires = ("openai", "aiohttp")
+    address = SERVICES["openai"]
+    setting_names = ("max_tokens", "temperature", *SAMPLING_OPTIONS, "seed", "reasoning_effort", "reasoning_by")
     version_in_base = True
     options: OpenAIOptions
     is_azure: bool
@@ -162,7 +156,7 @@ class OpenAIProvider(ApiProvider):
     @classmethod
     def open(cls, model: str, options: OpenAIOptions, resources: PackPaths) -> Self:
         """The provider; nothing is imported or asked yet."""
-        check_installed(f"openai:{model}", ("openai", "aiohttp"), INSTALL)
+        check_installed(f"openai:{model}", cls.requires, cls.install)
         return cls(model, options)
 
     @property
@@ -184,9 +178,15 @@ class OpenAIProvider(ApiProvider):
         Half a second of start-up is what the official client costs; only its own services are worth it.
         """
         if not self._is_official:
-            key = {"Authorization": f"Bearer {self.secret.value}"} if self.secret else {}
-            return Endpoint(self.base_url, {"Content-Type": "application/json", "Accept": "application/json"} | key)
-        client = self._client()
+            return super().endpoint
+        import openai
+
+        key, url = self.secret.value if self.secret else "none", self.base_url
+        if self.is_azure:
+            version = self._azure_version
+            client: Any = openai.AsyncAzureOpenAI(api_key=key, base_url=url, api_version=version, max_retries=0)
+        else:
+            client = openai.AsyncOpenAI(api_key=key, base_url=url, max_retries=0)
         headers = {**client.default_headers, **client.auth_headers}
         query = ""
         if self.is_azure:
@@ -215,16 +215,6 @@ class OpenAIProvider(ApiProvider):
             await self._entra.close()
         await super().aclose()
 
-    def _client(self) -> openai.AsyncOpenAI:
-        import openai
-
-        key = self.secret.value if self.secret else "none"
-        if not self.is_azure:
-            return openai.AsyncOpenAI(api_key=key, base_url=self.base_url, max_retries=0)
-        return openai.AsyncAzureOpenAI(
-            api_key=key, base_url=self.base_url, api_version=self._azure_version, max_retries=0
-        )
-
     @property
     def _azure_version(self) -> str:
         options = self.options
@@ -233,8 +223,7 @@ class OpenAIProvider(ApiProvider):
     @property
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text: the server where it is not OpenAI's own, and all parameters."""
-        names = ("max_tokens", "temperature", *SAMPLING_OPTIONS, "seed", "reasoning_effort", "reasoning_by")
-        settings = self.shared_settings(names, SERVICES["openai"])
+        settings = super().settings
         if self._is_own:
             settings["sampling"] = self.options.sampling
         if self.options.top_logprobs != _MOST_NAMED:
@@ -329,13 +318,11 @@ class OpenAIProvider(ApiProvider):
         if self._is_official and self.options.reasoning_by is None:
             told = openai_reasoning(self.name, self.model, level, at_responses=self._at_responses)
         else:
-            told = server_reasoning(self.name, self.model, level, self.options.reasoning_by or self._reasoning_by)
+            # by its address; a server that nobody knows is taken for one with chat templates
+            known = {SERVICES[name]: by for name, by in REASONING_BY.items()}
+            by = self.options.reasoning_by or known.get(self.base_url, "template")
+            told = server_reasoning(self.name, self.model, level, by)
         return self.check_reasoning(told, "reasoning_effort")
-
-    @property
-    def _reasoning_by(self) -> ReasoningParameters:
-        """How the server is told, by its address; one that nobody knows is taken for one with chat templates."""
-        return next((by for name, by in REASONING_BY.items() if SERVICES[name] == self.base_url), "template")
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """Also learns that a model answers at the responses API only."""
@@ -409,36 +396,12 @@ class OpenAIProvider(ApiProvider):
         """The fields of a chat completion or of a response."""
         if not isinstance(payload, dict):
             raise TransientError("malformed", "answered JSON that is no answer")
-        read = _response_fields if payload.get("object") == "response" or "output" in payload else _chat_fields
+        read = response_fields if payload.get("object") == "response" or "output" in payload else chat_fields
         fields = read(payload)
         fields["request_id"] = headers.get("x-request-id") or words_of(payload.get("id"))
         fields["model"] = words_of(payload.get("model"))
         fields["system_fingerprint"] = words_of(payload.get("system_fingerprint"))
         return fields
-
-
-def first_tokens(payload: Any) -> dict[str, float]:
-    """Text of each first token in a chat completion → its natural log-probability; empty without `logprobs`.
-
-    A service names the likeliest first tokens only, 20 at most at OpenAI. A label that is missing is less likely than
-    all of them; how much less is unknown.
-
-        {"choices": [{"logprobs": {"content": [{"token": "A", "logprob": -0.1, "top_logprobs": [
-            {"token": "A", "logprob": -0.1}, {"token": " B", "logprob": -2.5}, …]}]}, …}]}
-
-    Shape: https://platform.openai.com/docs/api-reference/chat/object
-    """
-    choices = tables_of(table_of(payload).get("choices"))
-    content = tables_of(table_of(choices[0].get("logprobs")).get("content")) if choices else []
-    named = tables_of(content[0].get("top_logprobs")) if content else []
-    found: dict[str, float] = {}
-    for entry in [*named, content[0]] if named else []:
-        token, logprob = words_of(entry.get("token")), entry.get("logprob")
-        if token is None or isinstance(logprob, bool) or not isinstance(logprob, int | float):
-            continue
-        if math.isfinite(logprob):
-            found[token] = max(float(logprob), found.get(token, -math.inf))
-    return found
 
 
 def _base_url(prefix: str, options: OpenAIOptions) -> str:
@@ -457,114 +420,3 @@ def _azure_url(model: str, options: OpenAIOptions) -> str:
     if root is None:
         raise UsageError("service 'azure': set AZURE_OPENAI_ENDPOINT, or give --base-url https://NAME.openai.azure.com")
     return root if "/openai/" in root else f"{root}/openai/deployments/{model}"
-
-
-def _chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """Text, reasoning, refusal, filter results and usage of a chat completion."""
-    choices = tables_of(payload.get("choices"))
-    if not choices:
-        raise TransientError("malformed", "answered without a choice")
-    choice, usage = choices[0], _usage(payload.get("usage"), "prompt", "completion")
-    if choice.get("error"):
-        raise TransientError("broken", "answered an error in the choice")
-    reason = words_of(choice.get("finish_reason"))
-    finish = finish_reason(reason, words_of(choice.get("native_finish_reason")))
-    message = choice.get("message")
-    if finish == "content_filter":
-        message = table_of(message)
-    if not isinstance(message, dict):
-        raise TransientError("malformed", "answered without a message")
-    text, reasoning = _plain_text(message.get("content")), _reasoning(message)
-    if not (text or reasoning or message.get("refusal")) and (usage.input_tokens, usage.output_tokens) == (0, 0):
-        raise TransientError("server", "answered nothing, with no tokens in or out")
-    results = {
-        name: found
-        for name, found in (
-            ("prompt", payload.get("prompt_filter_results")),
-            ("answer", choice.get("content_filter_results")),
-        )
-        if found
-    }
-    return {
-        "text": text if text is not None or finish == "content_filter" else "",
-        "finish_reason": finish,
-        "provider_finish_reason": reason,
-        "refusal": words_of(message.get("refusal")) or None,
-        "reasoning": reasoning,
-        "content_filter": results or None,
-        "usage": usage,
-    }
-
-
-def _reasoning(message: Mapping[str, Any]) -> str | None:
-    """What the model thought: in a field of its own (DeepSeek, vLLM, SGLang, OpenRouter), or in parts (Mistral)."""
-    told = words_of(message.get("reasoning_content")) or words_of(message.get("reasoning"))
-    if told:
-        return told
-    parts = [part for part in tables_of(message.get("content")) if part.get("type") == "thinking"]
-    inner = (_plain_text(part.get("thinking")) or "" for part in parts)
-    details = (
-        words_of(part.get("text") or part.get("summary")) or "" for part in tables_of(message.get("reasoning_details"))
-    )
-    return "".join((*inner, *details)) or None
-
-
-def _plain_text(content: Any) -> str | None:
-    """A message's text, which some services send in parts or as a table; None where there is none.
-
-    Raises:
-        TypeError: it is something else, so it is not known what the model wrote.
-    """
-    if content is None:
-        return None
-    if isinstance(content, dict) and "text" in content:
-        return text_of(content["text"])
-    if not isinstance(content, list):
-        return text_of(content)
-    parts = [part for part in content if not isinstance(part, dict) or part.get("type", "text") == "text"]
-    return "".join(text_of(part.get("text") if isinstance(part, dict) else part) for part in parts)
-
-
-def _response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
-    """The same of the responses API."""
-    if not isinstance(payload.get("output"), list):
-        raise TransientError("malformed", "answered without output")
-    if words_of(payload.get("status")) in {"failed", "cancelled", "in_progress", "queued"}:
-        raise TransientError("server", f"the response is {payload['status']}")
-    items = tables_of(payload.get("output"))
-    parts = [part for item in items for part in tables_of(item.get("content"))]  # a thought's are of another type
-    text = "".join(text_of(part.get("text")) for part in parts if part.get("type") == "output_text")
-    refusal = "".join(words_of(part.get("refusal")) or "" for part in parts if part.get("type") == "refusal")
-    reasoning = "\n".join(
-        words_of(part.get("text")) or ""
-        for item in items
-        if item.get("type") == "reasoning"
-        for part in tables_of(item.get("summary")) or tables_of(item.get("content"))
-    )
-    reason = words_of(table_of(payload.get("incomplete_details")).get("reason")) or words_of(payload.get("status"))
-    finish = finish_reason(reason) or "other"
-    return answer_fields(
-        text, finish, reason, _usage(payload.get("usage"), "input", "output"), refusal=refusal, reasoning=reasoning
-    )
-
-
-def _usage(found: Any, read: str, written: str) -> Usage:
-    """Tokens, under the names of either API."""
-    if not isinstance(found, dict):
-        return Usage()
-    of_input, of_output = (table_of(found.get(f"{name}_tokens_details")) for name in (read, written))
-    reasoning = count_or_none(of_output.get("reasoning_tokens"))
-    return Usage(
-        input_tokens=found.get(f"{read}_tokens"),
-        output_tokens=_with_reasoning(found, f"{read}_tokens", f"{written}_tokens", reasoning),
-        reasoning_tokens=reasoning,
-        cached_input_tokens=of_input.get("cached_tokens"),
-    )
-
-
-def _with_reasoning(found: Mapping[str, Any], read: str, written: str, reasoning: int | None) -> int | None:
-    """All that was written; where a service counts thinking beside it (xAI does), the total tells."""
-    counts = [count_or_none(found.get(name)) for name in (read, written, "total_tokens")]
-    if reasoning and None not in counts and sum(count or 0 for count in counts[:2]) + reasoning == counts[2]:
-        return (counts[1] or 0) + reasoning
-    return counts[1]

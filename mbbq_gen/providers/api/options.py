@@ -16,7 +16,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field, JsonValue, field_validator
@@ -78,68 +78,34 @@ def server_reasoning(name: str, model: str, level: str, by: ReasoningParameters)
     Raises:
         UsageError: where it has no words for the level.
     """
-    sent = _WAYS[by](name, model, level)
-    return ReasoningSettings(
-        sent=sent, left_out=_SAMPLING if by == "switch" else (), room=reasoning_token_allowance(level)
-    )
-
-
-def _effort(name: str, _model: str, level: str) -> dict[str, JsonValue]:
-    if tokens_of(level) is not None or level == "default":
+    tokens, is_named = tokens_of(level), level in ("none", "default")
+    sent: dict[str, JsonValue] = {"reasoning_effort": level}
+    if by == "openrouter":
+        effort: dict[str, JsonValue] = {"enabled": level == "default"} if is_named else {"effort": level}
+        sent = {"reasoning": effort if tokens is None else {"max_tokens": tokens}}
+    elif by == "switch":
+        if not is_named and level not in _SWITCH_EFFORTS:
+            others = "another effort would be taken for one of these"
+            raise refusal(name, level, f"takes none, default, low or high; {others}")
+        if level == "none" and "reasoner" in model:
+            raise refusal(name, level, "always thinks; name the model that need not, or --reasoning-effort default")
+        switch: dict[str, JsonValue] = {"thinking": {"type": "disabled" if level == "none" else "enabled"}}
+        sent = switch if is_named else switch | sent
+    elif by == "template":
+        if tokens is not None:
+            instead = "name none, default, low, medium or high, or --model-arg reasoning_by=…"
+            raise refusal(name, level, f"takes no number of tokens; {instead}")
+        told: dict[str, JsonValue] = {"enable_thinking": level != "none", "thinking": level != "none"}
+        sent = {"chat_template_kwargs": told} if is_named else {"chat_template_kwargs": told | sent, **sent}
+    elif by == "together" and is_named:  # a switch for models that can be told to think or not
+        sent = {"reasoning": {"enabled": level == "default"}}
+    elif by == "groq" and level == "default":  # models that have no efforts think unless they are told not to
+        sent = {}
+    elif tokens is not None or level == "default":
         raise refusal(name, level, "takes an effort: none, low, medium or high, as the model has them")
-    return {"reasoning_effort": "none" if level == "none" else level}
+    left_out = _SAMPLING if by == "switch" else ()
+    return ReasoningSettings(sent=sent, left_out=left_out, room=reasoning_token_allowance(level))
 
-
-def _groq(name: str, model: str, level: str) -> dict[str, JsonValue]:
-    """Efforts; models that have none think unless they are told not to."""
-    return {} if level == "default" else _effort(name, model, level)
-
-
-def _together(name: str, model: str, level: str) -> dict[str, JsonValue]:
-    """A switch for models that can be told to think or not, an effort for those that have efforts."""
-    if level in ("none", "default"):
-        return {"reasoning": {"enabled": level == "default"}}
-    return _effort(name, model, level)
-
-
-def _openrouter(_name: str, _model: str, level: str) -> dict[str, JsonValue]:
-    tokens = tokens_of(level)
-    if tokens is not None:
-        return {"reasoning": {"max_tokens": tokens}}
-    return {"reasoning": {"enabled": level == "default"} if level in ("none", "default") else {"effort": level}}
-
-
-def _switch(name: str, model: str, level: str) -> dict[str, JsonValue]:
-    if level not in ("none", "default", *_SWITCH_EFFORTS):
-        raise refusal(name, level, "takes none, default, low or high; another effort would be taken for one of these")
-    if level == "none" and "reasoner" in model:
-        raise refusal(name, level, "always thinks; name the model that need not, or --reasoning-effort default")
-    told: dict[str, JsonValue] = {"thinking": {"type": "disabled" if level == "none" else "enabled"}}
-    return {**told, "reasoning_effort": level} if level in _SWITCH_EFFORTS else told
-
-
-def _template(name: str, _model: str, level: str) -> dict[str, JsonValue]:
-    if tokens_of(level) is not None:
-        raise refusal(
-            name,
-            level,
-            "takes no number of tokens; name none, default, low, medium or high, or --model-arg reasoning_by=…",
-        )
-    thinks = level != "none"
-    told: dict[str, JsonValue] = {"enable_thinking": thinks, "thinking": thinks}
-    if level in ("none", "default"):
-        return {"chat_template_kwargs": told}
-    return {"chat_template_kwargs": {**told, "reasoning_effort": level}, "reasoning_effort": level}
-
-
-_WAYS: Final[Mapping[ReasoningParameters, Callable[[str, str, str], dict[str, JsonValue]]]] = {
-    "effort": _effort,
-    "groq": _groq,
-    "openrouter": _openrouter,
-    "together": _together,
-    "switch": _switch,
-    "template": _template,
-}
 
 # --- Anthropic ------------------------------------------------------------------------------------------------------
 
@@ -175,22 +141,15 @@ def claude_reasoning(name: str, model: str, level: str) -> ReasoningSettings:
         return ReasoningSettings(sent={"thinking": {"type": least}}, left_out=_SAMPLING)
     if tokens is not None and tokens < _LEAST_BUDGET:
         raise refusal(name, level, f"thinks with {_LEAST_BUDGET:,} tokens or more")
-    if _CLAUDE_BUDGET.search(model):
-        return ReasoningSettings(
-            sent=_budget(reasoning_token_allowance(level)), left_out=_SAMPLING, room=reasoning_token_allowance(level)
-        )
-    if tokens is not None:
-        if not _CLAUDE_BOTH.search(model):
-            raise refusal(name, level, "takes an effort, no number of tokens: default, low, medium or high")
-        return ReasoningSettings(sent=_budget(tokens), left_out=_SAMPLING, room=tokens)
+    room = reasoning_token_allowance(level)
     sent: dict[str, JsonValue] = {"thinking": {"type": "adaptive", "display": "summarized"}}
-    if level in _EFFORTS:
+    if _CLAUDE_BUDGET.search(model) or (tokens is not None and _CLAUDE_BOTH.search(model)):
+        sent = {"thinking": {"type": "enabled", "budget_tokens": room}}
+    elif tokens is not None:
+        raise refusal(name, level, "takes an effort, no number of tokens: default, low, medium or high")
+    elif level in _EFFORTS:
         sent["output_config"] = {"effort": level}
-    return ReasoningSettings(sent=sent, left_out=_SAMPLING, room=reasoning_token_allowance(level))
-
-
-def _budget(tokens: int) -> dict[str, JsonValue]:
-    return {"thinking": {"type": "enabled", "budget_tokens": tokens}}
+    return ReasoningSettings(sent=sent, left_out=_SAMPLING, room=room)
 
 
 # --- Gemini ---------------------------------------------------------------------------------------------------------
@@ -318,10 +277,9 @@ class RemoteOptions(ProviderOptions):
 
 def _names_in(value: JsonValue) -> Iterator[str]:
     """All names in a JSON value, at any depth."""
-    entries = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
     if isinstance(value, dict):
         yield from value
-    for entry in entries:
+    for entry in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
         yield from _names_in(entry)
 
 
@@ -357,10 +315,10 @@ def structured_fields(kind: str, schema: Mapping[str, JsonValue], *, api: object
         api: the provider's option of that name: OpenAI's responses API has a place of its own for it.
     """
     plain = dict(schema)
-    if kind == "openai" and api == "responses":
-        return {"text": {"format": {"type": "json_schema", "name": "reading", "strict": True, "schema": plain}}}
     if kind == "openai":
         form: dict[str, JsonValue] = {"name": "reading", "strict": True, "schema": plain}
+        if api == "responses":
+            return {"text": {"format": {"type": "json_schema", **form}}}
         return {"response_format": {"type": "json_schema", "json_schema": form}}
     if kind == "anthropic":
         return {"output_config": {"format": {"type": "json_schema", "schema": plain}}}

@@ -59,6 +59,8 @@ class ApiProvider(ApiService):
     """What all models of this kind can do; `capabilities` adds what the options say."""
     packages: ClassVar[tuple[str, ...]] = ("aiohttp",)
     """Whose versions the manifest records."""
+    setting_names: ClassVar[tuple[str, ...]] = ("max_tokens", "temperature", "top_p")
+    """Options that shape the text."""
     length_names: Collection[str] = LENGTHS
     """What the service may call the longest answer."""
     renames_length: ClassVar[bool] = True
@@ -100,11 +102,16 @@ class ApiProvider(ApiService):
             tpm=options.tpm,
         )
 
-    def shared_settings(self, names: Iterable[str], own_address: str) -> dict[str, JsonValue]:
-        """Settings from the options of these names that were given, and the server where it is not the usual one."""
+    @property
+    def settings(self) -> dict[str, JsonValue]:
+        """Everything that shapes the text of an answer."""
+        return self.settings_at(self.address)
+
+    def settings_at(self, own_address: str) -> dict[str, JsonValue]:
+        """The options that shape the text and were given, and the server where it is not the usual one."""
         options = self.options
         settings: dict[str, JsonValue] = {
-            name: value for name in names if (value := getattr(options, name)) is not None
+            name: value for name in self.setting_names if (value := getattr(options, name)) is not None
         }
         settings |= {name: value for name in ("extra", "headers") if (value := getattr(options, name))}
         if options.max_answer_bytes != MOST_BYTES:

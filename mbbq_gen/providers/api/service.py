@@ -4,19 +4,29 @@ from __future__ import annotations
 
 import difflib
 import json
+import os
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, ClassVar
+from types import MappingProxyType
+from typing import Any, ClassVar, Final, Self
 
 from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
-from mbbq_gen.providers.api.options import RemoteOptions
-from mbbq_gen.providers.base import ExecutionContext, Provider, ProviderOptions
-from mbbq_gen.providers.http.credentials import SHORTEST_KEY, Secret, SecretRedactor, filled_headers
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.providers.api.options import RemoteOptions, checked_address
+from mbbq_gen.providers.base import ExecutionContext, Provider, ProviderOptions, check_installed
+from mbbq_gen.providers.http.credentials import (
+    SHORTEST_KEY,
+    Secret,
+    SecretRedactor,
+    filled_headers,
+    find_key,
+    missing_key,
+)
 from mbbq_gen.providers.http.errors import (
     ApiError,
     ErrorClass,
@@ -39,6 +49,11 @@ from mbbq_gen.providers.http.transport import (
     tables_of,
 )
 
+JSON_BOTH_WAYS: Final[Mapping[str, str]] = MappingProxyType(
+    {"Content-Type": "application/json", "Accept": "application/json"}
+)
+"""Headers of a request in JSON."""
+
 
 @dataclass(frozen=True)
 class Endpoint:
@@ -56,6 +71,16 @@ class ApiService(Provider):
     """A model's service as it is reached. `ApiProvider` adds how the model is asked."""
 
     options_class: ClassVar[type[ProviderOptions]] = RemoteOptions
+    address: ClassVar[str] = ""
+    """The service's own server, for which a key is needed."""
+    address_variable: ClassVar[str] = ""
+    """Variable of the environment that names another one."""
+    key_variables: ClassVar[tuple[str, ...]] = ()
+    """Variables of the environment that may hold the key."""
+    requires: ClassVar[tuple[str, ...]] = ("aiohttp",)
+    """Modules that must be installed."""
+    install: ClassVar[str] = "pip install 'mbbq-gen[api]'"
+    """The command that installs it."""
     models_path: ClassVar[str] = "/models"
     """Where the service lists its models."""
     version_in_base: ClassVar[bool | None] = None
@@ -79,15 +104,29 @@ class ApiService(Provider):
         self._said: set[str] = set()
         self._wire: Transport | None = None
 
+    @classmethod
+    def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
+        """The provider at the server that options or environment name; nothing is imported or asked yet."""
+        check_installed(f"{cls.kind}:{model}", cls.requires, cls.install)
+        named = options.base_url or checked_address(os.environ.get(cls.address_variable), cls.address_variable)
+        secret = find_key(cls.key_variables, options.api_key_env, options.api_key_file)
+        return cls(model, options, named or cls.address, secret)
+
+    def check_access(self) -> None:
+        """Raises UsageError where there is no key for the service's own server."""
+        if self.secret is None and self.base_url == self.address:
+            raise missing_key(self.name, self.key_variables)
+
     @property
     @abstractmethod
     def path(self) -> str:
         """Where requests are posted, below the base URL."""
 
     @cached_property
-    @abstractmethod
     def endpoint(self) -> Endpoint:
-        """How the service is reached. May import its official client."""
+        """How the service is reached: here with a Bearer key. May import its official client."""
+        key = {"Authorization": f"Bearer {self.secret.value}"} if self.secret else {}
+        return Endpoint(self.base_url, {**JSON_BOTH_WAYS, **key})
 
     @cached_property
     def redactor(self) -> SecretRedactor:
@@ -103,9 +142,8 @@ class ApiService(Provider):
     def transport(self) -> Transport:
         """The connections, opened when first needed."""
         if self._wire is None:
-            self._wire = Transport.open(
-                self.base_url, self.options.timeout, self.redactor, self.options.max_answer_bytes
-            )
+            options = self.options
+            self._wire = Transport(self.base_url, options.timeout, self.redactor, options.max_answer_bytes)
         return self._wire
 
     async def aclose(self) -> None:

@@ -19,6 +19,7 @@ import stat
 import sys
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -68,7 +69,12 @@ class SecretRedactor:
         known = self._known
         forms = {form for secret in known for form in _forms(secret) if len(form) >= SHORTEST_KEY}
         self._forms = sorted(forms, key=len, reverse=True)
-        self._halves = [(half, _cut_off(secret)) for secret in known if (half := _half(secret))]
+        self._halves = []
+        for secret in (secret for secret in known if len(secret) >= _LONG):
+            half = secret[: max(8, len(secret) // 2)]
+            rest = secret[len(half) :]  # as much of it as is there
+            cut = re.escape(half) + "".join(f"(?:{re.escape(letter)}" for letter in rest) + ")?" * len(rest)
+            self._halves.append((half, re.compile(cut)))
         self._bytes = [form.encode() for form in self._forms]
         self._byte_halves = [(half.encode(), re.compile(cut.pattern.encode())) for half, cut in self._halves]
 
@@ -156,7 +162,12 @@ def _forms(secret: str) -> Iterator[str]:
     raw = secret.encode()
     for plain in {secret, secret.lower(), secret.upper()}:
         quoted = (quote(plain, safe=""), quote(plain), quote_plus(plain))
-        yield from {plain, html.escape(plain), *quoted, *(_PERCENT.sub(_small, text) for text in quoted)}
+        yield from {
+            plain,
+            html.escape(plain),
+            *quoted,
+            *(_PERCENT.sub(lambda found: found.group().lower(), text) for text in quoted),
+        }
         yield json.dumps(plain)[1:-1]
         yield json.dumps(plain, ensure_ascii=False)[1:-1]
     percent = "".join(f"%{byte:02X}" for byte in raw)
@@ -166,34 +177,10 @@ def _forms(secret: str) -> Iterator[str]:
         encoded = base64.b64encode(bytes(before) + raw).decode()
         whole = encoded[-(-before * 8 // 6) : (before + len(raw)) * 8 // 6]
         yield from {whole, whole.replace("+", "-").replace("/", "_")}
-    yield from _decoded(secret)
-
-
-def _small(found: re.Match[str]) -> str:
-    return found.group().lower()
-
-
-def _decoded(secret: str) -> Iterator[str]:
-    """What a secret holds that is itself base64, such as the `user:password` of Basic."""
-    try:
+    with suppress(ValueError):  # what is itself base64, such as the `user:password` of Basic
         text = base64.b64decode(secret, validate=True).decode("ascii")
-    except ValueError:
-        return
-    if text.isprintable():
-        yield text
-        yield text.partition(":")[2]
-
-
-def _half(secret: str) -> str | None:
-    """The first half of a secret that is long enough to have one."""
-    return secret[: max(8, len(secret) // 2)] if len(secret) >= _LONG else None
-
-
-def _cut_off(secret: str) -> re.Pattern[str]:
-    """The first half of a secret with as much of the rest as is there."""
-    half = _half(secret) or secret
-    rest = secret[len(half) :]
-    return re.compile(re.escape(half) + "".join(f"(?:{re.escape(letter)}" for letter in rest) + ")?" * len(rest))
+        if text.isprintable():
+            yield from (text, text.partition(":")[2])
 
 
 def _unescaped(found: re.Match[bytes]) -> bytes:
@@ -344,13 +331,10 @@ class VertexProject:
 
 def vertex_place(projects: Sequence[str] = (), regions: Sequence[str] = ()) -> VertexProject | None:
     """Project and region as the environment names them, by these variables or Google's own; None without a project."""
-    project = _first((*projects, "GOOGLE_CLOUD_PROJECT"))
-    region = _first((*regions, "GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION"))
+    names = ((*projects, "GOOGLE_CLOUD_PROJECT"), (*regions, "GOOGLE_CLOUD_LOCATION", "GOOGLE_CLOUD_REGION"))
+    values = ([os.environ.get(name, "").strip() for name in either] for either in names)
+    project, region = (next(filter(None, given), None) for given in values)
     return VertexProject(project, region or "global") if project else None
-
-
-def _first(names: Sequence[str]) -> str | None:
-    return next((value for name in names if (value := os.environ.get(name, "").strip())), None)
 
 
 def vertex_address(place: VertexProject | None) -> str:
@@ -393,22 +377,20 @@ class GoogleCredentials:
         Raises:
             ProviderError: where Google gives none.
         """
+        from google.auth.exceptions import GoogleAuthError
+        from google.auth.transport.requests import Request
+
         credentials = self._credentials()
-        if not credentials.valid:
-            async with self._lock:
-                if not credentials.valid:
-                    await asyncio.to_thread(_renew, credentials)
+        if credentials.valid:
+            return str(credentials.token)
+        async with self._lock:
+            if not credentials.valid:
+                try:
+                    await asyncio.to_thread(credentials.refresh, Request())
+                except GoogleAuthError as error:
+                    kind = type(error).__name__
+                    raise ProviderError(f"Google gives no token ({kind}); log in anew, nothing is lost") from error
         return str(credentials.token)
-
-
-def _renew(credentials: Any) -> None:
-    from google.auth.exceptions import GoogleAuthError
-    from google.auth.transport.requests import Request
-
-    try:
-        credentials.refresh(Request())
-    except GoogleAuthError as error:
-        raise ProviderError(f"Google gives no token ({type(error).__name__}); log in anew, nothing is lost") from error
 
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from http import HTTPStatus
+from http.client import responses
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -87,14 +87,7 @@ class ApiError:
     @property
     def words(self) -> str:
         """Its words, or where it has none, what its status means."""
-        return self.message or _phrase(self.status)
-
-
-def _phrase(status: int) -> str:
-    try:
-        return HTTPStatus(status).phrase
-    except ValueError:
-        return "no words"
+        return self.message or responses.get(self.status, "no words")
 
 
 class RejectedError(ProviderError):
@@ -115,42 +108,6 @@ class RetriesExhaustedError(ProviderError):
         """What went wrong the last time."""
 
 
-def service_error(status: int, payload: Any, headers: Mapping[str, str] | None = None) -> ApiError:
-    """An error body in one shape: those of OpenAI, Azure, Anthropic, Gemini, and of servers like them."""
-    known = {name.lower(): value for name, value in (headers or {}).items()}
-    target = _place(known.get("location")) if 300 <= status < 400 else None
-    outer = payload[0] if isinstance(payload, list) and payload else payload
-    found = outer.get("error", outer.get("detail", outer)) if isinstance(outer, Mapping) else outer
-    codes = [outer.get(name) for name in ("code", "type", "error_type")] if isinstance(outer, Mapping) else []
-    if not isinstance(found, Mapping):
-        page = isinstance(found, str) and is_page(found)
-        message = _title(found) if page else _one_line(found)
-        pause = _pause(status, known, payload, message)
-        return ApiError(status, message, _code(codes), pause=pause, page=page, target=target)
-    message = _one_line(
-        found.get("message") or found.get("detail") or found.get("error") or found.get("msg") or dict(found)
-    )
-    inner = found.get("innererror") or found.get("metadata") or {}
-    if isinstance(inner, Mapping) and isinstance(inner.get("raw"), str):  # OpenRouter: what the provider behind it said
-        message = _one_line(f"{message}: {inner['raw']}")
-    codes = [found.get("code"), found.get("type"), found.get("status"), *_reasons(found.get("details"))]
-    codes.append(known.get("x-amzn-errortype", "").split(":")[0])
-    parameter = found.get("param")
-    return ApiError(
-        status=status,
-        message=message,
-        code=_code(codes),
-        parameter=str(parameter) if parameter else None,
-        filter_results=_filter_results(inner) if isinstance(inner, Mapping) else None,
-        pause=_pause(status, known, payload, message),
-        target=target,
-    )
-
-
-def _code(codes: list[Any]) -> str:
-    return " ".join(str(code).lower() for code in codes if isinstance(code, str | int) and code)
-
-
 _PAGE: Final = re.compile(r"\s*(?:<!doctype\b|<html\b|<head\b|<body\b|<center\b|<h1\b)", re.IGNORECASE)
 """How web pages begin, those of proxies too."""
 
@@ -160,25 +117,49 @@ def is_page(text: str) -> bool:
     return _PAGE.match(text) is not None
 
 
-def _title(page: Any) -> str:
-    """What a web page is called, else its words."""
-    found = re.search(r"<title[^>]*>(.*?)</title>", str(page), re.IGNORECASE | re.DOTALL)
-    return _one_line(re.sub(r"<[^>]*>", " ", found[1] if found else str(page)))
+def service_error(status: int, payload: Any, headers: Mapping[str, str] | None = None) -> ApiError:
+    """An error body in one shape: those of OpenAI, Azure, Anthropic, Gemini, and of servers like them."""
+    known = {name.lower(): value for name, value in (headers or {}).items()}
+    target = None
+    if 300 <= status < 400 and (location := known.get("location")):  # without query and password, which may be secrets
+        before, _, rest = location.split("?")[0].split("#")[0].rpartition("@")
+        target = _one_line(f"{before.partition('//')[0]}//{rest}" if before else rest)
+    outer = payload[0] if isinstance(payload, list) and payload else payload
+    found = outer.get("error", outer.get("detail", outer)) if isinstance(outer, Mapping) else outer
+    if not isinstance(found, Mapping):
+        page, text = isinstance(found, str) and is_page(found), str(found)
+        if page:  # what it is called, else its words
+            title = re.search(r"<title[^>]*>(.*?)</title>", text, re.IGNORECASE | re.DOTALL)
+            text = re.sub(r"<[^>]*>", " ", title[1] if title else text)
+        codes = [outer.get(name) for name in ("code", "type", "error_type")] if isinstance(outer, Mapping) else []
+        message = _one_line(text)
+        pause = _pause(status, known, payload, message)
+        return ApiError(status, message, _code(codes), pause=pause, page=page, target=target)
+    named = (found.get(name) for name in ("message", "detail", "error", "msg"))
+    message = _one_line(next((words for words in named if words), dict(found)))
+    inner = found.get("innererror") or found.get("metadata") or {}
+    inner = inner if isinstance(inner, Mapping) else {}
+    if isinstance(inner.get("raw"), str):  # OpenRouter: what the provider behind it said
+        message = _one_line(f"{message}: {inner['raw']}")
+    filtered = inner.get("content_filter_result")  # Azure's; OpenRouter's moderation gives reasons
+    if not filtered and inner.get("reasons") and "flagged_input" in inner:
+        filtered = {"reasons": inner["reasons"]}
+    codes = [found.get("code"), found.get("type"), found.get("status"), *_reasons(found.get("details"))]
+    codes.append(known.get("x-amzn-errortype", "").split(":")[0])
+    parameter = found.get("param")
+    return ApiError(
+        status=status,
+        message=message,
+        code=_code(codes),
+        parameter=str(parameter) if parameter else None,
+        filter_results=filtered or None,
+        pause=_pause(status, known, payload, message),
+        target=target,
+    )
 
 
-def _place(location: str | None) -> str | None:
-    """An address without its query and password, which may be secrets."""
-    if not location:
-        return None
-    before, _, rest = location.split("?")[0].split("#")[0].rpartition("@")
-    return _one_line(f"{before.partition('//')[0]}//{rest}" if before else rest)
-
-
-def _filter_results(inner: Mapping[str, Any]) -> Any:
-    """Results of Azure's content filters, or of the moderation that OpenRouter puts before some models."""
-    if inner.get("content_filter_result"):
-        return inner["content_filter_result"]
-    return {"reasons": inner["reasons"]} if inner.get("reasons") and "flagged_input" in inner else None
+def _code(codes: list[Any]) -> str:
+    return " ".join(str(code).lower() for code in codes if isinstance(code, str | int) and code)
 
 
 def _reasons(details: Any) -> Iterator[str]:
@@ -186,12 +167,9 @@ def _reasons(details: Any) -> Iterator[str]:
     for detail in details if isinstance(details, list) else ():
         if not isinstance(detail, Mapping):
             continue
-        if isinstance(detail.get("reason"), str):
-            yield detail["reason"]
-        violations = detail.get("violations")
-        for violation in violations if isinstance(violations, list) else ():
-            if isinstance(violation, Mapping) and isinstance(violation.get("quotaId"), str):
-                yield violation["quotaId"]
+        violations = detail["violations"] if isinstance(detail.get("violations"), list) else []
+        named = [violation.get("quotaId") for violation in violations if isinstance(violation, Mapping)]
+        yield from (name for name in (detail.get("reason"), *named) if isinstance(name, str))
 
 
 _RESET_HEADER: Final = re.compile(r"(?:x-)?ratelimit-reset(?:-[a-z-]+)?|anthropic-ratelimit-[a-z-]+-reset")
@@ -238,21 +216,12 @@ def _pause(status: int, headers: Mapping[str, str], payload: Any, message: str) 
             scale = 0.001 if unit.startswith("mil") else _UNITS["mi" if unit.startswith("mi") else unit[0]]
             return float(words["number"]) * scale
         return _seconds_until(words["moment"] or words["compact"], now)
-    resets = [
-        pause
-        for name, value in headers.items()
-        if _RESET_HEADER.fullmatch(name) and _is_used_up(headers.get(name.replace("reset", "remaining")))
-        if (pause := _seconds_until(value, now)) is not None
-    ]
-    return max(resets, default=None)
-
-
-def _is_used_up(remaining: str | None) -> bool:
-    """Whether nothing is left of a limit; true where the service does not say."""
-    try:
-        return remaining is None or float(remaining) <= 0
-    except ValueError:
-        return False
+    resets = []
+    for name, value in headers.items():
+        remaining = seconds_of(headers.get(name.replace("reset", "remaining"), "0"))
+        if _RESET_HEADER.fullmatch(name) and remaining is not None and remaining <= 0:
+            resets.append(_seconds_until(value, now))
+    return max((pause for pause in resets if pause is not None), default=None)
 
 
 def _waits_in(value: Any, now: datetime, levels: int = 6) -> Iterator[float | None]:
@@ -308,34 +277,28 @@ class ErrorRule:
     """A row of the table; conditions that are None fit every error."""
 
     kind: ErrorClass
-    statuses: frozenset[int] | None
-    code: re.Pattern[str] | None
-    text: re.Pattern[str] | None
-    unless: re.Pattern[str] | None
-    pause: bool | None
-    flagged: bool
-    setting: str | None
-    is_loading: bool
-    label: str | None
+    statuses: frozenset[int] | None = None
+    code: re.Pattern[str] | None = None
+    text: re.Pattern[str] | None = None
+    unless: re.Pattern[str] | None = None
+    pause: bool | None = None
+    flagged: bool = False
+    setting: str | None = None
+    is_loading: bool = False
+    label: str | None = None
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> ErrorRule:
-        """The rule that a row of the file describes."""
-        code, text, unless = (
-            re.compile(row[name], re.IGNORECASE) if name in row else None for name in ("code", "text", "unless")
-        )
-        return cls(
-            kind=row["class"],
-            statuses=_statuses(row["status"]) if "status" in row else None,
-            code=code,
-            text=text,
-            unless=unless,
-            pause=row.get("pause"),
-            flagged=row.get("flagged", False),
-            setting=row.get("setting"),
-            is_loading=row.get("is_loading", False),
-            label=row.get("label"),
-        )
+        """The rule that a row of the file describes; its `status` is written like `400 5xx` or `4xx -401`."""
+        given = {name: value for name, value in row.items() if name not in {"class", "seen", "status"}}
+        given |= {name: re.compile(row[name], re.IGNORECASE) for name in ("code", "text", "unless") if name in row}
+        statuses: set[int] = set()
+        for word in row.get("status", "").split():
+            number = word.lstrip("-")
+            first = int(number[0]) * 100
+            named = set(range(first, first + 100)) if number.endswith("xx") else {int(number)}
+            statuses = statuses - named if word.startswith("-") else statuses | named
+        return cls(kind=row["class"], statuses=frozenset(statuses) if "status" in row else None, **given)
 
     def fits(self, error: ApiError) -> bool:
         """Whether an error meets every condition."""
@@ -355,33 +318,29 @@ class ErrorRule:
         return self.code is None and self.text is None and self.pause is None and not self.flagged
 
 
-def _statuses(text: str) -> frozenset[int]:
-    """The statuses that `400 5xx` or `4xx -401` names."""
-    found: set[int] = set()
-    for word in text.split():
-        number = word.lstrip("-")
-        named = range(int(number[0]) * 100, int(number[0]) * 100 + 100) if number.endswith("xx") else (int(number),)
-        found = found - set(named) if word.startswith("-") else found | set(named)
-    return frozenset(found)
+@dataclass(frozen=True)
+class _Table:
+    """The file as it is used."""
+
+    rules: tuple[ErrorRule, ...]
+    """In the order in which they are tried."""
+    passing: frozenset[int]
+    """Statuses that mean a transient failure by themselves: with them, a proxy's page is one too."""
+    finish_reasons: Mapping[str, str]
 
 
 @cache
-def _table() -> dict[str, Any]:
-    return tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+def _table() -> _Table:
+    content = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
+    rules = tuple(map(ErrorRule.of, content["rule"]))
+    passing = [rule.statuses or () for rule in rules if rule.kind == "transient" and rule.is_by_status]
+    reasons = {reason: kind for kind, reasons in content["finish_reasons"].items() for reason in reasons}
+    return _Table(rules, frozenset().union(*passing), reasons)
 
 
-@cache
 def error_rules() -> tuple[ErrorRule, ...]:
     """The table, in the order in which it is tried."""
-    return tuple(ErrorRule.of(row) for row in _table()["rule"])
-
-
-@cache
-def _passing_statuses() -> frozenset[int]:
-    """Statuses that mean a transient failure by themselves: with them, a proxy's page is one too."""
-    return frozenset().union(
-        *(rule.statuses or () for rule in error_rules() if rule.kind == "transient" and rule.is_by_status)
-    )
+    return _table().rules
 
 
 def rule_for(error: ApiError) -> ErrorRule:
@@ -391,14 +350,9 @@ def rule_for(error: ApiError) -> ErrorRule:
 
 def classify_error(error: ApiError) -> ErrorClass:
     """What a failure means."""
-    if (error.page or 300 <= error.status < 400) and error.status not in _passing_statuses():
+    if (error.page or 300 <= error.status < 400) and error.status not in _table().passing:
         return "not_the_service"
     return rule_for(error).kind
-
-
-@cache
-def _finish_reasons() -> dict[str, str]:
-    return {reason: kind for kind, reasons in _table()["finish_reasons"].items() for reason in reasons}
 
 
 def finish_reason(*reasons: str | None) -> FinishReason | None:
@@ -408,7 +362,7 @@ def finish_reason(*reasons: str | None) -> FinishReason | None:
         TransientError: a reason says that the service failed, whatever text there is.
     """
     given = [reason for reason in reasons if reason]
-    kinds = [_finish_reasons().get(reason.lower(), "other") for reason in given]
+    kinds = [_table().finish_reasons.get(reason.lower(), "other") for reason in given]
     if "transient" in kinds:
         raise TransientError("broken", f"the answer broke off: {_one_line(given[kinds.index('transient')])}")
     if "content_filter" in kinds:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Collection, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -119,7 +120,8 @@ def max_usage(body: Mapping[str, JsonValue], lengths: Collection[str] = LENGTHS)
     if not longest:
         return None
     answers = max([1, *_numbers(body, _CHOICES)])
-    read = len(json.dumps(body, ensure_ascii=False).encode()) + _TURN_TOKENS * (_turns(body) + 1)
+    turns = sum(len(entry) for entry in body.values() if isinstance(entry, list))
+    read = len(json.dumps(body, ensure_ascii=False).encode()) + _TURN_TOKENS * (turns + 1)
     return Usage(input_tokens=read, output_tokens=max(longest) * answers)
 
 
@@ -163,30 +165,15 @@ def together(*parts: Usage | None) -> Usage | None:
 
 
 def _numbers(value: JsonValue | Mapping[str, JsonValue], names: Collection[str]) -> Iterator[int]:
-    """The whole numbers under these names, at any depth."""
+    """The whole numbers under these names, at any depth, as a service may take them: `"64"` too; rounded up."""
     if isinstance(value, Mapping):
         for name, entry in value.items():
-            if name in names:
-                number = _number(entry)
-                if number is not None:
-                    yield number
+            if name in names and not isinstance(entry, bool) and isinstance(entry, int | float | str):
+                with suppress(ValueError):
+                    number = float(entry)
+                    if number < 1e12:
+                        yield int(-(-number // 1))
             yield from _numbers(entry, names)
     elif isinstance(value, list):
         for entry in value:
             yield from _numbers(entry, names)
-
-
-def _number(value: JsonValue) -> int | None:
-    """A number as a service may take it, `"64"` too; rounded up."""
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        return None
-    try:
-        number = float(value)
-    except ValueError:
-        return None
-    return int(-(-number // 1)) if number < 1e12 else None
-
-
-def _turns(body: Mapping[str, JsonValue]) -> int:
-    """The messages of a conversation."""
-    return sum(len(entry) for entry in body.values() if isinstance(entry, list))

@@ -125,39 +125,55 @@ class FormFile:
     """The file's own field."""
 
 
+@dataclass(frozen=True, slots=True)
+class Line:
+    """A line of a large answer."""
+
+    content: bytes
+    is_cut: bool = False
+    """Whether it was longer than we take, and ends here."""
+
+    def json(self) -> Any:
+        """Its JSON; of a line that was too long, what had come until then.
+
+        Raises:
+            ValueError: where it is not JSON.
+        """
+        return _beginning(self.content) if self.is_cut else read_json(self.content)
+
+
 class Transport:
     """The connections to a service. Made and closed inside one event loop."""
 
-    def __init__(
-        self,
-        session: aiohttp.ClientSession,
-        timeout: float,
-        mask: SecretRedactor,
-        most: int = MOST_BYTES,
-        url: str = "",
-    ) -> None:
-        """`most`: bytes of an answer that are taken; what is longer is cut there. `url`: the base URL."""
-        self._session = session
-        self._url = url
-        self._reached = self._probed = False
-        self._mask = mask
-        self._timeout = timeout
-        self._most = most
-        self._proxies = getproxies()
+    def __init__(self, url: str, timeout: float, mask: SecretRedactor, most: int = MOST_BYTES) -> None:
+        """Connections as the service at `url` needs them; nothing is sent yet.
 
-    @classmethod
-    def open(cls, url: str, timeout: float, mask: SecretRedactor, most: int = MOST_BYTES) -> Transport:
-        """Connections as the service at `url` needs them; nothing is sent yet. What comes back goes through `mask`."""
+        Args:
+            url: The base URL.
+            timeout: Seconds that a reply may take.
+            mask: What comes back goes through it.
+            most: Bytes of an answer that are taken; what is longer is cut there.
+        """
         import aiohttp
 
-        connector = aiohttp.TCPConnector(
-            limit=0, ttl_dns_cache=300, ssl=_trusted() if url.startswith("https:") else True
+        trusted: ssl.SSLContext | bool = True
+        if url.startswith("https:"):
+            trusted = ssl.create_default_context()
+            if not trusted.get_ca_certs():  # a machine that has none
+                import certifi
+
+                trusted.load_verify_locations(certifi.where())
+        self._session = aiohttp.ClientSession(
+            connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=300, ssl=trusted),
+            timeout=aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS),
+            cookie_jar=aiohttp.DummyCookieJar(),
+            auto_decompress=True,
         )
-        limits = aiohttp.ClientTimeout(total=timeout, sock_connect=_CONNECT_SECONDS)
-        session = aiohttp.ClientSession(
-            connector=connector, timeout=limits, cookie_jar=aiohttp.DummyCookieJar(), auto_decompress=True
-        )
-        return cls(session, timeout, mask, most, url)
+        self._long = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=timeout)
+        """The time that a large file may take: any, as long as something moves."""
+        self._url, self._timeout, self._mask, self._most = url, timeout, mask, most
+        self._reached = self._probed = False
+        self._proxies = getproxies()
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
         """The reply to a request to the model, cut where it is longer than we take; raises as `send`."""
@@ -182,18 +198,21 @@ class Transport:
         from yarl import URL
 
         self._mask.learn(headers)
+        given: dict[str, Any] = {"allow_redirects": False, "proxy": self._proxy(url)}
         try:
             if isinstance(body, FormFile):
-                return await self._send_form(method, url, headers, body)
+                plain = {name: value for name, value in headers.items() if name.lower() != "content-type"}
+                with body.path.open("rb") as stream:
+                    form = aiohttp.FormData(dict(body.fields))
+                    form.add_field(body.name, stream, filename=body.filename, content_type="application/jsonl")
+                    given |= {"headers": plain, "data": form, "timeout": self._long}
+                    async with self._session.request(method, url, **given) as reply:
+                        return await self._masked(reply)
             data = io.BytesIO(body) if body is not None and len(body) > _LARGE else body
             target = URL(url, encoded=True) if "%" in url else url  # what is signed is what is sent
-            async with self._session.request(
-                method, target, headers=headers, data=data, allow_redirects=False, proxy=self._proxy(url)
-            ) as reply:
+            async with self._session.request(method, target, headers=headers, data=data, **given) as reply:
                 self._reached = True
-                if limited:
-                    return await self._take(reply)
-                return await self._masked(reply)
+                return await (self._take(reply) if limited else self._masked(reply))
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             await self._check_lasting(error)
             raise passing_fault(error, self._timeout) from error
@@ -203,19 +222,20 @@ class Transport:
         certificate, an encoding that needs a package."""
         import aiohttp
 
+        url, other = self._url, with_other_scheme(self._url)
         if found := _ENCODING.search(str(error)):
-            raise ProviderError(f"{self._url}: replies are encoded as {found[1]}; first: pip install {found[2]}")
+            raise ProviderError(f"{url}: replies are encoded as {found[1]}; first: pip install {found[2]}")
         if self._reached:
             return
         if isinstance(error, aiohttp.ClientConnectorCertificateError):
             raise ProviderError(
-                f"{self._url}: the certificate is not trusted: {error.certificate_error}; set SSL_CERT_FILE to the"
+                f"{url}: the certificate is not trusted: {error.certificate_error}; set SSL_CERT_FILE to the"
                 " certificate of its issuer"
             )
         if isinstance(error, aiohttp.ClientConnectorSSLError) and _NO_TLS.search(str(error)):
-            raise ProviderError(f"{self._url}: speaks http, not https; try --base-url {with_other_scheme(self._url)}")
+            raise ProviderError(f"{url}: speaks http, not https; try --base-url {other}")
         if isinstance(error, aiohttp.ServerDisconnectedError | aiohttp.ClientResponseError) and await self._is_tls():
-            raise ProviderError(f"{self._url}: speaks https, not http; try --base-url {with_other_scheme(self._url)}")
+            raise ProviderError(f"{url}: speaks https, not http; try --base-url {other}")
 
     async def _is_tls(self) -> bool:
         """Whether the server at an http address answers to TLS; tried once."""
@@ -232,49 +252,29 @@ class Transport:
         writer.close()
         return True
 
+    async def _masked(self, reply: aiohttp.ClientResponse) -> HttpResponse:
+        """What came back, without the secrets that were sent."""
+        return HttpResponse(reply.status, self._mask.headers(reply.headers), self._mask.body(await reply.read()))
+
     async def _take(self, reply: aiohttp.ClientResponse) -> HttpResponse:
         """A reply of which no more is held in memory than we take."""
         length = reply.content_length
         if length is not None and length <= self._most and "Content-Encoding" not in reply.headers:
             return await self._masked(reply)
-        body = bytearray()
+        body, headers = bytearray(), self._mask.headers(reply.headers)
         async for chunk in reply.content.iter_any():
             body += chunk
             if len(body) > self._most:
                 reply.close()
                 hidden = self._mask.body(bytes(body[: self._most + _MARGIN]))[: self._most]
-                return HttpResponse(reply.status, self._mask.headers(reply.headers), hidden, is_cut=True)
-        return HttpResponse(reply.status, self._mask.headers(reply.headers), self._mask.body(bytes(body)))
-
-    async def _send_form(self, method: str, url: str, headers: Mapping[str, str], form: FormFile) -> HttpResponse:
-        import aiohttp
-
-        plain = {name: value for name, value in headers.items() if name.lower() != "content-type"}
-        with form.path.open("rb") as stream:
-            data = aiohttp.FormData(dict(form.fields))
-            data.add_field(form.name, stream, filename=form.filename, content_type="application/jsonl")
-            async with self._session.request(
-                method,
-                url,
-                headers=plain,
-                data=data,
-                allow_redirects=False,
-                proxy=self._proxy(url),
-                timeout=self._long(),
-            ) as reply:
-                return await self._masked(reply)
-
-    def _long(self) -> aiohttp.ClientTimeout:
-        """The time that a large file may take: any, as long as something moves."""
-        import aiohttp
-
-        return aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_SECONDS, sock_read=self._timeout)
+                return HttpResponse(reply.status, headers, hidden, is_cut=True)
+        return HttpResponse(reply.status, headers, self._mask.body(bytes(body)))
 
     async def lines(self, url: str, headers: Mapping[str, str]) -> AsyncGenerator[Line | HttpResponse, None]:
-        """The lines of a large answer as they come in; a Reply, alone, where the status is not 200.
+        """The lines of a large answer as they come in; an HttpResponse, alone, where the status is not 200.
 
-        A redirection is followed. To another host the headers do not go along: the key is in them, and a result that
-        stands elsewhere is reached by its address alone.
+        A redirection is followed, never from https to something that others can read. To another host the headers do
+        not go along: the key is in them, and a result that stands elsewhere is reached by its address alone.
 
         Raises:
             TransientError: as `send`.
@@ -285,42 +285,36 @@ class Transport:
         try:
             for _ in range(_MOST_HOPS):
                 async with self._session.get(
-                    url, headers=headers, proxy=self._proxy(url), timeout=self._long(), allow_redirects=False
+                    url, headers=headers, proxy=self._proxy(url), timeout=self._long, allow_redirects=False
                 ) as reply:
-                    target = _followed(url, reply)
-                    if target is None:
+                    location = reply.headers.get("Location") if reply.status in _REDIRECTIONS else None
+                    target = urljoin(url, location or "")
+                    is_safe = target.startswith(("https://", url.partition("://")[0] + "://"))
+                    if not location or not is_safe:
                         async for line in self._lines_of(reply):
                             yield line
                         return
-                    headers = headers if _origin(target) == _origin(url) else {"Accept": "*/*"}
-                    url = target
+                    is_same_host = urlsplit(target)[:2] == urlsplit(url)[:2]
+                    headers, url = headers if is_same_host else {"Accept": "*/*"}, target
             raise TransientError("broken", f"{_MOST_HOPS} redirections, one after the other")
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise passing_fault(error, self._timeout) from error
 
-    async def _masked(self, reply: aiohttp.ClientResponse) -> HttpResponse:
-        """What came back, without the secrets that were sent."""
-        return HttpResponse(reply.status, self._mask.headers(reply.headers), self._mask.body(await reply.read()))
-
     async def _lines_of(self, reply: aiohttp.ClientResponse) -> AsyncGenerator[Line | HttpResponse, None]:
-        """The lines of a reply, or the reply itself where it is an error."""
+        """The lines of a reply, or the reply itself where it is an error. Secrets are hidden, and what is too long cut:
+        a little further, so that no key is cut before it is hidden."""
         if reply.status != 200:
             yield await self._masked(reply)
             return
-        rest = bytearray()
+        most, rest = self._most, bytearray()
         async for chunk in reply.content.iter_any():
-            first, *others = chunk.split(b"\n")
-            _add(rest, first, self._most)
-            for piece in others:
-                yield self._line(rest)
-                rest = bytearray()
-                _add(rest, piece, self._most)
+            for number, piece in enumerate(chunk.split(b"\n")):
+                if number:
+                    yield Line(self._mask.body(bytes(rest))[:most], len(rest) > most)
+                    rest = bytearray()
+                rest += piece[: max(0, most + _MARGIN - len(rest))]
         if rest:
-            yield self._line(rest)
-
-    def _line(self, content: bytearray) -> Line:
-        """A line without the secrets that were sent, cut where it is longer than we take."""
-        return Line(self._mask.body(bytes(content))[: self._most], len(content) > self._most)
+            yield Line(self._mask.body(bytes(rest))[:most], len(rest) > most)
 
     async def close(self) -> None:
         """Closes all connections."""
@@ -337,43 +331,6 @@ class Transport:
         return None if proxy is None or proxy_bypass(host) else proxy
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
-    """A line of a large answer."""
-
-    content: bytes
-    is_cut: bool = False
-    """Whether it was longer than we take, and ends here."""
-
-    def json(self) -> Any:
-        """Its JSON; of a line that was too long, what had come until then.
-
-        Raises:
-            ValueError: where it is not JSON.
-        """
-        return _beginning(self.content) if self.is_cut else read_json(self.content)
-
-
-def _add(line: bytearray, piece: bytes, most: int) -> None:
-    """Lengthens a line as far as we take it, and a little further, so that no key is cut before it is hidden."""
-    line += piece[: max(0, most + _MARGIN - len(line))]
-
-
-def _followed(url: str, reply: aiohttp.ClientResponse) -> str | None:
-    """Where a redirection leads that may be followed: never from https to something that others can read."""
-    location = reply.headers.get("Location")
-    if reply.status not in _REDIRECTIONS or not location:
-        return None
-    target = urljoin(url, location)
-    safe = target.startswith("https://") or (url.startswith("http://") and target.startswith("http://"))
-    return target if safe else None
-
-
-def _origin(url: str) -> tuple[str, str]:
-    parts = urlsplit(url)
-    return parts.scheme, parts.netloc
-
-
 def passing_fault(error: Exception, timeout: float) -> TransientError:
     """What went wrong between us and a service, in words; whether it was the connecting that failed."""
     import aiohttp
@@ -385,16 +342,6 @@ def passing_fault(error: Exception, timeout: float) -> TransientError:
     if isinstance(error, TimeoutError):
         return TransientError("timeout", f"no answer within {timeout:g} s")
     return TransientError("broken", f"the connection broke ({type(error).__name__})")
-
-
-def _trusted() -> ssl.SSLContext:
-    """The machine's certificates, and those of certifi for machines that have none."""
-    import certifi
-
-    context = ssl.create_default_context()
-    if not context.get_ca_certs():
-        context.load_verify_locations(certifi.where())
-    return context
 
 
 _PLAIN_HTTP: Final = re.compile(r"plain http request .*https port|http request to an https", re.IGNORECASE)

@@ -65,11 +65,24 @@ class ChatFormatter:
         self._tokenizer = tokenizer
         self._system = system
         self._template_args = dict(template_args or {})
-        self.uses_template = self._decide(model, prompt_format)
+        has_template = tokenizer.chat_template is not None
+        if prompt_format == "chat" and not has_template:
+            raise ProviderError(f"{model}: has no chat template; use prompt_format auto or plain")
+        if prompt_format == "auto" and not has_template:
+            _logger.warning(
+                "%s: has no chat template; the messages are sent as plain text (base models: --method loglikelihood)",
+                model,
+            )
+        self.uses_template = has_template and prompt_format != "plain"
         """Whether the chat template is used."""
         self._cuts_system = self.uses_template and system == "none" and self._template_adds_system(model)
         if self.uses_template and system not in ("default", "none"):
-            self._check_system_allowed(model)
+            try:
+                self._render([{"role": "system", "content": _PROBE}, {"role": "user", "content": _PROBE}])
+            except PromptError as error:
+                raise ProviderError(
+                    f"{model}: its chat template takes no system message ({error}); leave system at 'default'"
+                ) from error
 
     def tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """What the model reads; raises PromptError where there is nothing, or the template refuses."""
@@ -140,23 +153,11 @@ class ChatFormatter:
             behind = self._render(turns, opens_answer=False).rpartition(_PROBE)[2]
         except PromptError:
             return None
-        tokens = self._tokenizer(behind.strip(), add_special_tokens=False)["input_ids"]
-        return tokens[0] if tokens and self._is_special(tokens[0]) else None
-
-    def _is_special(self, token: int) -> bool:
-        added = self._tokenizer.added_tokens_decoder.get(token)
-        return token in self._tokenizer.all_special_ids or (added is not None and added.special)
-
-    def _decide(self, model: str, prompt_format: PromptFormat) -> bool:
-        has_template = self._tokenizer.chat_template is not None
-        if prompt_format == "chat" and not has_template:
-            raise ProviderError(f"{model}: has no chat template; use prompt_format auto or plain")
-        if prompt_format == "auto" and not has_template:
-            _logger.warning(
-                "%s: has no chat template; the messages are sent as plain text (base models: --method loglikelihood)",
-                model,
-            )
-        return has_template and prompt_format != "plain"
+        for token in self._tokenizer(behind.strip(), add_special_tokens=False)["input_ids"][:1]:
+            added = self._tokenizer.added_tokens_decoder.get(token)
+            if token in self._tokenizer.all_special_ids or (added is not None and added.special):
+                return int(token)
+        return None
 
     def _render(self, turns: Sequence[Mapping[str, str]], opens_answer: bool = True) -> str:
         from jinja2 import TemplateError
@@ -190,18 +191,9 @@ class ChatFormatter:
         try:
             return plain != self._without_system(turns)
         except PromptError as error:
-            if _is_bare(plain):
+            if len(plain.partition(_PROBE)[0].split()) <= 2:  # too little for a system prompt to be among it
                 return False
             raise ProviderError(f"{model}: system 'none' is not possible ({error}); use 'default' or a text") from error
-
-    def _check_system_allowed(self, model: str) -> None:
-        turns = [{"role": "system", "content": _PROBE}, {"role": "user", "content": _PROBE}]
-        try:
-            self._render(turns)
-        except PromptError as error:
-            raise ProviderError(
-                f"{model}: its chat template takes no system message ({error}); leave system at 'default'"
-            ) from error
 
 
 def template_reasoning(model: str, template: str | None, level: str) -> ReasoningSettings:
@@ -210,7 +202,11 @@ def template_reasoning(model: str, template: str | None, level: str) -> Reasonin
     Raises:
         UsageError: where it has none for the level.
     """
-    known = {name for name in ("enable_thinking", "thinking", "reasoning_effort") if _reads(template, name)}
+    known = {  # whatever it reads: a word of its own, outside of dots and quotes
+        name
+        for name in ("enable_thinking", "thinking", "reasoning_effort")
+        if template is not None and re.search(rf"(?<![\w.'\"]){name}(?![\w'\"])", template)
+    }
     if tokens_of(level) is not None or level == "minimal":
         raise refusal(model, level, "can't be held to it on this machine; name none, default, low, medium or high")
     switches = known - {"reasoning_effort"}
@@ -227,20 +223,10 @@ def template_reasoning(model: str, template: str | None, level: str) -> Reasonin
     raise refusal(model, level, f"can't be told: its chat template {has}; leave --reasoning-effort out")
 
 
-def _reads(template: str | None, name: str) -> bool:
-    """Whether a template reads a variable, by its name as a word of its own outside of dots and quotes."""
-    return template is not None and re.search(rf"(?<![\w.'\"]){name}(?![\w'\"])", template) is not None
-
-
 def space_before(prompt: str) -> str:
     """What parts a plain prompt from its answer: a space, but for one that ends in one, or in a full-width sign."""
     last = prompt[-1:]
     return "" if not last or last.isspace() or east_asian_width(last) in ("W", "F") else " "
-
-
-def _is_bare(rendered: str) -> bool:
-    """Whether so little stands before the user's words that no system prompt can be among it."""
-    return len(rendered.partition(_PROBE)[0].split()) <= 2
 
 
 _TAIL_TOKENS = 32
@@ -280,23 +266,18 @@ class ReasoningMarkers:
         Reasoning that is not closed leaves no answer.
         """
         text = self._decode([token for token in completion if token not in self._dropped])
-        closers = list(self._closing.finditer(text))
+        closers, tail = list(self._closing.finditer(text)), self._decode(prompt[-_TAIL_TOKENS:]).rstrip()
         if closers:
             reasoning, answer = text[: closers[-1].start()], text[closers[-1].end() :]
         elif opener := self._opening.search(text):
             reasoning, answer = text[opener.end() :], text[: opener.start()]
-        elif self._opens(prompt):
+        elif any(match.end() == len(tail) for match in self._opening.finditer(tail)):
             reasoning, answer = text, ""
         else:
             return SplitText(text, None)
         for marker in filter(None, (self._closing, self._opening, self._kept)):
             reasoning, answer = marker.sub("", reasoning), marker.sub("", answer)
         return SplitText(answer, reasoning.strip() or None)
-
-    def _opens(self, prompt: Sequence[int]) -> bool:
-        """Whether a prompt ends with a marker that opens the reasoning."""
-        tail = self._decode(prompt[-_TAIL_TOKENS:]).rstrip()
-        return any(match.end() == len(tail) for match in self._opening.finditer(tail))
 
     def _decode(self, tokens: Sequence[int]) -> str:
         text: str = self._tokenizer.decode(tokens, skip_special_tokens=False, clean_up_tokenization_spaces=False)

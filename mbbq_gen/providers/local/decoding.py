@@ -18,7 +18,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final, Literal
+from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 
 import torch
 from torch.nn.functional import softmax
@@ -86,6 +86,17 @@ class DecodingSettings:
     top_p: float = 1.0
 
 
+class Batcher(Protocol):
+    """Completes prompts in batches that are independent of each other."""
+
+    name: str
+    """As the manifest shows it."""
+    batch_size: int
+
+    def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
+        """A completion of each prompt; stops soon once it is cancelled."""
+
+
 # --- choosing tokens -------------------------------------------------------------------------------------------------
 
 
@@ -109,9 +120,13 @@ class _Row:
         """What the row came to, or None where it goes on."""
         if self.is_broken:
             return fail(self.prompt, NOT_NUMBERS)
-        if self.written[-1] in stop_tokens:
-            return _complete(self, "stop")
-        return _complete(self, "length") if len(self.written) >= self.prompt.limit else None
+        has_stopped = self.written[-1] in stop_tokens
+        if not has_stopped and len(self.written) < self.prompt.limit:
+            return None
+        answer = self.written[:-1] if has_stopped else self.written
+        reason: Literal["stop", "length"] = "stop" if has_stopped else "length"
+        elapsed = time.perf_counter() - self.started
+        return Completion(self.prompt.number, tuple(answer), reason, len(self.written), elapsed)
 
 
 def _choose(logits: Tensor, rows: Sequence[_Row], settings: DecodingSettings) -> list[int | None]:
@@ -125,24 +140,17 @@ def _choose(logits: Tensor, rows: Sequence[_Row], settings: DecodingSettings) ->
         chosen = likeliest.tolist()
         return [token if is_number else None for token, is_number in zip(chosen, are_numbers, strict=True)]
     probabilities = softmax(logits.float().cpu() / settings.temperature, dim=-1)
-    return [
-        _draw(line, row, settings.top_p) if is_number else None
-        for line, row, is_number in zip(probabilities, rows, are_numbers, strict=True)
-    ]
-
-
-def _draw(probabilities: Tensor, row: _Row, top_p: float) -> int:
-    if row.generator is None:
-        row.generator = torch.Generator().manual_seed(row.prompt.seed)
-    ordered, tokens = probabilities.sort(descending=True, stable=True)
-    kept = ordered * ((ordered.cumsum(dim=0) - ordered) < top_p)
-    return int(tokens[torch.multinomial(kept, 1, generator=row.generator)].item())
-
-
-def _complete(row: _Row, reason: Literal["stop", "length"]) -> Completion:
-    answer = row.written[:-1] if reason == "stop" else row.written
-    elapsed = time.perf_counter() - row.started
-    return Completion(row.prompt.number, tuple(answer), reason, len(row.written), elapsed)
+    drawn: list[int | None] = []
+    for line, row, is_number in zip(probabilities, rows, are_numbers, strict=True):
+        if not is_number:
+            drawn.append(None)
+            continue
+        if row.generator is None:
+            row.generator = torch.Generator().manual_seed(row.prompt.seed)
+        ordered, tokens = line.sort(descending=True, stable=True)
+        kept = ordered * ((ordered.cumsum(dim=0) - ordered) < settings.top_p)
+        drawn.append(int(tokens[torch.multinomial(kept, 1, generator=row.generator)].item()))
+    return drawn
 
 
 NOT_NUMBERS: Final = "the model's probabilities are not numbers (NaN); try --dtype float32"
@@ -366,21 +374,14 @@ def _reads_probes(model: Model) -> bool:
     for row in batch.rows:
         row.written.append(_PROBE_ANSWER)
     first, second = torch.cat([early.logits, late.logits]), batch.step()
-    return all(
-        _alike(first[place], _alone(model, prompt.tokens))
-        and _alike(second[place], _alone(model, [*prompt.tokens, _PROBE_ANSWER]))
-        for place, prompt in enumerate(prompts)
-    )
-
-
-def _alone(model: Model, tokens: Sequence[int]) -> Tensor:
-    logits: Tensor = model(input_ids=torch.tensor([list(tokens)], device=model.device), use_cache=False).logits[0, -1]
-    return logits
-
-
-def _alike(found: Tensor, expected: Tensor) -> bool:
-    difference = (found.float() - expected.float()).abs().max()
-    return bool(difference <= _TOLERANCES.get(found.dtype, 8e-2) * expected.float().abs().max())
+    for place, prompt in enumerate(prompts):
+        for found, tokens in ((first[place], prompt.tokens), (second[place], (*prompt.tokens, _PROBE_ANSWER))):
+            alone = torch.tensor([list(tokens)], device=model.device)
+            expected = model(input_ids=alone, use_cache=False).logits[0, -1].float()
+            most = _TOLERANCES.get(found.dtype, 8e-2) * expected.abs().max()
+            if not bool((found.float() - expected).abs().max() <= most):
+                return False
+    return True
 
 
 class StaticBatcher:
@@ -435,11 +436,18 @@ class StaticBatcher:
                 stopping_criteria=_stop_when(is_cancelled),
                 logits_processor=numbers.processors(),
             )
-        written = output[:, width:].tolist()
-        return [
-            fail(prompt, NOT_NUMBERS) if is_broken else self._cut(prompt, line, started)
-            for prompt, line, is_broken in zip(group, written, numbers.are_broken, strict=True)
-        ]
+        written, completions = output[:, width:].tolist(), list[Completion]()
+        elapsed = time.perf_counter() - started
+        for prompt, line, is_broken in zip(group, written, numbers.are_broken, strict=True):
+            ends = (place for place, token in enumerate(line) if token in self._settings.stop_tokens)
+            stop = next(ends, None)  # what a line of the batch holds up to its stop token
+            if is_broken:
+                completions.append(fail(prompt, NOT_NUMBERS))
+            elif stop is None:
+                completions.append(Completion(prompt.number, tuple(line), "length", len(line), elapsed))
+            else:
+                completions.append(Completion(prompt.number, tuple(line[:stop]), "stop", stop + 1, elapsed))
+        return completions
 
     def _configuration(self, limit: int) -> Any:
         from transformers import GenerationConfig
@@ -458,14 +466,6 @@ class StaticBatcher:
             pad_token_id=self._settings.pad_token,
             **sampling,
         )
-
-    def _cut(self, prompt: DecodingPrompt, line: Sequence[int], started: float) -> Completion:
-        """What a line of the batch holds up to its stop token."""
-        stop = next((place for place, token in enumerate(line) if token in self._settings.stop_tokens), None)
-        elapsed = time.perf_counter() - started
-        if stop is None:
-            return Completion(prompt.number, tuple(line), "length", len(line), elapsed)
-        return Completion(prompt.number, tuple(line[:stop]), "stop", stop + 1, elapsed)
 
 
 class _Numbers:

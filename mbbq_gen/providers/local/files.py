@@ -125,29 +125,16 @@ def find_source(model: str, revision: str | None) -> ModelSource:
     """
     path = Path(model).expanduser()
     if path.is_dir():
-        return ModelSource(path.resolve().name, str(path), {"files_sha256": folder_digest(path)})
+        files = sorted({found for pattern in _MODEL_FILES for found in path.glob(pattern)})
+        digest = stable_digest(*(f"{found.name}={file_digest(found)}" for found in files))
+        return ModelSource(path.resolve().name, str(path), {"files_sha256": digest})
     if path.is_file():
-        return gguf_source(path.name, path)
-    return _hub_source(model, revision)
-
-
-def gguf_source(name: str, path: Path) -> ModelSource:
-    """The source that one GGUF file is."""
-    return ModelSource(name, str(path.parent), {"gguf_sha256": file_digest(path)}, gguf_file=path.name)
-
-
-def folder_digest(folder: Path) -> str:
-    """The sha256 over the names and digests of all files that shape the answers."""
-    files = sorted({path for pattern in _MODEL_FILES for path in folder.glob(pattern)})
-    return stable_digest(*(f"{path.name}={file_digest(path)}" for path in files))
-
-
-def _hub_source(model: str, revision: str | None) -> ModelSource:
+        return ModelSource(path.name, str(path.parent), {"gguf_sha256": file_digest(path)}, gguf_file=path.name)
     from huggingface_hub import hf_hub_download
     from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
 
     try:
-        path = hf_hub_download(model, "config.json", revision=revision)
+        config = hf_hub_download(model, "config.json", revision=revision)
     except LocalEntryNotFoundError as error:
         raise ProviderError(
             f"transformers:{model}: the hub can't be reached, and no copy is on this machine"
@@ -155,7 +142,7 @@ def _hub_source(model: str, revision: str | None) -> ModelSource:
     except (HfHubHTTPError, OSError, ValueError) as error:
         at = f" at revision {revision!r}" if revision else ""
         raise ProviderError(f"transformers:{model}: the hub does not give it{at}: {first_line(error)}") from error
-    commit = Path(path).parent.name
+    commit = Path(config).parent.name
     return ModelSource(model, model, {"commit": commit}, revision=commit)
 
 
@@ -167,7 +154,6 @@ def first_line(error: BaseException) -> str:
 
 _Loaded = TypeVar("_Loaded")
 _LFS_POINTER = b"version https://git-lfs"
-_INDEX = "model.safetensors.index.json"
 
 
 def load_files(source: ModelSource, device: DevicePlan, *, trust_remote_code: bool) -> tuple[Any, Any]:
@@ -206,38 +192,30 @@ def check_files(source: ModelSource) -> None:
     Raises:
         ProviderError: where one is missing or damaged.
     """
-    folder = Path(source.location)
-    if source.gguf_file is not None or not folder.is_dir():
-        return  # a GGUF file is looked at by its reader, a hub's file by the hub's client
-    for name in _parts(folder):
-        if not (folder / name).is_file():
-            raise ProviderError(f"{folder / name}: missing, but {_INDEX} names it; fetch the model again")
-    for path in sorted(folder.glob("*.safetensors")):
-        _check_safetensors(path)
-
-
-def _parts(folder: Path) -> list[str]:
-    """The files that the weights are spread over, by the folder's index; none where it has none."""
-    path = folder / _INDEX
-    if not path.is_file():
-        return []
-    try:
-        return sorted(set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ProviderError(f"{path}: not an index of weights; fetch the model again") from error
-
-
-def _check_safetensors(path: Path) -> None:
     from safetensors import SafetensorError, safe_open
 
-    with path.open("rb") as stream:
-        if stream.read(len(_LFS_POINTER)) == _LFS_POINTER:
-            raise ProviderError(f"{path}: a pointer of Git LFS, not the file itself; in its folder, run: git lfs pull")
+    folder = Path(source.location)
+    index = folder / "model.safetensors.index.json"
+    if source.gguf_file is not None or not folder.is_dir():
+        return  # a GGUF file is looked at by its reader, a hub's file by the hub's client
     try:
-        with safe_open(path, framework="pt"):
-            pass
-    except (SafetensorError, OSError) as error:
-        raise ProviderError(f"{path}: damaged or cut off ({first_line(error)}); fetch the model again") from error
+        weights = json.loads(index.read_text(encoding="utf-8"))["weight_map"] if index.is_file() else {}
+        names = sorted(set(weights.values()))
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ProviderError(f"{index}: not an index of weights; fetch the model again") from error
+    for name in names:
+        if not (folder / name).is_file():
+            raise ProviderError(f"{folder / name}: missing, but {index.name} names it; fetch the model again")
+    for path in sorted(folder.glob("*.safetensors")):
+        with path.open("rb") as stream:
+            is_pointer = stream.read(len(_LFS_POINTER)) == _LFS_POINTER
+        if is_pointer:
+            raise ProviderError(f"{path}: a pointer of Git LFS, not the file itself; in its folder, run: git lfs pull")
+        try:
+            with safe_open(path, framework="pt"):
+                pass
+        except (SafetensorError, OSError) as error:
+            raise ProviderError(f"{path}: damaged or cut off ({first_line(error)}); fetch the model again") from error
 
 
 def _guarded(source: ModelSource, what: str, load: Callable[[], _Loaded]) -> _Loaded:

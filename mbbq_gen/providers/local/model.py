@@ -20,6 +20,7 @@ from mbbq_gen.core.records import Request, Response, Usage
 from mbbq_gen.providers.local.chat_format import ChatFormatter, PromptError, ReasoningMarkers
 from mbbq_gen.providers.local.decoding import (
     NOT_NUMBERS,
+    Batcher,
     Completion,
     ContinuousBatcher,
     DecodingPrompt,
@@ -30,14 +31,18 @@ from mbbq_gen.providers.local.decoding import (
 from mbbq_gen.providers.local.files import ModelSource, load_files, quiet
 from mbbq_gen.providers.local.options import DevicePlan, LocalOptions, TransformersOptions
 from mbbq_gen.providers.local.prefix_cache import tree_window
-from mbbq_gen.providers.local.provider import More, Stop
 from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
-from mbbq_gen.providers.local.vllm import VLLMDecoder
 
 if TYPE_CHECKING:
     from torch import Tensor
 
 
+Stop = Callable[[], bool]
+"""Says whether to stop."""
+More = Callable[[], Sequence[Request]]
+"""Gives further requests, where there are any."""
+Work = Callable[[Sequence[Request], Stop, More], Iterator[Response]]
+"""What a model makes of requests; it may ask for more of them when it has room."""
 _ROWS = 64
 """Rows that the layout of weights is chosen for; others are as fast with it."""
 _ALIKE = 1e-4
@@ -76,7 +81,8 @@ def pack_linear_layers(model: nn.Module) -> int:
         (parent, name, layer)
         for parent in model.modules()
         for name, layer in parent.named_children()
-        if type(layer) is nn.Linear and _is_plain(layer)
+        if type(layer) is nn.Linear and layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32
+        if not any((layer._forward_hooks, layer._forward_pre_hooks, getattr(layer, "_hf_hook", None)))
     ]
     count = len(places)
     while places:  # let go one by one: the memory of each is free before the next is packed
@@ -98,11 +104,6 @@ def can_pack() -> bool:
         return torch.equal(packed.to_dense(), weight) and torch.allclose(found, linear(rows, weight, bias), atol=_ALIKE)
     except (RuntimeError, AttributeError, TypeError):
         return False
-
-
-def _is_plain(layer: nn.Linear) -> bool:
-    hooks: list[Any] = [layer._forward_hooks, layer._forward_pre_hooks, getattr(layer, "_hf_hook", None)]
-    return layer.weight.device.type == "cpu" and layer.weight.dtype == torch.float32 and not any(hooks)
 
 
 def _pack(weight: Tensor) -> Tensor:
@@ -130,7 +131,7 @@ class LocalModel:
     markers: ReasoningMarkers
     options: LocalOptions
     decoding: DecodingSettings
-    static: StaticBatcher | VLLMDecoder
+    static: Batcher
     """Whatever writes answers where `continuous` does not."""
     continuous: ContinuousBatcher | None
     """None where the model does not give the same text so, or the user does not want it."""

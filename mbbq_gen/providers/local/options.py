@@ -111,10 +111,7 @@ class DevicePlan:
     @property
     def torch_dtype(self) -> torch.dtype:
         """The number type as torch names it."""
-        import torch
-
-        types = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
-        return types[self.dtype]
+        return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.dtype]
 
 
 def find_device(options: TransformersOptions) -> DevicePlan:
@@ -123,44 +120,25 @@ def find_device(options: TransformersOptions) -> DevicePlan:
     Raises:
         UsageError: where the device that was asked for is not here.
     """
-    name = options.device if options.device != "auto" else _best_device()
-    on_cpu = name == "cpu"
+    name, on_mps = options.device, torch.backends.mps.is_available()
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "mps" if on_mps else "cpu"
+    on_cpu, on_cuda = name == "cpu", name.startswith("cuda")
     if not on_cpu:
-        _check_there(name)
+        number = int(name.partition(":")[2] or 0)
+        if not (number < torch.cuda.device_count() if on_cuda else on_mps):
+            raise UsageError(f"transformers: option device: {name!r} is not on this machine; use auto or cpu")
+    dtype = options.dtype
+    if dtype == "auto":
+        short: NumberType = "bfloat16" if on_cuda and torch.cuda.is_bf16_supported() else "float16"
+        dtype = "float32" if on_cpu else short
     return DevicePlan(
         name=name,
-        dtype=_number_type(name) if options.dtype == "auto" else options.dtype,
+        dtype=dtype,
         batch_size=options.batch_size or (32 if on_cpu else 128),
         read_tokens=options.read_tokens or (512 if on_cpu else 4096),
         threads=options.threads or physical_cores(),
     )
-
-
-def _best_device() -> str:
-    import torch
-
-    if torch.cuda.is_available():
-        return "cuda"
-    return "mps" if torch.backends.mps.is_available() else "cpu"
-
-
-def _check_there(name: str) -> None:
-    import torch
-
-    if name == "mps":
-        there = torch.backends.mps.is_available()
-    else:
-        there = int(name.partition(":")[2] or 0) < torch.cuda.device_count()
-    if not there:
-        raise UsageError(f"transformers: option device: {name!r} is not on this machine; use auto or cpu")
-
-
-def _number_type(device: str) -> NumberType:
-    import torch
-
-    if device == "cpu":
-        return "float32"
-    return "bfloat16" if device.startswith("cuda") and torch.cuda.is_bf16_supported() else "float16"
 
 
 def physical_cores() -> int:

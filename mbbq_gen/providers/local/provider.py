@@ -41,15 +41,7 @@ from mbbq_gen.providers.local.files import ModelSource, check_named, find_gguf, 
 from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
 
 if TYPE_CHECKING:
-    from mbbq_gen.providers.local.model import LocalModel
-
-
-Stop = Callable[[], bool]
-"""Says whether to stop."""
-More = Callable[[], Sequence[Request]]
-"""Gives further requests, where there are any."""
-Work = Callable[[Sequence[Request], Stop, More], Iterator[Response]]
-"""What a model makes of requests; it may ask for more of them when it has room."""
+    from mbbq_gen.providers.local.model import LocalModel, More, Stop, Work
 
 
 @dataclass(eq=False)

@@ -99,7 +99,7 @@ def scoring_way(model: Model, prompt: Tokens, answers: Sequence[Tokens]) -> Way:
     """How this model's answers are scored, found out once by a question: the first way that does as plain ones do."""
     if model not in _found_ways:
         trial = _Trial.of(model, prompt, answers[:_TRIED])
-        taken: Way = "packed" if trial.passes(_try_packed) else "prefix" if trial.passes(_try_prefix) else "plain"
+        taken: Way = "packed" if trial.passes("packed") else "prefix" if trial.passes("prefix") else "plain"
         if taken != "packed":
             _logger.warning("%s: can't read several answers in one forward; %s", type(model).__name__, _SLOWER[taken])
         _found_ways[model] = taken
@@ -125,10 +125,15 @@ class _Trial:
         prompts: list[Tokens] = [prompt, [*prompt, prompt[-1]]]
         return cls(model, prompts, answers, [_checked(_score_plainly(model, tokens, answers)) for tokens in prompts])
 
-    def passes(self, score: Callable[[_Trial], list[list[float]]]) -> bool:
+    def passes(self, way: Way) -> bool:
         """Whether a way gives what is expected; a model may refuse masks, positions or caches in any way it likes."""
         try:
-            found = score(self)
+            if way == "packed":  # both in one forward, then the second again behind what was kept of it
+                sheets = _Sheets(self.model)
+                first, _ = sheets.score(self.prompts, [self.answers] * 2)
+                found = [first, *sheets.score(self.prompts[1:], [self.answers])]
+            else:
+                found = [_score_behind_prefix(self.model, prompt, self.answers) for prompt in self.prompts]
         except Exception as error:
             if is_out_of_memory(error):
                 raise
@@ -139,17 +144,6 @@ class _Trial:
             for sums, expected in zip(found, self.expected, strict=True)
             for value, plain, answer in zip(sums, expected, self.answers, strict=True)
         )
-
-
-def _try_packed(trial: _Trial) -> list[list[float]]:
-    """Both questions in one forward, then the second again behind what was kept of it."""
-    sheets = _Sheets(trial.model)
-    first, _ = sheets.score(trial.prompts, [trial.answers] * 2)
-    return [first, *sheets.score(trial.prompts[1:], [trial.answers])]
-
-
-def _try_prefix(trial: _Trial) -> list[list[float]]:
-    return [_score_behind_prefix(trial.model, prompt, trial.answers) for prompt in trial.prompts]
 
 
 def _check(prompts: Sequence[Tokens], answers: Sequence[Sequence[Tokens]]) -> None:
@@ -274,7 +268,8 @@ def _sums(logits: Tensor, rows: list[list[list[int]]], answers: Sequence[Sequenc
 @torch.inference_mode()
 def _score_plainly(model: Model, prompt: Tokens, answers: Sequence[Tokens]) -> list[float]:
     """A forward for each answer."""
-    return [_sum_of(_logits(model, [*prompt, *answer[:-1]])[len(prompt) - 1 :], answer) for answer in answers]
+    read = ((_logits(model, [*prompt, *answer[:-1]])[len(prompt) - 1 :], answer) for answer in answers)
+    return [_sums(logits, [[list(range(len(answer)))]], [[answer]])[0][0] for logits, answer in read]
 
 
 @torch.inference_mode()
@@ -288,7 +283,7 @@ def _score_behind_prefix(model: Model, prompt: Tokens, answers: Sequence[Tokens]
         if len(answer) > 1:
             rest = _logits(model, answer[:-1], past_key_values=copy.deepcopy(cache), use_cache=True)
             logits = torch.cat([first, rest])
-        sums.append(_sum_of(logits, answer))
+        sums += _sums(logits, [[list(range(len(answer)))]], [[answer]])[0]
     return sums
 
 
@@ -298,12 +293,6 @@ def _logits(model: Model, tokens: Tokens, **named: object) -> Tensor:
     logits: Tensor = model(input_ids=torch.tensor([list(tokens)], device=model.device), **named).logits[0]
     return logits
 
-
-def _sum_of(logits: Tensor, answer: Tokens) -> float:
-    return _sums(logits, [[list(range(len(answer)))]], [[answer]])[0][0]
-
-
-_scoring_logger = logging.getLogger(__name__)
 
 Sums = dict[tuple[int, ...], float]
 """An answer's tokens → the sum of their log-probabilities: what is asked twice in a question is scored once."""
@@ -397,7 +386,7 @@ class LoglikelihoodScorer:
 
     def _respond(self, request: Request, question: ScoringPrompt, sums: Sums) -> Response:
         if question.merged and not self._merged:
-            _scoring_logger.warning(
+            _logger.warning(
                 "%s: merges the end of the question with an answer into one token: answers are scored from the last"
                 " token that all of them share with the question",
                 self.name,
@@ -451,7 +440,7 @@ class LoglikelihoodScorer:
         if not self.formatter.uses_template and body != prompt:  # white space belongs to what follows it
             prompt, between = body, prompt[len(body) :]
         read, *whole = self._encode([prompt, *(f"{prompt}{between}{answer.text}" for answer in answers)])
-        start = min(len(read), *(_shared(read, tokens) for tokens in whole))
+        start = min(len(read), *(shared_length(read, tokens) for tokens in whole))
         if start < 1:
             raise PromptError("the prompt is empty, or the tokenizer merges all of it with an answer")
         for answer, tokens in zip(answers, whole, strict=True):
@@ -473,11 +462,3 @@ class LoglikelihoodScorer:
             list(tokens[:-1] if tokens[-1:] == [end] and not text.endswith(written) else tokens)
             for text, tokens in zip(texts, found, strict=True)
         ]
-
-
-def _shared(one: Sequence[int], other: Sequence[int]) -> int:
-    """How many tokens two texts have in common at their beginnings."""
-    for place, (mine, theirs) in enumerate(zip(one, other, strict=False)):
-        if mine != theirs:
-            return place
-    return min(len(one), len(other))

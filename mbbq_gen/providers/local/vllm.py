@@ -78,24 +78,26 @@ class VLLMDecoder:
         return Completion(prompt.number, tokens, output.finish_reason, written, elapsed)
 
 
-def score_answers(
-    engine: Engine, prompts: Sequence[Tokens], answers: Sequence[Sequence[Tokens]], *, batch_size: int = 512
-) -> list[list[float]]:
-    """For each prompt, the sums of natural-log probabilities of its answers' tokens, each given the prompt.
+def iterate_scores(
+    model: Engine, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int = 512
+) -> Iterator[tuple[int, list[float]]]:
+    """The number of each prompt and its answers' sums of log-probabilities, as `scoring.iterate_scores` gives them.
 
-    The same contract as `packed_scoring.iterate_scores`. vLLM computes the prompts anew for this: it reads nothing from
-    its cache of prefixes where the probabilities of a prompt's tokens are asked for.
+    vLLM computes the prompts anew for this: it reads nothing from its cache of prefixes where the probabilities of a
+    prompt's tokens are asked for.
 
     Args:
-        engine: a `vllm.LLM`.
+        model: a `vllm.LLM`.
         prompts: token ids, at least one each.
         answers: token ids of each prompt's answers, at least one each.
-        batch_size: answers that are handed over at a time.
+        max_tokens: answers that are handed over at a time; vLLM makes up its own batches.
 
     Raises:
         ValueError: where a prompt or an answer has no tokens, or the lists are of different lengths.
         ProviderError: where the engine tells no probability of a token, or one that is no number.
     """
+    from vllm import SamplingParams
+
     lines = [
         (number, prompt, answer)
         for number, (prompt, given) in enumerate(zip(prompts, answers, strict=True))
@@ -103,42 +105,23 @@ def score_answers(
     ]
     if any(not prompt or not answer for _, prompt, answer in lines):
         raise ValueError("a prompt or an answer has no tokens")
-    found: list[list[float]] = [[] for _ in prompts]
-    for start in range(0, len(lines), batch_size):
-        group = lines[start : start + batch_size]
-        for (number, prompt, answer), told in zip(group, _ask(engine, group), strict=True):
-            found[number].append(_sum(told[len(prompt) :], answer))
-    return found
-
-
-def iterate_scores(
-    model: Engine, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int
-) -> Iterator[tuple[int, list[float]]]:
-    """The number of each prompt and its answers' sums, as `packed_scoring.iterate_scores` gives them.
-
-    `max_tokens` is taken for the number of answers that are handed over at a time: vLLM makes up its own batches.
-    """
-    yield from enumerate(score_answers(model, prompts, answers, batch_size=max(1, max_tokens)))
-
-
-def _ask(engine: Engine, lines: Sequence[tuple[int, Tokens, Tokens]]) -> list[Sequence[Any]]:
-    """For each line, what is told of each of its tokens: token → an object with `logprob`; None for the first one."""
-    from vllm import SamplingParams
-
     # one token has to be written; the token that stands in the prompt is always among those that are told
     parameters = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=1, detokenize=False)
-    asked = [{"prompt_token_ids": [*prompt, *answer]} for _, prompt, answer in lines]
-    return [output.prompt_logprobs for output in engine.generate(asked, parameters, use_tqdm=False)]
-
-
-def _sum(told: Sequence[Any], answer: Tokens) -> float:
-    try:
-        total = sum(float(line[token].logprob) for line, token in zip(told, answer, strict=True))
-    except (KeyError, TypeError, ValueError) as error:
-        raise ProviderError("vLLM does not tell how likely each token of a prompt is") from error
-    if math.isnan(total):
-        raise ProviderError(NOT_NUMBERS)
-    return total
+    found: list[list[float]] = [[] for _ in prompts]
+    for start in range(0, len(lines), max(1, max_tokens)):
+        group = lines[start : start + max(1, max_tokens)]
+        asked = [{"prompt_token_ids": [*prompt, *answer]} for _, prompt, answer in group]
+        outputs = model.generate(asked, parameters, use_tqdm=False)
+        for (number, prompt, answer), output in zip(group, outputs, strict=True):
+            told = output.prompt_logprobs[len(prompt) :]
+            try:
+                total = sum(float(line[token].logprob) for line, token in zip(told, answer, strict=True))
+            except (KeyError, TypeError, ValueError) as error:
+                raise ProviderError("vLLM does not tell how likely each token of a prompt is") from error
+            if math.isnan(total):
+                raise ProviderError(NOT_NUMBERS)
+            found[number].append(total)
+    yield from enumerate(found)
 
 
 INSTALL = "pip install 'mbbq-gen[vllm]'"
@@ -188,6 +171,9 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
     Raises:
         ProviderError: where vLLM can't load it.
     """
+    from transformers import GenerationConfig
+    from vllm import LLM
+
     from mbbq_gen.providers.local.chat_format import ChatFormatter, ReasoningMarkers
     from mbbq_gen.providers.local.decoding import DecodingSettings
     from mbbq_gen.providers.local.model import LocalModel, stop_tokens_of
@@ -195,18 +181,37 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
 
     name = f"vllm:{source.name}"
     source.prepare()
-    engine = _start(name, source, options)
+    given = {
+        "dtype": options.dtype,
+        "seed": options.seed,
+        "trust_remote_code": options.trust_remote_code,
+        "tensor_parallel_size": options.tensor_parallel_size,
+        "enable_prefix_caching": True,
+        "revision": source.revision,
+        "gpu_memory_utilization": options.gpu_memory_utilization,
+        "max_model_len": options.max_model_len,
+    }
+    told = {key: value for key, value in given.items() if value is not None}
+    try:
+        engine = LLM(model=source.location, **{**told, **options.engine})
+    except Exception as error:  # it starts processes and compiles kernels: anything may happen
+        raise ProviderError(f"{name}: vLLM can't load it: {first_line(error)}") from error
     tokenizer = engine.get_tokenizer()
     formatter = ChatFormatter(tokenizer, name, options.prompt_format, options.system, options.template_args)
+    try:
+        ends = GenerationConfig.from_pretrained(source.location, **source.arguments()).eos_token_id
+    except (OSError, ValueError):  # it has no generation configuration
+        ends = None
     decoding = DecodingSettings(
-        stop_tokens=stop_tokens_of(_configured_ends(source), tokenizer, formatter),
+        stop_tokens=stop_tokens_of(ends, tokenizer, formatter),
         pad_token=0,
         batch_size=options.batch_size,
         read_tokens=0,
         temperature=options.temperature,
         top_p=options.top_p,
     )
-    context = _context_of(engine, options)
+    configuration = getattr(getattr(engine, "llm_engine", None), "model_config", None)
+    context = getattr(configuration, "max_model_len", options.max_model_len)
     return LocalModel(
         name=source.name,
         tokenizer=tokenizer,
@@ -222,42 +227,3 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
             engine, tokenizer, formatter, source.name, context, options.batch_size, iterate_scores
         ),
     )
-
-
-def _start(name: str, source: ModelSource, options: VLLMOptions) -> Any:
-    """vLLM's engine."""
-    from vllm import LLM
-
-    given = {
-        "dtype": options.dtype,
-        "seed": options.seed,
-        "trust_remote_code": options.trust_remote_code,
-        "tensor_parallel_size": options.tensor_parallel_size,
-        "enable_prefix_caching": True,
-        "revision": source.revision,
-        "gpu_memory_utilization": options.gpu_memory_utilization,
-        "max_model_len": options.max_model_len,
-    }
-    told = {key: value for key, value in given.items() if value is not None}
-    try:
-        return LLM(model=source.location, **{**told, **options.engine})
-    except Exception as error:  # it starts processes and compiles kernels: anything may happen
-        raise ProviderError(f"{name}: vLLM can't load it: {first_line(error)}") from error
-
-
-def _context_of(engine: Any, options: VLLMOptions) -> int | None:
-    """Most tokens of prompt and answer together, as far as the engine tells."""
-    configuration = getattr(getattr(engine, "llm_engine", None), "model_config", None)
-    return getattr(configuration, "max_model_len", options.max_model_len)
-
-
-def _configured_ends(source: ModelSource) -> int | list[int] | None:
-    """The tokens that the model's generation configuration names as ends; None where it has none."""
-    from transformers import GenerationConfig
-
-    try:
-        found = GenerationConfig.from_pretrained(source.location, **source.arguments())
-    except (OSError, ValueError):
-        return None
-    ends: int | list[int] | None = found.eos_token_id
-    return ends

@@ -1,7 +1,12 @@
-"""Connects to a running Ray, or starts one on this machine for the duration of a command.
+"""Connects to a running Ray, or starts one on this machine for a command; maps work that needs no model over workers.
 
 A Ray started here listens on the loopback address only and needs a token; it has no dashboard and no usage statistics,
 and keeps its files in one folder of the system's temporary directory, which is removed at the end.
+
+    parts ─► workers, prepared once each ─► the result of each part, in the order of the parts
+
+Mapped work costs nothing and is deterministic, so Ray replaces a worker that dies and repeats its parts. Each worker
+has two parts at a time, which bounds memory.
 """
 
 from __future__ import annotations
@@ -13,13 +18,15 @@ import shutil
 import signal
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from mbbq_gen.core.errors import MissingExtraError, RunError, UsageError
+from mbbq_gen.core.errors import MbbqGenError, MissingExtraError, RunError, UsageError
 from mbbq_gen.providers.base import is_installed
 
 HERE: Final = "local"
@@ -195,3 +202,69 @@ def _is_alive(process: int) -> bool:
     except PermissionError:
         return True
     return True
+
+
+P = TypeVar("P")
+R = TypeVar("R")
+_AHEAD: Final = 2
+"""Parts that a helper has at a time: it does not wait for the next one."""
+_MOST_TRIES: Final = 3
+"""Times that a part is done again because its helper died."""
+
+
+@dataclass(frozen=True)
+class MapWorkers:
+    """Where work is done, and by how many."""
+
+    ray: str
+    """`local`: started here for this command; else the address of a running Ray."""
+    number: int
+
+    def each(self, prepare: Callable[[], Callable[[P], R]], parts: Iterable[P]) -> Iterator[R]:
+        """What comes of each part, in their order. Each helper calls `prepare` once, and what it gives with parts.
+
+        Raises:
+            MbbqGenError: what a helper raised.
+            RunError: where Ray can't be had, or helpers die over a part again and again.
+        """
+        with connected(self.ray, self.number) as ray:
+            options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": _MOST_TRIES}
+            kind = ray.remote(_Helper).options(**options)
+            actors = [kind.remote(prepare) for _ in range(self.number)]
+            try:
+                yield from _results(ray, actors, parts)
+            finally:
+                for actor in actors:
+                    ray.kill(actor)
+
+
+def _results(ray: Any, actors: list[Any], parts: Iterable[Any]) -> Iterator[Any]:
+    under_way: deque[Any] = deque()
+    for number, part in enumerate(parts):
+        if len(under_way) == _AHEAD * len(actors):
+            yield _result(ray, under_way.popleft())
+        under_way.append(actors[number % len(actors)].work.remote(part))
+    while under_way:
+        yield _result(ray, under_way.popleft())
+
+
+def _result(ray: Any, reference: Any) -> Any:
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, MbbqGenError):
+            raise error.cause from None
+        raise RunError(f"--ray: a worker failed: {str(error).strip().splitlines()[-1]}") from error
+    except ray.exceptions.RayError as error:
+        raise RunError(f"--ray: a worker died {_MOST_TRIES + 1} times over one part; check the memory") from error
+
+
+class _Helper:
+    """Made an actor by `MapWorkers`."""
+
+    def __init__(self, prepare: Callable[[], Callable[[Any], Any]]) -> None:
+        self._work = prepare()
+
+    def work(self, part: Any) -> Any:
+        """What comes of a part."""
+        return self._work(part)

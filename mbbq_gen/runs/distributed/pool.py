@@ -11,6 +11,7 @@ Because it is a provider, the store, cost guard, cache, extraction and Ctrl-C wo
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import time
 from collections import Counter, deque
@@ -18,17 +19,29 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mappin
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from itertools import islice
+from pathlib import Path
 from typing import Any, Final
 
 from pydantic import JsonValue
 
-from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.records import FrozenModel, Message, Request, Response, Usage
+from mbbq_gen.core.errors import ProviderError, UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Message, Request, Response, Usage
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, Provider
 from mbbq_gen.providers.http.rate_limits import RateLimits
-from mbbq_gen.runs.distributed.cluster import connected
-from mbbq_gen.runs.distributed.storage import ResponseShards
+from mbbq_gen.runs.distributed.cluster import check_on, connected
+from mbbq_gen.runs.distributed.storage import (
+    META,
+    OWN_FOLDER,
+    STATUS,
+    DistributedConfig,
+    DistributedStatus,
+    ResponseShards,
+    WorkerLine,
+)
 from mbbq_gen.runs.distributed.worker import Block, BlockResult, Worker, WorkerPlan, block_of, pack
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.storage.store import RunStore
 
 _WINDOW: Final = 20_000
 """Requests that are packed together; what bounds the driver's memory."""
@@ -42,48 +55,10 @@ _MOST_DEATHS: Final = 5
 """Deaths for each worker, without a block finished between them, after which the run stops."""
 _NO_PLACE: Final = 30.0
 """Seconds after which it is said that workers have no place in Ray."""
+_TOLD_EVERY: Final = 2.0
+"""Seconds between two writings of it: each waits for the disk."""
 _LAST_CALL: Final = 10.0
 """Seconds in which workers may write what they have when the run is stopped."""
-
-
-@dataclass(frozen=True)
-class DistributedConfig:
-    """How an evaluation is distributed."""
-
-    ray: str
-    """`local`: started here for this command; else the address of a running Ray."""
-    workers: int
-    gpus_per_worker: float = 0.0
-    shards: str | None = None
-    """Folder that all workers reach, or an address that fsspec knows; None: in the run's."""
-
-
-class WorkerLine(FrozenModel):
-    """A worker, as `status` shows it."""
-
-    number: int
-    process: int | None
-    """Its process, on its own machine; None before its first block."""
-    answered: int
-    blocks: int
-    deaths: int
-    per_minute: float | None
-    """Answers a minute while it was at work; None before its first block."""
-
-
-class DistributedStatus(FrozenModel):
-    """How the workers of a run stand."""
-
-    ray: str
-    at: float
-    """Unix time of this."""
-    workers: tuple[WorkerLine, ...]
-    lost: int
-    """Workers that died; each was replaced."""
-    n_blocks_rerun: int
-    """Blocks that were under way in a worker that died and left no shard."""
-    has_ended: bool = False
-    """Whether nothing is under way any more."""
 
 
 @dataclass
@@ -411,3 +386,71 @@ class WorkerPool(Provider):
         for actor in [*(seat.actor for seat in self._seats), *([self._budgets] if self._budgets else [])]:
             with suppress(Exception):
                 self._ray.kill(actor)
+
+
+def distribute(
+    distributed: DistributedConfig,
+    folder: RunFolder,
+    store: RunStore,
+    provider: Provider,
+    resources: PackPaths,
+    *,
+    limited: bool,
+    folded: Iterable[str] = (),
+) -> WorkerPool:
+    """The pool that asks a run's requests; Ray is started when the first one is.
+
+    `limited`: whether the run has a cost limit. `folded`: shards whose answers the store has.
+
+    Raises:
+        UsageError: where `--ray` or `--shard-dir` can't be used, or Ray is not installed.
+    """
+    check_on(distributed.ray)
+    manifest = folder.manifest()
+    if distributed.shards is None or "://" in distributed.shards:
+        named = distributed.shards or ""
+    else:
+        named = str(Path(distributed.shards).absolute())
+    before = store.meta(META)
+    if named or before is None:
+        if before is not None and before != named:
+            raise UsageError(
+                f"--shard-dir {distributed.shards}: this run's are in {before or folder.path / OWN_FOLDER};"
+                " leave --shard-dir out"
+            )
+        ResponseShards(named or folder.path / OWN_FOLDER).claim(manifest.created_at)
+        store.set_meta(META, named)
+    place = named or before or str((folder.path / OWN_FOLDER).absolute())
+    options = _options_of_one(manifest.config.model_args, provider, distributed)
+    plan = WorkerPlan(manifest.config.model, options, resources, place, limited)
+    return WorkerPool(provider, plan, distributed, _keeper(store), folded)
+
+
+def _keeper(store: RunStore) -> Callable[[DistributedStatus], None]:
+    """Keeps how the workers stand, now and then."""
+    told = 0.0
+
+    def keep(status: DistributedStatus) -> None:
+        nonlocal told
+        if status.has_ended or time.monotonic() - told >= _TOLD_EVERY:
+            told = time.monotonic()
+            store.set_meta(STATUS, status.model_dump_json())
+
+    return keep
+
+
+def _options_of_one(
+    options: Mapping[str, JsonValue], provider: Provider, distributed: DistributedConfig
+) -> dict[str, JsonValue]:
+    """The provider's options for one of the workers: its share of the machine, and of the requests at a time.
+
+    Only what shapes no text is changed.
+    """
+    changed = dict(options)
+    can = provider.capabilities
+    if can.max_connections is not None:
+        changed["max_connections"] = max(1, can.max_connections // distributed.workers)
+    shares_processors = can.local and not can.batch_dependent and not distributed.gpus_per_worker
+    if shares_processors and "threads" not in options and distributed.ray == "local":
+        changed["threads"] = max(1, (os.cpu_count() or 1) // distributed.workers)
+    return changed

@@ -1,4 +1,4 @@
-"""Shards of responses, in a folder that all workers reach or in an object store known to fsspec.
+"""What a distributed run keeps: the status of its workers, and shards of responses, in a folder or an object store.
 
     /shared/shards   file:///shared/shards   s3://bucket/run-7   gs://…   abfs://…
 
@@ -11,20 +11,71 @@ import io
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Protocol
 from urllib.parse import urlsplit
 from urllib.request import url2pathname
 
 from mbbq_gen.core.errors import MissingExtraError, RunError, UsageError
-from mbbq_gen.core.records import Response, from_json
+from mbbq_gen.core.progress import ProgressListener
+from mbbq_gen.core.records import FrozenModel, Response, from_json
 from mbbq_gen.runs.budget import InFlightLog
+from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.shards import digest, write_durably
 from mbbq_gen.storage.store import RunStore
 
 _NOT_SHARED: Final = frozenset({"memory", "http", "https", "data", "local+memory"})
 """Kinds of addresses that only one process reaches, or that nothing can be written to."""
 _WITHOUT_FOLDERS: Final = frozenset({"s3", "s3a", "gs", "gcs", "abfs", "abfss", "az", "oss", "oci"})
+STATUS: Final = "workers"
+"""Name of the stored value with the status of the workers: a `DistributedStatus`."""
+
+
+@dataclass(frozen=True)
+class DistributedConfig:
+    """How an evaluation is distributed."""
+
+    ray: str
+    """`local`: started here for this command; else the address of a running Ray."""
+    workers: int
+    gpus_per_worker: float = 0.0
+    shards: str | None = None
+    """Folder that all workers reach, or an address that fsspec knows; None: in the run's."""
+
+
+class WorkerLine(FrozenModel):
+    """A worker, as `status` shows it."""
+
+    number: int
+    process: int | None
+    """Its process, on its own machine; None before its first block."""
+    answered: int
+    blocks: int
+    deaths: int
+    per_minute: float | None
+    """Answers a minute while it was at work; None before its first block."""
+
+
+class DistributedStatus(FrozenModel):
+    """How the workers of a run stand."""
+
+    ray: str
+    at: float
+    """Unix time of this."""
+    workers: tuple[WorkerLine, ...]
+    lost: int
+    """Workers that died; each was replaced."""
+    n_blocks_rerun: int
+    """Blocks that were under way in a worker that died and left no shard."""
+    has_ended: bool = False
+    """Whether nothing is under way any more."""
+
+
+def worker_status(store: RunStore) -> DistributedStatus | None:
+    """How the workers of a run stood last; None where it was never distributed."""
+    text = store.meta(STATUS)
+    return None if text is None else DistributedStatus.model_validate_json(text)
 
 
 class ShardStorage(Protocol):
@@ -307,3 +358,36 @@ def _new(store: RunStore, answers: Iterable[tuple[Response, str]]) -> list[tuple
             if is_error is None or (is_error and by_key[key][0].error is None):
                 new.append(by_key[key])
     return new
+
+
+def shard_folder(store: RunStore, folder: RunFolder) -> ResponseShards | None:
+    """Where the shards of a run are; None where it was never distributed."""
+    named = store.meta(META)
+    if named is None:
+        return None
+    return ResponseShards(named or folder.path / OWN_FOLDER)
+
+
+def fold_left_over(store: RunStore, folder: RunFolder, watcher: ProgressListener) -> list[str]:
+    """Stores what an earlier session left in shards, before anything is asked; says which shards there were.
+
+    Raises:
+        UsageError: where the run's shards are in a folder that is not there.
+        RunError: where the place can't be reached.
+    """
+    shards = shard_folder(store, folder)
+    if shards is None:
+        return []
+    try:
+        is_there = shards.place.is_there()
+    except OSError as error:
+        raise RunError(f"{shards.place}: can't be reached: {error.strerror or error}") from error
+    if not is_there:
+        raise UsageError(
+            f"{shards.place}: the shards of {folder.path} are not there; bring them back, or name them with --shard-dir"
+        )
+    shards.clear_parts()
+    names = shards.names()
+    if found := fold_shards(store, shards, names):
+        watcher.say(f"{found:,} answers were in shards already")
+    return names

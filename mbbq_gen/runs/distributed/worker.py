@@ -168,6 +168,8 @@ class Worker:
     async def _ask(self, requests: tuple[Request, ...], arrived: list[tuple[Response, str]]) -> None:
         if self._provider is None:
             self._provider = open_provider(self._plan.model, self._plan.options, self._plan.resources)
-        async with aclosing(self._provider.generate(requests, self._context)) as responses:
+        # a model on this machine answers what is alike together: text first, then loglikelihoods
+        in_order = sorted(requests, key=lambda request: request.prompt.method != "generate")
+        async with aclosing(self._provider.generate(in_order, self._context)) as responses:
             async for response in responses:
                 arrived.append((response, datetime.now(UTC).isoformat(timespec="milliseconds")))
