@@ -84,6 +84,8 @@ class DecodingSettings:
     temperature: float = 0.0
     """0: the likeliest token always."""
     top_p: float = 1.0
+    repetition_penalty: float = 1.0
+    """1: none. Only `StaticBatcher` and vLLM have it."""
 
 
 class Batcher(Protocol):
@@ -453,8 +455,10 @@ class StaticBatcher:
         from transformers import GenerationConfig
 
         sampling: dict[str, Any] = {"do_sample": False}
+        if self._settings.repetition_penalty != 1:
+            sampling["repetition_penalty"] = self._settings.repetition_penalty
         if self._settings.temperature > 0:
-            sampling = {
+            sampling |= {
                 "do_sample": True,
                 "temperature": self._settings.temperature,
                 "top_p": self._settings.top_p,

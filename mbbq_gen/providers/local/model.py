@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import torch
 import transformers
@@ -142,6 +142,8 @@ class LocalModel:
     scorer: LoglikelihoodScorer
     packed_layers: int = 0
     """Linear layers that oneDNN computes, from weights in its own layout."""
+    ignored_sampling: dict[str, Any] = field(default_factory=dict)
+    """Sampling that the model's generation configuration asks for, and that is not used."""
     _at_levels: dict[str, ChatFormatter] = field(default_factory=dict)
 
     def answer(self, requests: Sequence[Request], is_cancelled: Stop, more: More = tuple) -> Iterator[Response]:
@@ -185,6 +187,7 @@ class LocalModel:
             "batch_size_used": decoder.batch_size,
             "stop_tokens": sorted(self.decoding.stop_tokens),
             **({"packed_layers": self.packed_layers} if self.packed_layers else {}),
+            **({"generation_config_ignored": self.ignored_sampling} if self.ignored_sampling else {}),
             **self.scorer.runtime_info(),
         }
 
@@ -302,6 +305,7 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
             tokenizer, f"transformers:{source.name}", options.prompt_format, options.system, options.template_args
         )
         stop_tokens = stop_tokens_of(model.generation_config.eos_token_id, tokenizer, formatter)
+        ignored = ignored_sampling(model.generation_config)
         model.generation_config = transformers.GenerationConfig()  # what is left would leak into the library's generate
         pad_token = tokenizer.pad_token_id
         decoding = DecodingSettings(
@@ -311,8 +315,11 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
             read_tokens=device.read_tokens,
             temperature=options.temperature,
             top_p=options.top_p,
+            repetition_penalty=options.repetition_penalty,
         )
-        goes_on = options.decoding == "continuous" or (options.decoding == "auto" and supports_tree_attention(model))
+        goes_on = options.repetition_penalty == 1 and (
+            options.decoding == "continuous" or (options.decoding == "auto" and supports_tree_attention(model))
+        )
     config = model.config.get_text_config()
     context = getattr(config, "max_position_embeddings", None)
     return LocalModel(
@@ -328,7 +335,19 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
         window=tree_window(config),
         scorer=LoglikelihoodScorer(model, tokenizer, formatter, source.name, context, device.read_tokens),
         packed_layers=packed_layers,
+        ignored_sampling=ignored,
     )
+
+
+_SAMPLING: Final = (
+    "do_sample", "temperature", "top_p", "top_k", "min_p", "typical_p", "repetition_penalty", "no_repeat_ngram_size",
+)  # fmt: skip
+
+
+def ignored_sampling(configured: Any) -> dict[str, Any]:
+    """What a generation configuration says of sampling, where it differs from the library's defaults."""
+    told = configured.to_diff_dict()
+    return {name: told[name] for name in _SAMPLING if told.get(name) is not None}
 
 
 def stop_tokens_of(named: int | list[int] | None, tokenizer: Any, formatter: ChatFormatter) -> frozenset[int]:

@@ -32,6 +32,9 @@ class LocalOptions(ProviderOptions):
     )
     temperature: float = Field(default=0.0, ge=0.0, le=5.0, description="0: the likeliest token always")
     top_p: float = Field(default=1.0, gt=0.0, le=1.0, description="share of the likeliest tokens to sample from")
+    repetition_penalty: float = Field(
+        default=1.0, gt=0.0, description="divides the scores of tokens that the prompt or the answer has; 1: none"
+    )
     seed: int = Field(default=0, ge=0, description="where sampling starts")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(default="auto", description="number type")
     prompt_format: PromptFormat = Field(

@@ -197,6 +197,7 @@ class TransformersProvider(Provider):
         self._find_source = source or (lambda: find_source(model, self._options.revision))
         self._thread = ModelThread()
         self._loaded: LocalModel | None = None
+        self._is_told = False
         self._found_out: dict[str, JsonValue] = {}
 
     @classmethod
@@ -249,6 +250,8 @@ class TransformersProvider(Provider):
         }
         if options.template_args:
             settings["template_args"] = options.template_args
+        if options.repetition_penalty != 1:
+            settings["repetition_penalty"] = options.repetition_penalty
         if options.temperature > 0:
             settings |= {"top_p": options.top_p, "seed": options.seed}
         return {**settings, **self.batch()} if self.batch_dependent else settings
@@ -304,7 +307,16 @@ class TransformersProvider(Provider):
             while window := list(islice(group, _WINDOW)):
                 async with aclosing(self._thread.respond(window, work, joins=joins)) as responses:
                     async for response in responses:
+                        self._tell_ignored(context)
                         yield response
+
+    def _tell_ignored(self, context: ExecutionContext) -> None:
+        """Says once which sampling of the model's generation configuration is not used."""
+        if not self._is_told and self._loaded is not None:
+            self._is_told = True
+            if ignored := self._loaded.ignored_sampling:
+                told = ", ".join(f"{name} {value}" for name, value in ignored.items())
+                context.notify(f"{self.name}: sampling is neutral; not used of its generation_config.json: {told}")
 
     async def aclose(self) -> None:
         """Frees the model and its thread."""

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, get_args
 
 from pydantic import JsonValue
 
@@ -63,6 +63,7 @@ class VLLMDecoder:
         return SamplingParams(
             temperature=self._settings.temperature,
             top_p=self._settings.top_p if drawn else 1.0,
+            repetition_penalty=self._settings.repetition_penalty,
             seed=prompt.seed % 2**31 if drawn else None,
             max_tokens=prompt.limit,
             stop_token_ids=sorted(self._settings.stop_tokens),
@@ -165,6 +166,23 @@ class VLLMProvider(TransformersProvider):
         return load_engine(self.source, self._options)
 
 
+def _dtype_of(source: ModelSource) -> str:
+    """The number type of the weights, by the model's configuration; auto where it does not say.
+
+    vLLM's own choice turns float32 weights into bfloat16, which changes texts.
+    """
+    from transformers import AutoConfig
+
+    from mbbq_gen.providers.local.options import NumberType
+
+    try:
+        config = AutoConfig.from_pretrained(source.location, **source.arguments())
+    except (OSError, ValueError):
+        return "auto"
+    name = str(getattr(config, "dtype", None)).removeprefix("torch.")
+    return name if name in get_args(NumberType) else "auto"
+
+
 def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
     """The model of a source, ready to answer.
 
@@ -176,13 +194,13 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
 
     from mbbq_gen.providers.local.chat_format import ChatFormatter, ReasoningMarkers
     from mbbq_gen.providers.local.decoding import DecodingSettings
-    from mbbq_gen.providers.local.model import LocalModel, stop_tokens_of
+    from mbbq_gen.providers.local.model import LocalModel, ignored_sampling, stop_tokens_of
     from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 
     name = f"vllm:{source.name}"
     source.prepare()
     given = {
-        "dtype": options.dtype,
+        "dtype": _dtype_of(source) if options.dtype == "auto" else options.dtype,
         "seed": options.seed,
         "trust_remote_code": options.trust_remote_code,
         "tensor_parallel_size": options.tensor_parallel_size,
@@ -199,16 +217,17 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
     tokenizer = engine.get_tokenizer()
     formatter = ChatFormatter(tokenizer, name, options.prompt_format, options.system, options.template_args)
     try:
-        ends = GenerationConfig.from_pretrained(source.location, **source.arguments()).eos_token_id
+        configured = GenerationConfig.from_pretrained(source.location, **source.arguments())
     except (OSError, ValueError):  # it has no generation configuration
-        ends = None
+        configured = GenerationConfig()
     decoding = DecodingSettings(
-        stop_tokens=stop_tokens_of(ends, tokenizer, formatter),
+        stop_tokens=stop_tokens_of(configured.eos_token_id, tokenizer, formatter),
         pad_token=0,
         batch_size=options.batch_size,
         read_tokens=0,
         temperature=options.temperature,
         top_p=options.top_p,
+        repetition_penalty=options.repetition_penalty,
     )
     configuration = getattr(getattr(engine, "llm_engine", None), "model_config", None)
     context = getattr(configuration, "max_model_len", options.max_model_len)
@@ -226,4 +245,5 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
         scorer=LoglikelihoodScorer(
             engine, tokenizer, formatter, source.name, context, options.batch_size, iterate_scores
         ),
+        ignored_sampling=ignored_sampling(configured),
     )
