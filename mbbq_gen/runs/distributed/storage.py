@@ -110,27 +110,27 @@ class FolderStorage:
         return str(self._path)
 
     def is_there(self) -> bool:
-        """As `RowLocation` says."""
+        """As `ShardStorage` says."""
         return self._path.is_dir()
 
     def make(self) -> None:
-        """As `RowLocation` says."""
+        """As `ShardStorage` says."""
         self._path.mkdir(parents=True, exist_ok=True)
 
     def names(self, begin: str = "") -> list[str]:
-        """As `RowLocation` says."""
+        """As `ShardStorage` says."""
         return sorted(path.name for path in self._path.iterdir() if path.name.startswith(begin))
 
     def read(self, name: str) -> bytes:
-        """As `RowLocation` says."""
+        """As `ShardStorage` says."""
         return (self._path / name).read_bytes()
 
     def write(self, name: str, data: bytes) -> None:
-        """As `RowLocation` says."""
+        """As `ShardStorage` says."""
         write_durably(self._path / name, data)
 
     def remove(self, name: str) -> None:
-        """As `RowLocation` says."""
+        """As `ShardStorage` says."""
         (self._path / name).unlink(missing_ok=True)
 
 
@@ -166,18 +166,18 @@ class FsspecStorage:
         return self._address
 
     def is_there(self) -> bool:
-        """As `RowLocation` says; in a store without folders, whether something is in it."""
+        """As `ShardStorage` says; in a store without folders, whether something is in it."""
         with _as_os_errors():
             return bool(self._files.exists(self._path))
 
     def make(self) -> None:
-        """As `RowLocation` says; nothing in a store without folders."""
+        """As `ShardStorage` says; nothing in a store without folders."""
         if self._kind not in _WITHOUT_FOLDERS:
             with _as_os_errors():
                 self._files.makedirs(self._path, exist_ok=True)
 
     def names(self, begin: str = "") -> list[str]:
-        """As `RowLocation` says."""
+        """As `ShardStorage` says."""
         with _as_os_errors():
             try:
                 found = self._files.ls(self._path, detail=False, refresh=True)
@@ -187,17 +187,17 @@ class FsspecStorage:
         return sorted(name for name in names if name.startswith(begin))
 
     def read(self, name: str) -> bytes:
-        """As `RowLocation` says."""
+        """As `ShardStorage` says."""
         with _as_os_errors():
             return bytes(self._files.cat_file(f"{self._path}/{name}"))
 
     def write(self, name: str, data: bytes) -> None:
-        """As `RowLocation` says."""
+        """As `ShardStorage` says."""
         with _as_os_errors():
             self._files.pipe_file(f"{self._path}/{name}", data)
 
     def remove(self, name: str) -> None:
-        """As `RowLocation` says."""
+        """As `ShardStorage` says."""
         with _as_os_errors():
             if self._files.exists(f"{self._path}/{name}"):
                 self._files.rm_file(f"{self._path}/{name}")
