@@ -33,8 +33,8 @@ from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
 from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.base import ExecutionContext, Provider
+from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
-from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.distributed.storage import ResponseShards
 from mbbq_gen.runs.distributed.worker import pack
 
@@ -96,9 +96,8 @@ async def answered(provider: Provider, blocks: Sequence[Sequence[Request]], at_a
 
     async def ask(block: Sequence[Request]) -> None:
         async with room:
-            found.update(
-                {response.request_key: response.text async for response in provider.generate(block, ExecutionContext())}
-            )
+            async for response in provider.generate(block, ExecutionContext()):
+                found[response.request_key] = response.text
 
     await asyncio.gather(*map(ask, blocks))
     return found
@@ -108,8 +107,7 @@ async def blocks(number: int, workers: int) -> None:
     """What the small chat model does for some questions: at once, and in the blocks that workers get."""
     asked = sample_requests(number)
     packed = [block.requests for block in pack(asked, workers, "bench")]
-    provider = open_provider("transformers:smollm2", {"threads": 1, "device": "cpu"}, PackPaths())
-    assert isinstance(provider, TransformersProvider)
+    provider = TransformersProvider.open("smollm2", TransformersOptions(threads=1, device="cpu"), PackPaths())
     provider._loaded = model = provider.load()
     forwards, texts = Counter[str](), []
     ways: dict[str, tuple[Sequence[Sequence[Request]], int]] = {

@@ -289,8 +289,7 @@ def fuzz(number: int) -> list[tuple[str, ...]]:
     rows = []
     for kind in ("openai", "anthropic", "gemini"):
         chance = random.Random(f"fuzz {kind}")
-        provider = open_provider(f"{kind}:m", {"base_url": "http://127.0.0.1:9"})
-        assert isinstance(provider, ApiProvider)
+        provider: Any = open_provider(f"{kind}:m", {"base_url": "http://127.0.0.1:9"})
         texts: Counter[str] = Counter()
         for _ in range(number):
             body = json.dumps(BODIES[kind]).replace('"A"', json.dumps(fuzzed_text(chance)))

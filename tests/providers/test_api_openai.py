@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.core.errors import ProviderError, UsageError
+from mbbq_gen.core.records import Response
 from mbbq_gen.providers.api.openai import OpenAIProvider
 from mbbq_gen.providers.base import ExecutionContext
 from tests.fake_service.client import FakeServer, fake_server
@@ -163,21 +164,9 @@ def test_refused_parameters_are_learned_once() -> None:
 
 
 def test_an_exhausted_quota_keeps_what_had_arrived() -> None:
-    arrived = []
-    with fake_server({"access": {"quota": 30}}) as server:
-        asked = openai(server, max_connections=5)
-
-        async def gather() -> None:
-            try:
-                async for response in asked.generate(requests(100), ExecutionContext()):
-                    arrived.append(response)
-            finally:
-                await asked.aclose()
-
-        import asyncio
-
-        with pytest.raises(ProviderError, match="nothing left to spend"):
-            asyncio.run(gather())
+    arrived: list[Response] = []
+    with fake_server({"access": {"quota": 30}}) as server, pytest.raises(ProviderError, match="nothing left to spend"):
+        ask(openai(server, max_connections=5), requests(100), arrived=arrived)
     assert len(arrived) == 30
 
 

@@ -240,15 +240,14 @@ def test_requests_that_can_not_be_read_end_the_asking(fake: FakeServer) -> None:
 
 def test_learning_waits_as_asking_does() -> None:
     import asyncio
+    from contextlib import aclosing
 
     with fake_server({"faults": {"rate_limited": 1.0, "retry_after_s": 0.2, "most_per_request": 2}}) as server:
         asked = provider("openai:fake", base_url=server.openai)
 
         async def learn() -> Response:
-            try:
+            async with aclosing(asked):
                 return await asked.learn(requests(1)[0], ExecutionContext())
-            finally:
-                await asked.aclose()
 
         response = asyncio.run(learn())
         assert server.stats().too_early == 0

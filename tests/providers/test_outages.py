@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 import time
 from itertools import pairwise
 
 import pytest
 
 from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.core.records import Response
 from mbbq_gen.providers.api.provider import ApiProvider
-from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.http.concurrency import OutageError, ServiceGate
 from mbbq_gen.providers.http.errors import TransientError
 from tests.support.api import ask, provider, requests
@@ -43,20 +44,11 @@ def test_the_plan_is_not_taken_in_an_outage() -> None:
 
 
 def test_patience_ends_a_run_in_one_line_and_what_arrived_is_kept() -> None:
-    wanted, arrived = requests(200), []
+    arrived: list[Response] = []
     with unsteady(after=40, outage="refused", seconds=60, latency=0.01) as server:
-        one = asked(server, max_connections=8, patience=1)
-
-        async def gather() -> None:
-            try:
-                async for response in one.generate(wanted, ExecutionContext()):
-                    arrived.append(response)
-            finally:
-                await one.aclose()
-
         begin = time.monotonic()
         with pytest.raises(ProviderError, match=r"no answer from http://.* for .*: no connection") as caught:
-            asyncio.run(gather())
+            ask(asked(server, max_connections=8, patience=1), requests(200), arrived=arrived)
     assert time.monotonic() - begin < 10
     assert "\n" not in str(caught.value)
     assert len(arrived) >= 40
@@ -66,16 +58,8 @@ def test_patience_ends_a_run_in_one_line_and_what_arrived_is_kept() -> None:
 def test_a_server_that_loads_its_model_is_waited_for() -> None:
     with unsteady(fault="loading", latency=0.001) as server:
         begin = time.monotonic()
-
-        async def gather() -> list[str | None]:
-            one = asked(server, attempts=2)
-            asyncio.get_running_loop().call_later(1.0, setattr, server, "fault", None)
-            try:
-                return [response.error async for response in one.generate(requests(20), ExecutionContext())]
-            finally:
-                await one.aclose()
-
-        assert asyncio.run(gather()) == [None] * 20
+        threading.Timer(1.0, setattr, (server, "fault", None)).start()
+        assert [response.error for response in ask(asked(server, attempts=2), requests(20))] == [None] * 20
         assert time.monotonic() >= begin + 1.0
         assert server.in_outage < 10
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from hashlib import sha256
-from pathlib import Path
 
 import pytest
 
-from mbbq_gen.core.errors import MissingExtraError, ProviderError, UsageError
+from mbbq_gen.core.errors import MissingExtraError, UsageError
 from mbbq_gen.core.records import Message
 from mbbq_gen.providers.base import request_key
 from mbbq_gen.providers.registry import list_models, open_provider
@@ -42,24 +41,6 @@ def test_what_is_not_installed_is_listed_so_and_refused_with_the_command(monkeyp
     assert not entries["transformers:smollm2"].installed
     with pytest.raises(MissingExtraError, match=r"transformers:a/b needs torch, transformers, not .*pip install 'mbbq"):
         open_provider("transformers:a/b")
-
-
-def test_third_parties_add_a_kind_by_an_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    metadata = tmp_path / "acme-1.0.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: acme\nVersion: 1.0\n")
-    (metadata / "entry_points.txt").write_text(
-        "[mbbq_gen.providers]\n"
-        "parrot = mbbq_gen.providers.oracles:OracleProvider\n"
-        "broken = acme_is_not_there:Provider\n"
-        "oracle = acme_is_not_there:Usurper\n"
-    )
-    monkeypatch.syspath_prepend(tmp_path)
-    assert open_provider("parrot:perfect").model == "perfect"
-    assert "parrot:MODEL" in {entry.name for entry in list_models()}
-    assert open_provider("oracle:perfect").kind == "oracle"
-    with pytest.raises(ProviderError, match=r"provider 'broken' of acme 1\.0 can't be imported \(acme_is_not_there"):
-        open_provider("broken:x")
 
 
 def test_the_key_depends_on_all_that_shapes_an_answer_and_on_nothing_else() -> None:

@@ -33,17 +33,11 @@ class CountingProvider(Provider):
 
     def __init__(self, *, fail: Iterable[int] = (), stop_at: int | None = None, pause: int = 1) -> None:
         self.asked: list[str] = []
-        self.fail = set(fail)
-        self.stop_at = stop_at
-        self.pause = pause
-        self.closed = False
+        self.fail, self.stop_at, self.pause, self.closed = set(fail), stop_at, pause, False
 
     @property
     def settings(self) -> Mapping[str, JsonValue]:
         return {"temperature": 0}
-
-    def runtime_info(self) -> dict[str, JsonValue]:
-        return {"asked": len(self.asked)}
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
         for number, request in enumerate(requests):
@@ -52,13 +46,8 @@ class CountingProvider(Provider):
             self.asked.append(request.request_key)
             if number % self.pause == 0:
                 await asyncio.sleep(0)
-            failed = number in self.fail
-            yield Response(
-                request_key=request.request_key,
-                text=None if failed else "A",
-                error="no luck" if failed else None,
-                finish_reason=None if failed else "stop",
-            )
+            told = {"error": "no luck"} if number in self.fail else {"text": "A", "finish_reason": "stop"}
+            yield Response.model_validate({"request_key": request.request_key, **told})
 
     async def aclose(self) -> None:
         self.closed = True

@@ -49,18 +49,26 @@ def provider(name: str, **options: Any) -> ApiProvider:
     return found
 
 
-def ask(asked: ApiProvider, wanted: Iterable[Request], notices: list[str] | None = None) -> list[Response]:
-    """All that comes back; `notices` takes what is said once."""
+def ask(
+    asked: ApiProvider,
+    wanted: Iterable[Request],
+    notices: list[str] | None = None,
+    arrived: list[Response] | None = None,
+) -> list[Response]:
+    """All that comes back; `notices` takes what is said once, `arrived` what came before a failure."""
     context = ExecutionContext() if notices is None else ExecutionContext(notify=notices.append)
+    found = [] if arrived is None else arrived
 
-    async def gather() -> list[Response]:
+    async def gather() -> None:
         try:
             async with aclosing(asked.generate(wanted, context)) as responses:
-                return [response async for response in responses]
+                async for response in responses:
+                    found.append(response)
         finally:
             await asked.aclose()
 
-    return asyncio.run(gather())
+    asyncio.run(gather())
+    return found
 
 
 def conversation(request: Request) -> list[tuple[str, str]]:

@@ -38,10 +38,5 @@ class ParrotProvider(Provider):
                 ContinuationScore.of(answer, 0.0 if answer.text == self.model else -10.0, 1)
                 for answer in prompt.continuations
             )
-            yield Response(
-                request_key=request.request_key,
-                text=text,
-                scores=scores or None,
-                finish_reason="stop",
-                model=self.model,
-            )
+            key = request.request_key
+            yield Response(request_key=key, text=text, scores=scores or None, finish_reason="stop", model=self.model)
