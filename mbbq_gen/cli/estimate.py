@@ -7,7 +7,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 from mbbq_gen.cli.analyses import variances_of
-from mbbq_gen.cli.config_options import ApiOptions, SelectionOptions, expand_options
+from mbbq_gen.cli.config_options import EstimateSettings, expand_options
 from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import Json, Packs, prompt_effects_of, resources, show_result
 from mbbq_gen.core.errors import UsageError
@@ -36,8 +36,7 @@ if TYPE_CHECKING:
 )
 @expand_options
 def estimate(
-    selection: SelectionOptions,
-    remote: ApiOptions,
+    config: EstimateSettings,
     tokenizer: Annotated[
         Path | None,
         option(
@@ -66,17 +65,16 @@ def estimate(
     width of smaller, balanced samples. Sends nothing unless --probe is given, writes nothing and needs no key.
     """
     from mbbq_gen.report.run_tables import print_estimate
+    from mbbq_gen.runs.resolve import resolve
 
     where = resources(packs)
-    settings = remote.added_to(selection.settings(where))
-    found = make_estimate(settings, where, remote.prices, tokenizer, pilot, judge, with_probe=probe)
+    found = make_estimate(resolve(config, where), where, tokenizer, pilot, judge, with_probe=probe)
     show_result(found, print_estimate, as_json=as_json)
 
 
 def make_estimate(
     settings: RunConfig,
     where: PackPaths,
-    price_file: Path | None = None,
     tokenizer: Path | None = None,
     pilot: Path | None = None,
     judge: str | None = None,
@@ -87,15 +85,14 @@ def make_estimate(
     from mbbq_gen.analysis.power import DEFAULTS
     from mbbq_gen.providers.base import reasoning_settings
     from mbbq_gen.providers.prices import price_of, read_prices, token_counter
-    from mbbq_gen.providers.registry import open_provider
     from mbbq_gen.runs.cost_estimate import estimate_cost
     from mbbq_gen.runs.estimate import estimate
     from mbbq_gen.runs.planner import PromptPlan
-    from mbbq_gen.runs.resolve import InstanceSource
+    from mbbq_gen.runs.resolve import InstanceSource, open_model
     from mbbq_gen.storage.store import RunStore
 
-    prices = read_prices(price_file)
-    provider = open_provider(settings.model, settings.model_args, where)
+    prices = read_prices(settings.prices)
+    provider = open_model(settings, where)
     base_url: str | None = getattr(provider, "base_url", None)
     counter = token_counter(provider.kind, provider.model, tokenizer)
     measured = {} if pilot is None else measured_lengths(pilot)
@@ -123,7 +120,7 @@ def make_estimate(
             tokens,
             price_of(provider.kind, provider.model, prices, base_url=base_url),
             base_url=base_url,
-            limits=(_limit(settings, "rpm"), _limit(settings, "tpm")),
+            limits=(settings.rpm, settings.tpm),
             assumptions=DEFAULTS if pilot is None else variances_of(pilot, "mbbq_bias_ambiguous", where),
         )
         return found.model_copy(update={"judge": second, "probe": tried})
@@ -159,12 +156,6 @@ def _judge(
     )
 
 
-def _limit(settings: RunConfig, name: str) -> float | None:
-    """A rate limit in the options of the model."""
-    value = settings.model_args.get(name)
-    return float(value) if isinstance(value, int | float | str) else None
-
-
 def measured_lengths(pilot: Path) -> dict[str, float]:
     """Prompt variant → tokens of a response in a pilot run."""
     from mbbq_gen.runs.estimate import measured_outputs
@@ -184,8 +175,7 @@ def measured_lengths(pilot: Path) -> dict[str, float]:
 )
 @expand_options
 def design(
-    selection: SelectionOptions,
-    remote: ApiOptions,
+    config: EstimateSettings,
     goal: Annotated[
         str, option("Goal", "What to measure: `score` or `difference between languages`.", metavar="TEXT")
     ] = "score",
@@ -217,6 +207,7 @@ def design(
     """
     from mbbq_gen.analysis.design import DESIGN_TARGETS
     from mbbq_gen.report.run_tables import print_design
+    from mbbq_gen.runs.resolve import resolve
     from mbbq_gen.scoring.metrics import METRICS
 
     if (ci_width is None) == (budget is None):
@@ -230,13 +221,12 @@ def design(
             " continue the same run afterwards"
         )
     where = resources(packs)
-    settings = remote.added_to(selection.settings(where))
+    settings = resolve(config, where)
     wanted: DesignTarget = one_of("goal", goal, DESIGN_TARGETS)
     chosen = METRICS[one_of("metric", metric, METRICS)]
     found = _report(
         settings,
         where,
-        remote.prices,
         pilot,
         wanted,
         chosen,
@@ -251,7 +241,6 @@ def design(
 def _report(
     settings: RunConfig,
     where: PackPaths,
-    price_file: Path | None,
     pilot: Path | None,
     target: DesignTarget,
     metric: Metric,
@@ -262,14 +251,13 @@ def _report(
 ) -> DesignReport:
     """The design report; uses a temporary folder."""
     from mbbq_gen.providers.prices import price_of, read_prices, token_counter
-    from mbbq_gen.providers.registry import open_provider
     from mbbq_gen.runs.cost_estimate import design_report, priced_requests
     from mbbq_gen.runs.planner import PromptPlan
-    from mbbq_gen.runs.resolve import InstanceSource
+    from mbbq_gen.runs.resolve import InstanceSource, open_model
     from mbbq_gen.storage.store import RunStore
 
-    prices = read_prices(price_file)
-    provider = open_provider(settings.model, settings.model_args, where)
+    prices = read_prices(settings.prices)
+    provider = open_model(settings, where)
     price = price_of(provider.kind, provider.model, prices, base_url=getattr(provider, "base_url", None))
     measured = {} if pilot is None else measured_lengths(pilot)
     counter = token_counter(provider.kind, provider.model, None)

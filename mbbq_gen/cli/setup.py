@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from mbbq_gen.cli.config_options import provider_options
+from mbbq_gen.cli.config_options import model_options
 from mbbq_gen.cli.help import example
 from mbbq_gen.cli.options import Json, echo, echo_json, print_json, result_console, say, write_lines
 from mbbq_gen.core.errors import UsageError
@@ -20,8 +20,6 @@ from mbbq_gen.core.records import FrozenModel
 if TYPE_CHECKING:
     from mbbq_gen.providers.api.provider import ApiProvider
     from mbbq_gen.runs.cost_estimate import CostEstimate
-    from mbbq_gen.runs.resolve import QuestionSelection
-
 
 _LOCAL = ("transformers", "vllm")
 _LOCAL_SAMPLE = 96
@@ -102,7 +100,7 @@ def init(
         if samples[name] is not None:
             lines.append(f"sample = {samples[name]}          # questions for each language and split; omit for all")
         if server := _server_of(name, wish):
-            lines.append(f"model_args = {{ base_url = {_toml(server['base_url'])} }}")
+            lines.append(f"base_url = {_toml(server)}")
         if wish.budget is not None and _is_paid(name, wish.base_url):
             lines.append(f"max_cost = {wish.budget}        # US dollars")
     write_lines(file, lines)
@@ -179,29 +177,24 @@ def _at_hand() -> list[str]:
 # --- what it takes ---------------------------------------------------------------------------------------------------
 
 
-def _selection(model: str, wish: _Wish, sample: int | None) -> QuestionSelection:
-    from mbbq_gen.runs.resolve import QuestionSelection
-
-    return QuestionSelection(
-        model=model, benchmark=wish.benchmark, languages=wish.languages, variants=_VARIANTS, splits="bias,control",
-        sample=sample, model_args=_server_of(model, wish),
-    )  # fmt: skip
-
-
-def _server_of(model: str, wish: _Wish) -> dict[str, Any]:
-    """The option that names the server of a model."""
-    return {"base_url": wish.base_url} if wish.base_url and model.startswith("openai:") else {}
+def _server_of(model: str, wish: _Wish) -> str | None:
+    """The server of a model; None for the service's own."""
+    return wish.base_url if wish.base_url and model.startswith("openai:") else None
 
 
 def _estimate(model: str, wish: _Wish) -> CostEstimate | None:
     """The estimate for all questions; None, with a message, if the model can't be opened yet."""
     from mbbq_gen.cli.estimate import make_estimate
+    from mbbq_gen.core.config import RunConfig
     from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.runs.resolve import resolve
 
     where = PackPaths()
-    settings = _selection(model, wish, wish.sample).settings(where)
+    asked = {"benchmark": wish.benchmark, "languages": wish.languages, "variants": _VARIANTS, "splits": "bias,control"}
+    config = RunConfig(model=model, sample=wish.sample, base_url=_server_of(model, wish), **asked)
+    config = resolve(config, where)
     try:
-        return make_estimate(settings, where)
+        return make_estimate(config, where)
     except UsageError as error:
         if str(error).startswith(f"{wish.benchmark}:"):
             raise
@@ -415,7 +408,7 @@ def models(
     if live != (kind is not None):
         raise UsageError("give a kind and --live together: mbbq-gen models openai: --live")
     if kind is not None:
-        given = {"base_url": base_url, "api_key_env": api_key_env} | provider_options({}, model_arg or [])
+        given = {"base_url": base_url, "api_key_env": api_key_env} | model_options(model_arg or [])
         _list_live(kind.partition(":")[0], {name: value for name, value in given.items() if value}, as_json=as_json)
         return
 

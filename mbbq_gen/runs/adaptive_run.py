@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.errors import ConfigError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import ProgressListener
 from mbbq_gen.runs.adaptive import (
@@ -67,10 +67,12 @@ def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
     Raises:
         UsageError: where the run was begun without rounds, or asks for more than words.
     """
-    if settings.methods != ("generate",):
-        raise UsageError(
-            "--stop-at-ci-width, --stop-when-decided, --answers-per-template: work with --method generate only;"
-            " leave --method out, or use another run for loglikelihoods"
+    if settings.method != ("generate",):
+        raise ConfigError(
+            "method",
+            settings.method,
+            "{stop_at_ci_width}, {stop_when_decided} and {answers_per_template} work with generate only; leave it out,"
+            " or use another run for loglikelihoods",
         )
     before = rule_of(store)
     if before is None and (store.progress().answered or BatchTable(store).batches()):

@@ -21,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Final, Protocol
 
-from mbbq_gen.core.config import ExecutionConfig
+from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.progress import ProgressListener
 from mbbq_gen.core.records import Request, Response
@@ -296,7 +296,7 @@ class Session:
     folder: RunFolder
     store: RunStore
     provider: Provider
-    rules: ExecutionConfig
+    rules: RunConfig
     watcher: ProgressListener
 
     def store_runtime_info(self) -> None:
@@ -349,7 +349,7 @@ async def execute(session: Session, extractions: ExtractionWorker, *, close: boo
 async def execute_planned(
     asked: PendingSource,
     provider: Provider,
-    rules: ExecutionConfig,
+    rules: RunConfig,
     watcher: ProgressListener,
     *,
     cost_guard_of: Callable[[float], CostGuard],
@@ -397,7 +397,7 @@ async def execute_planned(
 
 
 def open_cost_guard(
-    store: RunStore, provider: Provider, rules: ExecutionConfig, limit: float, *, for_batches: bool = False
+    store: RunStore, provider: Provider, rules: RunConfig, limit: float, *, for_batches: bool = False
 ) -> CostGuard:
     """The budget of a run, less what it has cost already, and less the most that open batches can cost.
 
@@ -413,7 +413,7 @@ def open_cost_guard(
 def cost_guard_with(
     asked: PendingSource,
     provider: Provider,
-    rules: ExecutionConfig,
+    rules: RunConfig,
     limit: float,
     before: float,
     *,
@@ -431,7 +431,7 @@ def cost_guard_with(
     return CostGuard(limit, paid, before, max_usage, InFlightLog(asked), alone=price, concurrency=concurrency)
 
 
-def _price(provider: Provider, rules: ExecutionConfig) -> Price:
+def _price(provider: Provider, rules: RunConfig) -> Price:
     """What the model costs.
 
     Raises:

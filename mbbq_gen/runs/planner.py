@@ -40,7 +40,7 @@ from mbbq_gen.prompts.render import (
 )
 from mbbq_gen.prompts.sampling import FewShotExample, FewShotSampler, balanced_sample
 from mbbq_gen.prompts.variants import PromptVariants
-from mbbq_gen.providers.base import Provider, ProviderOptions, prompt_key, reasoning_settings, require_methods
+from mbbq_gen.providers.base import Provider, prompt_key, reasoning_settings, require_methods
 from mbbq_gen.runs.run_folder import Counts, Manifest, RunFolder
 from mbbq_gen.storage.store import NORMALISE, SCORED, RunStore
 
@@ -139,7 +139,7 @@ class PromptPlan:
         orders = plan_orders(policy, store.outlines(), self.settings.seed)
         for instance in store.instances():
             examples = [_example(example, store) for example in self._shots.get(instance.key, ())]
-            for method in self.settings.methods:
+            for method in self.settings.method:
                 for number, setting in enumerate(self._wordings.settings_of(instance, method)):
                     planned = orders.orders(instance, number)
                     for order in planned[:1] if setting.variant.kind == OPEN_VARIANT else planned:
@@ -215,7 +215,7 @@ class Planner:
             UsageError: where the selection is empty.
             MbbqGenError: whatever the benchmark's reader finds wrong.
         """
-        require_methods(self.provider, self.settings.methods)
+        require_methods(self.provider, self.settings.method)
         reasoning = reasoning_settings(self.provider, self.settings.reasoning_effort)
         draft = PromptPlan(self.settings, self.resources, self.load, self.step)
         store.clear_plan()
@@ -274,42 +274,18 @@ def pack_digests(resources: PackPaths, languages: Iterable[str]) -> dict[str, st
     return {name: file_digest(path) for name, path in found if path is not None}
 
 
-def check_same_settings(manifest: Manifest, settings: RunConfig, provider: Provider, path: Path) -> None:
-    """Makes sure that a run goes on as it began; options that shape no text may differ.
+def check_same_model(manifest: Manifest, provider: Provider, path: Path) -> None:
+    """Makes sure that a run goes on with the model that it began with.
 
     Raises:
-        UsageError: where a setting differs; it names the setting and both values.
+        RunError: where something that shapes its answers has changed.
     """
-    old, new = manifest.config.model_dump(), settings.model_dump()
-    options_class: type[ProviderOptions] = getattr(provider, "options_class", ProviderOptions)
-    for options in (old["model_args"], new["model_args"]):
-        for name in options_class.may_change:
-            options.pop(name, None)
-    if "pmi" not in {old["normalization"], new["normalization"]}:  # the others are made of the same loglikelihoods
-        new["normalization"] = old["normalization"]
-    for name, before in old.items():
-        if before != new[name]:
-            raise UsageError(
-                f"{path}: this run was made with {name} = {_show(before)}, not {_show(new[name])};"
-                f" name another run folder, or continue with: mbbq-gen run {path}"
-            )
-    if dict(provider.settings) != manifest.provider_settings:
-        names = sorted(
-            name
-            for name in {*provider.settings, *manifest.provider_settings}
-            if provider.settings.get(name) != manifest.provider_settings.get(name)
-        )
+    before, now = manifest.provider_settings, dict(provider.settings)
+    if changed := sorted(name for name in {*before, *now} if before.get(name) != now.get(name)):
         raise RunError(
-            f"{path}: the model has changed since this run began ({', '.join(names)} changed); name another run folder"
+            f"{path}: the model has changed since this run began ({', '.join(changed)} changed); name another run"
+            " folder"
         )
-
-
-def _show(value: object) -> str:
-    if isinstance(value, tuple | list):
-        return ",".join(_show(entry) for entry in value)
-    if isinstance(value, dict):
-        return ",".join(f"{key}={_show(entry)}" for key, entry in value.items() if entry is not None) or "(none)"
-    return str(value)
 
 
 def git_revision() -> str | None:

@@ -26,6 +26,7 @@ from mbbq_gen.runs.distributed.cluster import check_on, connected
 from mbbq_gen.runs.distributed.pool import DistributedConfig, DistributedStatus, WorkerPool
 from mbbq_gen.runs.distributed.storage import META, OWN_FOLDER, ResponseShards, fold_shards
 from mbbq_gen.runs.distributed.worker import WorkerPlan
+from mbbq_gen.runs.resolve import provider_options
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
 
@@ -162,7 +163,7 @@ def distribute(
         ResponseShards(named or folder.path / OWN_FOLDER).claim(manifest.created_at)
         store.set_meta(META, named)
     place = named or before or str((folder.path / OWN_FOLDER).absolute())
-    options = _options_of_one(manifest.config.model_args, provider, distributed)
+    options = _options_of_one(provider_options(manifest.config), provider, distributed)
     plan = WorkerPlan(manifest.config.model, options, resources, place, limited)
     return WorkerPool(provider, plan, distributed, _keeper(store), folded)
 
