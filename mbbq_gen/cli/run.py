@@ -28,7 +28,7 @@ from mbbq_gen.cli.options import (
     show_result,
     terminal,
 )
-from mbbq_gen.core.errors import ConfigError, MbbqGenError, RunError, UsageError
+from mbbq_gen.core.errors import FILE, ConfigError, MbbqGenError, RunError, UsageError
 
 if TYPE_CHECKING:
     from mbbq_gen.core.config import RunConfig
@@ -243,7 +243,10 @@ def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool)
         for run in asked:
             at_server = run.config.model_copy(update={"base_url": config.base_url})
             runs[runs.index(run)] = replace(run, config=at_server)
-    resolved = [(run, resolve(run.config, where)) for run in runs]  # errors before any request
+    try:
+        resolved = [(run, resolve(run.config, where)) for run in runs]  # errors before any request
+    except ConfigError as error:
+        raise error.spelled(FILE, f"{path}: ") from None
     failed: dict[Path, MbbqGenError] = {}
     results: list[JobResult] = []
     for number, (run, chosen) in enumerate(resolved, start=1):
@@ -252,6 +255,8 @@ def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool)
             run.path.parent.mkdir(parents=True, exist_ok=True)
             results.append(Job(RunFolder(run.path), chosen, where, terminal(), load_report).execute())
         except MbbqGenError as error:
+            if isinstance(error, ConfigError):
+                error.spelled(FILE)
             failed[run.path] = error
             say(f"error: {error}")
     if as_json:

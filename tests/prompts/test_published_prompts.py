@@ -137,7 +137,7 @@ def test_a_run_with_published_prompts(mbbq: Path, tmp_path: Path, capsys: pytest
     folder = RunFolder(path)
     settings = folder.manifest().config
     assert (settings.prompt_source, settings.variants) == ("published", ("published_1", "published_2"))
-    assert settings.label_styles == ("published",)
+    assert settings.label_style == ("published",)
     assert "mbbq/answer_detection.py" in folder.manifest().file_digests
     with folder.open_store(read_only=True) as store:
         shown = [request.prompt for request in store.pending()]
