@@ -156,11 +156,12 @@ class Job:
         Raises:
             ConfigError: where a setting that shapes prompts or answers differs.
         """
-        if not self.folder.manifest_path.is_file():
-            return self.config
-        before = self.folder.manifest().config
-        config = before.resumed(self.config, options_class(before.model).may_change, str(self.folder.path))
-        check_together(config)
+        config = self.config
+        if self.folder.manifest_path.is_file():
+            before = self.folder.manifest().config
+            config = before.resumed(config, options_class(before.model).may_change, str(self.folder.path))
+            check_together(config)
+        rule_from(self.config, config.languages)  # a rule that is wrong is said before anything is done
         return config
 
     def _plan(self, store: RunStore, provider: Provider, config: RunConfig) -> Manifest:

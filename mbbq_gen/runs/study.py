@@ -142,6 +142,7 @@ def study_schema() -> dict[str, Any]:
         shown["description"] = help_of(name, FILE)
         if shown.get("type") == "array":
             shown["type"] = ["array", "string"]  # a list may also be a text with commas
+        del shown["metavar"], shown["provider"]
     own = {kind: settings.pop(kind) for kind in _TABLES}
     names = {"type": "array", "items": {"type": "string"}}
     general = {name: value for name, value in settings.items() if name not in _OF_BENCHMARKS}

@@ -50,7 +50,7 @@ def test_planning_asks_nothing_and_the_same_call_opens_the_run(tmp_path: Path) -
     assert first.progress().answered == 0
     created = first.manifest.created_at
     assert Run.create(tmp_path / "run", model="oracle:perfect", **SMALL).manifest.created_at == created
-    with pytest.raises(UsageError, match="seed=1: .*/run was made with 0"):
+    with pytest.raises(UsageError, match=r"seed=1: .*/run was made with 0"):
         Run.create(tmp_path / "run", model="oracle:perfect", seed=1, **SMALL)
 
 

@@ -263,4 +263,4 @@ def test_a_base_url_for_no_model(command: Command, tmp_path: Path) -> None:
     assert command("init", path, *given, "--base-url", "http://127.0.0.1:9/v1")[0] == 2
     assert command("init", path, *given)[0] == 0
     code, _, err = command("run", path, "--base-url", "http://127.0.0.1:9/v1")
-    assert (code, "model_args" in error_of(err)) == (2, True)
+    assert (code, "write it under a model" in error_of(err)) == (2, True)

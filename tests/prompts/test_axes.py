@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from mbbq_gen.benchmarks.templates.fill import load_starter
 from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
+from mbbq_gen.core.errors import ConfigError, PackError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction import extract
 from mbbq_gen.languages.axes import (
@@ -57,18 +57,18 @@ def test_level_names_are_of_one_axis() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "error", "said"),
+    ("text", "said"),
     [
-        ("tone=plain", UnknownNameError, "axis 'tone'"),
-        ("format=xml", UnknownNameError, "level of format 'xml'"),
-        ("format", UsageError, "format: has no levels"),
-        ("format=json,format=free", UsageError, "format: stands twice"),
-        (" , ", UsageError, "name at least one axis"),
-        ("wording=all,politeness=all", UsageError, "vary one of the two"),
+        ("tone=plain", "tone: known: wording"),
+        ("format=xml", "xml: levels of format: free"),
+        ("format", "format: has no levels"),
+        ("format=json,format=free", "format: stands twice"),
+        (" , ", "name at least one"),
+        ("wording=all,politeness=all", "vary one of the two"),
     ],
 )
-def test_axes_that_are_none(text: str, error: type[Exception], said: str) -> None:
-    with pytest.raises(error, match=said):
+def test_axes_that_are_none(text: str, said: str) -> None:
+    with pytest.raises(ConfigError, match=said):
         parse_axes(text)
 
 

@@ -130,8 +130,7 @@ def go(door: str, path: Path, given: dict[str, Any]) -> int:
     try:
         Run.create(path, RunConfig(**given)) if door == "config" else Run.create(path, **given)
     except UsageError as error:
-        assert "\n" not in str(error)
-        return error.exit_code
+        return error.exit_code + str(error).count("\n")
     return 0
 
 
