@@ -9,22 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 from mbbq_gen.cli.analyses import variances_of
 from mbbq_gen.cli.config_options import EstimateSettings, expand_options
 from mbbq_gen.cli.help import example, option
-from mbbq_gen.cli.options import Json, Packs, prompt_effects_of, resources, show_result
+from mbbq_gen.cli.options import Json, Packs, prompt_effects_of, resources, runs_frame, show_result
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import one_of
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.design import Components, DesignTarget
+    from mbbq_gen.analysis.design import DesignTarget
     from mbbq_gen.core.config import RunConfig
     from mbbq_gen.core.files import PackPaths
-    from mbbq_gen.providers.base import Provider
     from mbbq_gen.providers.prices import Price
-    from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, JudgeEstimate
-    from mbbq_gen.runs.estimate import SpeedProbe
+    from mbbq_gen.runs.cost_estimate import CostEstimate, JudgeEstimate
     from mbbq_gen.runs.planner import PromptPlan
-    from mbbq_gen.scoring.codes import PromptEffects
-    from mbbq_gen.scoring.metrics import Metric
     from mbbq_gen.storage.store import RunStore
 
 
@@ -86,7 +82,7 @@ def make_estimate(
     from mbbq_gen.providers.base import reasoning_settings
     from mbbq_gen.providers.prices import price_of, read_prices, token_counter
     from mbbq_gen.runs.cost_estimate import estimate_cost
-    from mbbq_gen.runs.estimate import estimate
+    from mbbq_gen.runs.estimate import estimate, probe
     from mbbq_gen.runs.planner import PromptPlan
     from mbbq_gen.runs.resolve import InstanceSource, open_model
     from mbbq_gen.storage.store import RunStore
@@ -111,7 +107,9 @@ def make_estimate(
                     level: told.room for level, told in reasoning_settings(provider, settings.reasoning_effort).items()
                 },
             )
-            tried = _probe(provider, draft, store, tokens.requests, settings.seed) if with_probe else None
+            tried = None
+            if with_probe:
+                tried = probe(provider, draft.prompts(store), store.instance, tokens.requests, seed=settings.seed)
             second = None if judge is None else _judge(judge, draft, store, tokens.output_tokens, where, prices)
 
         found = estimate_cost(
@@ -124,13 +122,6 @@ def make_estimate(
             assumptions=DEFAULTS if pilot is None else variances_of(pilot, "mbbq_bias_ambiguous", where),
         )
         return found.model_copy(update={"judge": second, "probe": tried})
-
-
-def _probe(provider: Provider, draft: PromptPlan, store: RunStore, requests: int, seed: int) -> SpeedProbe:
-    """The speed of the model on this machine."""
-    from mbbq_gen.runs.estimate import probe
-
-    return probe(provider, draft.prompts(store), store.instance, requests, seed=seed)
 
 
 def _judge(
@@ -205,10 +196,14 @@ def design(
     that choose questions and prompts. Sends nothing and needs no key. Use the result with `run
     --answers-per-template`, or let `run --stop-at-ci-width` find the number of requests.
     """
-    from mbbq_gen.analysis.design import DESIGN_TARGETS
+    from mbbq_gen.analysis.design import DESIGN_TARGETS, assumed_components, measured_components
+    from mbbq_gen.providers.prices import price_of, read_prices, token_counter
     from mbbq_gen.report.run_tables import print_design
-    from mbbq_gen.runs.resolve import resolve
+    from mbbq_gen.runs.cost_estimate import design_report, priced_requests
+    from mbbq_gen.runs.planner import PromptPlan
+    from mbbq_gen.runs.resolve import InstanceSource, open_model, resolve
     from mbbq_gen.scoring.metrics import METRICS
+    from mbbq_gen.storage.store import RunStore
 
     if (ci_width is None) == (budget is None):
         raise UsageError("give --ci-width W or --budget USD, one of them")
@@ -224,43 +219,7 @@ def design(
     settings = resolve(config, where)
     wanted: DesignTarget = one_of("goal", goal, DESIGN_TARGETS)
     chosen = METRICS[one_of("metric", metric, METRICS)]
-    found = _report(
-        settings,
-        where,
-        pilot,
-        wanted,
-        chosen,
-        confidence_level,
-        ci_width,
-        budget,
-        prompt_effects_of(prompt_effects),
-    )
-    show_result(found, print_design, as_json=as_json)
-
-
-def _report(
-    settings: RunConfig,
-    where: PackPaths,
-    pilot: Path | None,
-    target: DesignTarget,
-    metric: Metric,
-    confidence_level: float,
-    width: float | None,
-    budget: float | None,
-    speaks_of: PromptEffects,
-) -> DesignReport:
-    """The design report; uses a temporary folder."""
-    from mbbq_gen.providers.prices import price_of, read_prices, token_counter
-    from mbbq_gen.runs.cost_estimate import design_report, priced_requests
-    from mbbq_gen.runs.planner import PromptPlan
-    from mbbq_gen.runs.resolve import InstanceSource, open_model
-    from mbbq_gen.storage.store import RunStore
-
-    prices = read_prices(settings.prices)
     provider = open_model(settings, where)
-    price = price_of(provider.kind, provider.model, prices, base_url=getattr(provider, "base_url", None))
-    measured = {} if pilot is None else measured_lengths(pilot)
-    counter = token_counter(provider.kind, provider.model, None)
     with (
         TemporaryDirectory(prefix="mbbq-gen-design-") as folder,
         RunStore(Path(folder) / "plan.sqlite") as store,
@@ -269,29 +228,23 @@ def _report(
         draft = PromptPlan(settings, where, InstanceSource(settings, where), bar.advance)
         draft.read(store)
         outlines = list(store.outlines())
-        tokens = priced_requests(draft, store, counter, measured)
-    return design_report(
+        measured = {} if pilot is None else measured_lengths(pilot)
+        tokens = priced_requests(draft, store, token_counter(provider.kind, provider.model, None), measured)
+    found = design_report(
         outlines,
         settings,
         tokens,
-        price,
-        target=target,
-        metric=metric,
-        components=_components(pilot, metric, where),
+        price_of(
+            provider.kind, provider.model, read_prices(settings.prices), base_url=getattr(provider, "base_url", None)
+        ),
+        target=wanted,
+        metric=chosen,
+        components=assumed_components(chosen)
+        if pilot is None
+        else measured_components(runs_frame([pilot], where), chosen, str(pilot)),
         confidence=confidence_level,
-        width=width,
+        width=ci_width,
         budget=budget,
-        speaks_of=speaks_of,
+        speaks_of=prompt_effects_of(prompt_effects),
     )
-
-
-def _components(pilot: Path | None, metric: Metric, where: PackPaths) -> Components:
-    """The variance components of a pilot run, or assumed ones."""
-    from mbbq_gen.analysis.design import assumed_components
-
-    if pilot is None:
-        return assumed_components(metric)
-    from mbbq_gen.analysis.design import measured_components
-    from mbbq_gen.cli.options import runs_frame
-
-    return measured_components(runs_frame([pilot], where), metric, str(pilot))
+    show_result(found, print_design, as_json=as_json)

@@ -28,16 +28,17 @@ from mbbq_gen.cli.options import (
     show_result,
     terminal,
 )
-from mbbq_gen.core.errors import FILE, ConfigError, MbbqGenError, RunError, UsageError
+from mbbq_gen.core.errors import FILE, ConfigError, MbbqGenError, MissingExtraError, RunError, UsageError
 
 if TYPE_CHECKING:
     from mbbq_gen.core.config import RunConfig
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.runs.batch_runner import BatchRunner
     from mbbq_gen.runs.executor import Session
-    from mbbq_gen.runs.job import JobResult
+    from mbbq_gen.runs.job import Job, JobResult
     from mbbq_gen.runs.run_folder import Manifest, RunFolder
     from mbbq_gen.runs.status import RunStatus
+    from mbbq_gen.runs.study import Study
     from mbbq_gen.storage.ledgers import StoredBatch
     from mbbq_gen.storage.store import RunStore
 
@@ -212,25 +213,19 @@ def base_url_of(manifest: Manifest) -> str | None:
     return address if isinstance(address, str) else None
 
 
-def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool) -> None:
-    """Runs what is left of a study and shows its results.
+def _study_jobs(study: Study, config: RunConfig, where: PackPaths) -> list[Job]:
+    """What is to be done for each run of a study; settings that are wrong are said before any request.
 
     Args:
-        path: the study's file.
+        study: as its file says it.
         config: a model to run beside those of the file, with its settings; or the base URL of the openai: models.
         where: the language packs.
-        as_json: whether to print JSON.
-
-    Raises:
-        UsageError, PackError: the file or an option is wrong.
-        RunError: some of the runs failed; the others are done and shown.
     """
     from mbbq_gen.runs.job import Job
     from mbbq_gen.runs.resolve import resolve
     from mbbq_gen.runs.run_folder import RunFolder
-    from mbbq_gen.runs.study import read_study, resolve_run_paths, study_runs
+    from mbbq_gen.runs.study import study_runs
 
-    study = read_study(path)
     given = config.model_fields_set
     if other := sorted(given - {"base_url"} if not config.model else given & {"benchmark", "data_dir", "instances"}):
         problem = "set it in the study's file; only {model}, with its options, goes here"
@@ -243,21 +238,39 @@ def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool)
         for run in asked:
             at_server = run.config.model_copy(update={"base_url": config.base_url})
             runs[runs.index(run)] = replace(run, config=at_server)
-    try:
-        resolved = [(run, resolve(run.config, where)) for run in runs]  # errors before any request
-    except ConfigError as error:
-        raise error.spelled(FILE, f"{path}: ") from None
+    jobs: list[Job] = []
+    for run in runs:
+        try:
+            jobs.append(Job(RunFolder(run.path), resolve(run.config, where), where, terminal(), load_report))
+            jobs[-1].merged()
+        except ConfigError as error:
+            raise error.spelled(FILE, f"{study.path}: ") from None
+        except MissingExtraError:
+            continue  # is said in its turn; the other models run
+    return jobs
+
+
+def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool) -> None:
+    """Runs what is left of a study and shows its results; `config` is as `_study_jobs` takes it.
+
+    Raises:
+        UsageError, PackError: the file or an option is wrong.
+        RunError: some of the runs failed; the others are done and shown.
+    """
+    from mbbq_gen.runs.study import read_study, resolve_run_paths
+
+    study = read_study(path)
+    jobs = _study_jobs(study, config, where)
     failed: dict[Path, MbbqGenError] = {}
     results: list[JobResult] = []
-    for number, (run, chosen) in enumerate(resolved, start=1):
-        say(f"[{number}/{len(runs)}] {chosen.model} on {', '.join(choice.name for choice in chosen.benchmarks)}")
+    for number, job in enumerate(jobs, start=1):
+        run, names = job.folder.path, ", ".join(choice.name for choice in job.config.benchmarks)
+        say(f"[{number}/{len(jobs)}] {job.config.model} on {names}")
         try:
-            run.path.parent.mkdir(parents=True, exist_ok=True)
-            results.append(Job(RunFolder(run.path), chosen, where, terminal(), load_report).execute())
+            run.parent.mkdir(parents=True, exist_ok=True)
+            results.append(job.execute())
         except MbbqGenError as error:
-            if isinstance(error, ConfigError):
-                error.spelled(FILE)
-            failed[run.path] = error
+            failed[run] = error.spelled(FILE) if isinstance(error, ConfigError) else error
             say(f"error: {error}")
     if as_json:
         print_json([asdict(result) for result in results])
@@ -273,7 +286,7 @@ def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool)
     if failed:
         first = next(iter(failed))
         raise RunError(
-            f"{len(failed)} of {len(runs)} runs failed, {first.name} among them: {failed[first]}; "
+            f"{len(failed)} of {len(jobs)} runs failed, {first.name} among them: {failed[first]}; "
             "the same command continues with what is missing"
         )
 

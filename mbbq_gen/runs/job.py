@@ -73,7 +73,7 @@ class Job:
             UsageError: where the folder can't be used, or holds a run with other settings.
             MbbqGenError: what readers, packs and the model's options have wrong.
         """
-        config = self._merged()
+        config = self.merged()
         provider = open_model(config, self.resources)
         extractor_versions(config.languages, self.resources)
         self.folder.create()
@@ -111,7 +111,7 @@ class Job:
     @contextmanager
     def _opened(self) -> Iterator[_Work]:
         """The run, planned and locked."""
-        config = self._merged()
+        config = self.merged()
         if config.ray is not None:
             check_on(config.ray)
         provider = open_model(config, self.resources)
@@ -150,7 +150,7 @@ class Job:
             yield _Work(self, Session(self.folder, store, provider, manifest.config, self.watcher), manifest)
             store.records.pack()
 
-    def _merged(self) -> RunConfig:
+    def merged(self) -> RunConfig:
         """The settings given, over those of the run that is in the folder.
 
         Raises:
