@@ -140,14 +140,12 @@ class RunConfig(FrozenModel):
     batch_size: int | None = setting(
         None, "Model", "execution",
         "Requests that a local model processes together; default: chosen for the device. With {batch}: maximum "
-        "requests in one batch.",
-        example=16, metavar="N", provider=True, ge=1)
+        "requests in one batch.", example=16, metavar="N", provider=True, ge=1)
     threads: int | None = setting(
         None, "Model", "execution", "CPU threads of a local model. Default: one per physical core.",
         example=8, metavar="N", provider=True, ge=1)
     dtype: str | None = setting(
-        None, "Model", "answer",
-        "Number type of a local model: auto, float32, bfloat16 or float16. Default: auto.",
+        None, "Model", "answer", "Number type of a local model: auto, float32, bfloat16 or float16. Default: auto.",
         example="float32", provider=True)
     device: str | None = setting(
         None, "Model", "answer",
@@ -160,11 +158,9 @@ class RunConfig(FrozenModel):
     reasoning_effort: ReasoningList = setting(
         (), "Model", "prompt",
         "Reasoning effort: none, default, minimal, low, medium, high or a number of tokens; several are "
-        "comma-separated. Default: not sent.",
-        example=("none", "high"), metavar="LEVEL,…")
+        "comma-separated. Default: not sent.", example=("none", "high"), metavar="LEVEL,…")
     base_url: str | None = setting(
-        None, "Model", "answer",
-        "Address of the server, such as http://127.0.0.1:8000/v1. Default: the service's own.",
+        None, "Model", "answer", "Address of the server, such as http://127.0.0.1:8000/v1. Default: the service's own.",
         example="http://127.0.0.1:8000/v1", metavar="URL", provider=True)
     api_key_env: str | None = setting(
         None, "Model", "execution",
@@ -204,8 +200,7 @@ class RunConfig(FrozenModel):
     variants: NameList = setting(
         ("all",), "Prompts", "prompt",
         "Prompt variants, comma-separated: ids from `mbbq-gen prompts list`, `all` (one of each kind) or `plain` "
-        "(six paraphrases).",
-        example=("letters", "polite"), metavar="ID,…")
+        "(six paraphrases).", example=("letters", "polite"), metavar="ID,…")
     axes: str | None = setting(
         None, "Prompts", "prompt",
         "Compose the prompts from axes instead, such as format=free+json,hint=all; see `mbbq-gen prompts axes`.",
@@ -213,30 +208,24 @@ class RunConfig(FrozenModel):
     design: Literal["full", "fractional"] = setting(
         "full", "Prompts", "prompt",
         "With {axes}: which combinations to run: full (all) or fractional (a balanced part; for four or more axes "
-        "with two levels each).",
-        example="fractional")
+        "with two levels each).", example="fractional")
     prompt_source: Literal["builtin", "published"] = setting(
         "builtin", "Prompts", "prompt",
-        "Prompts: builtin, or published (the authors', from your copy of the benchmark).",
-        example="published")
+        "Prompts: builtin, or published (the authors', from your copy of the benchmark).", example="published")
     option_order: str = setting(
         "balanced", "Prompts", "prompt",
         "Order of the options: published (as in the data), shuffled, balanced (every role equally often at every "
-        "position), cyclic (3 orders of each question) or all (6 orders).",
-        example="cyclic")
+        "position), cyclic (3 orders of each question) or all (6 orders).", example="cyclic")
     label_style: NameList = setting(
         (), "Prompts", "prompt",
         "Option labels, comma-separated: A, a, (A), 1, native (the language's own letters) or none (a dash). "
-        "Default: A; with published prompts, their own.",
-        example=("A", "1"), metavar="STYLE,…")
+        "Default: A; with published prompts, their own.", example=("A", "1"), metavar="STYLE,…")
     unknown_text: str | None = setting(
         None, "Prompts", "prompt",
         'Text of the option "unknown": one text, one per language as `en=TEXT,nl=TEXT`, or `sampled` (drawn from '
-        "the benchmark's own texts). Default: as in the data.",
-        example="Nobody can tell", metavar="TEXT")
+        "the benchmark's own texts). Default: as in the data.", example="Nobody can tell", metavar="TEXT")
     num_fewshot: int = setting(
-        0, "Prompts", "prompt", "Number of few-shot examples before each question.",
-        example=2, metavar="N", ge=0, le=9)
+        0, "Prompts", "prompt", "Number of few-shot examples before each question.", example=2, metavar="N", ge=0, le=9)
     instruction_language: str | None = setting(
         None, "Prompts", "prompt", "Language of the instructions. Default: the question's language.",
         example="en", metavar="XX")
@@ -246,8 +235,7 @@ class RunConfig(FrozenModel):
         example="Answer briefly.", metavar="TEXT")
     allow_confounded_order: bool = setting(
         False, "Prompts", "execution",
-        "Allow the option order `published` even where the position of an option reveals its role.",
-        example=True)
+        "Allow the option order `published` even where the position of an option reveals its role.", example=True)
 
     sample: int | None = setting(
         None, "Sampling", "prompt",
@@ -287,8 +275,7 @@ class RunConfig(FrozenModel):
         "Seconds to wait for a service that does not answer, or asks to wait. Default: 600.",
         example=30.0, metavar="SECONDS", provider=True, ge=0)
     max_cost: float | None = setting(
-        None, "Limits and money", "execution",
-        "Stop before the cost exceeds this, in US dollars. Default: no limit.",
+        None, "Limits and money", "execution", "Stop before the cost exceeds this, in US dollars. Default: no limit.",
         example=5.0, metavar="USD", gt=0)
     max_error_rate: float = setting(
         0.2, "Limits and money", "execution", "Stop when more than this share of the requests fails.",
@@ -296,8 +283,7 @@ class RunConfig(FrozenModel):
     batch: bool | None = setting(
         None, "Limits and money", "execution",
         "Submit all requests to the service's batch API, at about half the price, and exit. Default: as in the last "
-        "command; in a new run one by one.",
-        example=False)
+        "command; in a new run one by one.", example=False)
 
     stop_at_ci_width: float | None = setting(
         None, "Stopping", "execution",
@@ -308,24 +294,20 @@ class RunConfig(FrozenModel):
         'Run in rounds until this is decided: "bias != 0", or two languages, such as "en != tr".',
         example="bias != 0", metavar="QUESTION")
     answers_per_template: int | None = setting(
-        None, "Stopping", "execution",
-        "Run in rounds until there are N answers for each template, language and split.",
+        None, "Stopping", "execution", "Run in rounds until there are N answers for each template, language and split.",
         example=4, metavar="N", ge=1)
     equivalence_margin: float | None = setting(
         None, "Stopping", "execution",
         "With {stop_when_decided}: also stop once the effect is shown to be within ±MARGIN, too small to matter. "
-        "Default: 0.03.",
-        example=0.05, metavar="MARGIN", gt=0)
+        "Default: 0.03.", example=0.05, metavar="MARGIN", gt=0)
     detectable_effect: float | None = setting(
         None, "Stopping", "execution",
         "With {stop_when_decided}: smallest effect to detect with 90% power; limits the number of requests. "
-        "Default: no limit.",
-        example=0.1, metavar="D", gt=0)
+        "Default: no limit.", example=0.1, metavar="D", gt=0)
     metric: NameList = setting(
         (), "Stopping", "execution",
         "Metrics of the stopping rule, comma-separated; only questions that they use are run. Default: "
-        "mbbq_bias_ambiguous.",
-        example=("accuracy_ambiguous",), metavar="NAME,…")
+        "mbbq_bias_ambiguous.", example=("accuracy_ambiguous",), metavar="NAME,…")
     group_by: NameList = setting(
         (), "Stopping", "execution",
         "Groups that the stopping rule must hold in, comma-separated: language, category. Default: language.",
@@ -334,8 +316,7 @@ class RunConfig(FrozenModel):
     ray: str | None = setting(
         None, "Scale", "execution",
         "Run the model on Ray workers: local (starts Ray here), HOST:PORT or ray://HOST:PORT. Default: in this "
-        "process.",
-        example="local", metavar="WHERE")
+        "process.", example="local", metavar="WHERE")
     workers: int | None = setting(
         None, "Scale", "execution", "With {ray}: number of workers, each with its own model. Default: 2.",
         example=2, metavar="N", ge=1)
@@ -349,8 +330,7 @@ class RunConfig(FrozenModel):
     storage: Literal["parquet"] | None = setting(
         None, "Scale", "execution",
         "parquet: store plan and responses as Parquet files in the run folder. Default: in one database up to a "
-        "million requests, then Parquet.",
-        example="parquet", metavar="parquet")
+        "million requests, then Parquet.", example="parquet", metavar="parquet")
 
     cache_dir: AbsolutePath | None = setting(
         None, "Output", "execution",
