@@ -36,8 +36,6 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.batch_runner import BatchRunner
     from mbbq_gen.runs.executor import Session
     from mbbq_gen.runs.job import Job, JobResult
-    from mbbq_gen.runs.run_folder import Manifest, RunFolder
-    from mbbq_gen.runs.status import RunStatus
     from mbbq_gen.runs.study import Study
     from mbbq_gen.storage.ledgers import StoredBatch
     from mbbq_gen.storage.store import RunStore
@@ -77,24 +75,12 @@ def _require_batches(path: Path, store: RunStore) -> None:
         raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
 
 
-def _as_they_stood(path: Path) -> list[StoredBatch]:
-    """The stored batches of a read-only run, where the service is not asked."""
-    from mbbq_gen.runs.run_folder import RunFolder
-    from mbbq_gen.storage.ledgers import BatchTable
-
-    folder = RunFolder(path)
-    folder.require()
-    with folder.open_store(read_only=True) as store:
-        _require_batches(path, store)
-        say(f"{path}: the folder is read-only, so the service is not asked: batches as last stored")
-        return BatchTable(store).batches()
-
-
 @batch_app.command("status", cls=HelpCommand)
 @example("  mbbq-gen batch status my-run\n  mbbq-gen batch status my-run --json")
 def batch_status(run_path: RunPath, packs: Packs = None, as_json: Json = False) -> None:
     """Asks the service for the status of the batches."""
     from mbbq_gen.runs.batch_session import in_session
+    from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.storage.ledgers import BatchTable
     from mbbq_gen.storage.read_only import is_writable
 
@@ -102,8 +88,13 @@ def batch_status(run_path: RunPath, packs: Packs = None, as_json: Json = False) 
         await batching.recover()
         await batching.refresh()
 
-    if not is_writable(run_path):
-        _show(_as_they_stood(run_path), as_json)
+    if not is_writable(run_path):  # the service is not asked then
+        folder = RunFolder(run_path)
+        folder.require()
+        with folder.open_store(read_only=True) as store:
+            _require_batches(run_path, store)
+            say(f"{run_path}: the folder is read-only, so the service is not asked: batches as last stored")
+            _show(BatchTable(store).batches(), as_json)
         return
     with _opened(run_path, packs) as run:
         asyncio.run(in_session(run, work, spends=False))
@@ -185,32 +176,21 @@ def status(run_path: RunPath, price_file: PriceFile = None, as_json: Json = Fals
     Also shows rate, time left and batches. Reads the run folder only, also while another process runs it; `mbbq-gen
     batch status RUN` asks the service.
     """
+    from mbbq_gen.annotation.judge_runner import judge_lines
+    from mbbq_gen.providers.prices import read_prices
     from mbbq_gen.report.run_tables import print_status
     from mbbq_gen.runs.run_folder import RunFolder
+    from mbbq_gen.runs.status import run_status
 
     folder = RunFolder(run_path)
     folder.require()
-    found = status_of(folder, price_file)
-    show_result(found, print_status, as_json=as_json)
-
-
-def status_of(folder: RunFolder, price_file: Path | None = None) -> RunStatus:
-    """The status of a run; without a price file, with that of the run."""
-    from mbbq_gen.annotation.judge_runner import judge_lines
-    from mbbq_gen.providers.prices import read_prices
-    from mbbq_gen.runs.status import run_status
-
     manifest = folder.manifest()
-    with folder.open_store(read_only=True) as store:
-        own = read_prices(price_file or manifest.config.prices)
-        judges = judge_lines(store, own)
-        return run_status(store, manifest, str(folder.path), own, base_url_of(manifest), judges=judges)
-
-
-def base_url_of(manifest: Manifest) -> str | None:
-    """The server address in the manifest; None for the service's own, or none."""
     address = manifest.runtime_info.get("base_url")
-    return address if isinstance(address, str) else None
+    base_url = address if isinstance(address, str) else None
+    own = read_prices(price_file or manifest.config.prices)
+    with folder.open_store(read_only=True) as store:
+        found = run_status(store, manifest, str(folder.path), own, base_url, judges=judge_lines(store, own))
+    show_result(found, print_status, as_json=as_json)
 
 
 def _study_jobs(study: Study, config: RunConfig, where: PackPaths) -> list[Job]:

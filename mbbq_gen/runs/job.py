@@ -91,7 +91,10 @@ class Job:
             RunError: where too many requests fail, or the run's limit of cost is reached.
             KeyboardInterrupt: on Ctrl-C; what had arrived is kept.
         """
-        if _in_event_loop():
+        in_loop = False
+        with suppress(RuntimeError):
+            in_loop = asyncio.get_running_loop() is not None
+        if in_loop:
             return _on_a_thread(self)
         with self._opened() as work:
             under_way = asyncio.run(work.ask())
@@ -268,14 +271,6 @@ class _Work:
             prompts=self.manifest.counts.prompts,
             batches_under_way=under_way,
         )
-
-
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _on_a_thread(job: Job) -> JobResult:
