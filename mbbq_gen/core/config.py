@@ -356,7 +356,7 @@ class RunConfig(FrozenModel):
                     elif given[name] == rest[name]:
                         del rest[name]
                     else:
-                        raise ConfigError(name, given[name], f"is {rest[name]!r} in {{model_args}}; give one of them")
+                        raise ConfigError(name, None, "is given with another value in {model_args}; give one")
                 given["model_args"] = rest
             if given.get("system_prompt") in ("none", "default"):
                 given["model_args"] = {**(given.get("model_args") or {}), "system": given.pop("system_prompt")}

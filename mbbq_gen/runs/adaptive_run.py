@@ -33,7 +33,7 @@ from mbbq_gen.runs.resolve import notices
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.stopping import (
     ALPHA,
-    OPTION_NAMES,
+    SETTINGS,
     InterimAnalysis,
     StoppingRecord,
     StoppingRule,
@@ -108,7 +108,7 @@ class AdaptiveRun:
         rounds = SamplingRounds(requests, self.settings.seed, BATCH_GROWTH if self.by_batch else GROWTH)
         few = unreachable_targets(self.rule, rounds.strata, rounds.offered)
         if few is not None and not self.store.progress().pending:
-            raise UsageError(f"{OPTION_NAMES[self.rule.kind]}: {few}; give --answers-per-template N, or select more")
+            raise ConfigError(SETTINGS[self.rule.kind], None, f"{few}; give {{answers_per_template}}, or select more")
         self.watcher.say(f"in rounds, until {asked_for(self.rule)}")
         while True:
             if self.store.progress().pending:

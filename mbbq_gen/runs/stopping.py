@@ -45,12 +45,12 @@ if TYPE_CHECKING:
 
 Kind = Literal["ci_width", "decision", "answers"]
 Verdict = Literal["reached", "not found", "futile", "exhausted", "going on"]
-OPTION_NAMES: Final[dict[Kind, str]] = {
-    "ci_width": "--stop-at-ci-width",
-    "decision": "--stop-when-decided",
-    "answers": "--answers-per-template",
+SETTINGS: Final[dict[Kind, str]] = {
+    "ci_width": "stop_at_ci_width",
+    "decision": "stop_when_decided",
+    "answers": "answers_per_template",
 }
-"""The option of `mbbq-gen run` for each kind of rule."""
+"""The setting of a run for each kind of rule."""
 ALPHA: Final = 0.05
 SMALL: Final = 0.03
 """What a score, or a difference, may differ by and still count as none, if nothing else is said."""
@@ -160,7 +160,7 @@ def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | Non
     Raises:
         ConfigError: several rules are given, a setting has no rule, or a value is wrong.
     """
-    kinds: dict[str, Kind] = {option.strip("-").replace("-", "_"): kind for kind, option in OPTION_NAMES.items()}
+    kinds: dict[str, Kind] = {name: kind for kind, name in SETTINGS.items()}
     named = [name for name in kinds if getattr(config, name) is not None]
     if len(named) > 1:
         raise ConfigError(named[1], getattr(config, named[1]), f"give only one of it and {{{named[0]}}}")

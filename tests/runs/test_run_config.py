@@ -13,7 +13,7 @@ import pytest
 from mbbq_gen import Run
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.config import FOR_ONE_COMMAND, PROVIDER_SETTINGS, RunConfig, group_of, shapes
-from mbbq_gen.core.errors import COMMAND, ConfigError, UsageError
+from mbbq_gen.core.errors import COMMAND, FILE, ConfigError, Spelling, UsageError
 from mbbq_gen.runs.study import study_schema
 from tests.support.replies import replying
 
@@ -135,8 +135,9 @@ def go(door: str, path: Path, given: dict[str, Any]) -> int:
         study = path.parent / f"{path.name}.toml"
         study.write_text(f'folder = "{path.name}-study"\n{written(given)}\n', encoding="utf-8")
         code = run_command_line(["run", str(study), "--json"])
-        (made,) = [*(path.parent / f"{path.name}-study").iterdir()] or [None]
-        if made is not None and not path.exists():
+        folder = path.parent / f"{path.name}-study"
+        if folder.is_dir() and not path.exists():
+            (made,) = folder.iterdir()
             path.symlink_to(made)
         return code
     try:
@@ -263,21 +264,24 @@ def test_any_other_setting_is_refused_in_one_line(
         ({"languages": "xx"}, "languages=xx: known: "),
         ({"option_order": "cylcic"}, "option_order=cylcic: known: .*; did you mean 'cyclic'?"),
         ({"benchmark": "startr"}, "benchmark=startr: is not known; .*; did you mean 'starter'?"),
-        ({"max_tokens": 5, "model_args": {"max_tokens": 6}}, "max_tokens=5: is 6 in model_args; "),
+        ({"max_tokens": 5, "model_args": {"max_tokens": 6}}, "max_tokens: is given with another value in model_args"),
     ],
 )
 def test_errors_have_one_form_in_the_words_of_the_door(
     given: dict[str, Any], said: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
+    def shown(door: Spelling, value: Any) -> str:
+        return "" if value is None else f"{door.equals}{value}"
+
     whole = {**SMALL, **given}
     with pytest.raises(ConfigError, match=said.replace("?", r"\?")) as caught:
         Run.create(place / "run", **whole)
     name, value = caught.value.setting, caught.value.value
     assert go("study", place / "run", whole) == 2
-    assert capsys.readouterr().err.startswith(f"error: {place / 'run'}.toml: {name} = {value}: ")
+    assert capsys.readouterr().err.startswith(f"error: {place / 'run'}.toml: {FILE.name(name)}{shown(FILE, value)}: ")
     if name in RunConfig.model_fields:
         assert run_command_line(["run", str(place / "run"), *typed(whole)]) == 2
-        assert capsys.readouterr().err.startswith(f"error: {COMMAND.name(name)} {value}: ")
+        assert capsys.readouterr().err.startswith(f"error: {COMMAND.name(name)}{shown(COMMAND, value)}: ")
 
 
 def test_the_schema_of_a_study_has_every_setting() -> None:
