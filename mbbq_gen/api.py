@@ -37,7 +37,7 @@ from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.runs.adaptive_run import sequential_confidence_level
 from mbbq_gen.runs.job import Job, JobResult
 from mbbq_gen.runs.observations import ensure_extracted, load_run_observations, read_scores_before_use
-from mbbq_gen.runs.resolve import resolve, resuming
+from mbbq_gen.runs.resolve import resolve_for
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.samples import BATCH_ITEMS, SampleFilter, item_schema, sample_batches
 from mbbq_gen.scoring.cells import UnparsedPolicy
@@ -108,11 +108,8 @@ class Run:
             named = {name: getattr(config, name) for name in config.model_fields_set}
             given = RunConfig(**named | {name: getattr(given, name) for name in given.model_fields_set})
         run, resources = RunFolder(Path(path)), PackPaths(packs=_path(packs))
-        if run.manifest_path.is_file():
-            given = resuming(given, run.manifest().config, resources)
-        else:
-            given = resolve(given, resources)
-        Job(run, given, resources, _watcher(progress, None)).plan()
+        before = run.manifest().config if run.manifest_path.is_file() else None
+        Job(run, resolve_for(given, before, resources), resources, _watcher(progress, None)).plan()
         return cls(path, packs=packs)
 
     def execute(
@@ -148,7 +145,7 @@ class Run:
     def _job(self, progress: Progressing, say: Callable[[str], None] | None, fields: Mapping[str, Any]) -> Job:
         """The remaining job of the run; the cached manifest is dropped because the job changes it."""
         self.__dict__.pop("manifest", None)
-        changes = resuming(RunConfig(**fields), self.folder.manifest().config, self.resources)
+        changes = resolve_for(RunConfig(**fields), self.folder.manifest().config, self.resources)
         return Job(self.folder, changes, self.resources, _watcher(progress, say))
 
     def __repr__(self) -> str:

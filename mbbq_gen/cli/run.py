@@ -328,7 +328,7 @@ def run(
     same command, or `mbbq-gen run RUN`, continues where the last one stopped; no request is sent twice.
     """
     from mbbq_gen.runs.job import Job
-    from mbbq_gen.runs.resolve import resolve, resuming
+    from mbbq_gen.runs.resolve import resolve_for
     from mbbq_gen.runs.run_folder import RunFolder
 
     where = resources(packs)
@@ -338,14 +338,11 @@ def run(
         run_study(run_path, config, where, as_json=as_json)
         return
     folder = RunFolder(run_path)
-    is_whole = bool(config.model or config.benchmark or config.instances)
-    if resume and is_whole:
+    if resume and config.is_whole:
         raise UsageError("--resume continues a run as planned; leave --model, --benchmark and the like out")
-    if is_whole:
-        config = resolve(config, where)
-    else:
+    if not config.is_whole:
         folder.require()
-        config = resuming(config, folder.manifest().config, where)
+    config = resolve_for(config, None if config.is_whole else folder.manifest().config, where)
     result = Job(folder, config, where, terminal(), load_report, rerun_lost).execute()
     if as_json:
         print_json(asdict(result))

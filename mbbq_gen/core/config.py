@@ -386,6 +386,11 @@ class RunConfig(FrozenModel):
         return self.variants if as_named or self.option_order == "imported" else (OPEN_VARIANT,)
 
     @property
+    def is_whole(self) -> bool:
+        """Whether it names a model or questions, as the configuration of a new run does."""
+        return bool(self.model or self.benchmark or self.instances)
+
+    @property
     def is_scored(self) -> bool:
         """Whether any loglikelihood is asked for."""
         return any(method != "generate" for method in self.method)

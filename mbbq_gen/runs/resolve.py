@@ -187,13 +187,19 @@ def check_together(config: RunConfig) -> None:
             raise ConfigError(name, getattr(config, name), "goes with {ray}")
 
 
-def resuming(config: RunConfig, before: RunConfig, where: PackPaths) -> RunConfig:
-    """What a command gives for a run that exists; `all` and the like stand for what they stand for in that run.
+def resolve_for(config: RunConfig, before: RunConfig | None, where: PackPaths) -> RunConfig:
+    """What a command gives for a run: a whole configuration, or what it changes in the run that exists.
 
-    A configuration with a model is a whole one. Of any other, only what it sets is compared with the run.
+    Args:
+        config: the settings given. Of one that is not whole, only what it sets is compared with the run.
+        before: the configuration of the run; None where there is none yet.
+        where: the language packs.
+
+    Raises:
+        ConfigError: as `resolve`.
     """
     named = {name for name in config.model_fields_set if shapes(name) == "prompt"}
-    if config.model or config.benchmark or config.instances:
+    if before is None or config.is_whole:
         return resolve(config, where)
     if not named:
         return config
