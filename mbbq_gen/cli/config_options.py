@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type
 import typer
 
 from mbbq_gen.cli.help import option
-from mbbq_gen.core.config import RunConfig, group_of, help_of, metavar_of
+from mbbq_gen.core.config import RunConfig, about, help_of
 from mbbq_gen.core.errors import COMMAND, ConfigError, UsageError
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 _ESTIMATED = {"Model", "Questions", "Prompts", "Sampling", "Scoring method"}
 ALL_SETTINGS = tuple(RunConfig.model_fields)
 ESTIMATE_SETTINGS = tuple(
-    name for name in ALL_SETTINGS if group_of(name) in _ESTIMATED or name in {"rpm", "tpm", "prices"}
+    name for name in ALL_SETTINGS if about(name)["group"] in _ESTIMATED or name in {"rpm", "tpm", "prices"}
 )
 """Settings that requests, tokens and cost depend on."""
 JUDGE_SETTINGS = (
@@ -59,11 +59,11 @@ def _setting_parameters(names: Collection[str], *, in_panels: bool) -> Iterator[
         elif RunConfig.model_fields[name].annotation in (bool, bool | None):
             annotation = bool | None
             spelled = [typed if RunConfig.model_fields[name].annotation is bool else f"{typed}/--no-{typed[2:]}"]
-        help_text, metavar = help_of(name, COMMAND), metavar_of(name)
+        help_text, metavar = help_of(name, COMMAND), about(name)["metavar"]
         if name == "model_args":
             help_text += " May be repeated."
         declared = (
-            option(group_of(name), help_text, *spelled, metavar=metavar)
+            option(about(name)["group"], help_text, *spelled, metavar=metavar)
             if in_panels
             else typer.Option(*spelled, help=help_text, metavar=metavar)
         )

@@ -82,11 +82,11 @@ AbsolutePath = Annotated[
 
 
 def setting(
-    default: Any,
     group: Group,
     shapes: Shapes,
     help_text: str,
     *,
+    default: Any = None,
     example: Any,
     metavar: str | None = None,
     provider: bool = False,
@@ -95,10 +95,10 @@ def setting(
     """A setting of a run.
 
     Args:
-        default: its value if none is given.
         group: its section in the help.
         shapes: what it has an effect on.
         help_text: what it does; `{name}` stands for another setting as the reader would type it.
+        default: its value if none is given.
         example: a value.
         metavar: stands for a value in the help of the command.
         provider: whether it is handed to the provider; these can also be given in `model_args`.
@@ -132,208 +132,170 @@ class RunConfig(FrozenModel):
 
     # fmt: off
     model: str = setting(
-        "", "Model", "answer", "Model to run, as kind:model, such as openai:gpt-4o-mini; see `mbbq-gen models`.",
-        example="oracle:perfect")
+        "Model", "answer", "Model to run, as kind:model, such as openai:gpt-4o-mini; see `mbbq-gen models`.",
+        default="", example="oracle:perfect")
     max_tokens: int | None = setting(
-        None, "Model", "answer", "Maximum tokens of a response. Default: 1024; for a local model 128.",
+        "Model", "answer", "Maximum tokens of a response. Default: 1024; for a local model 128.",
         example=256, metavar="N", provider=True, ge=1)
-    batch_size: int | None = setting(
-        None, "Model", "execution",
+    batch_size: int | None = setting("Model", "execution",
         "Requests that a local model processes together; default: chosen for the device. With {batch}: maximum "
         "requests in one batch.", example=16, metavar="N", provider=True, ge=1)
-    threads: int | None = setting(
-        None, "Model", "execution", "CPU threads of a local model. Default: one per physical core.",
+    threads: int | None = setting("Model", "execution", "CPU threads of a local model. Default: one per physical core.",
         example=8, metavar="N", provider=True, ge=1)
     dtype: str | None = setting(
-        None, "Model", "answer", "Number type of a local model: auto, float32, bfloat16 or float16. Default: auto.",
+        "Model", "answer", "Number type of a local model: auto, float32, bfloat16 or float16. Default: auto.",
         example="float32", provider=True)
-    device: str | None = setting(
-        None, "Model", "answer",
+    device: str | None = setting("Model", "answer",
         "Device of a local model: auto, cpu, cuda, cuda:N or mps. Default: auto (a GPU if there is one).",
         example="cpu", provider=True)
-    model_args: dict[str, JsonValue] = setting(
-        {}, "Model", "answer",
+    model_args: dict[str, JsonValue] = setting("Model", "answer",
         "Another option of the model, such as temperature=0.7; `mbbq-gen models KIND` lists them.",
-        example={"temperature": 0.7}, metavar="NAME=VALUE")
-    reasoning_effort: ReasoningList = setting(
-        (), "Model", "prompt",
+        default={}, example={"temperature": 0.7}, metavar="NAME=VALUE")
+    reasoning_effort: ReasoningList = setting("Model", "prompt",
         "Reasoning effort: none, default, minimal, low, medium, high or a number of tokens; several are "
-        "comma-separated. Default: not sent.", example=("none", "high"), metavar="LEVEL,…")
+        "comma-separated. Default: not sent.", default=(), example=("none", "high"), metavar="LEVEL,…")
     base_url: str | None = setting(
-        None, "Model", "answer", "Address of the server, such as http://127.0.0.1:8000/v1. Default: the service's own.",
+        "Model", "answer", "Address of the server, such as http://127.0.0.1:8000/v1. Default: the service's own.",
         example="http://127.0.0.1:8000/v1", metavar="URL", provider=True)
-    api_key_env: str | None = setting(
-        None, "Model", "execution",
+    api_key_env: str | None = setting("Model", "execution",
         "Environment variable that holds the API key. Default: the service's own, such as OPENAI_API_KEY.",
         example="MY_KEY", metavar="NAME", provider=True)
     api_key_file: PathText | None = setting(
-        None, "Model", "execution", "File that holds the API key; only its owner may have access.",
+        "Model", "execution", "File that holds the API key; only its owner may have access.",
         example="key.txt", metavar="FILE", provider=True)
 
-    benchmark: NameList = setting(
-        (), "Questions", "prompt", "Benchmarks, comma-separated; see `mbbq-gen data list`.",
-        example=("starter",), metavar="NAME,…")
-    data_dir: PathText | dict[str, str] | None = setting(
-        None, "Questions", "prompt",
+    benchmark: NameList = setting("Questions", "prompt", "Benchmarks, comma-separated; see `mbbq-gen data list`.",
+        default=(), example=("starter",), metavar="NAME,…")
+    data_dir: PathText | dict[str, str] | None = setting("Questions", "prompt",
         "Folder of the benchmark's published files. Default: the release from `mbbq-gen data download`.",
         example="downloads/mbbq", metavar="DIR")
-    instances: PathText | None = setting(
-        None, "Questions", "prompt",
+    instances: PathText | None = setting("Questions", "prompt",
         "Your own questions instead of a benchmark: a JSON Lines, CSV, TSV or Parquet file.",
         example="questions.csv", metavar="FILE")
     field_map: PathText | None = setting(
-        None, "Questions", "prompt", "TOML file that maps the fields of {instances} to those of mbbq-gen.",
+        "Questions", "prompt", "TOML file that maps the fields of {instances} to those of mbbq-gen.",
         example="fields.toml", metavar="TOML")
-    languages: NameList = setting(
-        ("all",), "Questions", "prompt", "Language codes, comma-separated, or `all`.",
-        example=("en", "tr"), metavar="XX,…")
-    splits: SplitList = setting(
-        (), "Questions", "prompt", "Splits: bias, control or bias,control. Default: all.",
-        example=("bias",), metavar="SPLIT,…")
-    make_control: bool | None = setting(
-        None, "Questions", "prompt",
+    languages: NameList = setting("Questions", "prompt", "Language codes, comma-separated, or `all`.",
+        default=("all",), example=("en", "tr"), metavar="XX,…")
+    splits: SplitList = setting("Questions", "prompt", "Splits: bias, control or bias,control. Default: all.",
+        default=(), example=("bias",), metavar="SPLIT,…")
+    make_control: bool | None = setting("Questions", "prompt",
         "Make control questions by substitution where the data has none. Default: only if {splits} names control.",
         example=False)
     no_context: bool = setting(
-        False, "Questions", "prompt", "Ask the questions without their contexts, as a baseline.", example=True)
+        "Questions", "prompt", "Ask the questions without their contexts, as a baseline.", default=False, example=True)
 
-    variants: NameList = setting(
-        ("all",), "Prompts", "prompt",
+    variants: NameList = setting("Prompts", "prompt",
         "Prompt variants, comma-separated: ids from `mbbq-gen prompts list`, `all` (one of each kind) or `plain` "
-        "(six paraphrases).", example=("letters", "polite"), metavar="ID,…")
-    axes: str | None = setting(
-        None, "Prompts", "prompt",
+        "(six paraphrases).", default=("all",), example=("letters", "polite"), metavar="ID,…")
+    axes: str | None = setting("Prompts", "prompt",
         "Compose the prompts from axes instead, such as format=free+json,hint=all; see `mbbq-gen prompts axes`.",
         example="format=free+json", metavar="AXIS=LEVEL+…,…")
-    design: Literal["full", "fractional"] = setting(
-        "full", "Prompts", "prompt",
+    design: Literal["full", "fractional"] = setting("Prompts", "prompt",
         "With {axes}: which combinations to run: full (all) or fractional (a balanced part; for four or more axes "
-        "with two levels each).", example="fractional")
-    prompt_source: Literal["builtin", "published"] = setting(
-        "builtin", "Prompts", "prompt",
-        "Prompts: builtin, or published (the authors', from your copy of the benchmark).", example="published")
-    option_order: str = setting(
-        "balanced", "Prompts", "prompt",
+        "with two levels each).", default="full", example="fractional")
+    prompt_source: Literal["builtin", "published"] = setting("Prompts", "prompt",
+        "Prompts: builtin, or published (the authors', from your copy of the benchmark).",
+        default="builtin", example="published")
+    option_order: str = setting("Prompts", "prompt",
         "Order of the options: published (as in the data), shuffled, balanced (every role equally often at every "
-        "position), cyclic (3 orders of each question) or all (6 orders).", example="cyclic")
-    label_style: NameList = setting(
-        (), "Prompts", "prompt",
+        "position), cyclic (3 orders of each question) or all (6 orders).", default="balanced", example="cyclic")
+    label_style: NameList = setting("Prompts", "prompt",
         "Option labels, comma-separated: A, a, (A), 1, native (the language's own letters) or none (a dash). "
-        "Default: A; with published prompts, their own.", example=("A", "1"), metavar="STYLE,…")
-    unknown_text: str | None = setting(
-        None, "Prompts", "prompt",
+        "Default: A; with published prompts, their own.", default=(), example=("A", "1"), metavar="STYLE,…")
+    unknown_text: str | None = setting("Prompts", "prompt",
         'Text of the option "unknown": one text, one per language as `en=TEXT,nl=TEXT`, or `sampled` (drawn from '
         "the benchmark's own texts). Default: as in the data.", example="Nobody can tell", metavar="TEXT")
     num_fewshot: int = setting(
-        0, "Prompts", "prompt", "Number of few-shot examples before each question.", example=2, metavar="N", ge=0, le=9)
+        "Prompts", "prompt", "Number of few-shot examples before each question.",
+        default=0, example=2, metavar="N", ge=0, le=9)
     instruction_language: str | None = setting(
-        None, "Prompts", "prompt", "Language of the instructions. Default: the question's language.",
+        "Prompts", "prompt", "Language of the instructions. Default: the question's language.",
         example="en", metavar="XX")
-    system_prompt: str | None = setting(
-        None, "Prompts", "prompt",
+    system_prompt: str | None = setting("Prompts", "prompt",
         "System message: a text, `none`, or `default` (the model's own). If not given, mbbq-gen adds none.",
         example="Answer briefly.", metavar="TEXT")
-    allow_confounded_order: bool = setting(
-        False, "Prompts", "execution",
-        "Allow the option order `published` even where the position of an option reveals its role.", example=True)
+    allow_confounded_order: bool = setting("Prompts", "execution",
+        "Allow the option order `published` even where the position of an option reveals its role.",
+        default=False, example=True)
 
-    sample: int | None = setting(
-        None, "Sampling", "prompt",
+    sample: int | None = setting("Sampling", "prompt",
         "Use N questions for each language and split, balanced over templates. Default: all.",
         example=12, metavar="N", ge=1)
     seed: int = setting(
-        0, "Sampling", "prompt", "Seed of the sample and of the option orders.", example=1, metavar="N")
+        "Sampling", "prompt", "Seed of the sample and of the option orders.", default=0, example=1, metavar="N")
 
-    method: MethodList = setting(
-        ("generate",), "Scoring method", "prompt",
+    method: MethodList = setting("Scoring method", "prompt",
         "How the choice of the model is measured, comma-separated: generate (it writes an answer), loglikelihood "
         "(of the options' texts), label-loglikelihood or first-token-logprobs (both of the option labels).",
-        example=("generate", "loglikelihood"), metavar="NAME,…")
-    normalization: Normalise = setting(
-        "sum", "Scoring method", "execution",
+        default=("generate",), example=("generate", "loglikelihood"), metavar="NAME,…")
+    normalization: Normalise = setting("Scoring method", "execution",
         "Normalization of loglikelihoods: sum (none), token, char or byte (divided by their number), or pmi.",
-        example="char")
+        default="sum", example="char")
 
-    rpm: int | None = setting(
-        None, "Limits and money", "execution", "Maximum requests per minute. Default: no limit.",
+    rpm: int | None = setting("Limits and money", "execution", "Maximum requests per minute. Default: no limit.",
         example=500, metavar="N", provider=True, ge=1)
     tpm: int | None = setting(
-        None, "Limits and money", "execution", "Maximum tokens per minute, input and output. Default: no limit.",
+        "Limits and money", "execution", "Maximum tokens per minute, input and output. Default: no limit.",
         example=90_000, metavar="N", provider=True, ge=1)
-    prices: AbsolutePath | None = setting(
-        None, "Limits and money", "execution",
+    prices: AbsolutePath | None = setting("Limits and money", "execution",
         "Your own prices (TOML); they override those of the package genai-prices.",
         example="prices.toml", metavar="FILE")
-    max_connections: int | None = setting(
-        None, "Limits and money", "execution", "Maximum concurrent requests. Default: 64.",
+    max_connections: int | None = setting("Limits and money", "execution", "Maximum concurrent requests. Default: 64.",
         example=16, metavar="N", provider=True, ge=1)
-    timeout: float | None = setting(
-        None, "Limits and money", "execution", "Seconds to wait for one response. Default: 300.",
+    timeout: float | None = setting("Limits and money", "execution", "Seconds to wait for one response. Default: 300.",
         example=60.0, metavar="SECONDS", provider=True, gt=0)
-    patience: float | None = setting(
-        None, "Limits and money", "execution",
+    patience: float | None = setting("Limits and money", "execution",
         "Seconds to wait for a service that does not answer, or asks to wait. Default: 600.",
         example=30.0, metavar="SECONDS", provider=True, ge=0)
     max_cost: float | None = setting(
-        None, "Limits and money", "execution", "Stop before the cost exceeds this, in US dollars. Default: no limit.",
+        "Limits and money", "execution", "Stop before the cost exceeds this, in US dollars. Default: no limit.",
         example=5.0, metavar="USD", gt=0)
     max_error_rate: float = setting(
-        0.2, "Limits and money", "execution", "Stop when more than this share of the requests fails.",
-        example=0.5, metavar="SHARE", ge=0, le=1)
-    batch: bool | None = setting(
-        None, "Limits and money", "execution",
+        "Limits and money", "execution", "Stop when more than this share of the requests fails.",
+        default=0.2, example=0.5, metavar="SHARE", ge=0, le=1)
+    batch: bool | None = setting("Limits and money", "execution",
         "Submit all requests to the service's batch API, at about half the price, and exit. Default: as in the last "
         "command; in a new run one by one.", example=False)
 
-    stop_at_ci_width: float | None = setting(
-        None, "Stopping", "execution",
+    stop_at_ci_width: float | None = setting("Stopping", "execution",
         "Run in rounds until every confidence interval is at most W wide (upper minus lower end).",
         example=0.2, metavar="W", gt=0)
-    stop_when_decided: str | None = setting(
-        None, "Stopping", "execution",
+    stop_when_decided: str | None = setting("Stopping", "execution",
         'Run in rounds until this is decided: "bias != 0", or two languages, such as "en != tr".',
         example="bias != 0", metavar="QUESTION")
     answers_per_template: int | None = setting(
-        None, "Stopping", "execution", "Run in rounds until there are N answers for each template, language and split.",
+        "Stopping", "execution", "Run in rounds until there are N answers for each template, language and split.",
         example=4, metavar="N", ge=1)
-    equivalence_margin: float | None = setting(
-        None, "Stopping", "execution",
+    equivalence_margin: float | None = setting("Stopping", "execution",
         "With {stop_when_decided}: also stop once the effect is shown to be within ±MARGIN, too small to matter. "
         "Default: 0.03.", example=0.05, metavar="MARGIN", gt=0)
-    detectable_effect: float | None = setting(
-        None, "Stopping", "execution",
+    detectable_effect: float | None = setting("Stopping", "execution",
         "With {stop_when_decided}: smallest effect to detect with 90% power; limits the number of requests. "
         "Default: no limit.", example=0.1, metavar="D", gt=0)
-    metric: NameList = setting(
-        (), "Stopping", "execution",
+    metric: NameList = setting("Stopping", "execution",
         "Metrics of the stopping rule, comma-separated; only questions that they use are run. Default: "
-        "mbbq_bias_ambiguous.", example=("accuracy_ambiguous",), metavar="NAME,…")
-    group_by: NameList = setting(
-        (), "Stopping", "execution",
+        "mbbq_bias_ambiguous.", default=(), example=("accuracy_ambiguous",), metavar="NAME,…")
+    group_by: NameList = setting("Stopping", "execution",
         "Groups that the stopping rule must hold in, comma-separated: language, category. Default: language.",
-        example=("category",), metavar="NAME,…")
+        default=(), example=("category",), metavar="NAME,…")
 
-    ray: str | None = setting(
-        None, "Scale", "execution",
+    ray: str | None = setting("Scale", "execution",
         "Run the model on Ray workers: local (starts Ray here), HOST:PORT or ray://HOST:PORT. Default: in this "
         "process.", example="local", metavar="WHERE")
     workers: int | None = setting(
-        None, "Scale", "execution", "With {ray}: number of workers, each with its own model. Default: 2.",
+        "Scale", "execution", "With {ray}: number of workers, each with its own model. Default: 2.",
         example=2, metavar="N", ge=1)
     gpus_per_worker: float | None = setting(
-        None, "Scale", "execution", "With {ray}: GPUs reserved for each worker. Default: 0.",
-        example=1.0, metavar="N", ge=0)
-    shard_dir: str | None = setting(
-        None, "Scale", "execution",
+        "Scale", "execution", "With {ray}: GPUs reserved for each worker. Default: 0.", example=1.0, metavar="N", ge=0)
+    shard_dir: str | None = setting("Scale", "execution",
         "With {ray}: folder or s3://… where all workers write responses. Default: in the run folder.",
         example="shards", metavar="PLACE")
-    storage: Literal["parquet"] | None = setting(
-        None, "Scale", "execution",
+    storage: Literal["parquet"] | None = setting("Scale", "execution",
         "parquet: store plan and responses as Parquet files in the run folder. Default: in one database up to a "
         "million requests, then Parquet.", example="parquet", metavar="parquet")
 
-    cache_dir: AbsolutePath | None = setting(
-        None, "Output", "execution",
+    cache_dir: AbsolutePath | None = setting("Output", "execution",
         "Cache of responses that runs share: equal requests are sent only once. Default: no cache.",
         example="answers", metavar="DIR")
     # fmt: on
@@ -416,7 +378,7 @@ class RunConfig(FrozenModel):
         changes = {name: names[name].default for name in FOR_ONE_COMMAND}
         if any(getattr(given, name) is not None for name in STOPPING_KINDS):
             changes |= {
-                name: names[name].default for name in names if group_of(name) == "Stopping" and name != "metric"
+                name: names[name].default for name in names if about(name)["group"] == "Stopping" and name != "metric"
             }
         for name in names:
             before, now = getattr(self, name), getattr(given, name)
@@ -447,26 +409,20 @@ FOR_ONE_COMMAND: Final = ("ray", "workers", "gpus_per_worker", "shard_dir")
 """Settings that a run does not keep."""
 
 
-def group_of(name: str) -> Group:
-    """The section of the help that a setting is in."""
-    return RunConfig.model_fields[name].json_schema_extra["group"]  # type: ignore[index,return-value]
+def about(name: str) -> dict[str, Any]:
+    """What is declared of a setting beside its type and bounds: group, shapes, metavar and provider."""
+    extra = RunConfig.model_fields[name].json_schema_extra
+    assert isinstance(extra, dict)  # `setting` makes one
+    return extra
 
 
 def shapes(name: str) -> Shapes:
     """What a setting has an effect on."""
-    return RunConfig.model_fields[name].json_schema_extra["shapes"]  # type: ignore[index,return-value]
+    found: Shapes = about(name)["shapes"]
+    return found
 
 
-def metavar_of(name: str) -> str | None:
-    """What stands for a value of a setting in the help of a command."""
-    return RunConfig.model_fields[name].json_schema_extra["metavar"]  # type: ignore[index,return-value]
-
-
-PROVIDER_SETTINGS: Final = frozenset(
-    name
-    for name, field in RunConfig.model_fields.items()
-    if field.json_schema_extra["provider"]  # type: ignore[index]
-)
+PROVIDER_SETTINGS: Final = frozenset(name for name in RunConfig.model_fields if about(name)["provider"])
 """Settings that are handed to the provider, beside `model_args`."""
 
 
