@@ -393,12 +393,9 @@ class RunConfig(FrozenModel):
             else:
                 differs = before != now and shapes(name) != "execution"
             if differs:
-                shown = PYTHON.value(before) or "nothing"
-                raise ConfigError(
-                    name,
-                    now,
-                    f"{run} was made with {shown}; name another run folder, or continue with: mbbq-gen run {run}",
-                )
+                made = "without it" if before in (None, "", (), {}) else f"with {PYTHON.value(before)}"
+                problem = f"{run} was made {made}; name another run folder, or continue with: mbbq-gen run {run}"
+                raise ConfigError(name, now, problem)
             changes[name] = now
         return self.model_copy(update=changes)
 

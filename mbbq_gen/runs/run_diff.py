@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import JsonValue
 
-from mbbq_gen.core.config import PROVIDER_SETTINGS, RunConfig, shapes
+from mbbq_gen.core.config import RunConfig, shapes
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, FrozenModel
 from mbbq_gen.extraction.jsonl import ENGINE
@@ -287,8 +287,7 @@ def _shaping(loaded: _Loaded) -> dict[Area, dict[str, JsonValue]]:
     manifest = loaded.manifest
     places = {"data_dir", "instances", "field_map"}
     shaping = {name for name in RunConfig.model_fields if shapes(name) != "execution"} - places
-    told = shaping | PROVIDER_SETTINGS | {"normalization"}
-    settings = manifest.config.model_dump(mode="json", include=told, exclude_none=True)
+    settings = manifest.config.model_dump(mode="json", include=shaping | {"normalization"}, exclude_none=True)
     settings["benchmark"] = [choice.name for choice in manifest.config.benchmarks]
     return {
         "settings": _flat(settings),
