@@ -76,13 +76,9 @@ def read_study(path: Path) -> Study:
     tables: dict[str, list[dict[str, Any]]] = {}
     for kind in _TABLES:
         names, found = shared.pop(f"{kind}s", []), shared.pop(kind, [])
-        lists = isinstance(names, list) and isinstance(found, list)
-        if (
-            not lists
-            or any(not isinstance(one, str) for one in names)
-            or any(not isinstance(one, dict) for one in found)
-        ):
-            raise PackError(f'{path}: {kind}: write {kind}s = ["…"], or tables [[{kind}]] with a name')
+        for given, one_is in ((names, str), (found, dict)):
+            if not isinstance(given, list) or not all(isinstance(one, one_is) for one in given):
+                raise PackError(f'{path}: {kind}: write {kind}s = ["…"], or tables [[{kind}]] with a name')
         tables[kind] = [{kind: name} for name in names]
         tables[kind] += [{kind if name == "name" else name: value for name, value in one.items()} for one in found]
         if not tables[kind]:
@@ -111,10 +107,9 @@ def study_runs(study: Study, added: Sequence[RunConfig] = ()) -> list[StudyRun]:
             levels = (study.shared, benchmark, model)
             given = {name: getattr(level, name) for level in levels for name in level.model_fields_set}
             given["model_args"] = {name: value for level in levels for name, value in level.model_args.items()}
-            (choice,) = benchmark.benchmarks
-            name = Path(choice.data_dir or "").stem if benchmark.instances else choice.name
-            folder, name = _slug(model.model), _slug(name)
-            runs.append(StudyRun(study.folder / f"{folder}--{name}", RunConfig(**given)))
+            name = Path(benchmark.instances).stem if benchmark.instances else ",".join(benchmark.benchmark)
+            run = study.folder / f"{_slug(model.model)}--{_slug(name)}"
+            runs.append(StudyRun(run, RunConfig(**given)))
     paths = [run.path for run in runs]
     if twice := next((run for run in paths if paths.count(run) > 1), None):
         raise PackError(f"{study.path}: two runs would go to {twice.name}; name each model and benchmark once")
