@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+import textwrap
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -139,7 +140,13 @@ class Run:
     async def execute_async(
         self, *, progress: Progressing = False, say: Callable[[str], None] | None = None, **fields: Any
     ) -> JobResult:
-        """`execute` to be awaited next to other work, such as another run; cancelling it keeps what arrived."""
+        """`execute` to be awaited next to other work, such as another run; cancelling it keeps what arrived.
+
+        Args:
+            progress: As for `execute`.
+            say: As for `execute`.
+            fields: As for `execute`.
+        """
         return await self._job(progress, say, fields).execute_async()
 
     def _job(self, progress: Progressing, say: Callable[[str], None] | None, fields: Mapping[str, Any]) -> Job:
@@ -365,8 +372,9 @@ class Run:
 
 def _document(function: Callable[..., Any], names: Iterable[str]) -> None:
     """Lists settings in the docstring and the signature of a function that takes them as keywords."""
-    document, line = inspect.getdoc(function) or "", "\n    {}: {}"
-    documented = "".join(line.format(name, help_of(name, PYTHON)) for name in names)
+    document, indent = inspect.getdoc(function) or "", " " * 4
+    lines = (textwrap.fill(f"{name}: {help_of(name, PYTHON)}", 112, subsequent_indent=indent) for name in names)
+    documented = "".join(f"\n{textwrap.indent(line, indent)}" for line in lines)
     head, found, rest = document.partition("\n\nRaises:" if "Returns:" not in document else "\n\nReturns:")
     function.__doc__ = head + documented + found + rest
     signature = inspect.signature(function)

@@ -149,7 +149,7 @@ class RunConfig(FrozenModel):
         "Device of a local model: auto, cpu, cuda, cuda:N or mps. Default: auto (a GPU if there is one).",
         example="cpu", provider=True)
     model_args: dict[str, JsonValue] = setting("Model", "answer",
-        "Another option of the model, such as temperature=0.7; `mbbq-gen models KIND` lists them.",
+        "Other options of the model, such as temperature=0.7; `mbbq-gen models KIND` lists them.",
         default={}, example={"temperature": 0.7}, metavar="NAME=VALUE")
     reasoning_effort: ReasoningList = setting("Model", "prompt",
         "Reasoning effort: none, default, minimal, low, medium, high or a number of tokens; several are "
