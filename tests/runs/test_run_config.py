@@ -82,7 +82,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str) -> Path:
 
 def given_for(name: str, place: Path) -> dict[str, Any]:
     """A whole configuration with a value of a setting that is not its default."""
-    value = VALUES.get(name, RunConfig.model_fields[name].examples[0])  # type: ignore[index]
+    value: Any = VALUES.get(name, RunConfig.model_fields[name].examples[0])  # type: ignore[index]
     given = dict(BESIDE.get(name, SMALL))
     if name in PROVIDER_SETTINGS and name not in (*LOCAL, "threads"):
         given |= {"model": "openai:fake", "base_url": (place / "server").read_text(encoding="utf-8")}
@@ -119,7 +119,7 @@ def written(given: dict[str, Any]) -> str:
             return f"{name} = {{ {', '.join(line(*pair) for pair in value.items())} }}"
         return f"{name} = {json.dumps(value, ensure_ascii=False)}"
 
-    choice = {name: given[name] for name in ("data_dir", "instances", "field_map") if name in given}
+    choice: dict[str, Any] = {name: given[name] for name in ("data_dir", "instances", "field_map") if name in given}
     if "benchmark" in given:
         choice["name"] = given["benchmark"] if isinstance(given["benchmark"], str) else given["benchmark"][0]
     rest = {name: value for name, value in given.items() if name not in {"model", "benchmark", *choice}}
