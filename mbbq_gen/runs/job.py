@@ -223,7 +223,9 @@ class _Work:
                 "batch", True, "works with {method} generate only; leave it out, or use another run for loglikelihoods"
             )
         if mode != "off" and config.ray is not None:
-            raise ConfigError("ray", config.ray, "workers send no batches; leave it out, or turn {batch} off")
+            raise ConfigError(
+                "ray", config.ray, "workers send no batches; leave it out, or set {batch} to false (--no-batch)"
+            )
         rule = rule_of(self.session.store)
         if rule is None:
             return await self._ask_all(mode)
