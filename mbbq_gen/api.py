@@ -14,8 +14,10 @@ Only `execute` calls a model. Responses without an extraction are extracted firs
 
 from __future__ import annotations
 
+import inspect
 import sys
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+import textwrap
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
@@ -25,22 +27,20 @@ from mbbq_gen.analysis.score_table import ScoreTable
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.benchmarks import registry
 from mbbq_gen.benchmarks.releases import benchmark_folder
-from mbbq_gen.core.config import ExecutionOverrides
-from mbbq_gen.core.errors import UnknownNameError
+from mbbq_gen.core.config import RunConfig, help_of, shapes
+from mbbq_gen.core.errors import PYTHON, UnknownNameError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressBars, ProgressEvent, ProgressListener
 from mbbq_gen.core.records import Instance, Split
-from mbbq_gen.core.text import Names, visible_text
+from mbbq_gen.core.text import visible_text
 from mbbq_gen.extraction import extract
 from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.runs.adaptive_run import sequential_confidence_level
-from mbbq_gen.runs.batch_session import BatchSettings
 from mbbq_gen.runs.job import Job, JobResult
 from mbbq_gen.runs.observations import ensure_extracted, load_run_observations, read_scores_before_use
-from mbbq_gen.runs.resolve import QuestionSelection
+from mbbq_gen.runs.resolve import resolve_for
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.samples import BATCH_ITEMS, SampleFilter, item_schema, sample_batches
-from mbbq_gen.runs.stopping import StoppingRule
 from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.codes import PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
@@ -52,7 +52,7 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.reasoning import ReasoningFrames
     from mbbq_gen.annotation.judge_report import JudgeExtraction
 
-__all__ = ["JobResult", "ProgressEvent", "Run", "StoppingRule", "extract", "load_benchmark", "score"]
+__all__ = ["JobResult", "ProgressEvent", "Run", "RunConfig", "extract", "load_benchmark", "score"]
 
 Progressing = bool | Callable[[ProgressEvent], None]
 """Whether to show a progress bar, or a function that gets the progress events."""
@@ -82,34 +82,11 @@ class Run:
     def create(
         cls,
         path: str | Path,
+        config: RunConfig | None = None,
         *,
-        model: str,
-        benchmark: Names | None = None,
-        data_dir: str | Path | None = None,
-        instances: str | Path | None = None,
-        field_map: str | Path | None = None,
-        languages: Names = "all",
-        variants: Names = "all",
-        axes: str | None = None,
-        design: str = "full",
-        prompt_source: str = "builtin",
-        splits: Names | None = None,
-        option_order: str = "balanced",
-        label_style: Names | None = None,
-        unknown_text: str | None = None,
-        num_fewshot: int = 0,
-        instruction_language: str | None = None,
-        no_context: bool = False,
-        sample: int | None = None,
-        seed: int = 0,
-        system_prompt: str | None = None,
-        model_args: Mapping[str, Any] | None = None,
-        method: Names = "generate",
-        reasoning_effort: Names | None = None,
-        normalization: str = "sum",
-        allow_confounded_order: bool = False,
         packs: str | Path | None = None,
         progress: Progressing = False,
+        **fields: Any,
     ) -> Run:
         """Plans a run, as `mbbq-gen run` does, and opens it; sends nothing and needs no key.
 
@@ -117,85 +94,27 @@ class Run:
 
         Args:
             path: Run folder: new, empty, or that of the same run.
-            model: `kind:model`, such as `openai:gpt-4o-mini` or `oracle:perfect`.
-            benchmark: Benchmarks; see `mbbq-gen data list`.
-            data_dir: Folder of the published files; None: the release from `mbbq-gen data download`.
-            instances: File of your own questions, instead of a benchmark.
-            field_map: TOML file that maps the fields of that file to ours.
-            languages: ISO 639-1 codes, or `all` of the benchmark.
-            variants: Ids of prompt variants (`mbbq-gen prompts list`), `all`, or `plain` for six paraphrases.
-            axes: Axes to compose prompts from instead, such as `format=free+json,hint=all`.
-            design: Combinations of the axes: `full` or `fractional`.
-            prompt_source: `builtin` prompts, or `published` (the authors').
-            splits: `bias`, `control` or both; None: all.
-            option_order: `published`, `shuffled`, `balanced`, `cyclic` (3 orders) or `all` (6 orders).
-            label_style: Option labels: `A`, `a`, `(A)`, `1`, `native` (the language's own letters) or `none`; None:
-                `A`, or those of the published prompt.
-            unknown_text: Text of the unknown option, as `--unknown-text` takes it; None: as in the data.
-            num_fewshot: Few-shot examples before each question, 0 to 9.
-            instruction_language: Language of the instructions; None: the question's.
-            no_context: Whether to omit the contexts.
-            sample: Questions for each language and split, balanced over templates; None: all.
-            seed: Seed of the sample and of the option orders.
-            system_prompt: System message: a text, `none`, or `default` (the model's own); None: no message of ours.
-            model_args: Options of the model by name (`mbbq-gen models KIND`): `temperature`, `base_url`, …
-            method: `generate`, `loglikelihood`, `label-loglikelihood`, `first-token-logprobs`, or `both`.
-            reasoning_effort: `none`, `default`, `minimal`, `low`, `medium`, `high` or a number of tokens; several are
-                an axis; None: not sent.
-            normalization: Normalization of loglikelihoods: `sum`, `token`, `char`, `byte` or `pmi`.
-            allow_confounded_order: Whether to allow the order `published` where a position tells its role.
+            config: The settings, as a `RunConfig`, such as the `manifest.config` of another run.
             packs: Folder of your own language packs.
             progress: True shows a bar on a terminal; a function gets a `ProgressEvent` from time to time.
+            fields: The settings by their names, instead of `config` or to change it.
 
         Raises:
-            UsageError: a wrong name or option, a folder with other content, or a run made with other settings.
+            ConfigError: a wrong name or value, or a run made with other settings.
+            UsageError: a folder with other content.
             DataError, PackError: a file of the benchmark, or a pack, is wrong.
         """
-        resources = PackPaths(packs=_path(packs))
-        selection = QuestionSelection(
-            model=model,
-            benchmark=benchmark,
-            data_dir=_path(data_dir),
-            instances=_path(instances),
-            field_map=_path(field_map),
-            languages=languages,
-            variants=variants,
-            axes=axes,
-            design=design,
-            prompt_source=prompt_source,
-            splits=splits,
-            option_order=option_order,
-            label_style=label_style,
-            unknown_text=unknown_text,
-            num_fewshot=num_fewshot,
-            instruction_language=instruction_language,
-            no_context=no_context,
-            sample=sample,
-            seed=seed,
-            system_prompt=system_prompt,
-            model_args=model_args or {},
-            method=method,
-            reasoning_effort=reasoning_effort,
-            normalization=normalization,
-            allow_confounded_order=allow_confounded_order,
-        )
-        folder = RunFolder(Path(path))
-        Job(folder, selection.settings(resources), resources, watcher=_watcher(progress, None)).plan()
+        given = RunConfig(**fields)
+        if config is not None:
+            named = {name: getattr(config, name) for name in config.model_fields_set}
+            given = RunConfig(**named | {name: getattr(given, name) for name in given.model_fields_set})
+        run, resources = RunFolder(Path(path)), PackPaths(packs=_path(packs))
+        before = run.manifest().config if run.manifest_path.is_file() else None
+        Job(run, resolve_for(given, before, resources), resources, _watcher(progress, None)).plan()
         return cls(path, packs=packs)
 
     def execute(
-        self,
-        *,
-        model_args: Mapping[str, Any] | None = None,
-        max_cost: float | None = None,
-        max_error_rate: float | None = None,
-        cache_dir: str | Path | None = None,
-        prices: str | Path | None = None,
-        batch: bool | None = None,
-        batch_size: int | None = None,
-        until: StoppingRule | None = None,
-        progress: Progressing = False,
-        say: Callable[[str], None] | None = None,
+        self, *, progress: Progressing = False, say: Callable[[str], None] | None = None, **fields: Any
     ) -> JobResult:
         """Sends the pending requests, extracts the responses as they arrive, and returns the state of the run.
 
@@ -203,64 +122,38 @@ class Run:
         event loop, as in a notebook, and blocks that loop until it ends.
 
         Args:
-            model_args: Options of the model that do not change responses, from now on: `api_key_env`, `timeout`, …
-            max_cost: US dollars that the run may cost; None: as before.
-            max_error_rate: Share of failed requests above which it stops; None: as before, at first 0.2.
-            cache_dir: Folder of responses that runs share; None: as before.
-            prices: Your own prices; None: as before.
-            batch: Whether to submit requests to the batch API, at about half the price; call again later to collect
-                them. None: as before.
-            batch_size: Maximum requests in one batch; None: as before.
-            until: Stopping rule, such as `StoppingRule(kind="ci_width", width=0.2)`; None: as before.
             progress: True shows a bar on a terminal; a function gets a `ProgressEvent` from time to time.
             say: Gets the messages that the command prints on stderr; None: stderr if there is a bar, else `logging`.
+            fields: Settings of the execution that hold from now on, by their names, such as `max_cost`; others stay.
 
         Returns:
             The numbers of requests, responses and failures, and whether batches are under way.
 
         Raises:
-            UsageError: something is missing, such as a key, or an option must not change.
+            UsageError: something is missing, such as a key, or a setting must not change.
             ProviderError: no further request can succeed; what arrived is kept.
             RunError: too many requests fail or the cost limit is reached; what arrived is kept.
             RunLockedError: another process works on the run.
         """
-        changes = ExecutionOverrides(max_cost, max_error_rate, _path(cache_dir), _path(prices))
-        return self._job(
-            model_args or {}, changes, BatchSettings(batch, batch_size), _watcher(progress, say), until
-        ).execute()
+        return self._job(progress, say, fields).execute()
 
     async def execute_async(
-        self,
-        *,
-        model_args: Mapping[str, Any] | None = None,
-        max_cost: float | None = None,
-        max_error_rate: float | None = None,
-        cache_dir: str | Path | None = None,
-        prices: str | Path | None = None,
-        batch: bool | None = None,
-        batch_size: int | None = None,
-        until: StoppingRule | None = None,
-        progress: Progressing = False,
-        say: Callable[[str], None] | None = None,
+        self, *, progress: Progressing = False, say: Callable[[str], None] | None = None, **fields: Any
     ) -> JobResult:
-        """`execute` to be awaited next to other work, such as another run; cancelling it keeps what arrived."""
-        changes = ExecutionOverrides(max_cost, max_error_rate, _path(cache_dir), _path(prices))
-        job = self._job(model_args or {}, changes, BatchSettings(batch, batch_size), _watcher(progress, say), until)
-        return await job.execute_async()
+        """`execute` to be awaited next to other work, such as another run; cancelling it keeps what arrived.
 
-    def _job(
-        self,
-        model_args: Mapping[str, Any],
-        changes: ExecutionOverrides,
-        wish: BatchSettings,
-        watcher: ProgressListener,
-        until: StoppingRule | None,
-    ) -> Job:
+        Args:
+            progress: As for `execute`.
+            say: As for `execute`.
+            fields: As for `execute`.
+        """
+        return await self._job(progress, say, fields).execute_async()
+
+    def _job(self, progress: Progressing, say: Callable[[str], None] | None, fields: Mapping[str, Any]) -> Job:
         """The remaining job of the run; the cached manifest is dropped because the job changes it."""
         self.__dict__.pop("manifest", None)
-        settings = self.folder.manifest().config
-        settings = settings.model_copy(update={"model_args": {**settings.model_args, **model_args}})
-        return Job(self.folder, settings, self.resources, changes, wish, watcher, rule=until)
+        changes = resolve_for(RunConfig(**fields), self.folder.manifest().config, self.resources)
+        return Job(self.folder, changes, self.resources, _watcher(progress, say))
 
     def __repr__(self) -> str:
         return f"Run({str(self.path)!r})"
@@ -475,6 +368,28 @@ class Run:
             unparsed=unparsed,
             prompt_effects=prompt_effects,
         )
+
+
+def _document(function: Callable[..., Any], names: Iterable[str]) -> None:
+    """Lists settings in the docstring and the signature of a function that takes them as keywords."""
+    document, indent = inspect.getdoc(function) or "", " " * 4
+    lines = (textwrap.fill(f"{name}: {help_of(name, PYTHON)}", 112, subsequent_indent=indent) for name in names)
+    documented = "".join(f"\n{textwrap.indent(line, indent)}" for line in lines)
+    head, found, rest = document.partition("\n\nRaises:" if "Returns:" not in document else "\n\nReturns:")
+    function.__doc__ = head + documented + found + rest
+    signature = inspect.signature(function)
+    parameters = [one for one in signature.parameters.values() if one.kind is not one.VAR_KEYWORD]
+    parameters += [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=RunConfig.model_fields[name].default)
+        for name in names
+    ]
+    function.__signature__ = signature.replace(parameters=parameters)  # type: ignore[attr-defined]
+
+
+_EXECUTION = [name for name in RunConfig.model_fields if shapes(name) == "execution"]
+_document(Run.create.__func__, RunConfig.model_fields)  # type: ignore[attr-defined]
+_document(Run.execute, ["model_args", *_EXECUTION])
+_document(Run.execute_async, ["model_args", *_EXECUTION])
 
 
 def _path(given: str | Path | None) -> Path | None:

@@ -7,10 +7,10 @@ from itertools import islice
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-from pydantic import Field, JsonValue, ValidationError
+from pydantic import Field, JsonValue, ValidationError, field_serializer
 
 from mbbq_gen.annotation.judge import JudgePrompt, parse_judge_reply, sheet_of
-from mbbq_gen.core.config import ExecutionConfig
+from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import RunError, describe_fault
 from mbbq_gen.core.options import shown_unknown
 from mbbq_gen.core.records import Extraction, FrozenModel, Instance, Prompt, Request, Response
@@ -44,11 +44,17 @@ class LLMJudge(FrozenModel):
     """The whole prompt: it stays the same whatever ships later."""
     seed: int = 0
     """Of the order in which it sees options."""
-    execution: ExecutionConfig = ExecutionConfig()
+    execution: RunConfig = RunConfig()
+    """Limits, prices and cache, as a run has them."""
     runtime_info: dict[str, JsonValue] = Field(default_factory=dict)
     """What is true of it but shapes no text: server, versions, parameters that the model refused."""
     created_at: str
     """ISO 8601, UTC."""
+
+    @field_serializer("execution")
+    def _given(self, execution: RunConfig) -> dict[str, JsonValue]:
+        """Only what was given."""
+        return execution.model_dump(exclude_defaults=True)
 
     @property
     def extractor(self) -> str:

@@ -171,7 +171,7 @@ def agreement(
     folder = RunFolder(run_path)
     folder.require()
     manifest, sampling = folder.manifest(), statistics.sampling()
-    methods = manifest.config.methods
+    methods = manifest.config.method
     if len(methods) < 2:
         raise UsageError(f"{run_path}: has one method, {methods[0]}; make a run with --method both to compare methods")
     how = one_of("normalization", normalization, NORMALISATIONS) if normalization else None

@@ -7,24 +7,20 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 from mbbq_gen.cli.analyses import variances_of
-from mbbq_gen.cli.config_options import ApiOptions, SelectionOptions, expand_options
+from mbbq_gen.cli.config_options import EstimateSettings, expand_options
 from mbbq_gen.cli.help import example, option
-from mbbq_gen.cli.options import Json, Packs, prompt_effects_of, resources, show_result
+from mbbq_gen.cli.options import Json, Packs, prompt_effects_of, resources, runs_frame, show_result
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import one_of
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.design import Components, DesignTarget
+    from mbbq_gen.analysis.design import DesignTarget
     from mbbq_gen.core.config import RunConfig
     from mbbq_gen.core.files import PackPaths
-    from mbbq_gen.providers.base import Provider
     from mbbq_gen.providers.prices import Price
-    from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, JudgeEstimate
-    from mbbq_gen.runs.estimate import SpeedProbe
+    from mbbq_gen.runs.cost_estimate import CostEstimate, JudgeEstimate
     from mbbq_gen.runs.planner import PromptPlan
-    from mbbq_gen.scoring.codes import PromptEffects
-    from mbbq_gen.scoring.metrics import Metric
     from mbbq_gen.storage.store import RunStore
 
 
@@ -36,8 +32,7 @@ if TYPE_CHECKING:
 )
 @expand_options
 def estimate(
-    selection: SelectionOptions,
-    remote: ApiOptions,
+    config: EstimateSettings,
     tokenizer: Annotated[
         Path | None,
         option(
@@ -66,17 +61,16 @@ def estimate(
     width of smaller, balanced samples. Sends nothing unless --probe is given, writes nothing and needs no key.
     """
     from mbbq_gen.report.run_tables import print_estimate
+    from mbbq_gen.runs.resolve import resolve
 
     where = resources(packs)
-    settings = remote.added_to(selection.settings(where))
-    found = make_estimate(settings, where, remote.prices, tokenizer, pilot, judge, with_probe=probe)
+    found = make_estimate(resolve(config, where), where, tokenizer, pilot, judge, with_probe=probe)
     show_result(found, print_estimate, as_json=as_json)
 
 
 def make_estimate(
     settings: RunConfig,
     where: PackPaths,
-    price_file: Path | None = None,
     tokenizer: Path | None = None,
     pilot: Path | None = None,
     judge: str | None = None,
@@ -86,15 +80,14 @@ def make_estimate(
     """The estimate of a run with this configuration; uses a temporary folder."""
     from mbbq_gen.analysis.power import DEFAULTS
     from mbbq_gen.providers.prices import price_of, read_prices, token_counter
-    from mbbq_gen.providers.registry import open_provider
     from mbbq_gen.runs.cost_estimate import estimate_cost
-    from mbbq_gen.runs.estimate import estimate
+    from mbbq_gen.runs.estimate import estimate, probe
     from mbbq_gen.runs.planner import PromptPlan
-    from mbbq_gen.runs.resolve import InstanceSource
+    from mbbq_gen.runs.resolve import InstanceSource, open_model
     from mbbq_gen.storage.store import RunStore
 
-    prices = read_prices(price_file)
-    provider = open_provider(settings.model, settings.model_args, where)
+    prices = read_prices(settings.prices)
+    provider = open_model(settings, where)
     base_url = provider.capabilities.base_url
     counter = token_counter(provider.kind, provider.model, tokenizer)
     measured = {} if pilot is None else measured_lengths(pilot)
@@ -111,7 +104,9 @@ def make_estimate(
                 longest=longest if isinstance(longest, int) else None,
                 rooms={level: provider.reasoning_settings(level).room for level in settings.reasoning_effort},
             )
-            tried = _probe(provider, draft, store, tokens.requests, settings.seed) if with_probe else None
+            tried = None
+            if with_probe:
+                tried = probe(provider, draft.prompts(store), store.instance, tokens.requests, seed=settings.seed)
             second = None if judge is None else _judge(judge, draft, store, tokens.output_tokens, where, prices)
 
         found = estimate_cost(
@@ -120,17 +115,10 @@ def make_estimate(
             tokens,
             price_of(provider.kind, provider.model, prices, base_url=base_url),
             base_url=base_url,
-            limits=(_limit(settings, "rpm"), _limit(settings, "tpm")),
+            limits=(settings.rpm, settings.tpm),
             assumptions=DEFAULTS if pilot is None else variances_of(pilot, "mbbq_bias_ambiguous", where),
         )
         return found.model_copy(update={"judge": second, "probe": tried})
-
-
-def _probe(provider: Provider, draft: PromptPlan, store: RunStore, requests: int, seed: int) -> SpeedProbe:
-    """The speed of the model on this machine."""
-    from mbbq_gen.runs.estimate import probe
-
-    return probe(provider, draft.prompts(store), store.instance, requests, seed=seed)
 
 
 def _judge(
@@ -156,12 +144,6 @@ def _judge(
     )
 
 
-def _limit(settings: RunConfig, name: str) -> float | None:
-    """A rate limit in the options of the model."""
-    value = settings.model_args.get(name)
-    return float(value) if isinstance(value, int | float | str) else None
-
-
 def measured_lengths(pilot: Path) -> dict[str, float]:
     """Prompt variant → tokens of a response in a pilot run."""
     from mbbq_gen.runs.estimate import measured_outputs
@@ -181,8 +163,7 @@ def measured_lengths(pilot: Path) -> dict[str, float]:
 )
 @expand_options
 def design(
-    selection: SelectionOptions,
-    remote: ApiOptions,
+    config: EstimateSettings,
     goal: Annotated[
         str, option("Goal", "What to measure: `score` or `difference between languages`.", metavar="TEXT")
     ] = "score",
@@ -212,9 +193,14 @@ def design(
     that choose questions and prompts. Sends nothing and needs no key. Use the result with `run
     --answers-per-template`, or let `run --stop-at-ci-width` find the number of requests.
     """
-    from mbbq_gen.analysis.design import DESIGN_TARGETS
+    from mbbq_gen.analysis.design import DESIGN_TARGETS, assumed_components, measured_components
+    from mbbq_gen.providers.prices import price_of, read_prices, token_counter
     from mbbq_gen.report.run_tables import print_design
+    from mbbq_gen.runs.cost_estimate import design_report, priced_requests
+    from mbbq_gen.runs.planner import PromptPlan
+    from mbbq_gen.runs.resolve import InstanceSource, open_model, resolve
     from mbbq_gen.scoring.metrics import METRICS
+    from mbbq_gen.storage.store import RunStore
 
     if (ci_width is None) == (budget is None):
         raise UsageError("give --ci-width W or --budget USD, one of them")
@@ -227,49 +213,10 @@ def design(
             " continue the same run afterwards"
         )
     where = resources(packs)
-    settings = remote.added_to(selection.settings(where))
+    settings = resolve(config, where)
     wanted: DesignTarget = one_of("goal", goal, DESIGN_TARGETS)
     chosen = METRICS[one_of("metric", metric, METRICS)]
-    found = _report(
-        settings,
-        where,
-        remote.prices,
-        pilot,
-        wanted,
-        chosen,
-        confidence_level,
-        ci_width,
-        budget,
-        prompt_effects_of(prompt_effects),
-    )
-    show_result(found, print_design, as_json=as_json)
-
-
-def _report(
-    settings: RunConfig,
-    where: PackPaths,
-    price_file: Path | None,
-    pilot: Path | None,
-    target: DesignTarget,
-    metric: Metric,
-    confidence_level: float,
-    width: float | None,
-    budget: float | None,
-    speaks_of: PromptEffects,
-) -> DesignReport:
-    """The design report; uses a temporary folder."""
-    from mbbq_gen.providers.prices import price_of, read_prices, token_counter
-    from mbbq_gen.providers.registry import open_provider
-    from mbbq_gen.runs.cost_estimate import design_report, priced_requests
-    from mbbq_gen.runs.planner import PromptPlan
-    from mbbq_gen.runs.resolve import InstanceSource
-    from mbbq_gen.storage.store import RunStore
-
-    prices = read_prices(price_file)
-    provider = open_provider(settings.model, settings.model_args, where)
-    price = price_of(provider.kind, provider.model, prices, base_url=provider.capabilities.base_url)
-    measured = {} if pilot is None else measured_lengths(pilot)
-    counter = token_counter(provider.kind, provider.model, None)
+    provider = open_model(settings, where)
     with (
         TemporaryDirectory(prefix="mbbq-gen-design-") as folder,
         RunStore(Path(folder) / "plan.sqlite") as store,
@@ -278,29 +225,23 @@ def _report(
         draft = PromptPlan(settings, where, InstanceSource(settings, where), bar.advance)
         draft.read(store)
         outlines = list(store.outlines())
-        tokens = priced_requests(draft, store, counter, measured)
-    return design_report(
+        measured = {} if pilot is None else measured_lengths(pilot)
+        tokens = priced_requests(draft, store, token_counter(provider.kind, provider.model, None), measured)
+    found = design_report(
         outlines,
         settings,
         tokens,
-        price,
-        target=target,
-        metric=metric,
-        components=_components(pilot, metric, where),
+        price_of(
+            provider.kind, provider.model, read_prices(settings.prices), base_url=provider.capabilities.base_url
+        ),
+        target=wanted,
+        metric=chosen,
+        components=assumed_components(chosen)
+        if pilot is None
+        else measured_components(runs_frame([pilot], where), chosen, str(pilot)),
         confidence=confidence_level,
-        width=width,
+        width=ci_width,
         budget=budget,
-        speaks_of=speaks_of,
+        speaks_of=prompt_effects_of(prompt_effects),
     )
-
-
-def _components(pilot: Path | None, metric: Metric, where: PackPaths) -> Components:
-    """The variance components of a pilot run, or assumed ones."""
-    from mbbq_gen.analysis.design import assumed_components
-
-    if pilot is None:
-        return assumed_components(metric)
-    from mbbq_gen.analysis.design import measured_components
-    from mbbq_gen.cli.options import runs_frame
-
-    return measured_components(runs_frame([pilot], where), metric, str(pilot))
+    show_result(found, print_design, as_json=as_json)

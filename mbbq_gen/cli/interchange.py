@@ -265,7 +265,7 @@ def export(
         raise UsageError("give at least one of --parquet DIR, --csv DIR, --hf-dataset DIR or --model-index FILE")
     run = Run(run_path, packs=packs)
     groupings = all_of("grouping", group_by, list(GROUPINGS)) if words(group_by) else []
-    if len(run.manifest.config.methods) > 1 and "method" not in groupings:
+    if len(run.manifest.config.method) > 1 and "method" not in groupings:
         groupings.append("method")
         say("methods are kept apart: added method to --group-by")
     settings = ExportSettings(

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mbbq_gen.cli.config_options import ApiOptions, ExecutionOptions, expand_options, provider_options
+from mbbq_gen.cli.config_options import JUDGE_SETTINGS, JudgeSettings, expand_options
 from mbbq_gen.cli.help import example
 from mbbq_gen.cli.options import Json, Packs, RunPath, print_model, resources, result_console, say, terminal
+from mbbq_gen.core.config import PROVIDER_SETTINGS, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of, one_of
@@ -69,12 +69,7 @@ def judge(
     language: Annotated[
         str | None, typer.Option(help="Only these languages of the run, comma-separated. Default: all.", metavar="XX,…")
     ] = None,
-    max_tokens: Annotated[int | None, typer.Option(help="Maximum tokens of a reply.", metavar="N")] = None,
-    model_arg: Annotated[
-        list[str] | None, typer.Option(help="Another option of the model; may be repeated.", metavar="NAME=VALUE")
-    ] = None,
-    remote: ApiOptions,
-    asking: ExecutionOptions,
+    config: JudgeSettings,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only estimate time and cost; no request is sent, nothing is written.")
     ] = False,
@@ -91,24 +86,27 @@ def judge(
     context, or the correct answer. Its extractions are stored as the extractor judge:NAME; those of the rules stay
     unchanged. Cost and rate limits, cache and resuming are as in `run`. A malformed reply counts as unparsed.
     """
+    from mbbq_gen.runs.resolve import provider_options
     from mbbq_gen.runs.run_folder import RunFolder
 
     folder = RunFolder(run_path)
     folder.require()
     job = _Judging(folder, resources(packs), language)
-    given = {**provider_options({"max_tokens": max_tokens}, model_arg or []), **remote.provider_options()}
-    given |= asking.provider_options()
-    found = job.judge_of(model, name, given, seed)
+    found = job.judge_of(model, name, provider_options(config), seed)
     if report:
         job.require_begun(found)
     elif dry_run:
-        _show_estimate(job.estimate(found, _choice(only, sample_size, seed), remote.prices), as_json=as_json)
+        _show_estimate(job.estimate(found, _choice(only, sample_size, seed), config.prices), as_json=as_json)
         return
     else:
         # A judge that resumes without a selection keeps its earlier one.
         has_selection = bool(model or only or sample_size)
-        found = job.execute(found, _choice(only, sample_size, seed) if has_selection else None, remote, asking)
-    _show(job.report(found, confidence_level, seed, remote.prices), as_json=as_json)
+        found = job.execute(found, _choice(only, sample_size, seed) if has_selection else None, config)
+    _show(job.report(found, confidence_level, seed, config.prices), as_json=as_json)
+
+
+_KEPT = {*JUDGE_SETTINGS} - {"model_args"} - PROVIDER_SETTINGS
+"""Settings that are the judge's own, not its provider's."""
 
 
 def _choice(only: str | None, sample: int | None, seed: int) -> JudgeSelection:
@@ -189,7 +187,7 @@ class _Judging:
 
     # --- cost ---
 
-    def estimate(self, found: LLMJudge, choice: JudgeSelection, price_file: Path | None) -> JudgeEstimate:
+    def estimate(self, found: LLMJudge, choice: JudgeSelection, price_file: str | None) -> JudgeEstimate:
         """Its estimate."""
         from mbbq_gen.annotation.judge_runner import (
             estimate_judge,
@@ -220,15 +218,14 @@ class _Judging:
 
     # --- asking ---
 
-    def execute(
-        self, found: LLMJudge, choice: JudgeSelection | None, remote: ApiOptions, asking: ExecutionOptions
-    ) -> LLMJudge:
-        """Plans, asks and reads whatever is left to do; None: what was planned before."""
+    def execute(self, found: LLMJudge, choice: JudgeSelection | None, config: RunConfig) -> LLMJudge:
+        """Plans, asks and reads whatever is left to do; without a choice, what was planned before."""
         from mbbq_gen.annotation.judge_table import JudgeTable
         from mbbq_gen.providers.prices import read_prices
         from mbbq_gen.runs.executor import cost_guard_with, execute_planned, is_above
 
-        rules = asking.changes(remote.prices).applied_to(found.execution)
+        kept = {name: getattr(config, name) for name in config.model_fields_set & _KEPT}
+        rules = found.execution.model_copy(update=kept)
         prices = read_prices(rules.prices)  # a price file that is wrong is said before anything is done
         provider = self.provider_of(found)
         provider.check_access()
@@ -285,7 +282,7 @@ class _Judging:
 
     # --- the result ---
 
-    def report(self, found: LLMJudge, interval: float, seed: int, price_file: Path | None) -> JudgeReport:
+    def report(self, found: LLMJudge, interval: float, seed: int, price_file: str | None) -> JudgeReport:
         """The report of its replies so far."""
         from mbbq_gen.annotation.judge_report import judge_report, judged_pairs
         from mbbq_gen.annotation.judge_runner import judge_cost

@@ -37,7 +37,7 @@ from mbbq_gen.cli import (
 )
 from mbbq_gen.cli.help import HelpCommand, PanelCommand
 from mbbq_gen.cli.options import say
-from mbbq_gen.core.errors import MbbqGenError
+from mbbq_gen.core.errors import COMMAND, ConfigError, MbbqGenError
 from mbbq_gen.core.text import visible_text
 
 
@@ -183,7 +183,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except MbbqGenError as error:
-        say(f"error: {error}")
+        say(f"error: {error.spelled(COMMAND) if isinstance(error, ConfigError) else error}")
         return error.exit_code
     except typer.Exit as leave:
         return leave.exit_code

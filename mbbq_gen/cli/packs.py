@@ -11,6 +11,7 @@ import typer
 from mbbq_gen.cli.data_source import Data
 from mbbq_gen.cli.help import HelpCommand, example
 from mbbq_gen.cli.options import Json, Packs, data_folder, echo, open_lines, print_json, resources, result_console
+from mbbq_gen.core.config import chosen
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of, one_of, splits_of
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.core.records import Instance
     from mbbq_gen.prompts.render import PromptSettings
-    from mbbq_gen.runs.resolve import PromptSource
 
 
 Source = Annotated[
@@ -50,9 +50,7 @@ def list_variants(
     as_json: Json = False,
 ) -> None:
     """Lists the prompt variants of a language with their texts."""
-    from mbbq_gen.runs.resolve import prompt_source as check_source
-
-    source = check_source(prompt_source)
+    source = _source(prompt_source)
     if source == "published" and benchmark is None:
         raise UsageError("--prompt-source published: name the benchmark: --benchmark NAME")
     settings = _variants(source, resources(packs), benchmark or "", data_dir, language)
@@ -109,10 +107,9 @@ def show(
     from mbbq_gen.languages.axes_pack import native_labels
     from mbbq_gen.prompts.render import NATIVE, plan_orders, render_prompt, with_option_labels
     from mbbq_gen.runs.resolve import check_published
-    from mbbq_gen.runs.resolve import prompt_source as check_source
 
     where = resources(packs)
-    source = check_source(prompt_source)
+    source = _source(prompt_source)
     check_published(source, label_style is not None, no_context)
     composed = variant if source == "builtin" and variant and parse_variant_name(variant) else None
     known = _variants(source, where, benchmark, data_dir, language, composed)
@@ -179,8 +176,13 @@ def axes(
         echo("")
 
 
+def _source(given: str) -> str:
+    """The checked value of --prompt-source."""
+    return chosen("prompt_source", [given], ("builtin", "published"))[0]
+
+
 def _variants(
-    source: PromptSource,
+    source: str,
     where: PackPaths,
     benchmark: str,
     data: Path | None,

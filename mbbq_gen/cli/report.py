@@ -274,13 +274,13 @@ def _heading(manifest: Manifest) -> list[str]:
     facts = [
         f"prompt variants: {', '.join(dict.fromkeys((*settings.variants, *settings.scored_variants)))}",
         f"option order: {settings.option_order}",
-        f"labels: {', '.join(settings.label_styles)}",
+        f"labels: {', '.join(settings.label_style)}",
         f"seed: {settings.seed}",
     ]
     if settings.reasoning_effort:
         facts.append(f"reasoning effort: {', '.join(settings.reasoning_effort)}")
-    if settings.methods != ("generate",):
-        facts.append(f"methods: {', '.join(settings.methods)}")
+    if settings.method != ("generate",):
+        facts.append(f"methods: {', '.join(settings.method)}")
     if settings.is_scored:
         facts.append(f"normalization: {settings.normalization}")
     if settings.num_fewshot:

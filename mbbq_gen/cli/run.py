@@ -6,24 +6,14 @@ import asyncio
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, fields, replace
+from dataclasses import asdict, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.config_options import (
-    ApiOptions,
-    BatchOptions,
-    DistributedOptions,
-    ExecutionOptions,
-    SelectionOptions,
-    StoppingOptions,
-    StorageOptions,
-    check_goes_on,
-    expand_options,
-)
-from mbbq_gen.cli.help import HelpCommand, example
+from mbbq_gen.cli.config_options import RunSettings, expand_options
+from mbbq_gen.cli.help import HelpCommand, example, option
 from mbbq_gen.cli.options import (
     Json,
     Packs,
@@ -38,16 +28,15 @@ from mbbq_gen.cli.options import (
     show_result,
     terminal,
 )
-from mbbq_gen.core.errors import MbbqGenError, RunError, UsageError
+from mbbq_gen.core.errors import FILE, ConfigError, MbbqGenError, MissingExtraError, RunError, UsageError
 
 if TYPE_CHECKING:
+    from mbbq_gen.core.config import RunConfig
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.runs.batch_runner import BatchRunner
     from mbbq_gen.runs.executor import Session
-    from mbbq_gen.runs.job import JobResult
-    from mbbq_gen.runs.run_folder import Manifest, RunFolder
-    from mbbq_gen.runs.status import RunStatus
-    from mbbq_gen.runs.study import StudyModel, StudyRun
+    from mbbq_gen.runs.job import Job, JobResult
+    from mbbq_gen.runs.study import Study
     from mbbq_gen.storage.ledgers import StoredBatch
     from mbbq_gen.storage.store import RunStore
 
@@ -64,18 +53,18 @@ def _opened(path: Path, packs: Path | None) -> Iterator[Session]:
     Raises:
         UsageError: there is no run, or it has no batches.
     """
-    from mbbq_gen.providers.registry import open_provider
     from mbbq_gen.runs.executor import Session
-    from mbbq_gen.runs.run_folder import RunFolder, load_execution_config
+    from mbbq_gen.runs.resolve import open_model
+    from mbbq_gen.runs.run_folder import RunFolder
 
     folder = RunFolder(path)
     folder.require()
-    settings = folder.manifest().config
-    provider = open_provider(settings.model, settings.model_args, resources(packs))
+    config = folder.manifest().config
+    provider = open_model(config, resources(packs))
     with folder.locked(), folder.open_store() as store:
         _require_batches(path, store)
         provider.check_access()
-        yield Session(folder, store, provider, load_execution_config(store), terminal())
+        yield Session(folder, store, provider, config, terminal())
 
 
 def _require_batches(path: Path, store: RunStore) -> None:
@@ -86,24 +75,12 @@ def _require_batches(path: Path, store: RunStore) -> None:
         raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
 
 
-def _as_they_stood(path: Path) -> list[StoredBatch]:
-    """The stored batches of a read-only run, where the service is not asked."""
-    from mbbq_gen.runs.run_folder import RunFolder
-    from mbbq_gen.storage.ledgers import BatchTable
-
-    folder = RunFolder(path)
-    folder.require()
-    with folder.open_store(read_only=True) as store:
-        _require_batches(path, store)
-        say(f"{path}: the folder is read-only, so the service is not asked: batches as last stored")
-        return BatchTable(store).batches()
-
-
 @batch_app.command("status", cls=HelpCommand)
 @example("  mbbq-gen batch status my-run\n  mbbq-gen batch status my-run --json")
 def batch_status(run_path: RunPath, packs: Packs = None, as_json: Json = False) -> None:
     """Asks the service for the status of the batches."""
     from mbbq_gen.runs.batch_session import in_session
+    from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.storage.ledgers import BatchTable
     from mbbq_gen.storage.read_only import is_writable
 
@@ -111,8 +88,13 @@ def batch_status(run_path: RunPath, packs: Packs = None, as_json: Json = False) 
         await batching.recover()
         await batching.refresh()
 
-    if not is_writable(run_path):
-        _show(_as_they_stood(run_path), as_json)
+    if not is_writable(run_path):  # the service is not asked then
+        folder = RunFolder(run_path)
+        folder.require()
+        with folder.open_store(read_only=True) as store:
+            _require_batches(run_path, store)
+            say(f"{run_path}: the folder is read-only, so the service is not asked: batches as last stored")
+            _show(BatchTable(store).batches(), as_json)
         return
     with _opened(run_path, packs) as run:
         asyncio.run(in_session(run, work, spends=False))
@@ -194,73 +176,86 @@ def status(run_path: RunPath, price_file: PriceFile = None, as_json: Json = Fals
     Also shows rate, time left and batches. Reads the run folder only, also while another process runs it; `mbbq-gen
     batch status RUN` asks the service.
     """
+    from mbbq_gen.annotation.judge_runner import judge_lines
+    from mbbq_gen.providers.prices import read_prices
     from mbbq_gen.report.run_tables import print_status
     from mbbq_gen.runs.run_folder import RunFolder
+    from mbbq_gen.runs.status import run_status
 
     folder = RunFolder(run_path)
     folder.require()
-    found = status_of(folder, price_file)
+    manifest = folder.manifest()
+    address = manifest.runtime_info.get("base_url")
+    base_url = address if isinstance(address, str) else None
+    own = read_prices(price_file or manifest.config.prices)
+    with folder.open_store(read_only=True) as store:
+        found = run_status(store, manifest, str(folder.path), own, base_url, judges=judge_lines(store, own))
     show_result(found, print_status, as_json=as_json)
 
 
-def status_of(folder: RunFolder, price_file: Path | None = None) -> RunStatus:
-    """The status of a run; without a price file, with that of the run."""
-    from mbbq_gen.annotation.judge_runner import judge_lines
-    from mbbq_gen.providers.prices import read_prices
-    from mbbq_gen.runs.run_folder import load_execution_config
-    from mbbq_gen.runs.status import run_status
+def _study_jobs(study: Study, config: RunConfig, where: PackPaths) -> list[Job]:
+    """What is to be done for each run of a study; settings that are wrong are said before any request.
 
-    manifest = folder.manifest()
-    with folder.open_store(read_only=True) as store:
-        own = read_prices(price_file or load_execution_config(store).prices)
-        judges = judge_lines(store, own)
-        return run_status(store, manifest, str(folder.path), own, base_url_of(manifest), judges=judges)
+    Args:
+        study: as its file says it.
+        config: a model to run beside those of the file, with its settings; or the base URL of the openai: models.
+        where: the language packs.
+    """
+    from mbbq_gen.runs.job import Job
+    from mbbq_gen.runs.resolve import resolve
+    from mbbq_gen.runs.run_folder import RunFolder
+    from mbbq_gen.runs.study import study_runs
+
+    given = config.model_fields_set
+    if other := sorted(given - {"base_url"} if not config.model else given & {"benchmark", "data_dir", "instances"}):
+        problem = "set it in the study's file; only {model}, with its options, goes here"
+        raise ConfigError(other[0], getattr(config, other[0]), problem)
+    runs = study_runs(study, [config] if config.model else [])
+    if given == {"base_url"}:
+        asked = [run for run in runs if run.config.model.startswith("openai:")]
+        if not asked:
+            raise ConfigError("base_url", config.base_url, "no model of the study is openai:…; write it under a model")
+        for run in asked:
+            at_server = run.config.model_copy(update={"base_url": config.base_url})
+            runs[runs.index(run)] = replace(run, config=at_server)
+    jobs: list[Job] = []
+    for run in runs:
+        try:
+            jobs.append(Job(RunFolder(run.path), resolve(run.config, where), where, terminal(), load_report))
+            jobs[-1].merged()
+        except ConfigError as error:
+            raise error.spelled(FILE, f"{study.path}: ") from None
+        except MissingExtraError:
+            continue  # is said in its turn; the other models run
+    return jobs
 
 
-def base_url_of(manifest: Manifest) -> str | None:
-    """The server address in the manifest; None for the service's own, or none."""
-    address = manifest.runtime_info.get("base_url")
-    return address if isinstance(address, str) else None
-
-
-def run_study(
-    path: Path,
-    selection: SelectionOptions,
-    remote: ApiOptions,
-    asking: ExecutionOptions,
-    batching: BatchOptions,
-    where: PackPaths,
-    *,
-    as_json: bool,
-) -> None:
-    """Runs what is left of a study and shows its results.
+def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool) -> None:
+    """Runs what is left of a study and shows its results; `config` is as `_study_jobs` takes it.
 
     Raises:
         UsageError, PackError: the file or an option is wrong.
         RunError: some of the runs failed; the others are done and shown.
     """
-    from mbbq_gen.runs.study import read_study, resolve_run_paths, study_folder, study_runs
+    from mbbq_gen.runs.study import read_study, resolve_run_paths
 
     study = read_study(path)
-    base_url = remote.base_url if selection.model is None else None
-    others = remote if base_url is None else replace(remote, base_url=None)
-    runs = study_runs(path, study, _added(selection, others, asking, batching))
-    if base_url is not None:
-        runs = _at_server(runs, base_url)
-    settings = [(run, run.selection.settings(where)) for run in runs]  # errors before any request
+    jobs = _study_jobs(study, config, where)
     failed: dict[Path, MbbqGenError] = {}
     results: list[JobResult] = []
-    for number, (run, chosen) in enumerate(settings, start=1):
-        say(f"[{number}/{len(runs)}] {run.model} on {run.benchmark}")
+    for number, job in enumerate(jobs, start=1):
+        run, names = job.folder.path, ", ".join(choice.name for choice in job.config.benchmarks)
+        say(f"[{number}/{len(jobs)}] {job.config.model} on {names}")
         try:
-            results.append(_execute(run, chosen, where))
+            run.parent.mkdir(parents=True, exist_ok=True)
+            results.append(job.execute())
         except MbbqGenError as error:
-            failed[run.path] = error
+            failed[run] = error.spelled(FILE) if isinstance(error, ConfigError) else error
             say(f"error: {error}")
     if as_json:
         print_json([asdict(result) for result in results])
     else:
-        folder = study_folder(path, study)
+        folder = study.folder
         there = [found for found in resolve_run_paths([folder]) if found not in failed and found != folder]
         if there:
             show_runs(there, where)
@@ -271,62 +266,9 @@ def run_study(
     if failed:
         first = next(iter(failed))
         raise RunError(
-            f"{len(failed)} of {len(runs)} runs failed, {first.name} among them: {failed[first]}; "
+            f"{len(failed)} of {len(jobs)} runs failed, {first.name} among them: {failed[first]}; "
             "the same command continues with what is missing"
         )
-
-
-def _at_server(runs: list[StudyRun], base_url: str) -> list[StudyRun]:
-    """The runs with the `openai:` models at another server.
-
-    Raises:
-        UsageError: no model of the study is asked as `openai:`.
-    """
-    asked = [run for run in runs if run.model.startswith("openai:")]
-    if not asked:
-        raise UsageError("--base-url: no model of the study is openai:…; write base_url in the model_args of a model")
-    for run in asked:
-        options = {**run.selection.model_args, "base_url": base_url}
-        runs[runs.index(run)] = replace(run, selection=replace(run.selection, model_args=options))
-    return runs
-
-
-def _execute(run: StudyRun, settings: Any, where: PackPaths) -> JobResult:
-    from mbbq_gen.runs.batch_session import BatchSettings
-    from mbbq_gen.runs.job import Job
-    from mbbq_gen.runs.run_folder import RunFolder
-
-    run.path.parent.mkdir(parents=True, exist_ok=True)
-    return Job(RunFolder(run.path), settings, where, run.changes, BatchSettings(), terminal(), load_report).execute()
-
-
-def _added(
-    selection: SelectionOptions, remote: ApiOptions, asking: ExecutionOptions, batching: BatchOptions
-) -> list[StudyModel]:
-    """The model and its options that the command line adds to the study."""
-    from mbbq_gen.runs.study import RunOverrides, StudyModel
-
-    if batching.batch is not None or batching.resume:
-        raise UsageError("--batch, --resume: for one run; name its folder instead of the study")
-    known = {"model", *RunOverrides.model_fields}
-    given = {
-        field.name: value
-        for group in (selection, remote, asking)
-        for field in fields(group)
-        if (value := getattr(group, field.name)) != field.default
-    }
-    options = {**selection.provider_options(), **remote.provider_options(), **asking.provider_options()}
-    other = sorted(given.keys() - known - options.keys() - {"model_arg"})
-    if given and (other or "model" not in given):
-        name = (other or sorted(given))[0].replace("_", "-")
-        raise UsageError(f"--{name}: set it in the study's file; only --model, with its options, goes here")
-    if not given:
-        return []
-    values = {name: value for name, value in given.items() if name in RunOverrides.model_fields}
-    for name in ("cache_dir", "prices"):
-        if name in values:
-            values[name] = str(values[name].absolute())
-    return [StudyModel(name=given["model"], model_args=options, **values)]
 
 
 def show_runs(paths: list[Path], where: PackPaths) -> None:
@@ -364,13 +306,18 @@ def show_runs(paths: list[Path], where: PackPaths) -> None:
 def run(
     context: typer.Context,
     run_path: RunPath,
-    selection: SelectionOptions,
-    remote: ApiOptions,
-    asking: ExecutionOptions,
-    batching: BatchOptions,
-    target: StoppingOptions,
-    spreading: DistributedOptions,
-    keeping: StorageOptions,
+    config: RunSettings,
+    resume: Annotated[
+        bool,
+        option(
+            "Limits and money",
+            "Continue a run made with --batch: collect its finished batches and submit what is missing.",
+            "--resume",
+        ),
+    ] = False,
+    rerun_lost: Annotated[
+        bool, option("Scale", "Run again the requests whose Parquet files are missing or damaged.", "--rerun-lost")
+    ] = False,
     verbose: Verbose = False,
     packs: Packs = None,
     as_json: Json = False,
@@ -380,40 +327,23 @@ def run(
     Sends the prompts, extracts the answers and scores them. Every response is stored in the folder RUN at once. The
     same command, or `mbbq-gen run RUN`, continues where the last one stopped; no request is sent twice.
     """
-    from mbbq_gen.runs.batch_session import BatchSettings
     from mbbq_gen.runs.job import Job
+    from mbbq_gen.runs.resolve import resolve_for
     from mbbq_gen.runs.run_folder import RunFolder
 
-    where, distributed = resources(packs), spreading.distributed()
+    where = resources(packs)
     if run_path.suffix == ".toml" and not run_path.is_dir():
-        if distributed is not None:
-            raise UsageError("--ray: a study runs in this process; use --ray with one run at a time")
-        if keeping != StorageOptions():
-            raise UsageError("--storage, --rerun-lost: for one run; name its folder instead of the study")
-        run_study(run_path, selection, remote, asking, batching, where, as_json=as_json)
+        if resume or rerun_lost:
+            raise UsageError("--resume, --rerun-lost: for one run; name its folder instead of the study")
+        run_study(run_path, config, where, as_json=as_json)
         return
     folder = RunFolder(run_path)
-    if batching.resume and not selection.is_empty:
+    if resume and config.is_whole:
         raise UsageError("--resume continues a run as planned; leave --model, --benchmark and the like out")
-    if selection.is_empty:
+    if not config.is_whole:
         folder.require()
-        check_goes_on(context)
-        settings = folder.manifest().config
-    else:
-        settings = selection.settings(where)
-    given = [selection.provider_options(settings.model), remote.provider_options(), asking.provider_options()]
-    options = dict(settings.model_args)
-    for changed in given:
-        options |= changed
-    settings = settings.model_copy(update={"model_args": options})
-    wish = BatchSettings(batching.batch, selection.requests_in_batch(settings.model))
-    changes = asking.changes(remote.prices)
-    job = Job(
-        *(folder, settings, where, changes, wish, terminal(), load_report, target.rule(settings), distributed),
-        keep_shards=keeping.storage is not None,
-        rerun_lost=keeping.rerun_lost,
-    )
-    result = job.execute()
+    config = resolve_for(config, None if config.is_whole else folder.manifest().config, where)
+    result = Job(folder, config, where, terminal(), load_report, rerun_lost).execute()
     if as_json:
         print_json(asdict(result))
     elif not result.batches_under_way:

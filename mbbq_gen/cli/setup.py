@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from mbbq_gen.cli.config_options import provider_options
+from mbbq_gen.cli.config_options import model_options
 from mbbq_gen.cli.help import example
 from mbbq_gen.cli.options import Json, echo, echo_json, print_json, result_console, say, write_lines
 from mbbq_gen.core.errors import UsageError
@@ -20,8 +20,6 @@ from mbbq_gen.core.records import FrozenModel
 if TYPE_CHECKING:
     from mbbq_gen.providers.base import Provider
     from mbbq_gen.runs.cost_estimate import CostEstimate
-    from mbbq_gen.runs.resolve import QuestionSelection
-
 
 _LOCAL = ("transformers", "vllm")
 _LOCAL_SAMPLE = 96
@@ -75,6 +73,9 @@ def init(
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Ask no questions: use the default of every option that is not given.")
     ] = False,
+    schema: Annotated[
+        bool, typer.Option("--schema", help="Only print the JSON schema of study files, for editors.")
+    ] = False,
     as_json: Json = False,
 ) -> None:
     """Writes a study file for `run` and estimates its cost.
@@ -82,6 +83,11 @@ def init(
     Asks for models, base URL, benchmark, languages and budget. Options that are given are not asked for. Nothing is
     sent to any model.
     """
+    if schema:
+        from mbbq_gen.runs.study import study_schema
+
+        print_json(study_schema())
+        return
     if file.suffix != ".toml":
         raise UsageError(f"{file}: the name of a study ends in .toml; use {file.with_suffix('.toml')}")
     if file.exists():
@@ -102,7 +108,7 @@ def init(
         if samples[name] is not None:
             lines.append(f"sample = {samples[name]}          # questions for each language and split; omit for all")
         if server := _server_of(name, wish):
-            lines.append(f"model_args = {{ base_url = {_toml(server['base_url'])} }}")
+            lines.append(f"base_url = {_toml(server)}")
         if wish.budget is not None and _is_paid(name, wish.base_url):
             lines.append(f"max_cost = {wish.budget}        # US dollars")
     write_lines(file, lines)
@@ -179,29 +185,24 @@ def _at_hand() -> list[str]:
 # --- what it takes ---------------------------------------------------------------------------------------------------
 
 
-def _selection(model: str, wish: _Wish, sample: int | None) -> QuestionSelection:
-    from mbbq_gen.runs.resolve import QuestionSelection
-
-    return QuestionSelection(
-        model=model, benchmark=wish.benchmark, languages=wish.languages, variants=_VARIANTS, splits="bias,control",
-        sample=sample, model_args=_server_of(model, wish),
-    )  # fmt: skip
-
-
-def _server_of(model: str, wish: _Wish) -> dict[str, Any]:
-    """The option that names the server of a model."""
-    return {"base_url": wish.base_url} if wish.base_url and model.startswith("openai:") else {}
+def _server_of(model: str, wish: _Wish) -> str | None:
+    """The server of a model; None for the service's own."""
+    return wish.base_url if wish.base_url and model.startswith("openai:") else None
 
 
 def _estimate(model: str, wish: _Wish) -> CostEstimate | None:
     """The estimate for all questions; None, with a message, if the model can't be opened yet."""
     from mbbq_gen.cli.estimate import make_estimate
+    from mbbq_gen.core.config import RunConfig
     from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.runs.resolve import resolve
 
     where = PackPaths()
-    settings = _selection(model, wish, wish.sample).settings(where)
+    asked = {"benchmark": wish.benchmark, "languages": wish.languages, "variants": _VARIANTS, "splits": "bias,control"}
+    config = RunConfig(model=model, sample=wish.sample, base_url=_server_of(model, wish), **asked)
+    config = resolve(config, where)
     try:
-        return make_estimate(settings, where)
+        return make_estimate(config, where)
     except UsageError as error:
         if str(error).startswith(f"{wish.benchmark}:"):
             raise
@@ -388,13 +389,14 @@ def _languages() -> list[Finding]:
 
 
 @example(
-    "  mbbq-gen models\n  mbbq-gen models openai: --live\n  mbbq-gen models openai: --live --base-url http://127.0.0.1:8000/v1"
+    "  mbbq-gen models\n  mbbq-gen models openai\n  mbbq-gen models openai --live\n"
+    "  mbbq-gen models openai --live --base-url http://127.0.0.1:8000/v1"
 )
 def models(
     kind: Annotated[
-        str | None, typer.Argument(help="With --live: kind of the models, such as openai: or gemini:.", metavar="KIND:")
+        str | None, typer.Argument(help="Kind, such as openai: lists its options for --model-arg.", metavar="[KIND]")
     ] = None,
-    live: Annotated[bool, typer.Option("--live", help="Ask the service for its list of models.")] = False,
+    live: Annotated[bool, typer.Option("--live", help="With a kind: ask the service for its list of models.")] = False,
     base_url: Annotated[
         str | None, typer.Option(help="Address of the server. Default: the service's own.", metavar="URL")
     ] = None,
@@ -407,15 +409,21 @@ def models(
     ] = None,
     as_json: Json = False,
 ) -> None:
-    """Lists the kinds of models; with --live, a service's models."""
+    """Lists the kinds of models, the options of one, or the models of a service.
+
+    The options of a kind are given as --model-arg NAME=VALUE, or as `model_args` in a study and in Python.
+    """
     from rich.table import Table
 
     from mbbq_gen.providers.registry import list_models
 
-    if live != (kind is not None):
-        raise UsageError("give a kind and --live together: mbbq-gen models openai: --live")
+    if live and kind is None:
+        raise UsageError("--live: name the kind: mbbq-gen models openai --live")
+    if kind is not None and not live:
+        _list_options(kind, as_json=as_json)
+        return
     if kind is not None:
-        given = {"base_url": base_url, "api_key_env": api_key_env} | provider_options({}, model_arg or [])
+        given = {"base_url": base_url, "api_key_env": api_key_env} | model_options(model_arg or [])
         _list_live(kind.partition(":")[0], {name: value for name, value in given.items() if value}, as_json=as_json)
         return
 
@@ -430,6 +438,29 @@ def models(
     for entry in entries:
         ready = "yes" if entry.installed else f"no: {entry.install}"
         table.add_row(entry.name, ready, entry.summary)
+    result_console().print(table)
+
+
+def _list_options(kind: str, *, as_json: bool) -> None:
+    """The options of a kind of models, with defaults and help."""
+    from rich.table import Table
+
+    from mbbq_gen.providers.registry import options_class
+
+    model = kind.rstrip(":")
+    options = options_class(model if ":" in model else f"{model}:any").model_json_schema().get("properties", {})
+    rows = [
+        {"name": name, "default": option.get("default"), "help": option.get("description", "")}
+        for name, option in options.items()
+    ]
+    if as_json:
+        print_json(rows)
+        return
+    table = Table(box=None, pad_edge=False)
+    for title in ("option", "default", "what it is"):
+        table.add_column(title, overflow="fold")
+    for row in rows:
+        table.add_row(row["name"], "" if row["default"] in (None, {}) else str(row["default"]), row["help"])
     result_console().print(table)
 
 

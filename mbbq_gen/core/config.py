@@ -1,57 +1,111 @@
-"""The configuration of a run: what is asked (fixed), and the limits of its execution (may change on resume)."""
+"""`RunConfig`: every setting of a run, once, with its type, default, bounds and help.
+
+The options of `mbbq-gen run` and `estimate`, study files, `Run.create` and the manifest are made from it.
+A setting shapes the `prompt`, the `answer` or the `execution`; only the last kind may change when a run resumes.
+Design: docs/decisions/0004-run-configuration-is-fixed.md.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
-from pydantic import Field, JsonValue
+from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.errors import PYTHON, ConfigError, Spelling
+from mbbq_gen.core.options import OPEN_VARIANT
+from mbbq_gen.core.reasoning import parse_reasoning
 from mbbq_gen.core.records import FrozenModel, Method, Normalise, Split
+from mbbq_gen.core.text import Names, words
+
+Group = Literal[
+    "Model",
+    "Questions",
+    "Prompts",
+    "Sampling",
+    "Scoring method",
+    "Limits and money",
+    "Stopping",
+    "Scale",
+    "Output",
+]
+Shapes = Literal["prompt", "answer", "execution"]
+LONGEST_LIST: Final = 30
+"""Names that a message lists at most."""
+T = TypeVar("T")
+OWN_DATA: Final = "instances"
+"""The benchmark's name of questions from the user's own file."""
 
 
-class ExecutionConfig(FrozenModel):
-    """The rules under which a run is asked. They may change whenever it goes on."""
+def chosen(name: str, values: Names, known: Sequence[T]) -> list[T]:
+    """Every name of a list, as the known one.
 
-    max_cost: float | None = Field(default=None, gt=0)
-    """US dollars that the run may cost; None: no limit."""
-    max_error_rate: float = Field(default=0.2, ge=0, le=1)
-    """Share of failed requests above which the run stops."""
-    cache_dir: str | None = None
-    """Folder of the answers that runs share; None: none."""
-    prices: str | None = None
-    """The user's own prices; None: those that ship."""
-
-
-@dataclass(frozen=True)
-class ExecutionOverrides:
-    """Rules that are to hold from now on; None: as before."""
-
-    max_cost: float | None = None
-    max_error_rate: float | None = None
-    cache_dir: Path | None = None
-    prices: Path | None = None
-
-    def applied_to(self, before: ExecutionConfig) -> ExecutionConfig:
-        """The rules of before, with what is given now.
-
-        Raises:
-            UsageError: where one is out of bounds.
-        """
-        if self.max_cost is not None and self.max_cost <= 0:
-            raise UsageError(f"--max-cost {self.max_cost:g}: give an amount above 0, in US dollars")
-        if self.max_error_rate is not None and not 0 <= self.max_error_rate <= 1:
-            raise UsageError(f"--max-error-rate {self.max_error_rate:g}: give a share from 0 to 1")
-        given: dict[str, float | str | None] = {"max_cost": self.max_cost, "max_error_rate": self.max_error_rate}
-        given["cache_dir"] = None if self.cache_dir is None else str(self.cache_dir.absolute())
-        given["prices"] = None if self.prices is None else str(self.prices.absolute())
-        return before.model_copy(update={name: value for name, value in given.items() if value is not None})
+    Raises:
+        ConfigError: one is not known, or the list is empty.
+    """
+    names = {str(candidate): candidate for candidate in known}
+    for value in (given := words(values)):
+        if value not in names:
+            listed = f"known: {', '.join(names)}" if len(names) <= LONGEST_LIST else "is not known"
+            raise ConfigError(name, value, listed, names)
+    if not given:
+        raise ConfigError(name, None, f"name at least one; known: {', '.join(names)}")
+    return [names[value] for value in given]
 
 
-OWN_DATA = "instances"
-"""Name of the choice that is a file of the user's own."""
+def _names(value: Any) -> Any:
+    """The entries of a comma-separated text or a list; anything else is left to the type."""
+    return tuple(words(value)) if isinstance(value, str | list | tuple) else value
+
+
+def _listed(known: Callable[[list[str]], Any]) -> BeforeValidator:
+    return BeforeValidator(lambda value: known(words(value)) if isinstance(value, str | list | tuple) else value)
+
+
+def _methods(names: list[str]) -> tuple[str, ...]:
+    """The methods; `both` is short for what a model writes and what it finds likely."""
+    both = {"both": ("generate", "loglikelihood")}
+    return tuple(dict.fromkeys(method for name in names for method in both.get(name, (name,))))
+
+
+NameList = Annotated[tuple[str, ...], BeforeValidator(_names)]
+MethodList = Annotated[tuple[Method, ...], _listed(_methods)]
+SplitList = Annotated[tuple[Split, ...], BeforeValidator(_names)]
+ReasoningList = Annotated[tuple[str, ...], _listed(parse_reasoning)]
+PathText = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value)]
+AbsolutePath = Annotated[
+    str, BeforeValidator(lambda value: str(Path(value).absolute()) if isinstance(value, str | Path) else value)
+]
+
+
+def setting(
+    group: Group,
+    shapes: Shapes,
+    help_text: str,
+    *,
+    default: Any = None,
+    example: Any,
+    metavar: str | None = None,
+    provider: bool = False,
+    **bounds: Any,
+) -> Any:
+    """A setting of a run.
+
+    Args:
+        group: its section in the help.
+        shapes: what it has an effect on.
+        help_text: what it does; `{name}` stands for another setting as the reader would type it.
+        default: its value if none is given.
+        example: a value.
+        metavar: stands for a value in the help of the command.
+        provider: whether it is handed to the provider; these can also be given in `model_args`.
+        bounds: as `pydantic.Field` takes them.
+    """
+    extra: dict[str, Any] = {"group": group, "shapes": shapes, "metavar": metavar, "provider": provider}
+    return Field(default, description=help_text, examples=[example], json_schema_extra=extra, **bounds)
 
 
 class BenchmarkChoice(FrozenModel):
@@ -72,47 +126,342 @@ def name_in_copy(choice: BenchmarkChoice, path: Path) -> str:
 
 
 class RunConfig(FrozenModel):
-    """What the user asked for: the same settings and packs give the same plan."""
+    """Every setting of a run. `runs.resolve.resolve` replaces names like `all` by what they stand for."""
 
-    model: str
-    """`kind:model`."""
-    model_args: dict[str, JsonValue] = Field(default_factory=dict)
-    """Options of the provider that were given, by name."""
-    system_prompt: str | None = None
-    """Text of the system message, or None for none of ours."""
-    benchmarks: tuple[BenchmarkChoice, ...]
-    languages: tuple[str, ...]
-    splits: tuple[Split, ...]
-    make_control: bool = False
-    """Whether control questions are made by substitution where the data has none."""
-    variants: tuple[str, ...]
-    """Ids of the prompt variants."""
-    methods: tuple[Method, ...] = ("generate",)
-    """What is asked of the model."""
-    scored_variants: tuple[str, ...] = ()
-    """Ids of the prompt variants that loglikelihoods of answers are asked after."""
-    reasoning_effort: tuple[str, ...] = ()
-    """How much the model is to think first, each level in turn; empty: nothing is said of it."""
-    normalization: Normalise = "sum"
-    """How loglikelihoods are made comparable, unless a command says otherwise; shapes no request but for `pmi`."""
-    prompt_source: Literal["builtin", "published"] = "builtin"
-    """Whose prompt variants: out of our language packs, or the authors' out of the user's copy of a benchmark."""
-    option_order: str
-    """Option order policy."""
-    label_styles: tuple[str, ...]
-    num_fewshot: int = 0
-    """Few-shot examples before each question."""
-    instruction_language: str | None = None
-    """Language of the prompt variants where it is not the questions'."""
-    no_context: bool = False
-    """Whether contexts are left out."""
-    unknown_text: str | None = None
-    """How the unknown option is worded anew, as it was typed; None: as in the data."""
-    seed: int
-    sample: int | None = None
-    """Questions for each benchmark × language × split, or None for all."""
+    model_config = ConfigDict(defer_build=True, allow_inf_nan=False)
+
+    # fmt: off
+    model: str = setting(
+        "Model", "answer", "Model to run, as kind:model, such as openai:gpt-4o-mini; see `mbbq-gen models`.",
+        default="", example="oracle:perfect")
+    max_tokens: int | None = setting(
+        "Model", "answer", "Maximum tokens of a response. Default: 1024; for a local model 128.",
+        example=256, metavar="N", provider=True, ge=1)
+    batch_size: int | None = setting("Model", "execution",
+        "Requests that a local model processes together; default: chosen for the device. With {batch}: maximum "
+        "requests in one batch.", example=16, metavar="N", provider=True, ge=1)
+    threads: int | None = setting("Model", "execution", "CPU threads of a local model. Default: one per physical core.",
+        example=8, metavar="N", provider=True, ge=1)
+    dtype: str | None = setting(
+        "Model", "answer", "Number type of a local model: auto, float32, bfloat16 or float16. Default: auto.",
+        example="float32", provider=True)
+    device: str | None = setting("Model", "answer",
+        "Device of a local model: auto, cpu, cuda, cuda:N or mps. Default: auto (a GPU if there is one).",
+        example="cpu", provider=True)
+    model_args: dict[str, JsonValue] = setting("Model", "answer",
+        "Other options of the model, such as temperature=0.7; `mbbq-gen models KIND` lists them.",
+        default={}, example={"temperature": 0.7}, metavar="NAME=VALUE")
+    reasoning_effort: ReasoningList = setting("Model", "prompt",
+        "Reasoning effort: none, default, minimal, low, medium, high or a number of tokens; several are "
+        "comma-separated. Default: not sent.", default=(), example=("none", "high"), metavar="LEVEL,…")
+    base_url: str | None = setting(
+        "Model", "answer", "Address of the server, such as http://127.0.0.1:8000/v1. Default: the service's own.",
+        example="http://127.0.0.1:8000/v1", metavar="URL", provider=True)
+    api_key_env: str | None = setting("Model", "execution",
+        "Environment variable that holds the API key. Default: the service's own, such as OPENAI_API_KEY.",
+        example="MY_KEY", metavar="NAME", provider=True)
+    api_key_file: PathText | None = setting(
+        "Model", "execution", "File that holds the API key; only its owner may have access.",
+        example="key.txt", metavar="FILE", provider=True)
+
+    benchmark: NameList = setting("Questions", "prompt", "Benchmarks, comma-separated; see `mbbq-gen data list`.",
+        default=(), example=("starter",), metavar="NAME,…")
+    data_dir: PathText | dict[str, str] | None = setting("Questions", "prompt",
+        "Folder of the benchmark's published files. Default: the release from `mbbq-gen data download`.",
+        example="downloads/mbbq", metavar="DIR")
+    instances: PathText | None = setting("Questions", "prompt",
+        "Your own questions instead of a benchmark: a JSON Lines, CSV, TSV or Parquet file.",
+        example="questions.csv", metavar="FILE")
+    field_map: PathText | None = setting(
+        "Questions", "prompt", "TOML file that maps the fields of {instances} to those of mbbq-gen.",
+        example="fields.toml", metavar="TOML")
+    languages: NameList = setting("Questions", "prompt", "Language codes, comma-separated, or `all`.",
+        default=("all",), example=("en", "tr"), metavar="XX,…")
+    splits: SplitList = setting("Questions", "prompt", "Splits: bias, control or bias,control. Default: all.",
+        default=(), example=("bias",), metavar="SPLIT,…")
+    make_control: bool | None = setting("Questions", "prompt",
+        "Make control questions by substitution where the data has none. Default: only if {splits} names control.",
+        example=False)
+    no_context: bool = setting(
+        "Questions", "prompt", "Ask the questions without their contexts, as a baseline.", default=False, example=True)
+
+    variants: NameList = setting("Prompts", "prompt",
+        "Prompt variants, comma-separated: ids from `mbbq-gen prompts list`, `all` (one of each kind) or `plain` "
+        "(six paraphrases).", default=("all",), example=("letters", "polite"), metavar="ID,…")
+    axes: str | None = setting("Prompts", "prompt",
+        "Compose the prompts from axes instead, such as format=free+json,hint=all; see `mbbq-gen prompts axes`.",
+        example="format=free+json", metavar="AXIS=LEVEL+…,…")
+    design: Literal["full", "fractional"] = setting("Prompts", "prompt",
+        "With {axes}: which combinations to run: full (all) or fractional (a balanced part; for four or more axes "
+        "with two levels each).", default="full", example="fractional")
+    prompt_source: Literal["builtin", "published"] = setting("Prompts", "prompt",
+        "Prompts: builtin, or published (the authors', from your copy of the benchmark).",
+        default="builtin", example="published")
+    option_order: str = setting("Prompts", "prompt",
+        "Order of the options: published (as in the data), shuffled, balanced (every role equally often at every "
+        "position), cyclic (3 orders of each question) or all (6 orders).", default="balanced", example="cyclic")
+    label_style: NameList = setting("Prompts", "prompt",
+        "Option labels, comma-separated: A, a, (A), 1, native (the language's own letters) or none (a dash). "
+        "Default: A; with published prompts, their own.", default=(), example=("A", "1"), metavar="STYLE,…")
+    unknown_text: str | None = setting("Prompts", "prompt",
+        'Text of the option "unknown": one text, one per language as `en=TEXT,nl=TEXT`, or `sampled` (drawn from '
+        "the benchmark's own texts). Default: as in the data.", example="Nobody can tell", metavar="TEXT")
+    num_fewshot: int = setting(
+        "Prompts", "prompt", "Number of few-shot examples before each question.",
+        default=0, example=2, metavar="N", ge=0, le=9)
+    instruction_language: str | None = setting(
+        "Prompts", "prompt", "Language of the instructions. Default: the question's language.",
+        example="en", metavar="XX")
+    system_prompt: str | None = setting("Prompts", "prompt",
+        "System message: a text, `none`, or `default` (the model's own). If not given, mbbq-gen adds none.",
+        example="Answer briefly.", metavar="TEXT")
+    allow_confounded_order: bool = setting("Prompts", "execution",
+        "Allow the option order `published` even where the position of an option reveals its role.",
+        default=False, example=True)
+
+    sample: int | None = setting("Sampling", "prompt",
+        "Use N questions for each language and split, balanced over templates. Default: all.",
+        example=12, metavar="N", ge=1)
+    seed: int = setting(
+        "Sampling", "prompt", "Seed of the sample and of the option orders.", default=0, example=1, metavar="N")
+
+    method: MethodList = setting("Scoring method", "prompt",
+        "How the choice of the model is measured, comma-separated: generate (it writes an answer), loglikelihood "
+        "(of the options' texts), label-loglikelihood or first-token-logprobs (both of the option labels).",
+        default=("generate",), example=("generate", "loglikelihood"), metavar="NAME,…")
+    normalization: Normalise = setting("Scoring method", "execution",
+        "Normalization of loglikelihoods: sum (none), token, char or byte (divided by their number), or pmi.",
+        default="sum", example="char")
+
+    rpm: int | None = setting("Limits and money", "execution", "Maximum requests per minute. Default: no limit.",
+        example=500, metavar="N", provider=True, ge=1)
+    tpm: int | None = setting(
+        "Limits and money", "execution", "Maximum tokens per minute, input and output. Default: no limit.",
+        example=90_000, metavar="N", provider=True, ge=1)
+    prices: AbsolutePath | None = setting("Limits and money", "execution",
+        "Your own prices (TOML); they override those of the package genai-prices.",
+        example="prices.toml", metavar="FILE")
+    max_connections: int | None = setting("Limits and money", "execution", "Maximum concurrent requests. Default: 64.",
+        example=16, metavar="N", provider=True, ge=1)
+    timeout: float | None = setting("Limits and money", "execution", "Seconds to wait for one response. Default: 300.",
+        example=60.0, metavar="SECONDS", provider=True, gt=0)
+    patience: float | None = setting("Limits and money", "execution",
+        "Seconds to wait for a service that does not answer, or asks to wait. Default: 600.",
+        example=30.0, metavar="SECONDS", provider=True, ge=0)
+    max_cost: float | None = setting(
+        "Limits and money", "execution", "Stop before the cost exceeds this, in US dollars. Default: no limit.",
+        example=5.0, metavar="USD", gt=0)
+    max_error_rate: float = setting(
+        "Limits and money", "execution", "Stop when more than this share of the requests fails.",
+        default=0.2, example=0.5, metavar="SHARE", ge=0, le=1)
+    batch: bool | None = setting("Limits and money", "execution",
+        "Submit all requests to the service's batch API, at about half the price, and exit. Default: as in the last "
+        "command; in a new run one by one.", example=False)
+
+    stop_at_ci_width: float | None = setting("Stopping", "execution",
+        "Run in rounds until every confidence interval is at most W wide (upper minus lower end).",
+        example=0.2, metavar="W", gt=0)
+    stop_when_decided: str | None = setting("Stopping", "execution",
+        'Run in rounds until this is decided: "bias != 0", or two languages, such as "en != tr".',
+        example="bias != 0", metavar="QUESTION")
+    answers_per_template: int | None = setting(
+        "Stopping", "execution", "Run in rounds until there are N answers for each template, language and split.",
+        example=4, metavar="N", ge=1)
+    equivalence_margin: float | None = setting("Stopping", "execution",
+        "With {stop_when_decided}: also stop once the effect is shown to be within ±MARGIN, too small to matter. "
+        "Default: 0.03.", example=0.05, metavar="MARGIN", gt=0)
+    detectable_effect: float | None = setting("Stopping", "execution",
+        "With {stop_when_decided}: smallest effect to detect with 90% power; limits the number of requests. "
+        "Default: no limit.", example=0.1, metavar="D", gt=0)
+    metric: NameList = setting("Stopping", "execution",
+        "Metrics of the stopping rule, comma-separated; only questions that they use are run. Default: "
+        "mbbq_bias_ambiguous.", default=(), example=("accuracy_ambiguous",), metavar="NAME,…")
+    group_by: NameList = setting("Stopping", "execution",
+        "Groups that the stopping rule must hold in, comma-separated: language, category. Default: language.",
+        default=(), example=("category",), metavar="NAME,…")
+
+    ray: str | None = setting("Scale", "execution",
+        "Run the model on Ray workers: local (starts Ray here), HOST:PORT or ray://HOST:PORT. Default: in this "
+        "process.", example="local", metavar="WHERE")
+    workers: int | None = setting(
+        "Scale", "execution", "With {ray}: number of workers, each with its own model. Default: 2.",
+        example=2, metavar="N", ge=1)
+    gpus_per_worker: float | None = setting(
+        "Scale", "execution", "With {ray}: GPUs reserved for each worker. Default: 0.", example=1.0, metavar="N", ge=0)
+    shard_dir: str | None = setting("Scale", "execution",
+        "With {ray}: folder or s3://… where all workers write responses. Default: in the run folder.",
+        example="shards", metavar="PLACE")
+    storage: Literal["parquet"] | None = setting("Scale", "execution",
+        "parquet: store plan and responses as Parquet files in the run folder. Default: in one database up to a "
+        "million requests, then Parquet.", example="parquet", metavar="parquet")
+
+    cache_dir: AbsolutePath | None = setting("Output", "execution",
+        "Cache of responses that runs share: equal requests are sent only once. Default: no cache.",
+        example="answers", metavar="DIR")
+    # fmt: on
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _checked(cls, data: Any, handler: Callable[[Any], Self]) -> Self:
+        """Puts what can be written in two ways into one, and raises ConfigError for the first fault."""
+        if isinstance(data, Mapping):
+            given = {name: value for name, value in data.items() if value is not None}
+            for name, value in given.items():
+                if isinstance(value, str) and not value.strip(" ,\t\n"):
+                    raise ConfigError(name, None, "is empty; give a value, or leave it out")
+            options = given.get("model_args")
+            if isinstance(options, Mapping):
+                rest = dict(options)
+                for name in PROVIDER_SETTINGS & rest.keys():
+                    if given.get(name) is None:
+                        given[name] = rest.pop(name)
+                    elif given[name] == rest[name]:
+                        del rest[name]
+                    else:
+                        raise ConfigError(name, None, "is given with another value in {model_args}; give one")
+                given["model_args"] = rest
+            if given.get("system_prompt") in ("none", "default"):
+                given["model_args"] = {**(given.get("model_args") or {}), "system": given.pop("system_prompt")}
+            data = given
+        try:
+            return handler(data)
+        except ValidationError as error:
+            if not error.errors()[0]["loc"]:
+                raise  # no table of settings at all
+            raise _fault(error) from None
+
+    @property
+    def benchmarks(self) -> tuple[BenchmarkChoice, ...]:
+        """The benchmarks, or the user's own file, with their places."""
+        if self.instances is not None:
+            return (BenchmarkChoice(name=OWN_DATA, data_dir=self.instances, field_map=self.field_map),)
+        one = self.data_dir
+        folders = one if isinstance(one, dict) else dict.fromkeys(self.benchmark or (), one)
+        return tuple(BenchmarkChoice(name=name, data_dir=folders.get(name)) for name in self.benchmark or ())
+
+    @property
+    def scored_variants(self) -> tuple[str, ...]:
+        """Ids of the prompt variants that loglikelihoods of answers are asked after."""
+        if "loglikelihood" not in self.method:
+            return ()
+        as_named = self.prompt_source == "published" or self.method == ("loglikelihood",)
+        return self.variants if as_named or self.option_order == "imported" else (OPEN_VARIANT,)
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it names a model or questions, as the configuration of a new run does."""
+        return bool(self.model or self.benchmark or self.instances)
 
     @property
     def is_scored(self) -> bool:
         """Whether any loglikelihood is asked for."""
-        return any(method != "generate" for method in self.methods)
+        return any(method != "generate" for method in self.method)
+
+    def resumed(self, given: RunConfig, may_change: Collection[str], run: str) -> RunConfig:
+        """This configuration of a run with the execution settings that a resuming command gives.
+
+        Where the run is distributed (`FOR_ONE_COMMAND`) is given each time. Everything else that is not given stays.
+
+        Args:
+            given: the settings that were given; a resolved configuration gives all that shape prompts and answers.
+            may_change: options in `model_args` that do not shape answers.
+            run: the run's folder, for the message.
+
+        Raises:
+            ConfigError: another setting differs.
+        """
+
+        def shaping(options: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+            return {name: value for name, value in options.items() if name not in may_change}
+
+        names = RunConfig.model_fields
+        changes = {name: names[name].default for name in FOR_ONE_COMMAND}
+        if any(getattr(given, name) is not None for name in STOPPING_KINDS):
+            changes |= {
+                name: names[name].default for name in names if about(name)["group"] == "Stopping" and name != "metric"
+            }
+        for name in names:
+            before, now = getattr(self, name), getattr(given, name)
+            if name not in given.model_fields_set:
+                continue
+            if name == "model_args":
+                merged = {**before, **now}
+                differs = shaping(before) != shaping(merged if not given.model else now)
+                now = merged if not differs else now
+            elif name == "normalization":  # all but pmi are made of the same loglikelihoods
+                differs = before != now and "pmi" in {before, now}
+            else:
+                differs = before != now and shapes(name) != "execution"
+            if differs:
+                made = "without it" if before in (None, "", (), {}) else f"with {PYTHON.value(before)}"
+                problem = f"{run} was made {made}; name another run folder, or continue with: mbbq-gen run {run}"
+                raise ConfigError(name, now, problem)
+            changes[name] = now
+        return self.model_copy(update=changes)
+
+
+STOPPING_KINDS: Final = ("stop_at_ci_width", "stop_when_decided", "answers_per_template")
+"""Settings that make a run adaptive; one of them at a time."""
+FOR_ONE_COMMAND: Final = ("ray", "workers", "gpus_per_worker", "shard_dir")
+"""Settings that a run does not keep."""
+
+
+def about(name: str) -> dict[str, Any]:
+    """What is declared of a setting beside its type and bounds: group, shapes, metavar and provider."""
+    extra = RunConfig.model_fields[name].json_schema_extra
+    assert isinstance(extra, dict)  # `setting` makes one
+    return extra
+
+
+def shapes(name: str) -> Shapes:
+    """What a setting has an effect on."""
+    found: Shapes = about(name)["shapes"]
+    return found
+
+
+PROVIDER_SETTINGS: Final = frozenset(name for name in RunConfig.model_fields if about(name)["provider"])
+"""Settings that are handed to the provider, beside `model_args`."""
+
+
+_RANGE: Final = "give a number from "
+
+
+def help_of(name: str, spelling: Spelling) -> str:
+    """The help of a setting with its default and bounds, other settings spelled as the reader types them."""
+    field = RunConfig.model_fields[name]
+    parts = [re.sub(r"\{(\w+)\}", lambda found: spelling.name(found[1]), field.description or "")]
+    if field.default is not False and field.default not in (None, "", (), {}):
+        parts.append(f"Default: {PYTHON.value(field.default)}.")
+    if (bounds := allowed(name)).startswith(_RANGE):
+        parts.append(f"From {bounds.removeprefix(_RANGE)}.")
+    return " ".join(parts)
+
+
+def allowed(name: str) -> str:
+    """What a setting may be, in words; empty where its help says it all."""
+    field = RunConfig.model_fields[name]
+    bounds = {kind: _bound(field, kind) for kind in ("ge", "gt", "le")}
+    if bounds["ge"] is not None and bounds["le"] is not None:
+        return f"{_RANGE}{bounds['ge']:g} to {bounds['le']:g}"
+    if bounds["ge"] is not None:
+        return f"give a number of at least {bounds['ge']:g}"
+    if bounds["gt"] is not None:
+        return f"give a number above {bounds['gt']:g}"
+    return "give a whole number" if "int" in str(field.annotation) else ""
+
+
+def _bound(field: FieldInfo, kind: str) -> float | None:
+    return next((getattr(entry, kind) for entry in field.metadata if hasattr(entry, kind)), None)
+
+
+def _fault(error: ValidationError) -> ConfigError:
+    """The first fault of a configuration: the setting, its value, and what is allowed."""
+    fault = error.errors(include_url=False)[0]
+    name, value = str(fault["loc"][0]), fault["input"]
+    if fault["type"] == "extra_forbidden":
+        return ConfigError(name, value, "is no setting of a run", RunConfig.model_fields, wrong=name)
+    if fault["type"] == "literal_error":
+        known = re.findall(r"'([^']+)'", fault["ctx"]["expected"])
+        return ConfigError(name, value, f"give {' or '.join(known)}", known)
+    problem = fault["msg"].removeprefix("Value error, ")
+    return ConfigError(name, value, allowed(name) or problem[:1].lower() + problem[1:])

@@ -3,6 +3,7 @@
     MbbqGenError              1   the work failed
     ├── UsageError            2   wrong use: an option, a name, a folder
     │   ├── UnknownNameError  2   a name that nobody answers to, with the nearest ones
+    │   ├── ConfigError       2   a setting of a run is wrong: setting, value, what is allowed, nearest name
     │   └── MissingExtraError 2   an optional package is not installed; says how to get it
     ├── DataError             2   a data file is wrong: file, row, field, what to do
     ├── PackError             2   a language pack is wrong: file, key, value, what to do
@@ -17,8 +18,9 @@ Every message is one sentence that a user can act on. No class derives from KeyE
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 if TYPE_CHECKING:
     from pydantic import ValidationError
@@ -48,6 +50,64 @@ class UnknownNameError(UsageError):
         else:
             advice = f"known: {', '.join(names) if names else 'none'}"
         super().__init__(f"unknown {kind} {name!r}; {advice}" + (f" {hint}" if hint else ""))
+
+
+class Spelling(NamedTuple):
+    """How one way of giving settings spells them: as options, as Python keywords, as keys of a file."""
+
+    prefix: str = ""
+    dash: str = "_"
+    equals: str = "="
+
+    def name(self, setting: str) -> str:
+        """The setting as the user types it."""
+        typed = "model_arg" if self.prefix and setting == "model_args" else setting
+        return self.prefix + typed.replace("_", self.dash)
+
+    def value(self, value: Any) -> str:
+        """A value in one line: lists with commas, tables as NAME=VALUE."""
+        if isinstance(value, Mapping):
+            return ",".join(f"{name}={self.value(entry)}" for name, entry in value.items() if entry is not None)
+        if isinstance(value, list | tuple):
+            return ",".join(map(self.value, value))
+        if isinstance(value, bool):
+            return str(value).lower()
+        return repr(value) if isinstance(value, str) and (not value or " " in value) else str(value)
+
+
+PYTHON: Final = Spelling()
+COMMAND: Final = Spelling("--", "-", " ")
+FILE: Final = Spelling(equals=" = ")
+
+
+class ConfigError(UsageError):
+    """A setting of a run is wrong: the setting as its user types it, its value, what is allowed, the nearest name."""
+
+    def __init__(
+        self, setting: str, value: Any, problem: str, known: Iterable[str] = (), *, wrong: str | None = None
+    ) -> None:
+        """`known` are the names that the value could have meant, or those that `wrong` could have."""
+        super().__init__(setting, value, problem)
+        self.setting, self.value, self.problem = setting, value, problem
+        self.near = difflib.get_close_matches(str(value) if wrong is None else wrong, list(known), n=1)
+        self.spelling: Spelling | None = None
+        self.place = ""
+        """The file, where the setting stands in one."""
+
+    def spelled(self, spelling: Spelling, place: str = "") -> ConfigError:
+        """The same error as the user of this spelling reads it, unless it has one already."""
+        if self.spelling is None:
+            self.spelling, self.place = spelling, place
+        return self
+
+    def __str__(self) -> str:
+        """The error in one line; `{name}` in the problem stands for another setting."""
+        spelling = self.spelling or PYTHON
+        flag = self.value is None or (spelling.prefix and self.value is True)
+        given = "" if flag else f"{spelling.equals}{spelling.value(self.value)}"
+        problem = re.sub(r"\{(\w+)\}", lambda found: spelling.name(found[1]), self.problem)
+        near = f"; did you mean {self.near[0]!r}?" if self.near else ""
+        return f"{self.place}{spelling.name(self.setting)}{given}: {problem}{near}"
 
 
 class MissingExtraError(UsageError):

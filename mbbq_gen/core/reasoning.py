@@ -14,7 +14,7 @@ from typing import Final
 
 from pydantic import Field, JsonValue
 
-from mbbq_gen.core.errors import UnknownNameError, UsageError
+from mbbq_gen.core.errors import ConfigError, UsageError
 from mbbq_gen.core.records import FrozenModel
 
 LEVELS: Final = ("none", "default", "minimal", "low", "medium", "high")
@@ -55,18 +55,17 @@ def parse_reasoning(names: Sequence[str]) -> tuple[str, ...]:
     """The levels that were typed, each once, in their order.
 
     Raises:
-        UnknownNameError: for a level that is none; it offers the nearest ones.
-        UsageError: for a number of tokens that can't be one.
+        ConfigError: for a level that is none, or a number of tokens that can't be one.
     """
     levels = []
     for name in names:
         level = name.strip().lower()
         if level.isascii() and level.isdigit():
             if not 1 <= int(level) <= _MOST:
-                raise UsageError(f"--reasoning-effort {name}: between 1 and {_MOST:,} tokens, or `none`")
+                raise ConfigError("reasoning_effort", name, f"give 1 to {_MOST:,} tokens, or `none`")
             level = str(int(level))
         elif level not in LEVELS:
-            raise UnknownNameError("level of --reasoning-effort", name, [*LEVELS, "1024"])
+            raise ConfigError("reasoning_effort", name, f"give {', '.join(LEVELS)} or a number of tokens", LEVELS)
         levels.append(level)
     return tuple(dict.fromkeys(levels))
 

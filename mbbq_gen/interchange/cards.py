@@ -73,7 +73,7 @@ def model_index(manifest: Manifest, scores: ScoreTable, metrics: Sequence[str]) 
 def _result(manifest: Manifest, scores: ScoreTable, group: GroupScore, metrics: Sequence[str]) -> YamlValue:
     benchmark, language, split = (group.group[name] or "" for name in RESULT_BY)
     settings = manifest.config
-    method = group.group.get("method") or settings.methods[0]
+    method = group.group.get("method") or settings.method[0]
     variants = settings.scored_variants if method == "loglikelihood" else settings.variants
     return {
         "task": {"type": "question-answering", "name": f"Social bias, by {_METHODS.get(method, method)}"},
@@ -86,7 +86,7 @@ def _result(manifest: Manifest, scores: ScoreTable, group: GroupScore, metrics: 
                 "mbbq_gen": mbbq_gen.__version__,
                 "variants": list(variants),
                 "option_order": settings.option_order,
-                "label_styles": list(settings.label_styles),
+                "label_styles": list(settings.label_style),
                 **({"reasoning_effort": list(settings.reasoning_effort)} if settings.reasoning_effort else {}),
                 "num_fewshot": settings.num_fewshot,
                 "seed": settings.seed,
@@ -175,7 +175,7 @@ def _introduction(source: ExportSource, manifest: Manifest) -> list[str]:
     asked = [
         f"languages: {', '.join(settings.languages)}; splits: {', '.join(settings.splits)}",
         f"prompt variants: {', '.join(settings.variants)}; option order: {settings.option_order}; "
-        f"labels: {', '.join(settings.label_styles)}; "
+        f"labels: {', '.join(settings.label_style)}; "
         + (f"reasoning effort: {', '.join(settings.reasoning_effort)}; " if settings.reasoning_effort else "")
         + f"seed: {settings.seed}",
         f"mbbq-gen {manifest.mbbq_gen}, created {manifest.created_at}",

@@ -158,7 +158,7 @@ class ExportSource:
     def scores_by(self, by: tuple[str, ...]) -> ScoreTable:
         """The scores by other groupings; methods are never pooled."""
         chosen = self.settings
-        if len(self.run.manifest.config.methods) > 1 and "method" not in by:
+        if len(self.run.manifest.config.method) > 1 and "method" not in by:
             by = (*by, "method")
         return self.run.scores(
             by,
@@ -376,15 +376,15 @@ def _write_documents(source: ExportSource, folder: Path) -> list[str]:
 
 
 def without_folders(manifest: Manifest) -> Manifest:
-    """The manifest with names instead of paths of data files and folders."""
-    choices = tuple(
-        choice.model_copy(update={"data_dir": _name(choice.data_dir), "field_map": _name(choice.field_map)})
-        for choice in manifest.config.benchmarks
-    )
-    return manifest.model_copy(update={"config": manifest.config.model_copy(update={"benchmarks": choices})})
+    """The manifest with names instead of paths of files and folders."""
+    paths = ("data_dir", "instances", "field_map", "prices", "cache_dir", "api_key_file", "shard_dir")
+    named = {name: _name(getattr(manifest.config, name)) for name in paths}
+    return manifest.model_copy(update={"config": manifest.config.model_copy(update=named)})
 
 
-def _name(path: str | None) -> str | None:
+def _name(path: str | dict[str, str] | None) -> str | dict[str, str] | None:
+    if isinstance(path, dict):
+        return {benchmark: Path(folder).name for benchmark, folder in path.items()}
     return None if path is None else Path(path).name
 
 

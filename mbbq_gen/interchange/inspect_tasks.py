@@ -26,7 +26,7 @@ from mbbq_gen.core.text import Names, words
 from mbbq_gen.interchange.importers.inspect_log import FINISH, INSTANCE_KEY
 from mbbq_gen.runs.extraction import extract_response, load_reader
 from mbbq_gen.runs.planner import PromptPlan
-from mbbq_gen.runs.resolve import InstanceSource, QuestionSelection
+from mbbq_gen.runs.resolve import InstanceSource, resolve
 from mbbq_gen.scoring.observations import GoldLabels, corrected_index, observations_frame, observe
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
@@ -97,10 +97,10 @@ def _task_of(benchmark: str) -> Callable[..., Task]:
             packs: folder of your own language packs.
         """
         resources = PackPaths(packs=Path(packs) if packs else None)
-        settings = QuestionSelection(
+        config = RunConfig(
             model="inspect:any",
             benchmark=benchmark,
-            data_dir=Path(data_dir) if data_dir else None,
+            data_dir=data_dir,
             languages=languages,
             splits=None if words(splits) == ["all"] else splits,
             variants=variants,
@@ -110,7 +110,8 @@ def _task_of(benchmark: str) -> Callable[..., Task]:
             seed=seed,
             num_fewshot=num_fewshot,
             system_prompt=system_prompt,
-        ).settings(resources)
+        )
+        settings = resolve(config, resources)
         return Task(
             dataset=MemoryDataset(list(_samples(settings, resources)), name=benchmark),
             solver=generate(),

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Final, Literal
 
-from mbbq_gen.core.errors import UnknownNameError, UsageError
+from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.records import FrozenModel
 
 Design = Literal["full", "fractional"]
@@ -132,22 +132,22 @@ def parse_axes(text: str) -> dict[str, tuple[str, ...]]:
     """`politeness=all,format=free+json` → axis → levels.
 
     Raises:
-        UsageError: for an axis without levels, one that stands twice, or paraphrases of several degrees of politeness.
-        UnknownNameError: for an axis or a level that there is not.
+        ConfigError: for an axis or a level that there is not, an axis without levels or one that stands twice, or
+            paraphrases of several degrees of politeness.
     """
     axes: dict[str, tuple[str, ...]] = {}
     for entry in (part.strip() for part in text.split(",") if part.strip()):
         name, _, wanted = entry.partition("=")
         if name not in AXES:
-            raise UnknownNameError("axis", name, AXES)
+            raise ConfigError("axes", name, f"known: {', '.join(AXES)}", AXES)
         if name in axes or not wanted:
             problem = "stands twice" if name in axes else f"has no levels: {name}={'+'.join(AXES[name].levels[:2])}"
-            raise UsageError(f"--axes {name}: {problem}")
+            raise ConfigError("axes", name, problem)
         axes[name] = _levels(AXES[name], wanted)
     if not axes:
-        raise UsageError(f"--axes: name at least one axis, such as format=free+json; known: {', '.join(AXES)}")
+        raise ConfigError("axes", None, f"name at least one, such as format=free+json; known: {', '.join(AXES)}")
     if "wording" in axes and axes.get("politeness", ("plain",)) != ("plain",):
-        raise UsageError("--axes wording, politeness: paraphrases are of the plain request; vary one of the two")
+        raise ConfigError("axes", "wording,politeness", "paraphrases are of the plain request; vary one of the two")
     return axes
 
 
@@ -157,7 +157,7 @@ def _levels(axis: Axis, wanted: str) -> tuple[str, ...]:
     named = dict.fromkeys(wanted.split("+"))
     for level in named:
         if level not in axis.levels:
-            raise UnknownNameError(f"level of {axis.name}", level, axis.levels)
+            raise ConfigError("axes", level, f"levels of {axis.name}: {', '.join(axis.levels)}", axis.levels)
     return tuple(level for level in axis.levels if level in named)
 
 
@@ -165,7 +165,7 @@ def factorial_design(axes: Mapping[str, Sequence[str]], design: Design) -> list[
     """The cells of a design over axes, by name.
 
     Raises:
-        UsageError: where a fraction is asked for of axes with other than two levels, or saves nothing.
+        ConfigError: where a fraction is asked for of axes with other than two levels, or saves nothing.
     """
     fixed = {name: levels[0] for name, levels in axes.items() if len(levels) == 1}
     varied = {name: tuple(levels) for name, levels in axes.items() if len(levels) > 1}
@@ -181,15 +181,18 @@ def _fraction(axes: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
     """
     for name, levels in axes.items():
         if len(levels) != 2:
-            raise UsageError(
-                f"--design fractional: {name} has {len(levels)} levels, and a fraction takes two of each axis; name"
-                f" two, such as {name}={levels[0]}+{levels[-1]}, or use --design full"
+            raise ConfigError(
+                "design",
+                "fractional",
+                f"{name} has {len(levels)} levels, and a fraction takes two of each axis; name two, such as"
+                f" {name}={levels[0]}+{levels[-1]}, or use `full`",
             )
     base = next(count for count in range(1, len(axes) + 2) if 2 ** (count - 1) >= len(axes))
     if base >= len(axes):
-        raise UsageError(
-            f"--design fractional: {len(axes)} axes have no smaller design that tells main effects from interactions"
-            " of two; use --design full"
+        raise ConfigError(
+            "design",
+            "fractional",
+            f"{len(axes)} axes have no smaller design that tells main effects from interactions of two; use `full`",
         )
     words = [word for size in range(1, base + 1, 2) for word in combinations(range(base), size)][: len(axes)]
     runs = product((0, 1), repeat=base)

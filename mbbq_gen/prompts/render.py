@@ -19,7 +19,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.files import stable_digest, stable_number
 from mbbq_gen.core.options import (
     ALL_ORDERS,
@@ -139,7 +139,7 @@ def with_option_labels(variant: PromptVariant, style: str) -> PromptVariant:
     """A variant as it lists its options in a label style.
 
     Raises:
-        UsageError: where the style has no labels and the variant asks for one.
+        ConfigError: where the style has no labels and the variant asks for one.
     """
     return without_option_labels(variant) if style == UNLABELLED and variant.id != OPEN_VARIANT else variant
 
@@ -148,14 +148,16 @@ def without_option_labels(variant: PromptVariant) -> PromptVariant:
     """A variant whose options are listed by dashes, without labels; solved examples answer with the option's text.
 
     Raises:
-        UsageError: where it asks for a label, or does not list the options a line each.
+        ConfigError: where it asks for a label, or does not list the options a line each.
     """
     text = _OPTION_LINE.sub("- ", variant.text)
     names = {*placeholders(text), *placeholders(variant.system or "")}
     if any(name.startswith("label_") for name in names):
-        raise UsageError(
-            f"--label-style {UNLABELLED}: the variant {variant.id} asks for a label; choose variants that don't, such"
-            " as polite, bare or --axes format=free"
+        raise ConfigError(
+            "label_style",
+            UNLABELLED,
+            f"the variant {variant.id} asks for a label; choose variants that don't, such as polite, bare or"
+            " {axes} format=free",
         )
     return variant.model_copy(update={"text": text, "example_answer": "{option}"})
 

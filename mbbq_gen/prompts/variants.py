@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig, name_in_copy
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.errors import ConfigError, UsageError
 from mbbq_gen.core.files import PackPaths, file_digest, stable_number
 from mbbq_gen.core.options import OPEN_VARIANT
 from mbbq_gen.core.records import Instance, Method
@@ -22,7 +22,7 @@ from mbbq_gen.prompts.published import PublishedPrompt, read_published_prompts
 from mbbq_gen.prompts.render import NATIVE, UNLABELLED, PromptSettings, with_option_labels
 
 PUBLISHED_LABELS: Final = "published"
-"""What `RunConfig.label_styles` holds where each published variant has labels of its own."""
+"""What `RunConfig.label_style` holds where each published variant has labels of its own."""
 
 Published = dict[tuple[str, str], tuple[PublishedPrompt, ...]]
 """Benchmark, language → the authors' variants."""
@@ -41,10 +41,7 @@ def read_published(choices: Sequence[BenchmarkChoice], languages: Sequence[str],
     found: Published = {}
     for choice in choices:
         if choice.name == OWN_DATA:
-            raise UsageError(
-                "--prompt-source published: questions of your own have no published prompts; use --prompt-source"
-                " builtin"
-            )
+            raise ConfigError("prompt_source", "published", "{instances} have no published prompts; use builtin")
         folder = Path(choice.data_dir) if choice.data_dir else None
         for language in languages:
             if language in find_benchmark(choice.name).languages:
@@ -83,7 +80,7 @@ class PromptVariants:
         own = () if self._published else settings.variants
         if own or settings.is_scored:
             self._packs = {code: read_prompts(resources, code) for code in ([other] if other else settings.languages)}
-        is_native = NATIVE in settings.label_styles and bool(own)
+        is_native = NATIVE in settings.label_style and bool(own)
         self._native = {code: native_labels(resources, code) for code in settings.languages} if is_native else {}
         composed = [variant for variant in own if parse_variant_name(variant)]
         self._composed = {
@@ -93,7 +90,7 @@ class PromptVariants:
             for variant in (*own, *settings.scored_variants):
                 if variant == OPEN_VARIANT or not self._published:
                     self._by_id(code, variant)
-            for variant in own if UNLABELLED in settings.label_styles else ():
+            for variant in own if UNLABELLED in settings.label_style else ():
                 with_option_labels(self._by_id(code, variant), UNLABELLED)
 
     def files(self) -> dict[str, str]:
@@ -170,7 +167,7 @@ class PromptVariants:
             )
             for variant in settings.variants
             if variant != OPEN_VARIANT
-            for style in settings.label_styles
+            for style in settings.label_style
         ]
 
 
@@ -211,7 +208,7 @@ class UnknownTextOverride:
         """
         text = self.by_language.get(language) if self.everywhere is None else self.everywhere
         if text is None:
-            raise UsageError(f"--unknown-text: no text for {language}; name one: {language}=TEXT")
+            raise ConfigError("unknown_text", None, f"no text for {language}; name one: {language}=TEXT")
         return text
 
 
@@ -232,7 +229,7 @@ def parse_unknown_text(text: str) -> UnknownTextOverride:
         match = _ENTRY.fullmatch(entry)
         assert match is not None  # each part begins with a code, by the way it was split
         if match[1] in texts:
-            raise UsageError(f"--unknown-text {text!r}: {match[1]} is named twice")
+            raise ConfigError("unknown_text", text, f"{match[1]} is named twice")
         texts[match[1]] = _checked(match[2])
     return UnknownTextOverride(by_language=texts)
 
@@ -240,7 +237,7 @@ def parse_unknown_text(text: str) -> UnknownTextOverride:
 def _checked(text: str) -> str:
     """A text without blanks at its edges, of which something must be left."""
     if not text.strip():
-        raise UsageError("--unknown-text: the text is empty; name one, or `sampled`")
+        raise ConfigError("unknown_text", None, "the text is empty; name one, or `sampled`")
     return text.strip()
 
 
@@ -260,7 +257,7 @@ def replace_unknown_text(instance: Instance, text: str) -> Instance:
     if old.text == text:
         return instance
     if any(option.text.casefold() == text.casefold() for option in instance.options if option is not old):
-        raise UsageError(f"--unknown-text {text!r}: is the text of a person in {instance.key}")
+        raise ConfigError("unknown_text", text, f"is the text of a person in {instance.key}")
     options = tuple(
         option.model_copy(update={"text": text}) if option is old else option for option in instance.options
     )
@@ -287,9 +284,10 @@ class UnknownTextSampler:
             found[instance.benchmark, instance.language].add(instance.options[instance.unknown_index].text)
         for (benchmark, language), texts in found.items():
             if len(texts) < 2:
-                raise UsageError(
-                    f"--unknown-text sampled: {benchmark} has one text only in {language}, {next(iter(texts))!r};"
-                    " give texts of your own"
+                raise ConfigError(
+                    "unknown_text",
+                    "sampled",
+                    f"{benchmark} has one text only in {language}, {next(iter(texts))!r}; give texts of your own",
                 )
         self._texts = {where: sorted(texts) for where, texts in found.items()}
         self._seed = seed

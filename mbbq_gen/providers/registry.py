@@ -158,6 +158,11 @@ def open_provider(
     return provider_class.open(model, checked, resources or PackPaths())
 
 
+def options_class(name: str) -> type[ProviderOptions]:
+    """The options of `kind:model`; raises as `open_provider`."""
+    return _load(name, parse_name(name)[0]).options_class
+
+
 def check_name(name: str) -> None:
     """Makes sure that a name means a kind of provider; opens nothing, so that nothing need be installed.
 

@@ -285,7 +285,7 @@ def _facts(
         f"{', '.join(settings.variants)}{' (published)' if settings.prompt_source == 'published' else ''}",
     )
     yield "option order", settings.option_order
-    yield "labels", ", ".join(settings.label_styles)
+    yield "labels", ", ".join(settings.label_style)
     yield "reasoning effort", ", ".join(settings.reasoning_effort)
     yield "solved examples", str(settings.num_fewshot) if settings.num_fewshot else ""
     yield "language of the instructions", settings.instruction_language or ""

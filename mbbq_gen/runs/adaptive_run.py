@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.errors import ConfigError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import ProgressListener
 from mbbq_gen.runs.adaptive import (
@@ -33,7 +33,7 @@ from mbbq_gen.runs.resolve import notices
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.stopping import (
     ALPHA,
-    OPTION_NAMES,
+    SETTINGS,
     InterimAnalysis,
     StoppingRecord,
     StoppingRule,
@@ -67,10 +67,12 @@ def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
     Raises:
         UsageError: where the run was begun without rounds, or asks for more than words.
     """
-    if settings.methods != ("generate",):
-        raise UsageError(
-            "--stop-at-ci-width, --stop-when-decided, --answers-per-template: work with --method generate only;"
-            " leave --method out, or use another run for loglikelihoods"
+    if settings.method != ("generate",):
+        raise ConfigError(
+            "method",
+            settings.method,
+            "{stop_at_ci_width}, {stop_when_decided} and {answers_per_template} work with generate only; leave it out,"
+            " or use another run for loglikelihoods",
         )
     before = rule_of(store)
     if before is None and (store.progress().answered or BatchTable(store).batches()):
@@ -106,7 +108,7 @@ class AdaptiveRun:
         rounds = SamplingRounds(requests, self.settings.seed, BATCH_GROWTH if self.by_batch else GROWTH)
         few = unreachable_targets(self.rule, rounds.strata, rounds.offered)
         if few is not None and not self.store.progress().pending:
-            raise UsageError(f"{OPTION_NAMES[self.rule.kind]}: {few}; give --answers-per-template N, or select more")
+            raise ConfigError(SETTINGS[self.rule.kind], None, f"{few}; give {{answers_per_template}}, or select more")
         self.watcher.say(f"in rounds, until {asked_for(self.rule)}")
         while True:
             if self.store.progress().pending:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Coroutine
 from contextlib import ExitStack
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
@@ -23,31 +22,27 @@ _NAME = "batches"
 _MOST = "batch_requests"
 
 
-@dataclass(frozen=True)
-class BatchSettings:
-    """Whether a run is to be asked in batches from now on."""
+def choose_mode(store: RunStore, batch: bool | None, most_requests: int | None) -> Mode:
+    """How a run is asked from now on.
 
-    batch: bool | None = None
-    """None: as before."""
-    most_requests: int | None = None
-    """Of one batch; None: as before."""
+    Args:
+        store: the run's.
+        batch: whether in batches; None: as before.
+        most_requests: of one batch; None: as before.
 
-    def mode(self, store: RunStore) -> Mode:
-        """How this run is asked from now on.
-
-        Raises:
-            UsageError: where it is to be asked one by one while batches may still answer.
-        """
-        if self.batch is False and bool(BatchTable(store).open_batches()):
-            raise UsageError(
-                f"--no-batch: {store.path.parent} has batches on their way; first: mbbq-gen batch collect"
-                f" {store.path.parent}, or mbbq-gen batch cancel {store.path.parent}"
-            )
-        if self.batch is not None:
-            set_mode(store, "on" if self.batch else "off")
-        if self.most_requests is not None:
-            store.set_meta(_MOST, str(self.most_requests))
-        return mode_of(store)
+    Raises:
+        UsageError: where it is to be asked one by one while batches may still answer.
+    """
+    if batch is False and bool(BatchTable(store).open_batches()):
+        raise UsageError(
+            f"--no-batch: {store.path.parent} has batches on their way; first: mbbq-gen batch collect"
+            f" {store.path.parent}, or mbbq-gen batch cancel {store.path.parent}"
+        )
+    if batch is not None:
+        set_mode(store, "on" if batch else "off")
+    if most_requests is not None:
+        store.set_meta(_MOST, str(most_requests))
+    return mode_of(store)
 
 
 def mode_of(store: RunStore) -> Mode:

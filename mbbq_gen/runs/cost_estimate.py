@@ -114,7 +114,7 @@ def _samples(
     assumptions: VarianceAssumptions,
 ) -> Iterator[SampleSizeEstimate]:
     """Sample after sample of each benchmark, smallest first."""
-    variants = len(settings.variants) * len(settings.label_styles) * max(1, len(settings.reasoning_effort))
+    variants = len(settings.variants) * len(settings.label_style) * max(1, len(settings.reasoning_effort))
     shown = tokens.prompts / tokens.questions
     for benchmark in dict.fromkeys(outline.benchmark for outline in outlines):
         cells = _cells(outline for outline in outlines if outline.benchmark == benchmark)
@@ -349,7 +349,7 @@ def design_report(
             template = (outline.benchmark, outline.category, outline.template_id)
             cells.setdefault((outline.language, outline.split), Counter())[template] += 1
     stock = max(cells.values(), key=lambda counts: (len(counts), counts.total()), default=Counter())
-    variants = len(settings.variants) * len(settings.label_styles)
+    variants = len(settings.variants) * len(settings.label_style)
     offer = DesignSpace(tuple(sorted(stock.values())), variants, orders_of(settings.option_order), len(cells))
     check_offer(offer, speaks_of)
     study = DesignSearch(target, components, offer, each, confidence, speaks_of)

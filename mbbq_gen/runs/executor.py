@@ -21,7 +21,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Final, Protocol
 
-from mbbq_gen.core.config import ExecutionConfig
+from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.progress import ProgressListener
 from mbbq_gen.core.records import Request, Response
@@ -266,7 +266,7 @@ class Session:
     folder: RunFolder
     store: RunStore
     provider: Provider
-    rules: ExecutionConfig
+    rules: RunConfig
     watcher: ProgressListener
 
     def store_runtime_info(self) -> None:
@@ -300,7 +300,7 @@ async def execute(session: Session, extractions: ExtractionWorker, *, close: boo
 async def execute_planned(
     asked: PendingSource,
     provider: Provider,
-    rules: ExecutionConfig,
+    rules: RunConfig,
     watcher: ProgressListener,
     cost_guard: CostGuard | None,
     *,
@@ -341,7 +341,7 @@ async def execute_planned(
 
 
 def open_cost_guard(
-    store: RunStore, provider: Provider, rules: ExecutionConfig, limit: float, *, for_batches: bool = False
+    store: RunStore, provider: Provider, rules: RunConfig, limit: float, *, for_batches: bool = False
 ) -> CostGuard:
     """The budget of a run, less what it has cost already, and less the most that open batches can cost.
 
@@ -357,7 +357,7 @@ def open_cost_guard(
 def cost_guard_with(
     asked: PendingSource,
     provider: Provider,
-    rules: ExecutionConfig,
+    rules: RunConfig,
     limit: float,
     before: float,
     *,
@@ -375,7 +375,7 @@ def cost_guard_with(
     return CostGuard(limit, paid, before, max_usage, InFlightLog(asked), alone=price, concurrency=concurrency)
 
 
-def _price(provider: Provider, rules: ExecutionConfig) -> Price:
+def _price(provider: Provider, rules: RunConfig) -> Price:
     """What the model costs.
 
     Raises:

@@ -13,23 +13,25 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
-from mbbq_gen.core.config import ExecutionConfig, ExecutionOverrides, RunConfig
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.config import RunConfig
+from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressListener
 from mbbq_gen.prompts.render import orders_of
+from mbbq_gen.providers.api.batch_apis import supports_batches
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import read_prices
-from mbbq_gen.providers.registry import open_provider
+from mbbq_gen.providers.registry import options_class
 from mbbq_gen.runs.adaptive_run import AdaptiveRun, rule_of, set_rule
-from mbbq_gen.runs.batch_session import BatchSettings, Mode, failures_held, mode_of, run_batches
+from mbbq_gen.runs.batch_session import Mode, choose_mode, failures_held, mode_of, run_batches
+from mbbq_gen.runs.distributed.cluster import check_on
 from mbbq_gen.runs.distributed.storage import DistributedConfig, fold_left_over
 from mbbq_gen.runs.executor import Session, check_failures, execute
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
-from mbbq_gen.runs.planner import Planner, check_same_settings
-from mbbq_gen.runs.resolve import InstanceSource, notices
-from mbbq_gen.runs.run_folder import Manifest, RunFolder, load_execution_config, save_execution_config
-from mbbq_gen.runs.stopping import StoppingRule
+from mbbq_gen.runs.planner import Planner, check_same_model
+from mbbq_gen.runs.resolve import InstanceSource, check_together, notices, open_model
+from mbbq_gen.runs.run_folder import Manifest, RunFolder
+from mbbq_gen.runs.stopping import rule_from
 from mbbq_gen.storage.shards import FOLDER
 from mbbq_gen.storage.store import NORMALISE, RunStore
 
@@ -54,19 +56,12 @@ class Job:
     """What is to be done with a run folder."""
 
     folder: RunFolder
-    settings: RunConfig
+    config: RunConfig
+    """The settings given: a whole configuration (`resolve.resolve`), or for a run that exists, what changes."""
     resources: PackPaths
-    changes: ExecutionOverrides = field(default_factory=ExecutionOverrides)
-    batches: BatchSettings = field(default_factory=BatchSettings)
     watcher: ProgressListener = field(default_factory=CallbackListener)
     meanwhile: Callable[[], None] = lambda: None
     """Done on another thread while the model is waited for: what the caller needs afterwards, imports say."""
-    rule: StoppingRule | None = None
-    """What the run is after, in rounds; None: as before, which is everything for a run that is not in rounds."""
-    distributed: DistributedConfig | None = None
-    """Where workers execute it; None: in this process."""
-    keep_shards: bool = False
-    """Whether plan and answers go to Parquet files now, however few they are."""
     rerun_lost: bool = False
     """Whether answers whose files are missing or damaged are requested again."""
 
@@ -77,11 +72,12 @@ class Job:
             UsageError: where the folder can't be used, or holds a run with other settings.
             MbbqGenError: what readers, packs and the model's options have wrong.
         """
-        provider = open_provider(self.settings.model, self.settings.model_args, self.resources)
-        extractor_versions(self.settings.languages, self.resources)
+        config = self.merged()
+        provider = open_model(config, self.resources)
+        extractor_versions(config.languages, self.resources)
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:
-            return self._plan(store, provider)
+            return self._plan(store, provider, config)
 
     def execute(self) -> JobResult:
         """Does whatever is left to do, and says how it ended.
@@ -94,7 +90,10 @@ class Job:
             RunError: where too many requests fail, or the run's limit of cost is reached.
             KeyboardInterrupt: on Ctrl-C; what had arrived is kept.
         """
-        if _in_event_loop():
+        in_loop = False
+        with suppress(RuntimeError):
+            in_loop = asyncio.get_running_loop() is not None
+        if in_loop:
             return _on_a_thread(self)
         with self._opened() as work:
             under_way = asyncio.run(work.ask())
@@ -114,15 +113,16 @@ class Job:
     @contextmanager
     def _opened(self) -> Iterator[_Work]:
         """The run, planned and locked."""
-        provider = open_provider(self.settings.model, self.settings.model_args, self.resources)
+        config = self.merged()
+        if config.ray is not None:
+            check_on(config.ray)
+        provider = open_model(config, self.resources)
         provider.check_access()
-        read_prices(self.changes.prices)  # a price file that is wrong is said before anything is done
-        extractor_versions(self.settings.languages, self.resources)  # a pack that is wrong must not cost a run
+        read_prices(config.prices)  # a price file that is wrong is said before anything is done
+        extractor_versions(config.languages, self.resources)  # a pack that is wrong must not cost a run
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:
-            manifest = self._plan(store, provider)
-            if self.rule is not None:
-                set_rule(store, self.rule, manifest.config)
+            manifest = self._plan(store, provider, config)
             # The line that describes the run: how much of the data, how many prompts.
             settings = manifest.config
             total, asked = sum(manifest.available.values()), manifest.counts.instances
@@ -131,66 +131,76 @@ class Job:
                 f"{settings.model}: {part} {total:,} questions"
                 + ("" if asked == total else f": {asked:,}")
                 + f" × {len(settings.variants)} prompt variants"
-                + ("" if settings.methods == ("generate",) else f" by {' and '.join(settings.methods)}")
+                + ("" if settings.method == ("generate",) else f" by {' and '.join(settings.method)}")
                 + (f" × {orders} option orders" if (orders := orders_of(settings.option_order)) > 1 else "")
-                + (f" × {styles} label styles" if (styles := len(settings.label_styles)) > 1 else "")
+                + (f" × {styles} label styles" if (styles := len(settings.label_style)) > 1 else "")
                 + (f" × {levels} reasoning efforts" if (levels := len(settings.reasoning_effort)) > 1 else "")
                 + f" = {manifest.counts.prompts:,} prompts"
                 + f" ({manifest.counts.requests:,} different requests)"
             )
-            rules = self._rules(store)
-            self._keep(store)
+            if self.rerun_lost:
+                self.watcher.say(f"{store.records.drop_lost_shards():,} responses were lost and are requested again")
             folded = fold_left_over(store, self.folder, self.watcher)
-            if self.distributed is not None:
+            if config.ray is not None:
                 from mbbq_gen.runs.distributed.pool import distribute
 
-                limited = rules.max_cost is not None
-                provider = distribute(
-                    self.distributed, self.folder, store, provider, self.resources, limited=limited, folded=folded
+                cluster = DistributedConfig(
+                    config.ray, config.workers or 2, config.gpus_per_worker or 0.0, config.shard_dir
                 )
-            session = Session(self.folder, store, provider, rules, self.watcher)
-            yield _Work(self, session, manifest)
+                limited = config.max_cost is not None
+                provider = distribute(
+                    cluster, self.folder, store, provider, self.resources, limited=limited, folded=folded
+                )
+            yield _Work(self, Session(self.folder, store, provider, manifest.config, self.watcher), manifest)
             store.records.pack()
 
-    def _keep(self, store: RunStore) -> None:
-        """Has records kept in files where that is wished, and forgets answers whose files are lost."""
-        if self.keep_shards and not store.records.in_files:
-            store.records.enable_shards()
-            self.watcher.say(f"prompts and responses are kept in {self.folder.path / FOLDER}")
-        if self.rerun_lost:
-            self.watcher.say(f"{store.records.drop_lost_shards():,} responses were lost and are requested again")
+    def merged(self) -> RunConfig:
+        """The settings given, over those of the run that is in the folder.
 
-    def _plan(self, store: RunStore, provider: Provider) -> Manifest:
+        Raises:
+            ConfigError: where a setting that shapes prompts or answers differs.
+        """
+        config = self.config
+        if self.folder.manifest_path.is_file():
+            before = self.folder.manifest().config
+            config = before.resumed(config, options_class(before.model).may_change, str(self.folder.path))
+            check_together(config)
+        rule_from(self.config, config.languages)  # a rule that is wrong is said before anything is done
+        return config
+
+    def _plan(self, store: RunStore, provider: Provider, config: RunConfig) -> Manifest:
+        """Stores the plan, or the execution settings that a planned run has from now on."""
+        given, kind = self.config, config.model.partition(":")[0]
+        rule = rule_from(given, config.languages)
         if store.meta("planned") and self.folder.manifest_path.is_file():
             manifest = self.folder.manifest()
-            check_same_settings(manifest, self.settings, provider, self.folder.path)
-            if manifest.config != self.settings:
-                manifest = manifest.model_copy(update={"config": self.settings})
+            check_same_model(manifest, provider, self.folder.path)
+            if manifest.config != config:
+                manifest = manifest.model_copy(update={"config": config})
                 self.folder.write_manifest(manifest)
-                if self.settings.is_scored:
-                    store.set_meta(NORMALISE, self.settings.normalization)
-            return manifest
-        load, said = InstanceSource(self.settings, self.resources), notices(self.settings)
-        with self.watcher.stage("planning") as advance:
-            planner = Planner(
-                self.folder,
-                self.settings,
-                provider,
-                self.resources,
-                load,
-                said,
-                control=load.control,
-                step=lambda: advance(1),
-            )
-            return planner.plan(store)
-
-    def _rules(self, store: RunStore) -> ExecutionConfig:
-        """The rules of asking: those that the run had, with what was given now."""
-        before = load_execution_config(store)
-        rules = self.changes.applied_to(before)
-        if rules != before:
-            save_execution_config(store, rules)
-        return rules
+                if config.is_scored:
+                    store.set_meta(NORMALISE, config.normalization)
+        else:
+            load, said = InstanceSource(config, self.resources), notices(config)
+            with self.watcher.stage("planning") as advance:
+                planner = Planner(
+                    self.folder,
+                    config,
+                    provider,
+                    self.resources,
+                    load,
+                    said,
+                    control=load.control,
+                    step=lambda: advance(1),
+                )
+                manifest = planner.plan(store)
+        if rule is not None:
+            set_rule(store, rule, config)
+        choose_mode(store, given.batch, given.batch_size if supports_batches(kind) else None)
+        if config.storage is not None and not store.records.in_files:
+            store.records.enable_shards()
+            self.watcher.say(f"prompts and responses are kept in {self.folder.path / FOLDER}")
+        return manifest
 
     def _read(self, store: RunStore) -> None:
         """Extracts what was not extracted during the execution."""
@@ -208,19 +218,21 @@ class _Work:
 
     async def ask(self) -> bool:
         """Asks what has no answer yet, one by one or in batches; whether batches are under way when it returns."""
-        mode = self.job.batches.mode(self.session.store)
-        if mode != "off" and self.manifest.config.is_scored:
-            raise UsageError(
-                "--batch: works with --method generate only; leave it out, or use another run for loglikelihoods"
+        mode, config = mode_of(self.session.store), self.manifest.config
+        if mode != "off" and config.is_scored:
+            raise ConfigError(
+                "batch", True, "works with {method} generate only; leave it out, or use another run for loglikelihoods"
             )
-        if mode != "off" and self.job.distributed is not None:
-            raise UsageError("--ray: workers send no batches; leave --ray out, or give --no-batch")
+        if mode != "off" and config.ray is not None:
+            raise ConfigError(
+                "ray", config.ray, "workers send no batches; leave it out, or set {batch} to false (--no-batch)"
+            )
         rule = rule_of(self.session.store)
         if rule is None:
             return await self._ask_all(mode)
-        session, settings = self.session, self.manifest.config
+        session = self.session
         where = session.folder, session.store, self.job.resources, session.watcher
-        rounds = AdaptiveRun(*where, rule, settings, by_batch=mode != "off")
+        rounds = AdaptiveRun(*where, rule, config, by_batch=mode != "off")
         try:
             return await rounds.execute(lambda: self._ask_all(mode, close=False))
         finally:
@@ -229,7 +241,7 @@ class _Work:
     async def _ask_all(self, mode: Mode, *, close: bool = True) -> bool:
         """Asks whatever is planned, or taken by a round; whether batches are under way."""
         if mode != "off":
-            return await run_batches(self.session, mode, again=self.job.batches.batch is True)
+            return await run_batches(self.session, mode, again=self.job.config.batch is True)
         with ExtractionWorker(self.session.store, self.job.resources, self.job.meanwhile) as extractions:
             try:
                 await execute(self.session, extractions, close=close)
@@ -262,14 +274,6 @@ class _Work:
             prompts=self.manifest.counts.prompts,
             batches_under_way=under_way,
         )
-
-
-def _in_event_loop() -> bool:
-    try:
-        asyncio.get_running_loop()
-    except RuntimeError:
-        return False
-    return True
 
 
 def _on_a_thread(job: Job) -> JobResult:

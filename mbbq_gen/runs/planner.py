@@ -23,7 +23,6 @@ from mbbq_gen.core.config import BenchmarkChoice, RunConfig, name_in_copy
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths, file_digest
 from mbbq_gen.core.options import OPEN_VARIANT, OrderPolicy
-from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import Instance, Message, Method, Prompt
 from mbbq_gen.languages.axes import parse_variant_name
 from mbbq_gen.languages.prompt_pack import VariantKind
@@ -82,7 +81,18 @@ class InputTally:
             texts.add(instance.options[instance.unknown_index].text)
             step()
             yield instance
-        self.files |= _data_digests(choice, opened)
+        if choice.data_dir is None:
+            return
+        given = Path(choice.data_dir)
+        if given.is_file():
+            own = [given, *([Path(choice.field_map)] if choice.field_map else [])]
+            self.files |= {f"{choice.name}/{path.name}": file_digest(path) for path in own}
+            return
+        if not opened:
+            raise RunError(
+                f"{choice.name}: its reader does not name the files it read from {given}; no digests are recorded"
+            )
+        self.files |= {name_in_copy(choice, path): file_digest(path) for path in sorted(opened)}
 
 
 @dataclass
@@ -120,18 +130,14 @@ class PromptPlan:
         if not tally.counts:
             raise UsageError("no question matches the given benchmark, languages and splits")
         self._unknown_texts = {where: sorted(texts) for where, texts in tally.unknown_texts.items()}
-        self._shots = self._choose_examples(store)
+        if self.settings.num_fewshot:  # out of all questions that were read, asked or not
+            pool = FewShotSampler(store.outlines(), self.settings.seed)
+            count = self.settings.num_fewshot
+            self._shots = {outline.key: pool.choose(outline, count) for outline in store.outlines()}
         if self.settings.sample is not None:
             asked = balanced_sample(store.outlines(), self.settings.sample, self.settings.seed)
             store.keep_only(asked, {example.key for key in asked for example in self._shots.get(key, ())})
         return tally
-
-    def _choose_examples(self, store: RunStore) -> dict[str, list[FewShotExample]]:
-        """Question → its few-shot examples, out of all questions that were read, asked or not."""
-        if not self.settings.num_fewshot:
-            return {}
-        pool = FewShotSampler(store.outlines(), self.settings.seed)
-        return {outline.key: pool.choose(outline, self.settings.num_fewshot) for outline in store.outlines()}
 
     def prompts(self, store: RunStore) -> Iterator[Prompt]:
         """What would be sent for the questions that `read` stored, question by question."""
@@ -139,21 +145,18 @@ class PromptPlan:
         orders = plan_orders(policy, store.outlines(), self.settings.seed)
         for instance in store.instances():
             examples = [_example(example, store) for example in self._shots.get(instance.key, ())]
-            for method in self.settings.methods:
+            for method in self.settings.method:
                 for number, setting in enumerate(self._wordings.settings_of(instance, method)):
                     planned = orders.orders(instance, number)
                     for order in planned[:1] if setting.variant.kind == OPEN_VARIANT else planned:
                         shown = self._asked(
                             instance, setting, render_prompt(instance, setting, order, examples), method
                         )
-                        for asked in self._at_levels(shown):
+                        # Loglikelihoods are those of a model that has not thought.
+                        levels = self.settings.reasoning_effort if method == "generate" else ()
+                        for asked in [with_reasoning_effort(shown, level) for level in levels] or [shown]:
                             self.step()
                             yield asked
-
-    def _at_levels(self, shown: Prompt) -> Iterator[Prompt]:
-        """What is shown, once for each reasoning effort; loglikelihoods are those of a model that has not thought."""
-        levels = self.settings.reasoning_effort if shown.method == "generate" else ()
-        yield from (with_reasoning_effort(shown, level) for level in levels) if levels else (shown,)
 
     def _asked(self, instance: Instance, setting: PromptSettings, shown: Prompt, method: Method) -> Prompt:
         """What is shown, asked in one of the ways."""
@@ -178,21 +181,6 @@ def _example(example: FewShotExample, store: RunStore) -> SolvedExample:
     return SolvedExample(instance, tuple(options[role] for role in example.role_order))
 
 
-def _data_digests(choice: BenchmarkChoice, opened: set[Path]) -> dict[str, str]:
-    """benchmark/file → sha256 of the data files that were opened, by their places in the user's copy."""
-    if choice.data_dir is None:
-        return {}
-    given = Path(choice.data_dir)
-    if given.is_file():
-        own = [given, *([Path(choice.field_map)] if choice.field_map else [])]
-        return {f"{choice.name}/{path.name}": file_digest(path) for path in own}
-    if not opened:
-        raise RunError(
-            f"{choice.name}: its reader does not name the files it read from {given}; no digests are recorded"
-        )
-    return {name_in_copy(choice, path): file_digest(path) for path in sorted(opened)}
-
-
 @dataclass(frozen=True)
 class Planner:
     """Makes the plan of a run folder, once."""
@@ -215,25 +203,13 @@ class Planner:
             UsageError: where the selection is empty.
             MbbqGenError: whatever the benchmark's reader finds wrong.
         """
-        require_methods(self.provider, self.settings.methods)
+        require_methods(self.provider, self.settings.method)
         reasoning = {level: self.provider.reasoning_settings(level) for level in self.settings.reasoning_effort}
         draft = PromptPlan(self.settings, self.resources, self.load, self.step)
         store.clear_plan()
         tally = draft.read(store)
         prompts = store.add_prompts((prompt, prompt_key(self.provider, prompt)) for prompt in draft.prompts(store))
-        manifest = self._manifest(store, tally, prompts, reasoning)
-        self.folder.write_manifest(manifest)
-        if self.settings.is_scored:
-            store.set_meta(SCORED, "yes")
-            store.set_meta(NORMALISE, self.settings.normalization)
-        store.set_meta("planned", "yes")
-        store.records.keep_in_files_if_large(manifest.counts.requests)
-        return manifest
-
-    def _manifest(
-        self, store: RunStore, tally: InputTally, prompts: int, reasoning: dict[str, ReasoningSettings]
-    ) -> Manifest:
-        return Manifest(
+        manifest = Manifest(
             mbbq_gen=mbbq_gen.__version__,
             git_revision=git_revision(),
             python=platform.python_version(),
@@ -242,7 +218,7 @@ class Planner:
             provider_settings=dict(self.provider.settings),
             runtime_info=self.provider.runtime_info(),
             reasoning=reasoning,
-            pack_digests=_packs_read(self.resources, self.settings),
+            pack_digests=self._packs_read(),
             data_digests={group: digest.hexdigest() for group, digest in sorted(tally.digests.items())},
             file_digests=tally.files,
             available=dict(sorted(tally.counts.items())),
@@ -254,15 +230,24 @@ class Planner:
             control={name: found.counts() for name, found in self.control.items()},
             notices=self.notices,
         )
+        self.folder.write_manifest(manifest)
+        if self.settings.is_scored:
+            store.set_meta(SCORED, "yes")
+            store.set_meta(NORMALISE, self.settings.normalization)
+        store.set_meta("planned", "yes")
+        store.records.keep_in_files_if_large(manifest.counts.requests)
+        return manifest
 
-
-def _packs_read(resources: PackPaths, settings: RunConfig) -> dict[str, str]:
-    """Pack file → sha256, for every pack that a run with these settings reads."""
-    found = pack_digests(resources, settings.languages)
-    asked_in = [settings.instruction_language] if settings.instruction_language else settings.languages
-    kinds = ["", "axes/"] if any(parse_variant_name(variant) for variant in settings.variants) else [""]
-    paths = {f"{kind}{code}": resources.find("prompts", f"{kind}{code}") for kind in kinds for code in asked_in}
-    return found | {f"prompts/{name}.toml": file_digest(path) for name, path in paths.items() if path is not None}
+    def _packs_read(self) -> dict[str, str]:
+        """Pack file → sha256, for every pack that the run reads."""
+        settings = self.settings
+        asked_in = [settings.instruction_language] if settings.instruction_language else settings.languages
+        kinds = ["", "axes/"] if any(parse_variant_name(variant) for variant in settings.variants) else [""]
+        names = [f"{kind}{code}" for kind in kinds for code in asked_in]
+        found = ((name, self.resources.find("prompts", name)) for name in names)
+        return pack_digests(self.resources, settings.languages) | {
+            f"prompts/{name}.toml": file_digest(path) for name, path in found if path is not None
+        }
 
 
 def pack_digests(resources: PackPaths, languages: Iterable[str]) -> dict[str, str]:
@@ -274,41 +259,18 @@ def pack_digests(resources: PackPaths, languages: Iterable[str]) -> dict[str, st
     return {name: file_digest(path) for name, path in found if path is not None}
 
 
-def check_same_settings(manifest: Manifest, settings: RunConfig, provider: Provider, path: Path) -> None:
-    """Makes sure that a run goes on as it began; options that shape no text may differ.
+def check_same_model(manifest: Manifest, provider: Provider, path: Path) -> None:
+    """Makes sure that a run goes on with the model that it began with.
 
     Raises:
-        UsageError: where a setting differs; it names the setting and both values.
+        RunError: where something that shapes its answers has changed.
     """
-    old, new = manifest.config.model_dump(), settings.model_dump()
-    for options in (old["model_args"], new["model_args"]):
-        for name in provider.options_class.may_change:
-            options.pop(name, None)
-    if "pmi" not in {old["normalization"], new["normalization"]}:  # the others are made of the same loglikelihoods
-        new["normalization"] = old["normalization"]
-    for name, before in old.items():
-        if before != new[name]:
-            raise UsageError(
-                f"{path}: this run was made with {name} = {_show(before)}, not {_show(new[name])};"
-                f" name another run folder, or continue with: mbbq-gen run {path}"
-            )
-    if dict(provider.settings) != manifest.provider_settings:
-        names = sorted(
-            name
-            for name in {*provider.settings, *manifest.provider_settings}
-            if provider.settings.get(name) != manifest.provider_settings.get(name)
-        )
+    before, now = manifest.provider_settings, dict(provider.settings)
+    if changed := sorted(name for name in {*before, *now} if before.get(name) != now.get(name)):
         raise RunError(
-            f"{path}: the model has changed since this run began ({', '.join(names)} changed); name another run folder"
+            f"{path}: the model has changed since this run began ({', '.join(changed)} changed); name another run"
+            " folder"
         )
-
-
-def _show(value: object) -> str:
-    if isinstance(value, tuple | list):
-        return ",".join(_show(entry) for entry in value)
-    if isinstance(value, dict):
-        return ",".join(f"{key}={_show(entry)}" for key, entry in value.items() if entry is not None) or "(none)"
-    return str(value)
 
 
 def git_revision() -> str | None:

@@ -1,29 +1,28 @@
-"""Resolves the names and options of a caller into a checked RunConfig, and loads the instances it selects.
+"""Resolves the names in a configuration into what they stand for, and loads the instances that it selects.
 
 Used by the command line, the Python API and the inspect-ai tasks.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Final, Literal, get_args
+from typing import Any, Final
 
 from pydantic import JsonValue
 
 from mbbq_gen.benchmarks.control.maker import ControlCoverage, with_control
 from mbbq_gen.benchmarks.own_file import read_instances
-from mbbq_gen.benchmarks.registry import BenchmarkInfo, benchmark_name, find_benchmark, load_benchmark
+from mbbq_gen.benchmarks.registry import BENCHMARKS, benchmark_name, find_benchmark, load_benchmark
 from mbbq_gen.benchmarks.releases import benchmark_folder
-from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.config import OWN_DATA, PROVIDER_SETTINGS, BenchmarkChoice, RunConfig, chosen, shapes
+from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.options import LABEL_STYLES, OPEN_VARIANT, ORDER_POLICIES
-from mbbq_gen.core.reasoning import parse_reasoning
-from mbbq_gen.core.records import NORMALISATIONS, Instance, Method, Split
-from mbbq_gen.core.text import Names, all_of, one_of, splits_of, words
-from mbbq_gen.languages.axes import AXES, DESIGNS, factorial_design, parse_axes, parse_variant_name
+from mbbq_gen.core.records import Instance, Split
+from mbbq_gen.core.text import Names
+from mbbq_gen.languages.axes import AXES, factorial_design, parse_axes, parse_variant_name
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import NATIVE, UNLABELLED
 from mbbq_gen.prompts.variants import (
@@ -33,318 +32,225 @@ from mbbq_gen.prompts.variants import (
     read_published,
     replace_unknown_texts,
 )
+from mbbq_gen.providers.api.batch_apis import supports_batches
+from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.registry import open_provider
 
-PromptSource = Literal["builtin", "published"]
-BOTH: Final = "both"
-"""Short for the two ways of asking that papers use: what a model writes, and what it finds likely."""
+ALL: Final = ("all",)
 _CONTROL_MADE: Final = (
     "control questions were made by substitution where the data has none; `mbbq-gen data control` tells which were left"
     " out and why"
 )
-MAX_FEWSHOT: Final = 9
-"""Few-shot examples that may stand before a question."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class QuestionSelection:
-    """The model, its options, and the questions with their prompt variants, as a caller names them.
+def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
+    """The configuration with every name checked, and names like `all` replaced by what they stand for.
 
-    A list of names is a text with commas or a sequence. What is left out has the default of `mbbq-gen run`.
-    """
-
-    model: str | None = None
-    """`kind:model`."""
-    benchmark: Names | None = None
-    """Names of benchmarks; None where `instances` is given."""
-    data_dir: Path | None = None
-    """Folder of the published files; None: the release that was pulled."""
-    instances: Path | None = None
-    """The user's own questions, in place of a benchmark."""
-    field_map: Path | None = None
-    """Which fields of that file are which of ours."""
-    languages: Names = "all"
-    variants: Names = "all"
-    """Ids of prompt variants, or `plain` for all paraphrases of the plain one."""
-    axes: str | None = None
-    """Axes that prompt variants are composed from in their place, as `format=free+json,hint=all`."""
-    design: str = "full"
-    """Which cells of the axes are asked: full or fractional."""
-    prompt_source: str = "builtin"
-    """Source of the prompts: builtin or published."""
-    splits: Names | None = None
-    """bias, control or both; None: all that there are."""
-    option_order: str = "balanced"
-    """Option order policy."""
-    label_style: Names | None = None
-    """None: A, or a published prompt variant's own."""
-    unknown_text: str | None = None
-    """How the unknown option is worded anew; None: as in the data."""
-    num_fewshot: int = 0
-    """Few-shot examples before each question."""
-    instruction_language: str | None = None
-    """Language of the prompt variants where it is not the questions'."""
-    no_context: bool = False
-    """Whether contexts are left out."""
-    sample: int | None = None
-    """Questions for each language and split, balanced over templates; None: all."""
-    seed: int = 0
-    """Of sampling and option orders."""
-    system_prompt: str | None = None
-    """System message: a text, `none`, or `default` (the model's own)."""
-    model_args: Mapping[str, JsonValue] = field(default_factory=dict)
-    """Options of the model by name, as `mbbq-gen models KIND` lists them."""
-    method: Names = "generate"
-    """generate, loglikelihood, label-loglikelihood, first-token-logprobs, or both (generate and loglikelihood)."""
-    reasoning_effort: Names | None = None
-    """How much the model is to think first: off, on, minimal, low, medium, high or tokens; None: nothing is said."""
-    normalization: str = "sum"
-    """How loglikelihoods are made comparable."""
-    allow_confounded_order: bool = False
-    """Whether `order="published"` is allowed where it is confounded."""
-
-    def settings(self, where: PackPaths) -> RunConfig:
-        """The run's settings, every name in them checked.
-
-        Raises:
-            UsageError: where a name is unknown, options contradict each other, or one is missing.
-        """
-        choices = _choices(self.benchmark, self.data_dir, self.instances, self.field_map)
-        if self.model is None:
-            raise UsageError("name the model: --model kind:model (see `mbbq-gen models`)")
-        if self.sample is not None and self.sample < 1:
-            raise UsageError(f"--sample {self.sample}: ask at least one question for each language and split")
-        if not 0 <= self.num_fewshot <= MAX_FEWSHOT:
-            raise UsageError(
-                f"--num-fewshot {self.num_fewshot}: 0 to {MAX_FEWSHOT} solved examples can precede a question"
-            )
-        order = one_of("option order", self.option_order, ORDER_POLICIES)
-        infos = [find_benchmark(choice.name) for choice in choices if choice.name != OWN_DATA]
-        if order == "published" and not self.allow_confounded_order:
-            _refuse_confounded([info.name for info in infos if info.confounded_order])
-        languages = _languages(where, self.languages, choices, infos)
-        other = (
-            one_of("language", self.instruction_language, where.names("prompts")) if self.instruction_language else None
-        )
-        source = prompt_source(self.prompt_source)
-        check_published(source, self.label_style is not None, self.no_context)
-        meant: dict[str, tuple[Method, ...]] = {method: (method,) for method in get_args(Method)}
-        meant[BOTH] = ("generate", "loglikelihood")
-        methods = tuple(
-            dict.fromkeys(method for name in all_of("method", self.method, list(meant)) for method in meant[name])
-        )
-        normalise = one_of("normalisation", self.normalization, NORMALISATIONS)
-        if normalise != "sum" and "loglikelihood" not in methods:
-            raise UsageError(
-                f"--normalization {normalise}: belongs to --method loglikelihood; leave one out or name both"
-            )
-        styles = _label_styles(source, self.label_style)
-        _check_first_tokens(methods, styles)
-        if source == "published":
-            found = read_published(choices, languages, other)
-            known = list(dict.fromkeys(wording.variant.id for variants in found.values() for wording in variants))
-        else:
-            known = [variant.id for variant in read_prompts(where, other or languages[0]).variant]
-        variants, scored = _chosen_variants(self._variants(source), known, methods, source)
-        variant = None if self.unknown_text is None else parse_unknown_text(self.unknown_text)
-        if variant is not None and not variant.sampled:
-            for language in languages:
-                variant.text_in(language)
-        named_system = self.system_prompt if self.system_prompt in ("none", "default") else None
-        return RunConfig(
-            model=self.model,
-            model_args={**self.model_args, "system": named_system} if named_system else dict(self.model_args),
-            system_prompt=None if named_system else self.system_prompt,
-            benchmarks=tuple(choices),
-            languages=tuple(languages),
-            splits=_splits(self.splits, infos),
-            variants=variants,
-            methods=methods,
-            scored_variants=scored,
-            reasoning_effort=_reasoning(self.reasoning_effort, methods),
-            normalization=normalise,
-            make_control=self.splits is not None
-            and "control" in splits_of(self.splits)
-            and any(not _has_control(choice) for choice in choices),
-            prompt_source=source,
-            option_order=order,
-            label_styles=styles,
-            unknown_text=self.unknown_text,
-            num_fewshot=self.num_fewshot,
-            instruction_language=other,
-            no_context=self.no_context,
-            seed=self.seed,
-            sample=self.sample,
-        )
-
-    def _variants(self, source: PromptSource) -> Names:
-        """The names of the prompt variants, those of a design over axes too.
-
-        Raises:
-            UsageError: where axes stand beside named or published prompt variants, or a design is none.
-        """
-        design = one_of("design", self.design, DESIGNS)
-        if self.axes is None:
-            if design != "full":
-                raise UsageError(f"--design {design}: a design needs --axes; name them, or leave it out")
-            return self.variants if _all_meant(self.variants) else _with_paraphrases(self.variants)
-        if source == "published" or not _all_meant(self.variants):
-            other = "--prompt-source published" if source == "published" else "--variants"
-            raise UsageError(f"--axes, {other}: axes define their own prompt variants; leave one of the two out")
-        return factorial_design(parse_axes(self.axes), design)
-
-
-def _with_paraphrases(names: Names) -> list[str]:
-    """The names, `plain` taken for all of its paraphrases."""
-    plain = {"plain": list(AXES["wording"].levels)}
-    return list(dict.fromkeys(each for name in words(names) for each in plain.get(name, [name])))
-
-
-def _reasoning(names: Names | None, methods: Sequence[Method]) -> tuple[str, ...]:
-    """The reasoning efforts.
+    All settings that shape prompts and answers are set in the result, so that a run can be resumed with no others.
+    A resolved configuration stays the same.
 
     Raises:
-        UnknownNameError, UsageError: where one is none, or no words are asked for.
+        ConfigError: a name is unknown, settings contradict each other, or one is missing.
+        UsageError, DataError, PackError: data or a language pack is missing or wrong.
     """
-    levels = parse_reasoning(words(names)) if names is not None else ()
-    if names is not None and not levels:
-        raise UsageError("--reasoning-effort: name at least one level, such as none,high")
-    if levels and "generate" not in methods:
-        raise UsageError(
-            f"--reasoning-effort {','.join(levels)}: loglikelihoods are computed without reasoning; leave it out"
+    config = config.model_copy(update=_questions(config))
+    if not config.model:
+        raise ConfigError("model", None, "name one as kind:model (see `mbbq-gen models`)")
+    choices = config.benchmarks
+    infos = [find_benchmark(choice.name) for choice in choices if choice.name != OWN_DATA]
+    chosen("option_order", [config.option_order], ORDER_POLICIES)
+    confounded = [info.name for info in infos if info.confounded_order]
+    if confounded and config.option_order == "published" and not config.allow_confounded_order:
+        raise ConfigError(
+            "option_order",
+            "published",
+            f"in {', '.join(confounded)} the published position of an option depends on its role, so position bias"
+            " would look like social bias; use another order, or {allow_confounded_order}",
         )
-    return levels
+    known = where.names("prompts")
+    if config.languages != ALL:
+        languages = chosen("languages", config.languages, known)
+    elif infos:
+        languages = list(dict.fromkeys(code for info in infos for code in info.languages if code in known))
+    else:
+        found = dict.fromkeys(instance.language for instance in _own_questions(choices[0]))
+        languages = chosen("languages", list(found), known)
+    if config.instruction_language:
+        chosen("instruction_language", [config.instruction_language], known)
+    check_published(config.prompt_source, config.label_style not in {(), (PUBLISHED_LABELS,)}, config.no_context)
+    config = config.model_copy(update={"languages": tuple(languages)})
+    update: dict[str, Any] = {"variants": _variants(config, where), "label_style": _label_style(config)}
+    check_together(config)
+    if config.unknown_text is not None and not (override := parse_unknown_text(config.unknown_text)).sampled:
+        for language in languages:
+            override.text_in(language)
+    both: tuple[Split, ...] = ("bias", "control")
+    update["splits"] = config.splits or tuple(
+        split for split in both if not infos or any(split in info.splits for info in infos)
+    )
+    if config.make_control is None:
+        update["make_control"] = "control" in config.splits and not all(map(_has_control, choices))
+    shaping = {name: getattr(config, name) for name in RunConfig.model_fields if shapes(name) != "execution"}
+    return config.model_copy(update=shaping | update)
 
 
-def _check_first_tokens(methods: Sequence[Method], styles: Sequence[str]) -> None:
-    """Refuses labels that all begin alike where only first tokens are told, and none where labels are scored."""
-    scored = [method for method in methods if method in ("label-loglikelihood", "first-token-logprobs")]
+def _questions(config: RunConfig) -> dict[str, Any]:
+    """The benchmarks by their full names, with the folders of their files."""
+    check_own_data(config.benchmark or None, config.data_dir, config.instances, config.field_map)
+    if config.instances is not None:
+        return {}
+    if not config.benchmark:
+        raise ConfigError("benchmark", None, "name one (see `mbbq-gen data list`), or give {instances}")
+    given = config.data_dir if isinstance(config.data_dir, dict) else {}
+    folders: dict[str, str] = {}
+    names = tuple(dict.fromkeys(map(benchmark_name, config.benchmark)))
+    if unknown := next((name for name in names if name not in BENCHMARKS), None):
+        raise ConfigError("benchmark", unknown, "is not known; see `mbbq-gen data list`", BENCHMARKS)
+    for name in names:
+        one = given.get(name) if given else config.data_dir
+        if folder := benchmark_folder(name, Path(one) if isinstance(one, str) else None):
+            folders[name] = str(folder)
+    return {"benchmark": names, "data_dir": folders or None}
+
+
+def _label_style(config: RunConfig) -> tuple[str, ...]:
+    """The label styles; published prompts have their own."""
+    if config.prompt_source == "published":
+        return (PUBLISHED_LABELS,)
+    styles = chosen("label_style", config.label_style or "A", [*LABEL_STYLES, NATIVE, UNLABELLED])
+    scored = [method for method in config.method if method in ("label-loglikelihood", "first-token-logprobs")]
     if scored and UNLABELLED in styles:
-        raise UsageError(f"--label-style {UNLABELLED}: --method {scored[0]} scores labels; use --method loglikelihood")
-    for style in styles if "first-token-logprobs" in methods else ():
+        raise ConfigError("label_style", UNLABELLED, f"{{method}} {scored[0]} scores labels; use loglikelihood")
+    for style in styles if "first-token-logprobs" in config.method else ():
         labels = LABEL_STYLES.get(style, ())
         if labels and len({label[0] for label in labels}) == 1:
-            raise UsageError(
-                f"--label-style {style}: all labels begin with {labels[0][0]!r}, so their first tokens are the"
-                " same; use another style with --method first-token-logprobs"
+            raise ConfigError(
+                "label_style",
+                style,
+                f"all labels begin with {labels[0][0]!r}, so their first tokens are the same; use another style with"
+                " {method} first-token-logprobs",
             )
+    return tuple(styles)
 
 
-def _chosen_variants(
-    names: Names, known: Sequence[str], methods: Sequence[Method], source: PromptSource
-) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The prompt variants that list options, and those that loglikelihoods are asked after.
+def _variants(config: RunConfig, where: PackPaths) -> tuple[str, ...]:
+    """The ids of the prompt variants, those of a design over axes too.
 
-    Loglikelihoods use the open prompt variant, unless they are the only method and variants are named; published
-    variants are used for all methods.
+    Loglikelihoods use the open variant (`RunConfig.scored_variants`), unless they are the only method and variants are
+    named; published variants are used for all methods.
     """
-    if source == "published":
-        chosen = list(known) if _all_meant(names) else all_of("prompt variant", names, known)
-        return tuple(chosen), tuple(chosen) if "loglikelihood" in methods else ()
-    if _all_meant(names):
-        named, scored = list(known), [OPEN_VARIANT]
+    wanted, published = config.variants, config.prompt_source == "published"
+    if config.axes is None:
+        if config.design != "full":
+            raise ConfigError("design", config.design, "needs {axes}; name them, or leave it out")
     else:
-        composed = [name for name in words(names) if parse_variant_name(name)]
-        every = all_of("prompt variant", names, [*known, OPEN_VARIANT, *composed])
-        named = [name for name in every if name != OPEN_VARIANT]
-        scored = every if tuple(methods) == ("loglikelihood",) else [OPEN_VARIANT]
-    if "loglikelihood" not in methods:
-        scored = []
-        if not named:
-            raise UsageError(f"--variants {OPEN_VARIANT}: lists no options, so it belongs to --method loglikelihood")
-    if tuple(methods) == ("loglikelihood",):
-        named = scored
-    return tuple(named or known), tuple(scored)
+        composed = tuple(factorial_design(parse_axes(config.axes), config.design))
+        if published or wanted not in {ALL, composed}:
+            other = "{prompt_source}" if published else "{variants}"
+            raise ConfigError("axes", config.axes, f"axes define their own prompt variants; leave {other} out")
+        wanted = composed
+    if published:
+        found = read_published(config.benchmarks, config.languages, config.instruction_language)
+        known = list(dict.fromkeys(wording.variant.id for variants in found.values() for wording in variants))
+        return tuple(known if wanted == ALL else chosen("variants", wanted, known))
+    known = [variant.id for variant in read_prompts(where, config.instruction_language or config.languages[0]).variant]
+    only_scored = config.method == ("loglikelihood",)
+    if wanted == ALL:
+        return (OPEN_VARIANT,) if only_scored else tuple(known)
+    plain = {"plain": list(AXES["wording"].levels)}
+    wanted = tuple(dict.fromkeys(each for name in wanted for each in plain.get(name, [name])))
+    every = chosen("variants", wanted, [*known, OPEN_VARIANT, *(name for name in wanted if parse_variant_name(name))])
+    if only_scored:
+        return tuple(every)
+    named = [name for name in every if name != OPEN_VARIANT]
+    if not named and "loglikelihood" not in config.method:
+        raise ConfigError("variants", OPEN_VARIANT, "lists no options, so it belongs to {method} loglikelihood")
+    return tuple(named or known)
 
 
-def prompt_source(text: str) -> PromptSource:
-    """Whose prompt variants are meant; raises UnknownNameError for anything else."""
-    known: tuple[PromptSource, ...] = ("builtin", "published")
-    return one_of("source of wordings", text, known)
+def check_together(config: RunConfig) -> None:
+    """Makes sure that settings that need another one have it.
+
+    Raises:
+        ConfigError: one stands alone, or without its method.
+    """
+    if config.normalization != "sum" and "loglikelihood" not in config.method:
+        raise ConfigError(
+            "normalization", config.normalization, "belongs to {method} loglikelihood; leave one out or name both"
+        )
+    if config.reasoning_effort and "generate" not in config.method:
+        raise ConfigError(
+            "reasoning_effort", config.reasoning_effort, "loglikelihoods are computed without reasoning; leave it out"
+        )
+    for name in ("workers", "gpus_per_worker", "shard_dir"):
+        if config.ray is None and getattr(config, name) is not None:
+            raise ConfigError(name, getattr(config, name), "goes with {ray}")
 
 
-def check_published(source: PromptSource, own_labels: bool, no_context: bool) -> None:
+def resolve_for(config: RunConfig, before: RunConfig | None, where: PackPaths) -> RunConfig:
+    """What a command gives for a run: a whole configuration, or what it changes in the run that exists.
+
+    Args:
+        config: the settings given. Of one that is not whole, only what it sets is compared with the run.
+        before: the configuration of the run; None where there is none yet.
+        where: the language packs.
+
+    Raises:
+        ConfigError: as `resolve`.
+    """
+    named = {name for name in config.model_fields_set if shapes(name) == "prompt"}
+    if before is None or config.is_whole:
+        return resolve(config, where)
+    if not named:
+        return config
+    merged = before.model_copy(update={name: getattr(config, name) for name in config.model_fields_set})
+    found = resolve(merged, where)
+    return config.model_copy(update={name: getattr(found, name) for name in named})
+
+
+def provider_options(config: RunConfig) -> dict[str, JsonValue]:
+    """The options of the provider that were given, by name.
+
+    `batch_size` is not one of them where the service has a batch API: there it is the size of a batch.
+    """
+    given = {name: getattr(config, name) for name in RunConfig.model_fields if name in PROVIDER_SETTINGS}
+    if supports_batches(config.model.partition(":")[0]):
+        del given["batch_size"]
+    return {**{name: value for name, value in given.items() if value is not None}, **config.model_args}
+
+
+def open_model(config: RunConfig, where: PackPaths) -> Provider:
+    """The provider of a configuration; raises as `open_provider`."""
+    return open_provider(config.model, provider_options(config), where)
+
+
+def check_published(source: str, own_labels: bool, no_context: bool) -> None:
     """Refuses what would change a published prompt variant, which is sent byte for byte.
 
     Raises:
-        UsageError: for labels of one's own, or a context that is left out.
+        ConfigError: for labels of one's own, or a context that is left out.
     """
-    for given, name in ((own_labels, "--label-style"), (no_context, "--no-context")):
+    for given, name in ((own_labels, "label_style"), (no_context, "no_context")):
         if source == "published" and given:
-            raise UsageError(f"--prompt-source published: the authors' prompts are sent unchanged; leave {name} out")
+            raise ConfigError("prompt_source", source, f"the authors' prompts are sent unchanged; leave {{{name}}} out")
 
 
-def check_own_data(benchmark: Names | None, data: Path | None, instances: Path | None, field_map: Path | None) -> None:
+def check_own_data(benchmark: Names | None, data: object, instances: object, field_map: object) -> None:
     """Refuses options that contradict each other.
 
     Raises:
-        UsageError: for a benchmark and a file, or a field map without a file.
+        ConfigError: for a benchmark and a file, or a field map without a file.
     """
     if instances is not None and (benchmark is not None or data is not None):
-        raise UsageError("--instances replaces --benchmark and --data-dir; give one or the other")
+        raise ConfigError("instances", str(instances), "replaces {benchmark} and {data_dir}; give one or the other")
     if field_map is not None and instances is None:
-        raise UsageError("--field-map describes the fields of --instances FILE; give that file too")
-
-
-def _all_meant(names: Names) -> bool:
-    """Whether a list says that all that there are are wanted."""
-    return words(names) == ["all"]
-
-
-def _choices(
-    benchmark: Names | None, data: Path | None, instances: Path | None, field_map: Path | None
-) -> list[BenchmarkChoice]:
-    """The benchmarks, or the user's own file."""
-    check_own_data(benchmark, data, instances, field_map)
-    if instances is not None:
-        return [
-            BenchmarkChoice(name=OWN_DATA, data_dir=str(instances), field_map=str(field_map) if field_map else None)
-        ]
-    if benchmark is None:
-        raise UsageError("name the questions: --benchmark NAME (see `mbbq-gen data list`) or --instances FILE")
-    folders = {name: benchmark_folder(name, data) for name in map(benchmark_name, words(benchmark))}
-    return [BenchmarkChoice(name=name, data_dir=str(folder) if folder else None) for name, folder in folders.items()]
-
-
-def _splits(names: Names | None, infos: Sequence[BenchmarkInfo]) -> tuple[Split, ...]:
-    """The splits of a comma-separated list; where there is none, those that the benchmarks have."""
-    both: tuple[Split, ...] = ("bias", "control")
-    if names is not None:
-        return tuple(splits_of(names))
-    return tuple(split for split in both if not infos or any(split in info.splits for info in infos))
+        raise ConfigError("field_map", str(field_map), "describes the fields of {instances}; give that file too")
 
 
 def _has_control(choice: BenchmarkChoice) -> bool:
     if choice.name != OWN_DATA:
         return "control" in find_benchmark(choice.name).splits
     return any(instance.split == "control" for instance in _own_questions(choice))
-
-
-def _label_styles(source: PromptSource, names: Names | None) -> tuple[str, ...]:
-    """The label styles of a comma-separated list; published prompt variants have their own."""
-    if source == "published":
-        return (PUBLISHED_LABELS,)
-    return tuple(all_of("label style", "A" if names is None else names, [*LABEL_STYLES, NATIVE, UNLABELLED]))
-
-
-def _refuse_confounded(names: list[str]) -> None:
-    if names:
-        raise UsageError(
-            f"--option-order published: in {', '.join(names)} the published position of an option depends on its role,"
-            " so position bias would look like social bias; use another order, or --allow-confounded-order"
-        )
-
-
-def _languages(
-    where: PackPaths, names: Names, choices: Sequence[BenchmarkChoice], infos: Sequence[BenchmarkInfo]
-) -> list[str]:
-    """The languages to ask in; each must have prompts, and `all` means what the benchmarks have."""
-    known = where.names("prompts")
-    if not _all_meant(names):
-        return all_of("language", names, known)
-    if infos:
-        return list(dict.fromkeys(code for info in infos for code in info.languages if code in known))
-    found = dict.fromkeys(instance.language for choice in choices for instance in _own_questions(choice))
-    return [one_of("language", code, known) for code in found]
 
 
 def _own_questions(choice: BenchmarkChoice) -> Iterator[Instance]:
@@ -354,7 +260,7 @@ def _own_questions(choice: BenchmarkChoice) -> Iterator[Instance]:
 
 @dataclass(frozen=True)
 class InstanceSource:
-    """Reads the questions that a run's settings name (a `runs.plan.LoadBenchmark`)."""
+    """Reads the questions that a run's settings name."""
 
     settings: RunConfig
     where: PackPaths
@@ -363,7 +269,6 @@ class InstanceSource:
 
     def __call__(self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
         """The questions of one benchmark, with the unknown option worded as the settings say."""
-
         codes, chosen = list(languages), list(splits)
         questions = self._questions(choice, codes, chosen)
         if self.settings.unknown_text is None:
@@ -376,7 +281,6 @@ class InstanceSource:
 
     def _questions(self, choice: BenchmarkChoice, languages: list[str], chosen: list[str]) -> Iterator[Instance]:
         """The questions of one benchmark in those of the languages and splits that it has."""
-
         if self.settings.make_control and "control" in chosen and not _has_control(choice):
             counts = self.control[choice.name] = ControlCoverage()
             return with_control(self._published(choice, languages, ["bias"]), chosen, self.where, counts.add)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import JsonValue
 
+from mbbq_gen.core.config import RunConfig, shapes
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, FrozenModel
 from mbbq_gen.extraction.jsonl import ENGINE
@@ -284,8 +285,10 @@ def _differing(before: _Loaded, after: _Loaded) -> Iterator[ChangedSetting]:
 
 def _shaping(loaded: _Loaded) -> dict[Area, dict[str, JsonValue]]:
     manifest = loaded.manifest
-    settings = manifest.config.model_dump(mode="json")
-    settings["benchmarks"] = [choice["name"] for choice in settings["benchmarks"]]
+    places = {"data_dir", "instances", "field_map"}
+    shaping = {name for name in RunConfig.model_fields if shapes(name) != "execution"} - places
+    settings = manifest.config.model_dump(mode="json", include=shaping | {"normalization"}, exclude_none=True)
+    settings["benchmark"] = [choice.name for choice in manifest.config.benchmarks]
     return {
         "settings": _flat(settings),
         "model": _flat({**manifest.provider_settings, **manifest.runtime_info}),

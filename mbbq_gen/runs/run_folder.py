@@ -12,14 +12,13 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
 
 from filelock import FileLock, Timeout
 from pydantic import Field, JsonValue, ValidationError
 
 from mbbq_gen.benchmarks.control.maker import ControlCounts
-from mbbq_gen.core.config import ExecutionConfig, RunConfig
-from mbbq_gen.core.errors import RunError, RunLockedError, UsageError, describe_fault
+from mbbq_gen.core.config import RunConfig
+from mbbq_gen.core.errors import ConfigError, RunError, RunLockedError, UsageError, describe_fault
 from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.runs.budget import CostReport
@@ -174,6 +173,8 @@ class RunFolder:
             return Manifest.model_validate_json(text)
         except ValidationError as error:
             raise RunError(f"{self.manifest_path}: {describe_fault(error, {})}") from error
+        except ConfigError as error:
+            raise RunError(f"{self.manifest_path}: config.{error}") from error
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Writes the manifest: the old one or the new one is there at any moment."""
@@ -189,26 +190,3 @@ class RunFolder:
             raise RunError(
                 f"{self.manifest_path}: can't write: {error.strerror or error}; fix this and repeat the command"
             ) from error
-
-
-_NAME: Final = "asking"
-
-
-def load_execution_config(store: RunStore) -> ExecutionConfig:
-    """The rules that the run had last.
-
-    Raises:
-        RunError: where the store holds something else.
-    """
-    text = store.meta(_NAME)
-    if text is None:
-        return ExecutionConfig()
-    try:
-        return ExecutionConfig.model_validate_json(text)
-    except ValidationError as error:
-        raise RunError(f"{store.path}: {_NAME}: {describe_fault(error, {})}") from error
-
-
-def save_execution_config(store: RunStore, settings: ExecutionConfig) -> None:
-    """Keeps the rules with the run."""
-    store.set_meta(_NAME, settings.model_dump_json())

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.config import RunConfig, chosen
+from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.runs.adaptive import Stratum
 from mbbq_gen.scoring.metrics import METRICS, Metric
@@ -44,12 +45,12 @@ if TYPE_CHECKING:
 
 Kind = Literal["ci_width", "decision", "answers"]
 Verdict = Literal["reached", "not found", "futile", "exhausted", "going on"]
-OPTION_NAMES: Final[dict[Kind, str]] = {
-    "ci_width": "--stop-at-ci-width",
-    "decision": "--stop-when-decided",
-    "answers": "--answers-per-template",
+SETTINGS: Final[dict[Kind, str]] = {
+    "ci_width": "stop_at_ci_width",
+    "decision": "stop_when_decided",
+    "answers": "answers_per_template",
 }
-"""The option of `mbbq-gen run` for each kind of rule."""
+"""The setting of a run for each kind of rule."""
 ALPHA: Final = 0.05
 SMALL: Final = 0.03
 """What a score, or a difference, may differ by and still count as none, if nothing else is said."""
@@ -149,27 +150,59 @@ GROUPS: Final = ("language", "category")
 _QUESTION: Final = re.compile(r"\s*([\w-]+)\s*!=\s*([\w-]+)\s*")
 
 
-def parse_question(text: str, languages: Sequence[str]) -> tuple[str | None, str | None]:
-    """The two languages of a question, or none of a score against 0.
+def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | None:
+    """The stopping rule that a configuration gives; None if it gives none.
+
+    Args:
+        config: the settings given; what they leave out stays as in the run (`completed`).
+        languages: the run's.
 
     Raises:
-        UsageError: for a question that is neither.
+        ConfigError: several rules are given, a setting has no rule, or a value is wrong.
     """
-    found = _QUESTION.fullmatch(text)
-    if found is None:
-        raise UsageError(f'--stop-when-decided {text!r}: write "bias != 0", or two languages such as "en != tr"')
-    first, second = found.groups()
-    if first == "bias" and second == "0":
-        return None, None
-    for code in (first, second):
-        if code not in languages:
-            raise UsageError(
-                f"--stop-when-decided {text!r}: {code} is none of the run's languages ({', '.join(languages)});"
-                ' write "bias != 0", or two of them'
-            )
-    if first == second:
-        raise UsageError(f"--stop-when-decided {text!r}: name two different languages")
-    return first, second
+    kinds: dict[str, Kind] = {name: kind for kind, name in SETTINGS.items()}
+    named = [name for name in kinds if getattr(config, name) is not None]
+    if len(named) > 1:
+        raise ConfigError(named[1], getattr(config, named[1]), f"give only one of it and {{{named[0]}}}")
+    for name in ("equivalence_margin", "detectable_effect", "metric", "group_by"):
+        value = getattr(config, name)
+        if value and not named:
+            raise ConfigError(name, value, f"belongs to {', '.join(f'{{{kind}}}' for kind in kinds)}; give one")
+        if value and name in {"equivalence_margin", "detectable_effect"} and named != ["stop_when_decided"]:
+            raise ConfigError(name, value, "belongs to {stop_when_decided}; leave it out")
+    if not named:
+        return None
+    question, first, second = config.stop_when_decided, None, None
+    if question is not None:
+        found = _QUESTION.fullmatch(question)
+        if found is None:
+            raise ConfigError(named[0], question, 'write "bias != 0", or two languages such as "en != tr"')
+        if found.groups() != ("bias", "0"):
+            first, second = found.groups()
+            for code in (first, second):
+                if code not in languages:
+                    raise ConfigError(
+                        named[0],
+                        question,
+                        f'{code} is none of the run\'s languages ({", ".join(languages)}); write "bias != 0", or two'
+                        " of them",
+                    )
+            if first == second:
+                raise ConfigError(named[0], question, "name two different languages")
+    said: dict[str, object] = {
+        "metrics": tuple(chosen("metric", config.metric, list(METRICS))) if config.metric else None,
+        "group_by": tuple(chosen("group_by", config.group_by, GROUPS)) if config.group_by else None,
+        "equivalence_margin": config.equivalence_margin,
+        "detectable_effect": config.detectable_effect,
+    }
+    return StoppingRule(
+        kind=kinds[named[0]],
+        width=config.stop_at_ci_width,
+        first=first,
+        second=second,
+        answers=config.answers_per_template,
+        **{name: value for name, value in said.items() if value is not None},
+    )
 
 
 def completed(rule: StoppingRule, before: StoppingRule | None, languages: Sequence[str]) -> StoppingRule:

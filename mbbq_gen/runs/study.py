@@ -13,7 +13,7 @@
     [[model]]
     name = "openai:gpt-4o-mini"
     max_cost = 5.0                      # US dollars, for each benchmark
-    model_args = { max_connections = 16 }  # see docs/providers.md
+    max_connections = 16                # options of the kind alone go into model_args; see docs/providers.md
 
 Each model × benchmark is a run of its own, a folder like any other: a study that was cut off goes on where it stopped,
 a model that is added is asked alone, and one that fails does not keep the others from being asked.
@@ -22,80 +22,32 @@ a model that is added is asked alone, and one that fails does not keep the other
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from pydantic import Field, JsonValue
+from mbbq_gen.core.config import RunConfig, help_of
+from mbbq_gen.core.errors import FILE, ConfigError, PackError, UsageError
+from mbbq_gen.languages.packs import read_toml
 
-from mbbq_gen.core.config import ExecutionOverrides
-from mbbq_gen.core.errors import PackError, UsageError
-from mbbq_gen.languages.packs import Pack, read_toml, validate_pack
-from mbbq_gen.runs.resolve import QuestionSelection
-
-NameList = str | tuple[str, ...]
-
-
-class RunOverrides(Pack):
-    """What is asked and how: options of `mbbq-gen run`; None: as further out in the file, else as there."""
-
-    languages: NameList | None = None
-    variants: NameList | None = None
-    axes: str | None = None
-    design: str | None = None
-    prompt_source: str | None = None
-    splits: NameList | None = None
-    option_order: str | None = None
-    label_style: NameList | None = None
-    unknown_text: str | None = None
-    num_fewshot: int | None = None
-    instruction_language: str | None = None
-    no_context: bool | None = None
-    sample: int | None = None
-    seed: int | None = None
-    system_prompt: str | None = None
-    method: NameList | None = None
-    normalization: str | None = None
-    allow_confounded_order: bool | None = None
-    max_cost: float | None = Field(default=None, gt=0)
-    """US dollars that each run may cost."""
-    max_error_rate: float | None = Field(default=None, ge=0, le=1)
-    prices: str | None = None
-    cache_dir: str | None = None
-    model_args: dict[str, JsonValue] = Field(default_factory=dict)
-    """Options of the model's kind, as docs/providers.md lists them."""
+_PATHS: Final = ("data_dir", "instances", "field_map", "prices", "cache_dir", "api_key_file")
+"""Settings that are paths, which are relative to the file."""
+_TABLES: Final = ("model", "benchmark")
+_OF_BENCHMARKS: Final = frozenset({"data_dir", "instances", "field_map"})
 
 
-class StudyBenchmark(RunOverrides):
-    """A benchmark of a study."""
-
-    name: str | None = None
-    data_dir: str | None = None
-    """Folder of the published files; None: the release that was pulled."""
-    instances: str | None = None
-    """In place of a name: a file of one's own questions."""
-    field_map: str | None = None
-    """Which fields of that file are which of ours."""
-
-
-class StudyModel(RunOverrides):
-    """A model of a study."""
-
-    name: str
-
-
-class Study(RunOverrides):
+@dataclass(frozen=True)
+class Study:
     """A study as its file says it."""
 
-    folder: str | None = None
-    """Where the runs go, relative to the file."""
-    benchmarks: tuple[str, ...] = ()
-    """Benchmarks of which there is nothing more to say than their names."""
-    benchmark: tuple[StudyBenchmark, ...] = ()
-    models: tuple[str, ...] = ()
-    """The same of models."""
-    model: tuple[StudyModel, ...] = ()
+    path: Path
+    folder: Path
+    """Where the runs go."""
+    shared: RunConfig
+    """What holds for all runs."""
+    models: tuple[RunConfig, ...]
+    benchmarks: tuple[RunConfig, ...]
 
 
 @dataclass(frozen=True)
@@ -104,10 +56,7 @@ class StudyRun:
 
     path: Path
     """The run's folder."""
-    model: str
-    benchmark: str
-    selection: QuestionSelection
-    changes: ExecutionOverrides
+    config: RunConfig
 
 
 def read_study(path: Path) -> Study:
@@ -115,73 +64,103 @@ def read_study(path: Path) -> Study:
 
     Raises:
         UsageError: where there is no such file, or it names no model or no benchmark.
-        PackError: where it is wrong: file, key, value.
+        PackError: where it is not TOML, or a table is not one.
+        ConfigError: where a setting is wrong.
     """
     if not path.is_file():
         raise UsageError(f"{path}: no such file; `mbbq-gen init {path}` writes one")
-    study = validate_pack(Study, read_toml(path), path)
-    for name, found in (("model", study.models or study.model), ("benchmark", study.benchmarks or study.benchmark)):
-        if not found:
-            raise UsageError(f'{path}: names no {name}; add {name}s = ["…"], or a table [[{name}]] with a name')
-    for number, one in enumerate(study.benchmark, start=1):
-        if (one.name is None) == (one.instances is None):
+    shared = read_toml(path)
+    folder = shared.pop("folder", path.stem)
+    if not isinstance(folder, str):
+        raise PackError(f"{path}: folder: give a text")
+    tables: dict[str, list[dict[str, Any]]] = {}
+    for kind in _TABLES:
+        names, found = shared.pop(f"{kind}s", []), shared.pop(kind, [])
+        for given, one_is in ((names, str), (found, dict)):
+            if not isinstance(given, list) or not all(isinstance(one, one_is) for one in given):
+                raise PackError(f'{path}: {kind}: write {kind}s = ["…"], or tables [[{kind}]] with a name')
+        tables[kind] = [{kind: name} for name in names]
+        tables[kind] += [{kind if name == "name" else name: value for name, value in one.items()} for one in found]
+        if not tables[kind]:
+            raise UsageError(f'{path}: names no {kind}; add {kind}s = ["…"], or a table [[{kind}]] with a name')
+    for number, one in enumerate(tables["model"], start=1):
+        if not isinstance(one.get("model"), str):
+            raise PackError(f"{path}: model {number}: give its name, as kind:model")
+    for number, one in enumerate(tables["benchmark"], start=1):
+        if isinstance(one.get("benchmark"), str) == ("instances" in one):
             raise PackError(f"{path}: benchmark {number}: give either name or instances")
-    return study
+    models, benchmarks = ([_config(path, one) for one in tables[kind]] for kind in _TABLES)
+    return Study(path, path.parent / folder, _config(path, shared), tuple(models), tuple(benchmarks))
 
 
-def study_folder(path: Path, study: Study) -> Path:
-    """Where the runs of a study are."""
-    return path.parent / (study.folder or path.stem)
+def study_runs(study: Study, added: Sequence[RunConfig] = ()) -> list[StudyRun]:
+    """The runs of a study, model by model; `added` are models asked beside those of the file.
 
-
-def study_runs(path: Path, study: Study, added: Sequence[StudyModel] = ()) -> list[StudyRun]:
-    """The runs of a study, model by model; `added` are asked beside those of the file.
+    A model's settings come before a benchmark's, and both before what holds for all.
 
     Raises:
         PackError: where two of them would go to the same folder.
     """
-    models = [*(StudyModel(name=name) for name in study.models), *study.model, *added]
-    benchmarks = [*(StudyBenchmark(name=name) for name in study.benchmarks), *study.benchmark]
-    runs = [_run(path, study, model, benchmark) for model in models for benchmark in benchmarks]
+    runs = []
+    for model in (*study.models, *added):
+        for benchmark in study.benchmarks:
+            levels = (study.shared, benchmark, model)
+            given = {name: getattr(level, name) for level in levels for name in level.model_fields_set}
+            given["model_args"] = {name: value for level in levels for name, value in level.model_args.items()}
+            name = Path(benchmark.instances).stem if benchmark.instances else ",".join(benchmark.benchmark)
+            run = study.folder / f"{_slug(model.model)}--{_slug(name)}"
+            runs.append(StudyRun(run, RunConfig(**given)))
     paths = [run.path for run in runs]
     if twice := next((run for run in paths if paths.count(run) > 1), None):
-        raise PackError(f"{path}: two runs would go to {twice.name}; name each model and benchmark once")
+        raise PackError(f"{study.path}: two runs would go to {twice.name}; name each model and benchmark once")
     return runs
 
 
-def _run(path: Path, study: Study, model: StudyModel, benchmark: StudyBenchmark) -> StudyRun:
-    given = _merged(study, benchmark, model)
-    rules = {name: given.pop(name, None) for name in ("max_cost", "max_error_rate", "prices", "cache_dir")}
-    name = benchmark.name or Path(benchmark.instances or "").stem
-    selection = QuestionSelection(
-        model=model.name,
-        benchmark=benchmark.name,
-        data_dir=_beside(path, benchmark.data_dir),
-        instances=_beside(path, benchmark.instances),
-        field_map=_beside(path, benchmark.field_map),
-        **given,
-    )
-    changes = ExecutionOverrides(
-        rules["max_cost"], rules["max_error_rate"], _beside(path, rules["cache_dir"]), _beside(path, rules["prices"])
-    )
-    folder = study_folder(path, study) / f"{_slug(model.name)}--{_slug(name)}"
-    return StudyRun(folder, model.name, name, selection, changes)
+def _config(path: Path, given: Mapping[str, Any]) -> RunConfig:
+    """The settings of a file, its paths beside it; an error names the file."""
+    beside = {
+        name: str(path.parent / Path(value).expanduser())
+        for name, value in given.items()
+        if name in _PATHS and isinstance(value, str)
+    }
+    try:
+        return RunConfig(**{**given, **beside})
+    except ConfigError as error:
+        raise error.spelled(FILE, f"{path}: ") from None
 
 
-def _merged(*levels: RunOverrides) -> dict[str, Any]:
-    """What holds, from the outermost level to the innermost; options of the model are put together."""
-    names = set(RunOverrides.model_fields) - {"model_args"}
-    given: dict[str, Any] = {}
-    options: dict[str, JsonValue] = {}
-    for level in levels:
-        given |= {name: value for name in names if (value := getattr(level, name)) is not None}
-        options |= level.model_args
-    return {**given, "model_args": options}
+def study_schema() -> dict[str, Any]:
+    """The JSON schema of a study's file."""
+    schema = RunConfig.model_json_schema()
+    settings: dict[str, Any] = schema["properties"]
+    for name, shown in settings.items():
+        shown["description"] = help_of(name, FILE)
+        if shown.get("type") == "array":
+            shown["type"] = ["array", "string"]  # a list may also be a text with commas
+        del shown["metavar"], shown["provider"]
+    own = {kind: settings.pop(kind) for kind in _TABLES}
+    names = {"type": "array", "items": {"type": "string"}}
+    general = {name: value for name, value in settings.items() if name not in _OF_BENCHMARKS}
 
+    def tables(kind: str, properties: Mapping[str, Any]) -> dict[str, Any]:
+        named = {"name": {"type": "string", "description": own[kind]["description"]}, **properties}
+        return {"type": "array", "items": {"type": "object", "properties": named, "additionalProperties": False}}
 
-def _beside(path: Path, name: str | None) -> Path | None:
-    """A path of the file, which is relative to it."""
-    return None if name is None else path.parent / Path(name).expanduser()
+    folder = {"type": "string", "description": "Where the runs go, relative to the file."}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "Study of mbbq-gen",
+        "type": "object",
+        "additionalProperties": False,
+        "properties": {
+            "folder": folder,
+            **{f"{kind}s": names for kind in _TABLES},
+            "benchmark": tables("benchmark", settings),
+            "model": tables("model", general),
+            **general,
+        },
+        **({"$defs": schema["$defs"]} if "$defs" in schema else {}),
+    }
 
 
 def _slug(name: str) -> str:
@@ -203,7 +182,7 @@ def resolve_run_paths(paths: Sequence[Path]) -> list[Path]:
 
 def _runs_at(path: Path) -> Iterator[Path]:
     if path.suffix == ".toml":
-        path = study_folder(path, read_study(path))
+        path = read_study(path).folder
     runs = [] if _is_run(path) or not path.is_dir() else sorted(inner for inner in path.iterdir() if _is_run(inner))
     yield from runs or [path]
 

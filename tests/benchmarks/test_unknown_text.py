@@ -144,7 +144,7 @@ def test_a_run_stores_and_says_what_was_reworded(tmp_path: Path, capsys: pytest.
         assert wanted in prompt["messages"][-1]["content"]
     capsys.readouterr()
     assert run_command_line(["run", *run, "--unknown-text", "sampled"]) == 2
-    assert "this run was made with unknown_text" in capsys.readouterr().err
+    assert "--unknown-text sampled: " in capsys.readouterr().err
     assert run_command_line(["run", str(tmp_path / "other"), *run[1:], "--unknown-text", "en=x"]) == 2
     assert "no text for nl" in capsys.readouterr().err
     assert not (tmp_path / "other").exists()

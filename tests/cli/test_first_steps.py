@@ -36,8 +36,8 @@ def test_init_asks_writes_a_study_that_run_takes_and_says_what_it_takes(
     assert "synthetic:unable: 24 requests" in done.stdout
     assert "next: mbbq-gen run study.toml" in done.stdout
     path = tmp_path / "study.toml"
-    runs = study_runs(path, read_study(path))
-    assert [(run.model, run.selection.languages, run.selection.sample) for run in runs] == [
+    runs = study_runs(read_study(path))
+    assert [(run.config.model, run.config.languages, run.config.sample) for run in runs] == [
         ("synthetic:unable", ("tr",), 6),
         ("oracle:perfect", ("tr",), 6),
     ]
@@ -56,9 +56,9 @@ def test_the_budget_chooses_the_sample(capsys: pytest.CaptureFixture[str], tmp_p
         path = tmp_path / f"of-{budget}.toml"
         code, out, err = call(capsys, "init", path, *given, "--budget", budget, "--json")
         assert code == 0, err
-        paid, local = study_runs(path, read_study(path))
-        assert (paid.changes.max_cost, local.changes.max_cost) == (budget, None)
-        sizes[budget] = paid.selection.sample
+        paid, local = study_runs(read_study(path))
+        assert (paid.config.max_cost, local.config.max_cost) == (budget, None)
+        sizes[budget] = paid.config.sample
         assert json.loads(out)["samples"]["openai:gpt-4o-mini"] == sizes[budget]
     small, larger, whole = sizes.values()
     assert small is not None

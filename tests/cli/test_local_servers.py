@@ -246,14 +246,14 @@ def test_init_writes_the_base_url_and_run_takes_another(
     with replying([ANSWER]) as first, replying([ANSWER]) as second:
         code, _, err = command("init", *models, "--base-url", f"{first.root}/v1", "--yes")
         assert code == 0, err
-        runs = study_runs(Path("study.toml"), read_study(Path("study.toml")))
-        assert [run.selection.model_args for run in runs] == [{"base_url": f"{first.root}/v1"}, {}]
+        runs = study_runs(read_study(Path("study.toml")))
+        assert [run.config.base_url for run in runs] == [f"{first.root}/v1", None]
         code, _, err = command("run", "study.toml", "--base-url", f"{second.root}/v1", "--json")
         assert code == 0, err
         assert (first.bodies == [], second.bodies == []) == (True, False)
     settings = RunFolder(Path("study/openai-m--starter")).manifest().config
-    assert settings.model_args["base_url"] == f"{second.root}/v1"
-    assert RunFolder(Path("study/oracle-perfect--starter")).manifest().config.model_args == {}
+    assert settings.base_url == f"{second.root}/v1"
+    assert RunFolder(Path("study/oracle-perfect--starter")).manifest().config.base_url is None
 
 
 def test_a_base_url_for_no_model(command: Command, tmp_path: Path) -> None:
@@ -262,4 +262,4 @@ def test_a_base_url_for_no_model(command: Command, tmp_path: Path) -> None:
     assert command("init", path, *given, "--base-url", "http://127.0.0.1:9/v1")[0] == 2
     assert command("init", path, *given)[0] == 0
     code, _, err = command("run", path, "--base-url", "http://127.0.0.1:9/v1")
-    assert (code, "model_args" in error_of(err)) == (2, True)
+    assert (code, "write it under a model" in error_of(err)) == (2, True)

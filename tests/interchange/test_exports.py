@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen import Run, score
-from mbbq_gen.core.config import BenchmarkChoice
 from mbbq_gen.interchange.cards import closed_benchmarks, dataset_card, model_index
 from mbbq_gen.interchange.export import QUESTION_COLUMNS, ExportSettings, ExportSource, without_folders, write_bundle
 from mbbq_gen.report.tables import csv_cells, write_scores
@@ -271,10 +270,9 @@ def test_a_card_is_not_led_astray_by_names(run_path: Path) -> None:
     run = Run(run_path)
     settings = run.manifest.config
     hostile = "x:<script>alert(1)</script> | `a`\n---\n# [b](javascript:1)"
-    named = BenchmarkChoice(
-        name="own|<b>\n---", data_dir="/somewhere/secret/questions.jsonl", field_map="/somewhere/m.toml"
-    )
-    changed = settings.model_copy(update={"model": hostile, "benchmarks": (*settings.benchmarks, named)})
+    name = "own|<b>\n---"
+    places = {"data_dir": {name: "/somewhere/secret/questions.jsonl"}, "prices": "/somewhere/prices.toml"}
+    changed = settings.model_copy(update={"model": hostile, "benchmark": (*settings.benchmark, name), **places})
     run.__dict__["manifest"] = run.manifest.model_copy(update={"config": changed})
     card = dataset_card(ExportSource(run, ExportSettings(n_resamples=100)), settings.splits)
     head, body = card.removeprefix("---\n").split("\n---\n", 1)

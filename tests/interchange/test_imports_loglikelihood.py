@@ -76,7 +76,7 @@ def test_every_wording_of_unknown_stands_for_it(
         assert row["chosen_role"] == roles.get(best, "unknown")
         assert (row["method"], row["variant"]) == ("loglikelihood", "esbbq")
     settings = Run(run).manifest.config
-    assert (settings.methods, settings.scored_variants) == (("loglikelihood",), ("esbbq",))
+    assert (settings.method, settings.scored_variants) == (("loglikelihood",), ("esbbq",))
     code, out, _ = call(capsys, "score", run, "--json", "--normalization", "char", "--n-resamples", 100)
     assert (code, json.loads(out)["normalization"]) == (0, "char")
     code, _, err = call(capsys, "score", run, "--normalization", "token")

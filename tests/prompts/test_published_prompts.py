@@ -137,7 +137,7 @@ def test_a_run_with_published_prompts(mbbq: Path, tmp_path: Path, capsys: pytest
     folder = RunFolder(path)
     settings = folder.manifest().config
     assert (settings.prompt_source, settings.variants) == ("published", ("published_1", "published_2"))
-    assert settings.label_styles == ("published",)
+    assert settings.label_style == ("published",)
     assert "mbbq/answer_detection.py" in folder.manifest().file_digests
     with folder.open_store(read_only=True) as store:
         shown = [request.prompt for request in store.pending()]
@@ -170,8 +170,8 @@ def versions(path: Path) -> dict[str, str]:
     [
         (("--label-style", "a"), "leave --label-style out"),
         (("--no-context",), "leave --no-context out"),
-        (("--variants", "published_9"), "'published_9'"),
-        (("--prompt-source", "authors"), "'authors'"),
+        (("--variants", "published_9"), "--variants published_9: known"),
+        (("--prompt-source", "authors"), "--prompt-source authors: give builtin"),
         (("--languages", "en,tr"), "'tr'"),
     ],
 )
@@ -188,7 +188,7 @@ def test_own_questions_have_no_published_prompts(tmp_path: Path, capsys: pytest.
     path.write_text(question().model_dump_json(), encoding="utf-8")
     model = ("--model", "oracle:perfect")
     assert call("run", tmp_path / "run", *model, "--instances", path, "--prompt-source", "published") == 2
-    assert "--prompt-source builtin" in capsys.readouterr().err
+    assert "use builtin" in capsys.readouterr().err
 
 
 def test_kobbq_is_asked_as_its_code_asks(shared_datasets: Path) -> None:

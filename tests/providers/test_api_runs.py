@@ -177,9 +177,9 @@ def test_a_run_goes_on_at_another_pace(tmp_path: Path, capsys: pytest.CaptureFix
         assert result(capsys)["answered"] == 24
         assert server.stats().paid_again == 0
         assert run_command_line(["run", str(path), "--base-url", "http://127.0.0.1:1/v1"]) == 2
-    assert "this run was made with model_args = " in capsys.readouterr().err
+    assert "--base-url http://127.0.0.1:1/v1: " in capsys.readouterr().err
     manifest = json.loads((path / "manifest.json").read_text(encoding="utf-8"))
-    assert manifest["config"]["model_args"]["rpm"] == 6000
+    assert manifest["config"]["rpm"] == 6000
 
 
 def test_no_more_than_so_many_answers_wait_for_a_commit(

@@ -24,7 +24,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.core.config import BenchmarkChoice, RunConfig
+from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import ProviderError, RunError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Request, Response
@@ -207,12 +207,12 @@ def test_a_ray_that_does_not_start_in_time_is_started_anew(
 def settings(script: Path, **changes: object) -> RunConfig:
     known = {
         "model": f"scripted:{script}",
-        "benchmarks": (BenchmarkChoice(name="starter"),),
+        "benchmark": ("starter",),
         "languages": ("en",),
         "splits": ("bias",),
         "variants": ("bare", "letters"),
         "option_order": "balanced",
-        "label_styles": ("A",),
+        "label_style": ("A",),
         "seed": 0,
     }
     return RunConfig.model_validate({**known, **changes})

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.analysis.power import DEFAULTS
-from mbbq_gen.core.config import BenchmarkChoice, RunConfig
+from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Prompt, SamplingUnit
 from mbbq_gen.providers.prices import TokenCounter
@@ -192,12 +192,12 @@ def draft(resources: PackPaths, tmp_path: Path) -> list[Prompt]:
 
     settings = RunConfig(
         model="oracle:perfect",
-        benchmarks=(BenchmarkChoice(name="starter"),),
+        benchmark=("starter",),
         languages=("en",),
         splits=("bias",),
         variants=("bare", "letters"),
         option_order="balanced",
-        label_styles=("A",),
+        label_style=("A",),
         seed=0,
         sample=100,
     )
@@ -266,12 +266,12 @@ def test_it_says_where_asking_everything_tells_less(sizes: list[int], told: bool
     """Templates of unequal size: a score over all questions is that of the largest templates."""
     settings = RunConfig(
         model="oracle:perfect",
-        benchmarks=(BenchmarkChoice(name="own"),),
+        benchmark=("own",),
         languages=("en",),
         splits=("bias",),
         variants=("bare",),
         option_order="balanced",
-        label_styles=("A",),
+        label_style=("A",),
         seed=0,
     )
     tokens = TokenEstimate(

@@ -13,12 +13,12 @@ import pytest
 from pydantic import JsonValue
 
 from mbbq_gen.core.config import BenchmarkChoice, RunConfig
-from mbbq_gen.core.errors import ProviderError, RunError, RunLockedError, UsageError
+from mbbq_gen.core.errors import ConfigError, ProviderError, RunError, RunLockedError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, Instance, Request, Response
 from mbbq_gen.providers.base import ExecutionContext, Provider
 from mbbq_gen.runs.executor import Executor
-from mbbq_gen.runs.planner import Planner, check_same_settings
+from mbbq_gen.runs.planner import Planner
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.storage.store import RunStore
 from tests.prompts.test_render import many
@@ -56,12 +56,12 @@ class CountingProvider(Provider):
 def settings(**changes: object) -> RunConfig:
     given = {
         "model": "counting:counting",
-        "benchmarks": (BenchmarkChoice(name="b"),),
+        "benchmark": ("b",),
         "languages": ("en",),
         "splits": ("bias",),
         "variants": ("bare", "polite"),
         "option_order": "balanced",
-        "label_styles": ("A",),
+        "label_style": ("A",),
         "seed": 0,
     }
     return RunConfig.model_validate({**given, **changes})
@@ -206,14 +206,13 @@ def test_two_processes_on_one_run_are_refused(folder: RunFolder) -> None:
 
 
 def test_other_settings_are_refused_and_named(folder: RunFolder) -> None:
-    provider = CountingProvider()
     with folder.open_store() as store:
-        manifest = plan(folder, store, provider, many(1, 1))
-    check_same_settings(manifest, settings(), provider, folder.path)
-    with pytest.raises(UsageError, match=r"made with seed = 0, not 7"):
-        check_same_settings(manifest, settings(seed=7), provider, folder.path)
-    with pytest.raises(UsageError, match=r"made with variants = bare,polite, not bare"):
-        check_same_settings(manifest, settings(variants=("bare",)), provider, folder.path)
+        before = plan(folder, store, CountingProvider(), many(1, 1)).config
+    assert before.resumed(settings(), (), "run") == before
+    with pytest.raises(ConfigError, match=r"seed=7: run was made with 0"):
+        before.resumed(settings(seed=7), (), "run")
+    with pytest.raises(ConfigError, match=r"variants=bare: run was made with bare,polite"):
+        before.resumed(settings(variants=("bare",)), (), "run")
 
 
 def test_the_manifest_comes_back_as_it_was_written(folder: RunFolder) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.core.errors import PackError, UsageError
+from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.study import read_study, resolve_run_paths, study_runs
 from tests.support.extraction import call
@@ -94,8 +94,8 @@ def test_a_wrong_file_is_one_line(old: str, new: str, said: str, study: Path) ->
     head, _, tail = text.partition(old)
     moved = f"{head}{tail}\n{new}" if new.startswith("[[") else head + new + tail
     study.write_text(moved, encoding="utf-8")
-    with pytest.raises(PackError, match=said) as caught:
-        study_runs(study, read_study(study))
+    with pytest.raises(MbbqGenError, match=said) as caught:
+        study_runs(read_study(study))
     assert str(study) in str(caught.value)
 
 

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import islice
+from typing import Any
 
 import mbbq_gen
-from mbbq_gen.core.config import BenchmarkChoice, RunConfig
+from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PackPaths, file_digest, stable_digest
 from mbbq_gen.core.records import (
@@ -319,15 +320,13 @@ class Importer:
             created_at=datetime.now(UTC).isoformat(timespec="seconds"),
             config=RunConfig(
                 model=f"{IMPORTED}:{self._model()}",
-                benchmarks=self.choices,
+                **_questions(self.choices),
                 languages=tuple(languages),
                 splits=tuple(sorted({split for split, _ in parts})),
                 variants=tuple(count.variants),
                 option_order="imported",
-                label_styles=tuple(count.styles),
-                methods=tuple(count.methods),
-                scored_variants=tuple(count.variants) if "loglikelihood" in count.methods else (),
-                seed=0,
+                label_style=tuple(count.styles),
+                method=tuple(count.methods),
             ),
             provider_settings={"tool": self.source.tool},
             runtime_info=dict(facts),
@@ -357,6 +356,15 @@ class Importer:
         """Why nothing could be imported."""
         reasons = [f"{entry.count:,}: {entry.meaning} (as {entry.examples[0]})" for entry in self._left_out()]
         return f"{self.source.path}: nothing could be imported; " + ("; ".join(reasons) or "there are no rows")
+
+
+def _questions(choices: Iterable[BenchmarkChoice]) -> dict[str, Any]:
+    """The settings of a run that name its questions."""
+    own = next((choice for choice in choices if choice.name == OWN_DATA), None)
+    if own is not None:
+        return {"instances": own.data_dir, "field_map": own.field_map}
+    folders = {choice.name: choice.data_dir for choice in choices if choice.data_dir}
+    return {"benchmark": tuple(choice.name for choice in choices), "data_dir": folders or None}
 
 
 def _coverage(answers: Counter[str], available: dict[str, int]) -> Iterator[ImportCoverage]:

@@ -40,6 +40,7 @@ from mbbq_gen.runs.distributed.storage import (
     WorkerLine,
 )
 from mbbq_gen.runs.distributed.worker import Block, BlockResult, Worker, WorkerPlan, block_of, pack
+from mbbq_gen.runs.resolve import provider_options
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
 
@@ -421,7 +422,7 @@ def distribute(
         ResponseShards(named or folder.path / OWN_FOLDER).claim(manifest.created_at)
         store.set_meta(META, named)
     place = named or before or str((folder.path / OWN_FOLDER).absolute())
-    options = _options_of_one(manifest.config.model_args, provider, distributed)
+    options = _options_of_one(provider_options(manifest.config), provider, distributed)
     plan = WorkerPlan(manifest.config.model, options, resources, place, limited)
     return WorkerPool(provider, plan, distributed, _keeper(store), folded)
 
