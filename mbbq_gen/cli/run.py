@@ -105,7 +105,7 @@ def batch_status(run_path: RunPath, packs: Packs = None, as_json: Json = False) 
     """Asks the service for the status of the batches."""
     from mbbq_gen.runs.batch_session import in_session
     from mbbq_gen.storage.ledgers import BatchTable
-    from mbbq_gen.storage.read_only import is_writable
+    from mbbq_gen.storage.schema import is_writable
 
     async def work(batching: BatchRunner) -> None:
         await batching.recover()

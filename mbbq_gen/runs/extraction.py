@@ -37,7 +37,16 @@ from mbbq_gen.scoring.columns import (
     without_places,
 )
 from mbbq_gen.scoring.observations import GoldLabels
-from mbbq_gen.storage.store import NORMALISE, AnsweredReader, CompletedPrompt, Part, RunStore, StoredPrompt
+from mbbq_gen.storage.schema import Value
+from mbbq_gen.storage.store import (
+    ANSWER_ROW,
+    NORMALISE,
+    AnsweredReader,
+    CompletedPrompt,
+    Part,
+    RunStore,
+    StoredPrompt,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -356,29 +365,16 @@ def observations(
     return without_places(observations_from_columns(questions or store.instances(part), answers, gold))
 
 
-def _answers(batch: list[tuple[str, str, str, str]], model: str) -> polars.DataFrame:
-    """Rows of the store as a table of answers; what was shown and read is parsed once for each different text."""
+def _answers(batch: list[tuple[Value, ...]], model: str) -> polars.DataFrame:
+    """Rows of the store (`ANSWER_ROW`) as a table of answers."""
     import polars as pl
 
-    names = ("instance_key", "shown", "read", "extractor")
-    rows = pl.DataFrame(batch, schema=dict.fromkeys(names, pl.String), orient="row")
-    shown = pl.DataFrame(
-        [
-            (text, variant, style, json.dumps(order), method or "generate", reasoning)
-            for text in rows["shown"].unique()
-            for variant, style, order, method, reasoning in (json.loads(text),)
-        ],
-        schema=dict.fromkeys(("shown", "variant", "label_style", "option_order", METHOD, REASONING_EFFORT), pl.String),
-        orient="row",
-    )
-    read = pl.DataFrame(
-        [(text, *json.loads(text)) for text in rows["read"].unique()],
-        schema={"read": pl.String, "outcome": pl.String, "option": pl.Int8, "confidence": pl.String},
-        orient="row",
-    )
-    joined = rows.join(shown, on="shown", maintain_order="left").join(read, on="read", maintain_order="left")
-    answers = joined.with_columns(model=model_by_method(model)).select(*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
-    return answers.with_columns(pl.col(pl.String).cast(pl.Categorical))  # a number a row: runs have few different texts
+    kinds = {name: pl.Int8() if name == "option" else pl.String() for name in ANSWER_ROW}
+    rows = pl.DataFrame(batch, schema=kinds, orient="row")
+    orders = {order: json.dumps([*map(int, order)]) for order in rows["option_order"].unique()}
+    answers = rows.with_columns(pl.col("option_order").replace_strict(orders), model=model_by_method(model))
+    columns = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
+    return answers.select(columns).with_columns(pl.col(pl.String).cast(pl.Categorical))  # few different texts
 
 
 _TOGETHER: Final = 500

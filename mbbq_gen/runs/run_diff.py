@@ -25,6 +25,7 @@ from mbbq_gen.scoring.observations import GoldLabels, Observation
 from mbbq_gen.scoring.tally import alike, weighted_by_design
 from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, zero_test
 from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, Panel, make_panel
+from mbbq_gen.storage.queries import served_models
 
 if TYPE_CHECKING:
     import polars
@@ -252,11 +253,7 @@ def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Lo
             choice.step(batch.height)
         items = pl.concat(parts)
         answering = tuple(
-            ServedModel(model=model, fingerprint=mark, responses=count)
-            for model, mark, count in store.query(
-                "SELECT json_extract(record, '$.model'), json_extract(record, '$.system_fingerprint'), count(*)"
-                " FROM responses WHERE is_error = 0 GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
-            )
+            ServedModel(model=model, fingerprint=mark, responses=count) for model, mark, count in served_models(store)
         )
     side = RunSide(
         run=str(folder.path),

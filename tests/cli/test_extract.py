@@ -64,8 +64,7 @@ def test_what_changed_is_counted_from_the_stored_readings(capsys: pytest.Capture
     found = extract(capsys, run, "--extractor", "strict-match")
     db = sqlite3.connect(run / "run.sqlite")
     rows = db.execute(
-        "SELECT e.outcome, s.outcome, json_extract(e.record, '$.option'), json_extract(s.record, '$.option')"
-        " FROM extractions e JOIN extractions s USING (prompt_id)"
+        "SELECT e.outcome, s.outcome, e.option, s.option FROM extractions e JOIN extractions s USING (prompt_id)"
         f" WHERE e.extractor LIKE '{ENGINE_VERSION}+%' AND s.extractor = 'strict-match+1'"
     ).fetchall()
     db.close()

@@ -332,7 +332,7 @@ def test_reading_and_scores_by_workers_are_those_of_one_process(
     here = ["--ray", "local", "--workers", 2]
     code, out, err = call(capsys, "extract", unread, *here, "--json")
     assert (code, json.loads(out)["read"]) == (0, len(texts(run))), err
-    readings = "SELECT prompt_id, extractor, outcome, record FROM extractions ORDER BY 1, 2"
+    readings = "SELECT prompt_id, extractor, outcome, option, rule, spans, conflicts FROM extractions ORDER BY 1, 2"
     assert rows(unread, readings) == rows(run, readings) != []
 
     with sqlite3.connect(unread / "run.sqlite") as store:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.records import Response
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.read_only import copy_elsewhere
+from mbbq_gen.storage.schema import copy_elsewhere
 from mbbq_gen.storage.shards import FOLDER, IS_HERE, PACKED
 from mbbq_gen.storage.store import RunStore
 from tests.conftest import FULL
