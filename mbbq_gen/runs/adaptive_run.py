@@ -41,7 +41,7 @@ from mbbq_gen.runs.stopping import (
     target_line,
     unreachable_targets,
 )
-from mbbq_gen.scoring.columns import Questions, flattened
+from mbbq_gen.scoring.columns import Questions
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.panel import InferenceSettings
 from mbbq_gen.storage.ledgers import BatchTable, add_round, last_round, rounds_of_answers
@@ -142,7 +142,7 @@ class AdaptiveRun:
     @cached_property
     def _questions(self) -> Questions:
         """The run's questions, which stay the same from one look to the next."""
-        return flattened(self.store.instances())
+        return self.store.questions()
 
     def _frame(self) -> polars.DataFrame:
         """The answers so far, with the round of each."""

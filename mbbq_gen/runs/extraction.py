@@ -362,7 +362,7 @@ def observations(
 
     read = [_answers(batch, model) for batch in store.answer_rows(versions, part)]
     answers = pl.concat(read) if read else pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
-    return without_places(observations_from_columns(questions or store.instances(part), answers, gold))
+    return without_places(observations_from_columns(questions or store.questions(part), answers, gold))
 
 
 def _answers(batch: list[tuple[Value, ...]], model: str) -> polars.DataFrame:

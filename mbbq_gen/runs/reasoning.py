@@ -119,7 +119,7 @@ def load_reasoning_frames(
         facts.append(_facts(lean, row.reasoning_tokens))
     names = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
     kinds = {name: pl.Int8() if name == "option" else pl.String() for name in names}
-    questions = list(store.instances())
+    questions = store.questions()
     said_frame, lean_frame = (
         observations_from_columns(questions, pl.DataFrame(part, schema=kinds, orient="row"), gold)
         for part in (answers, traces)

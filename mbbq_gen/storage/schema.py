@@ -15,7 +15,9 @@
     judge_replies          judge × request key → response                    as responses
 
 Whatever is queried is a column; `record` is the whole as JSON, which no query looks into. `option_order` is one digit
-for each position, the index of the option there (`201`). `role_N` and `text_N` are of the option of index N.
+for each position, the index of the option there (`201`). `role_N` and `text_N` are of the option of index N. The
+other columns of `instances` are those of an observation (`scoring.observations.INSTANCE_COLUMNS`); `context_id` is less
+by 2⁶³, because SQLite's integers have a sign.
 
 Records of instances, prompts and responses may be in Parquet files (`storage.shards`). All statements read views of
 these tables that include those records; statements that change a table name it `main.TABLE`.
@@ -48,11 +50,13 @@ _RESPONSE: Final = """
 _META: Final = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
 _SCHEMA: Final = f"""
 CREATE TABLE IF NOT EXISTS instances (
-    key TEXT PRIMARY KEY, benchmark TEXT NOT NULL, split TEXT NOT NULL, language TEXT NOT NULL, category TEXT NOT NULL,
-    template_id TEXT NOT NULL, condition TEXT NOT NULL, polarity TEXT NOT NULL, alignment TEXT, twin TEXT NOT NULL,
-    version TEXT NOT NULL, has_single_target INTEGER NOT NULL, gold_index INTEGER NOT NULL, role_0 TEXT, role_1 TEXT,
-    role_2 TEXT, text_0 TEXT NOT NULL, text_1 TEXT NOT NULL, text_2 TEXT NOT NULL, asked INTEGER NOT NULL DEFAULT 1,
-    record TEXT NOT NULL
+    key TEXT PRIMARY KEY, benchmark TEXT NOT NULL, version TEXT NOT NULL, split TEXT NOT NULL, language TEXT NOT NULL,
+    category TEXT NOT NULL, subcategory TEXT, template_id TEXT NOT NULL, instance_id TEXT NOT NULL, parallel_id TEXT,
+    condition TEXT NOT NULL, polarity TEXT NOT NULL, has_single_target INTEGER NOT NULL, unknown_text TEXT NOT NULL,
+    groups_swapped INTEGER NOT NULL, proper_names INTEGER, intersectional_contrast TEXT, target_group TEXT,
+    non_target_group TEXT, context_id INTEGER NOT NULL, role_0 TEXT, role_1 TEXT, role_2 TEXT,
+    gold_index INTEGER NOT NULL, corrected_gold_role TEXT, alignment TEXT, twin TEXT NOT NULL, text_0 TEXT NOT NULL,
+    text_1 TEXT NOT NULL, text_2 TEXT NOT NULL, asked INTEGER NOT NULL, record TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS instances_by_twin ON instances (twin);
 CREATE TABLE IF NOT EXISTS prompts (

@@ -12,10 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.records import ContinuationScore, Extraction, Instance, Prompt, Request, Response, Role, SamplingUnit
+from mbbq_gen.scoring.columns import QUESTION_ROW, Questions, question_row, questions_from_rows
+from mbbq_gen.scoring.observations import INSTANCE_COLUMNS
 from mbbq_gen.storage.schema import Database, Value
 
 BATCH: Final = 500
@@ -33,6 +35,9 @@ COMPLETED: Final = (
 WORDS: Final = " AND p.method = 'generate'"
 """The condition that the response to prompt `p` is a text."""
 _SCORED_ONLY: Final = " AND p.method <> 'generate'"
+_CONTEXT: Final = INSTANCE_COLUMNS.index("context_id")
+_FLAGS: Final = [INSTANCE_COLUMNS.index(name) for name in ("has_single_target", "groups_swapped", "proper_names")]
+_SIGN: Final = 2**63
 _TAKEN: Final = " AND p.request_key IN (SELECT request_key FROM rounds)"
 _SCORE_COLUMNS: Final = ("option", "text", "logprob", "tokens", "characters", "bytes", "unconditional_logprob")
 _RESPONSE_COLUMNS: Final = (
@@ -117,20 +122,17 @@ class RunStore(Database):
         def rows() -> Iterator[tuple[Value, ...]]:
             nonlocal key, count
             for count, instance in enumerate(instances, 1):  # noqa: B007 - how many there were
-                outline = SamplingUnit.of(instance)
-                key = outline.key
+                key, *columns = question_row(instance)
+                columns[_CONTEXT] -= _SIGN
                 yield (
-                    *(outline.key, outline.benchmark, outline.split, outline.language, outline.category),
-                    *(outline.template_id, outline.condition, outline.polarity, outline.alignment, outline.twin),
-                    *(instance.version, int(instance.has_single_target), instance.gold_index),
-                    *(option.role for option in instance.options),
+                    *(key, *columns, instance.alignment, instance.parallel_id or instance.instance_id),
                     *(option.text for option in instance.options),
                     *(1, instance.model_dump_json()),
                 )
 
         with self._writing():
             try:
-                self._db.executemany(f"INSERT INTO main.instances VALUES ({marks(21)})", rows())
+                self._db.executemany(f"INSERT INTO main.instances VALUES ({marks(32)})", rows())
             except sqlite3.IntegrityError as error:
                 raise RunError(f"two questions have the id {key!r}; ids must be unique") from error
         return count
@@ -160,6 +162,22 @@ class RunStore(Database):
         where, keys = ("", ()) if part is None else (" AND key BETWEEN ? AND ?", (part.first_key, part.last_key))
         for (record,) in self._db.execute(f"SELECT record FROM instances WHERE asked{where} ORDER BY key", keys):
             yield Instance.model_validate_json(record)
+
+    def questions(self, part: Part | None = None) -> Questions:
+        """The selected instances as a table, by key; only those of a part where one is given."""
+        where, keys = ("", ()) if part is None else (" AND key BETWEEN ? AND ?", (part.first_key, part.last_key))
+
+        def rows() -> Iterator[tuple[Any, ...]]:
+            found = self._db.execute(
+                f"SELECT {', '.join(QUESTION_ROW)} FROM instances WHERE asked{where} ORDER BY key", keys
+            )
+            for key, *columns in found:
+                columns[_CONTEXT] += _SIGN
+                for place in _FLAGS:
+                    columns[place] = None if columns[place] is None else bool(columns[place])
+                yield (key, *columns)
+
+        return questions_from_rows(rows(), self.instance)
 
     def parts(self, size: int) -> Iterator[Part]:
         """Splits the run into parts of about `size` prompts, in plan order; no instance is in two of them.

@@ -194,10 +194,11 @@ def test_a_lost_part_of_the_plan_has_to_be_put_back(
     run = packed(plain, tmp_path / "two")
     victim = sorted((run / FOLDER).glob("prompts-*"))[0]
     aside = victim.rename(tmp_path / victim.name)
-    code, _, err = call(capsys, "score", run, "--json")
+    code, _, err = call(capsys, "diff", run, plain, "--json")
     assert (code, err.strip().splitlines()[-1]) == (1, f"error: {victim}: missing; put back a copy of it")
+    assert call(capsys, "score", run, "--json")[0] == 0  # scores need no texts of the plan
     aside.rename(victim)
-    assert call(capsys, "score", run, "--json")[0] == 0
+    assert call(capsys, "diff", run, plain, "--json")[0] == 0
 
 
 @pytest.mark.usefixtures("small")
