@@ -113,7 +113,7 @@ def steps(run: Path) -> None:
         (language, *_), read = store.languages(), ExtractionTask("engine", PackPaths())()
         version = extractor_versions([language], PackPaths())[language]
         begin = time.monotonic()
-        records = tuple(store.records_without_extraction(version, language))
+        records = tuple(store.without_extraction(version, language))
         handed_on = pickle.dumps(PendingExtractions(language, records))
         taken = time.monotonic()
         _, readings = read(pickle.loads(handed_on))

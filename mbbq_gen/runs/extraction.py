@@ -211,7 +211,7 @@ def extract_run(
     def batches() -> Iterator[PendingExtractions]:
         for language, version in versions.items():
             before = previous_extraction(store, language, version, resources) if only else None
-            unparsed = store.records_without_extraction(version, language, before, only)
+            unparsed = store.without_extraction(version, language, before, only)
             while batch := tuple(islice(unparsed, _BATCH if helpers is None else _HANDED_ON)):
                 yield PendingExtractions(language, batch)
 
@@ -274,7 +274,7 @@ def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normali
         return None
     how = normalise or run_normalise(store)
     for language in store.languages():
-        unparsed = store.without_extraction(version, language, scored=True)
+        unparsed = map(AnsweredReader(store), store.without_extraction(version, language, scored=True))
         while batch := list(islice(unparsed, _BATCH)):
             extractions = [(answered.prompt.prompt_id, read_scored(answered, how)) for answered in batch]
             store.add_extractions(version, extractions)

@@ -19,17 +19,8 @@ from typing import Final, Literal, NamedTuple
 
 from mbbq_gen.core.records import Alignment, Condition, Confidence, FrozenModel, Outcome, Polarity, Response, Role
 from mbbq_gen.storage.queries import read_completed
-from mbbq_gen.storage.store import (
-    BATCH,
-    COMPLETED,
-    CompletedPrompt,
-    Progress,
-    RunStore,
-    by_language,
-    marks,
-    replace_error,
-    response_row,
-)
+from mbbq_gen.storage.schema import by_language, marks, replace_error, response_row
+from mbbq_gen.storage.store import BATCH, COMPLETED, CompletedPrompt, Progress, RunStore
 
 ChosenBy = Literal["all", "sample", "only"]
 """Why a judge reads a response: it reads all, it was sampled, or for how the rules extracted it."""

@@ -11,7 +11,8 @@ from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
 from mbbq_gen.core.records import PARSED, Confidence, Extraction, FrozenModel, Instance, Outcome, Prompt, Response
-from mbbq_gen.storage.store import BATCH, COMPLETED, WORDS, CompletedPrompt, RunStore, by_language, marks
+from mbbq_gen.storage.schema import by_language, marks
+from mbbq_gen.storage.store import BATCH, COMPLETED, WORDS, CompletedPrompt, RunStore
 
 _EXAMPLES = 5
 EXTRACTION: Final = ("outcome", "option", "confidence", "rule", "spans", "conflicts")

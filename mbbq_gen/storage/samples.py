@@ -12,8 +12,8 @@ from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction, Instance, Prompt, Response
 from mbbq_gen.storage.queries import EXTRACTION, read_extraction
-from mbbq_gen.storage.schema import Value
-from mbbq_gen.storage.store import COMPLETED, RunStore, by_language, marks
+from mbbq_gen.storage.schema import Value, by_language, marks
+from mbbq_gen.storage.store import COMPLETED, RunStore
 
 
 class SampleRecords(NamedTuple):

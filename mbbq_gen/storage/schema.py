@@ -37,6 +37,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from mbbq_gen.core.errors import RunError, UsageError
+from mbbq_gen.core.records import Response
 from mbbq_gen.storage.shards import Connection, ShardedTables
 
 SCHEMA_VERSION: Final = 2
@@ -98,6 +99,10 @@ CREATE TABLE IF NOT EXISTS judge_replies (
 ) WITHOUT ROWID;
 """
 
+_RESPONSE_COLUMNS: Final = (
+    *("request_key", "is_error", "received_at", "error", "finish_reason", "model", "system_fingerprint", "batch_id"),
+    *("cached", "input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens", "record"),
+)
 Value = str | int | float | None
 """What a cell of a table holds."""
 
@@ -203,6 +208,40 @@ def _describe(error: sqlite3.DatabaseError, path: Path) -> str:
     if name in {"SQLITE_NOTADB", "SQLITE_CORRUPT"}:
         return f"{path}: not a run store ({error}); name another run folder"
     return f"{path}: {error}"
+
+
+# --- rows and conditions ----------------------------------------------------------------------------------------------
+
+
+def response_row(response: Response, received_at: str) -> tuple[Value, ...]:
+    """A response as a row of `responses`; loglikelihoods have a table of their own."""
+    stored, usage = response, response.usage
+    if response.scores is not None:
+        stored = response.model_copy(update={"scores": ()})
+    return (
+        *(response.request_key, int(response.error is not None), received_at, response.error, response.finish_reason),
+        *(response.model, response.system_fingerprint, response.batch, int(response.cached)),
+        *(usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cached_input_tokens),
+        stored.model_dump_json(),
+    )
+
+
+def replace_error(table: str) -> str:
+    """The ON CONFLICT action that replaces an error, and never a response."""
+    changes = ", ".join(f"{name} = excluded.{name}" for name in _RESPONSE_COLUMNS[1:])
+    return f"DO UPDATE SET {changes} WHERE {table}.is_error = 1"
+
+
+def marks(number: int) -> str:
+    """So many placeholders of an SQL statement."""
+    return ", ".join("?" * number)
+
+
+def by_language(versions: Mapping[str, Sequence[str]]) -> tuple[str, list[str]]:
+    """The condition that extraction `e` of prompt `p` is by one of these versions of its language; its parameters."""
+    wanted = [(language, version) for language, found in versions.items() for version in found]
+    pairs = ", ".join(["(?, ?)"] * len(wanted)) or "(NULL, NULL)"
+    return f"(p.language, e.extractor) IN (VALUES {pairs})", [text for pair in wanted for text in pair]
 
 
 # --- read-only connections --------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.records import ContinuationScore, Extraction, Instance, Prompt, Request, Response, Role, SamplingUnit
 from mbbq_gen.scoring.columns import QUESTION_ROW, Questions, question_row, questions_from_rows
 from mbbq_gen.scoring.observations import INSTANCE_COLUMNS
-from mbbq_gen.storage.schema import Database, Value
+from mbbq_gen.storage.schema import Database, Value, by_language, marks, replace_error, response_row
 
 BATCH: Final = 500
 """Rows read at a time where others may be written meanwhile."""
@@ -40,10 +40,11 @@ _FLAGS: Final = [INSTANCE_COLUMNS.index(name) for name in ("has_single_target", 
 _SIGN: Final = 2**63
 _TAKEN: Final = " AND p.request_key IN (SELECT request_key FROM rounds)"
 _SCORE_COLUMNS: Final = ("option", "text", "logprob", "tokens", "characters", "bytes", "unconditional_logprob")
-_RESPONSE_COLUMNS: Final = (
-    *("request_key", "is_error", "received_at", "error", "finish_reason", "model", "system_fingerprint", "batch_id"),
-    *("cached", "input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens", "record"),
+ANSWER_ROW: Final = (
+    *("instance_key", "variant", "label_style", "option_order", "method", "reasoning_effort"),
+    *("outcome", "option", "confidence", "extractor"),
 )
+"""The columns of `RunStore.answer_rows`."""
 Parallels = Mapping[str, Mapping[Role, str]]
 """Language → role → the option's text in it."""
 
@@ -157,10 +158,9 @@ class RunStore(Database):
         if dropped:
             self.records.shrink()
 
-    def instances(self, part: Part | None = None) -> Iterator[Instance]:
-        """The selected instances, by key; only those of a part where one is given."""
-        where, keys = ("", ()) if part is None else (" AND key BETWEEN ? AND ?", (part.first_key, part.last_key))
-        for (record,) in self._db.execute(f"SELECT record FROM instances WHERE asked{where} ORDER BY key", keys):
+    def instances(self) -> Iterator[Instance]:
+        """The selected instances, by key."""
+        for (record,) in self._db.execute("SELECT record FROM instances WHERE asked ORDER BY key"):
             yield Instance.model_validate_json(record)
 
     def questions(self, part: Part | None = None) -> Questions:
@@ -256,13 +256,7 @@ class RunStore(Database):
                 return
             for number, request_key, prompt_record, instance_record in rows:
                 after = number
-                prompt = Prompt.model_validate_json(prompt_record)
-                yield Request(
-                    request_key=request_key,
-                    messages=prompt.messages,
-                    prompt=prompt,
-                    instance=read(instance_record),
-                )
+                yield _request(request_key, prompt_record, read(instance_record))
 
     def last_planned(self) -> tuple[int, str] | None:
         """Number and id of the last prompt; None where nothing is planned yet."""
@@ -276,18 +270,12 @@ class RunStore(Database):
 
     def planned_request(self, number: int) -> Request:
         """The request of the prompt of that number, which must exist."""
-        request_key, prompt, instance = self._db.execute(
+        request_key, record, instance = self._db.execute(
             "SELECT p.request_key, p.record, i.record FROM prompts p JOIN instances i ON i.key = p.instance_key"
             " WHERE p.number = ?",
             (number,),
         ).fetchone()
-        shown = Prompt.model_validate_json(prompt)
-        return Request(
-            request_key=request_key,
-            messages=shown.messages,
-            prompt=shown,
-            instance=Instance.model_validate_json(instance),
-        )
+        return _request(request_key, record, Instance.model_validate_json(instance))
 
     def add_responses(
         self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = MappingProxyType({})
@@ -300,7 +288,7 @@ class RunStore(Database):
         rows = [response_row(response, received_at) for response, received_at in responses]
         with self._writing():
             self._db.executemany(
-                f"INSERT INTO main.responses VALUES ({marks(len(_RESPONSE_COLUMNS))}) ON CONFLICT (request_key)"
+                f"INSERT INTO main.responses VALUES ({marks(14)}) ON CONFLICT (request_key)"
                 f" {replace_error('responses')}",
                 rows,
             )
@@ -355,27 +343,13 @@ class RunStore(Database):
         outcomes: Sequence[str] = (),
         *,
         scored: bool = False,
-    ) -> Iterator[CompletedPrompt]:
+    ) -> Iterator[StoredPrompt]:
         """The completed prompts of a language without an extraction of this version, in plan order.
 
         Includes those with an extraction `error` that have a response since. `scored`: only loglikelihood methods;
         else only `generate`. `earlier`: only those to which this other version gave one of `outcomes`. Extractions may
         be added meanwhile: rows are queried a few hundred at a time.
         """
-        yield from map(
-            AnsweredReader(self), self.records_without_extraction(extractor, language, earlier, outcomes, scored=scored)
-        )
-
-    def records_without_extraction(
-        self,
-        extractor: str,
-        language: str,
-        earlier: str | None = None,
-        outcomes: Sequence[str] = (),
-        *,
-        scored: bool = False,
-    ) -> Iterator[StoredPrompt]:
-        """The prompts of `without_extraction`, as stored."""
         read_as = ""
         if earlier is not None:
             read_as = (
@@ -510,39 +484,7 @@ class AnsweredReader:
         return CompletedPrompt(prompt, self._read(records.instance), response, records.parallels)
 
 
-ANSWER_ROW: Final = (
-    *("instance_key", "variant", "label_style", "option_order", "method", "reasoning_effort"),
-    *("outcome", "option", "confidence", "extractor"),
-)
-"""The columns of `RunStore.answer_rows`."""
-
-
-def response_row(response: Response, received_at: str) -> tuple[Value, ...]:
-    """A response as a row of `responses`; loglikelihoods have a table of their own."""
-    stored, usage = response, response.usage
-    if response.scores is not None:
-        stored = response.model_copy(update={"scores": ()})
-    return (
-        *(response.request_key, int(response.error is not None), received_at, response.error, response.finish_reason),
-        *(response.model, response.system_fingerprint, response.batch, int(response.cached)),
-        *(usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cached_input_tokens),
-        stored.model_dump_json(),
-    )
-
-
-def replace_error(table: str) -> str:
-    """The ON CONFLICT action that replaces an error, and never a response."""
-    changes = ", ".join(f"{name} = excluded.{name}" for name in _RESPONSE_COLUMNS[1:])
-    return f"DO UPDATE SET {changes} WHERE {table}.is_error = 1"
-
-
-def marks(number: int) -> str:
-    """So many placeholders of an SQL statement."""
-    return ", ".join("?" * number)
-
-
-def by_language(versions: Mapping[str, Sequence[str]]) -> tuple[str, list[str]]:
-    """The condition that extraction `e` of prompt `p` is by one of these versions of its language; its parameters."""
-    wanted = [(language, version) for language, found in versions.items() for version in found]
-    pairs = ", ".join(["(?, ?)"] * len(wanted)) or "(NULL, NULL)"
-    return f"(p.language, e.extractor) IN (VALUES {pairs})", [text for pair in wanted for text in pair]
+def _request(request_key: str, record: str, instance: Instance) -> Request:
+    """The request of a stored prompt."""
+    prompt = Prompt.model_validate_json(record)
+    return Request(request_key=request_key, messages=prompt.messages, prompt=prompt, instance=instance)

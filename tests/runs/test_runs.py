@@ -20,7 +20,7 @@ from mbbq_gen.providers.base import Provider, request_key
 from mbbq_gen.runs.executor import execute_pending
 from mbbq_gen.runs.planner import Planner, check_same_settings
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
-from mbbq_gen.storage.store import RunStore
+from mbbq_gen.storage.store import AnsweredReader, RunStore
 from tests.prompts.test_render import many
 from tests.support.stored_answers import read_presentations
 
@@ -266,7 +266,7 @@ def test_readings_are_kept_beside_each_other(folder: RunFolder) -> None:
         for version, place in (("v1", 0), ("v2", 1)):
             rows = [
                 (answered.prompt.prompt_id, Extraction(outcome="option", option=place))
-                for answered in store.without_extraction(version, "en")
+                for answered in map(AnsweredReader(store), store.without_extraction(version, "en"))
             ]
             store.add_extractions(version, rows)
             assert list(store.without_extraction(version, "en")) == []
