@@ -7,7 +7,7 @@ labels, under its own name in `LABEL_SOURCES`; labels of different sources are n
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +19,9 @@ from mbbq_gen.analysis.correction import AnnotatedFrame, joined
 from mbbq_gen.annotation.review import (
     ANNOTATIONS_NAME,
     DESIGN_NAME,
-    Annotation,
     ReviewSample,
     SamplingDesign,
-    draw_sample,
     load_annotations,
-    load_design,
     read_file,
     replace_file,
 )
@@ -214,7 +211,7 @@ class RunAnnotations:
     """Annotations of answers in no sample, whose sampling probability is unknown; not among the labels."""
 
 
-LabelSource = Callable[[RunFolder, RunStore], RunAnnotations]
+LabelSource = Callable[[RunFolder], RunAnnotations]
 
 
 def label_source(name: str) -> LabelSource:
@@ -231,41 +228,16 @@ def label_source(name: str) -> LabelSource:
 # --- annotations by people -------------------------------------------------------------------------------------------
 
 
-def annotation_labels(folder: RunFolder, store: RunStore) -> RunAnnotations:
+def annotation_labels(folder: RunFolder) -> RunAnnotations:
     """The annotations of `mbbq-gen annotate` with their sampling probabilities."""
     annotations = load_annotations(folder.path / ANNOTATIONS_NAME)
-    draws = load_draws(folder.path / DRAWS_NAME)
-    if not draws and annotations:
-        draws = [_draw_again(folder, store, annotations)]
-    known = probabilities(draws, annotations)
-    return RunAnnotations(
-        labels=tuple(
-            _label(annotation, known[name]) for name, annotation in sorted(annotations.items()) if name in known
-        ),
-        unsampled_annotations=sum(name not in known for name in annotations),
-    )
-
-
-def _label(annotation: Annotation, probability: float) -> AnnotatedAnswer:
-    wrong = None if annotation.right_known else NO_OPTION if annotation.option is None else annotation.option
-    return AnnotatedAnswer(annotation.prompt_id, annotation.right, probability, wrong)
-
-
-def _draw_again(folder: RunFolder, store: RunStore, annotations: Mapping[str, Annotation]) -> SamplingDraw:
-    """The sample of annotations made before draws were stored: drawn again from the annotated extractions."""
-    design = load_design(folder.path / DESIGN_NAME)
-    judged: dict[str, Counter[str]] = defaultdict(Counter)
-    stored = {language: store.extractors(language) for language in store.languages()}
-    for annotation in annotations.values():
-        for language, known in stored.items():
-            if annotation.extractor in known:
-                judged[language][annotation.extractor] += 1
-    versions = {
-        language: found.most_common(1)[0][0]
-        for language, found in judged.items()
-        if design.languages is None or language in design.languages
-    }
-    return draw_of(draw_sample(iter_extractions(store, versions), design), design, versions)
+    known = probabilities(load_draws(folder.path / DRAWS_NAME), annotations)
+    labels = []
+    for name, probability in sorted(known.items()):
+        annotation = annotations[name]
+        wrong = None if annotation.right_known else NO_OPTION if annotation.option is None else annotation.option
+        labels.append(AnnotatedAnswer(name, annotation.right, probability, wrong))
+    return RunAnnotations(tuple(labels), unsampled_annotations=len(annotations) - len(known))
 
 
 LABEL_SOURCES: dict[str, LabelSource] = {"annotations": annotation_labels}
@@ -291,17 +263,14 @@ def labelled_frame(
         UsageError: The run has fewer than `at_least` labels.
     """
     with folder.open_store(read_only=True) as store:
-        given = label_source(source)(folder, store)
+        given = label_source(source)(folder)
         rows, outdated = _rows(store, given.labels, versions, model, gold)
     n_labels = len({row.label.prompt_id for row in rows})
     if n_labels < at_least:
-        unsampled_annotations = (
-            f" ({given.unsampled_annotations:,} annotated answers are in no sample)"
-            if given.unsampled_annotations
-            else ""
-        )
+        unsampled = given.unsampled_annotations
+        beside = f" ({unsampled:,} annotated answers are in no sample)" if unsampled else ""
         raise UsageError(
-            f"{folder.path}: {n_labels:,} labels ({source}){unsampled_annotations}, {at_least} are needed; "
+            f"{folder.path}: {n_labels:,} labels ({source}){beside}, {at_least} are needed; "
             f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200"
         )
     return AnnotatedFrame(

@@ -129,11 +129,10 @@ def load_reader(name: str, language: str, resources: PackPaths) -> Extractor:
 
 def extract_response(answered: CompletedPrompt, reader: Extractor) -> Extraction:
     """The extraction of one stored response: `error` and `content_filter` by its fields, whatever its text."""
-    settled = outcome_without_text(answered)
-    if settled is not None:
-        return settled
     response = answered.response
-    return reader.extract(response.text or "", question_of(answered), finish_reason=response.finish_reason)
+    return outcome_without_text(answered) or reader.extract(
+        response.text or "", question_of(answered), finish_reason=response.finish_reason
+    )
 
 
 def outcome_without_text(answered: CompletedPrompt) -> Extraction | None:
@@ -283,22 +282,21 @@ def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normali
 
 
 def run_normalise(store: RunStore) -> Normalise:
-    """How a run's loglikelihoods are made comparable where nobody says otherwise."""
+    """The run's own normalization of loglikelihoods."""
     return one_of("normalisation", store.meta(NORMALISE) or "sum", NORMALISATIONS)
 
 
 def scores_version(store: RunStore, normalise: Normalise | None = None) -> str | None:
-    """The version that extractions of loglikelihoods are stored under; None where the run asked for none."""
+    """The version that extractions of loglikelihoods are stored under; None without loglikelihood methods."""
     return version_of(normalise or run_normalise(store)) if store.is_scored else None
 
 
 def read_scored(answered: CompletedPrompt, normalise: Normalise) -> Extraction:
-    """What the loglikelihoods of a question's answers choose; a failure is `error`."""
-    settled = outcome_without_text(answered)
-    if settled is not None:
-        return settled
+    """The option that the loglikelihoods choose; a failure is `error`."""
     shown = answered.prompt
-    return choose_by_loglikelihood(answered.response.scores or (), shown.option_order, shown.method, normalise)
+    return outcome_without_text(answered) or choose_by_loglikelihood(
+        answered.response.scores or (), shown.option_order, shown.method, normalise
+    )
 
 
 StoredExtraction = tuple[str, Extraction]

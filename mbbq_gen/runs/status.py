@@ -114,7 +114,9 @@ def run_status(
     first, last, rate = _pace(store)
     recent = last is not None and ((now or datetime.now(UTC)) - last).total_seconds() <= _RECENT
     waiting = max(progress.pending - held, 0)
-    reasons = finish_reasons(store)
+    reasons, failures = finish_reasons(store), Counter[str]()
+    for error, count in recorded_failures(store).items():
+        failures[failure_kind(error)] += count
     return RunStatus(
         run=path,
         model=manifest.config.model,
@@ -123,7 +125,7 @@ def run_status(
         failed=progress.failed,
         not_sent=max(progress.pending - progress.failed - held, 0),
         in_batches=held,
-        failures=_failures(store),
+        failures=dict(failures.most_common()),
         content_filter=reasons.get("content_filter", 0),
         truncated=reasons.get("length", 0),
         cost_report=bill,
@@ -151,13 +153,6 @@ def batch_lines(batches: Iterable[StoredBatch]) -> list[BatchLine]:
         )
         for batch in batches
     ]
-
-
-def _failures(store: RunStore) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for error, count in recorded_failures(store).items():
-        counts[failure_kind(error)] += count
-    return dict(counts.most_common())
 
 
 def _pace(store: RunStore) -> tuple[datetime | None, datetime | None, float | None]:

@@ -406,13 +406,6 @@ def test_a_language_that_nobody_judged_is_not_corrected(run: Path, capsys: pytes
     assert by_language["tr"]["metrics"]["parse_rate"]["reason_code"] == "undefined"
 
 
-def test_an_audit_from_before_draws_were_kept_weighs_alike(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    judge(capsys, run, 120, wrong_in_turkish)
-    kept = scores(capsys, "score", run, "--correct-with", "annotations")["correction"]
-    (run / DRAWS_NAME).unlink()
-    assert scores(capsys, "score", run, "--correct-with", "annotations")["correction"] == kept
-
-
 def test_a_spoilt_file_of_draws_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judge(capsys, run, 40)
     with (run / DRAWS_NAME).open("a", encoding="utf-8") as stream:
