@@ -37,11 +37,11 @@ from mbbq_gen.scoring.columns import (
     without_places,
 )
 from mbbq_gen.scoring.observations import GoldLabels
+from mbbq_gen.storage.queries import AnsweredReader
 from mbbq_gen.storage.schema import Value
 from mbbq_gen.storage.store import (
     ANSWER_ROW,
     NORMALISE,
-    AnsweredReader,
     CompletedPrompt,
     Part,
     RunStore,
@@ -444,7 +444,7 @@ class ExtractionWorker:
         if self._source is None:
             self._source = RunStore(self._store.path, read_only=True)
         found: Read = defaultdict(list)
-        for answered in self._source.answered(request_keys):
+        for answered in map(AnsweredReader(), self._source.answered(request_keys)):
             language = answered.prompt.language
             reader = load_reader(ENGINE, language, self._resources)
             found[language, reader.version].append(extraction_of(answered, reader))

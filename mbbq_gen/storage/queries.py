@@ -12,7 +12,7 @@ from typing import Any, Final, NamedTuple
 
 from mbbq_gen.core.records import PARSED, Confidence, Extraction, FrozenModel, Instance, Outcome, Prompt, Response
 from mbbq_gen.storage.schema import by_language, marks
-from mbbq_gen.storage.store import BATCH, COMPLETED, WORDS, CompletedPrompt, RunStore
+from mbbq_gen.storage.store import BATCH, COMPLETED, WORDS, CompletedPrompt, RunStore, StoredPrompt
 
 _EXAMPLES = 5
 EXTRACTION: Final = ("outcome", "option", "confidence", "rule", "spans", "conflicts")
@@ -33,6 +33,25 @@ def read_completed(prompt: str, instance: str, response: str) -> CompletedPrompt
         Instance.model_validate_json(instance),
         Response.model_validate_json(response),
     )
+
+
+class AnsweredReader:
+    """Parses completed prompts as stored; successive ones of one question share its instance."""
+
+    def __init__(self, store: RunStore | None = None) -> None:
+        """`store`: where loglikelihoods are; None for `generate`."""
+        self._store = store
+        self._text = ""
+        self._instance: Instance | None = None
+
+    def __call__(self, records: StoredPrompt) -> CompletedPrompt:
+        """The completed prompt of three records."""
+        if self._instance is None or records.instance != self._text:
+            self._text, self._instance = records.instance, Instance.model_validate_json(records.instance)
+        response = Response.model_validate_json(records.response)
+        if response.scores is not None and self._store is not None:
+            response = response.model_copy(update={"scores": self._store.option_scores(response.request_key)})
+        return CompletedPrompt(Prompt.model_validate_json(records.prompt), self._instance, response, records.parallels)
 
 
 # --- prompts and extractions ------------------------------------------------------------------------------------------
@@ -114,7 +133,7 @@ def find_completed(store: RunStore, prompt_id: str, *, with_parallels: bool = Tr
     if row is None:
         return None
     found = read_completed(*row)
-    return replace(found, parallels=store.parallels(found.instance)) if with_parallels else found
+    return replace(found, parallels=store.parallels(found.instance.key)) if with_parallels else found
 
 
 def stored_extractions(store: RunStore, prompt_id: str) -> dict[str, Extraction]:
@@ -233,7 +252,7 @@ def without_reasoning(store: RunStore, version: str) -> Iterator[CompletedPrompt
     ).fetchall():
         for number, *records in rows:
             after, found = number, read_completed(*records)
-            yield replace(found, parallels=store.parallels(found.instance))
+            yield replace(found, parallels=store.parallels(found.instance.key))
 
 
 def add_reasoning(store: RunStore, version: str, rows: Iterable[tuple[str, str | None]]) -> None:

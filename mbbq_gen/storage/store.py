@@ -240,23 +240,21 @@ class RunStore(Database):
 
         Responses may be added meanwhile: rows are queried a few hundred at a time.
         """
-        after, read = 0, _InstanceReader()
-        taken = _TAKEN if self.is_in_rounds else ""
-        while True:
-            rows = self._db.execute(
-                "SELECT min(p.number), p.request_key, p.record, i.record FROM prompts p"
-                " JOIN instances i ON i.key = p.instance_key"
-                " LEFT JOIN responses r ON r.request_key = p.request_key AND r.is_error = 0"
-                " WHERE p.number > ? AND r.request_key IS NULL AND NOT EXISTS"
-                "  (SELECT 1 FROM prompts q WHERE q.request_key = p.request_key AND q.number < p.number)"
-                f"{taken} GROUP BY p.number ORDER BY p.number LIMIT ?",
-                (after, BATCH),
-            ).fetchall()
-            if not rows:
-                return
-            for number, request_key, prompt_record, instance_record in rows:
+        after, text, instance = 0, "", None
+        statement = (
+            "SELECT p.number, p.request_key, p.record, i.record FROM prompts p"
+            " JOIN instances i ON i.key = p.instance_key"
+            " LEFT JOIN responses r ON r.request_key = p.request_key AND r.is_error = 0"
+            " WHERE p.number > ? AND r.request_key IS NULL AND NOT EXISTS"
+            "  (SELECT 1 FROM prompts q WHERE q.request_key = p.request_key AND q.number < p.number)"
+            f"{_TAKEN if self.is_in_rounds else ''} ORDER BY p.number LIMIT ?"
+        )
+        while rows := self._db.execute(statement, (after, BATCH)).fetchall():
+            for number, request_key, prompt, record in rows:
                 after = number
-                yield _request(request_key, prompt_record, read(instance_record))
+                if instance is None or record != text:
+                    text, instance = record, Instance.model_validate_json(record)
+                yield _request(request_key, prompt, instance)
 
     def last_planned(self) -> tuple[int, str] | None:
         """Number and id of the last prompt; None where nothing is planned yet."""
@@ -357,56 +355,49 @@ class RunStore(Database):
                 f" AND o.extractor = ? AND o.outcome IN ({', '.join('?' * len(outcomes))}))"
             )
         statement = (
-            f"SELECT p.number, p.record, i.record, r.record FROM {COMPLETED}"
+            f"SELECT p.number, p.instance_key, p.record, i.record, r.record FROM {COMPLETED}"
             " LEFT JOIN extractions e ON e.prompt_id = p.prompt_id AND e.extractor = ?"
             " WHERE p.number > ? AND p.language = ?"
             " AND (e.prompt_id IS NULL OR (e.outcome = 'error' AND r.is_error = 0))"
             f"{read_as}{_SCORED_ONLY if scored else WORDS} ORDER BY p.number LIMIT ?"
         )
         only = (earlier, *outcomes) if earlier is not None else ()
-        after, read = 0, _InstanceReader()
+        after = 0
         while rows := self._db.execute(statement, (extractor, after, language, *only, BATCH)).fetchall():
-            for number, prompt, record, response in rows:
+            for number, key, *records in rows:
                 after = number
-                yield StoredPrompt(prompt, record, response, self.parallels(read(record)))
+                yield StoredPrompt(*records, self.parallels(key))
 
-    def answered(self, request_keys: Sequence[str]) -> Iterator[CompletedPrompt]:
+    def answered(self, request_keys: Sequence[str]) -> Iterator[StoredPrompt]:
         """The prompts that ask these requests for words and have an answer, by question."""
         rows = self._db.execute(
-            f"SELECT p.record, i.record, r.record FROM {COMPLETED} WHERE p.request_key IN"
+            f"SELECT p.instance_key, p.record, i.record, r.record FROM {COMPLETED} WHERE p.request_key IN"
             f" ({marks(len(request_keys))}) AND r.is_error = 0{WORDS} ORDER BY p.instance_key, p.number",
             request_keys,
         )
-        read, parse = _InstanceReader(), AnsweredReader(self)
-        for prompt, record, response in rows.fetchall():
-            yield parse(StoredPrompt(prompt, record, response, self.parallels(read(record))))
+        for key, *records in rows.fetchall():
+            yield StoredPrompt(*records, self.parallels(key))
 
-    def parallels(self, instance: Instance) -> Parallels:
+    def parallels(self, instance_key: str) -> Parallels:
         """The options' texts in the run's other languages; empty without parallel questions or without roles.
 
         A response in another language than the question names the people in that language (DESIGN.md §8, `aliases`).
         """
-        key, found = self._last_parallels
-        if instance.key != key:
-            found = self._find_parallels(instance)
-            self._last_parallels = (instance.key, found)
-        return found
-
-    def _find_parallels(self, instance: Instance) -> Parallels:
-        if instance.parallel_id is None or any(option.role is None for option in instance.options):
-            return {}
-        rows = self._db.execute(
-            "SELECT language, role_0, text_0, role_1, text_1, role_2, text_2 FROM instances"
-            " WHERE twin = ? AND benchmark = ? AND split = ? AND language <> ? ORDER BY language",
-            (instance.parallel_id, instance.benchmark, instance.split, instance.language),
-        )
-        own = {option.role: option.text for option in instance.options}
-        found: dict[str, Mapping[Role, str]] = {}
-        for language, *options in rows:
-            texts = dict(zip(options[::2], options[1::2], strict=True))
-            if texts.keys() == own.keys() and texts != own:
-                found[language] = texts
-        return found
+        if instance_key != self._last_parallels[0]:
+            options = ", ".join(f"{side}.role_{place}, {side}.text_{place}" for side in "io" for place in range(3))
+            rows = self._db.execute(
+                f"SELECT o.language, {options} FROM instances i JOIN instances o ON o.twin = i.parallel_id"
+                " AND o.benchmark = i.benchmark AND o.split = i.split AND o.language <> i.language"
+                " WHERE i.key = ? ORDER BY o.language",
+                (instance_key,),
+            )
+            found: dict[str, Mapping[Role, str]] = {}
+            for language, *given in rows:
+                own, texts = (dict(zip(part[::2], part[1::2], strict=True)) for part in (given[:6], given[6:]))
+                if None not in own and texts.keys() == own.keys() and texts != own:
+                    found[language] = texts
+            self._last_parallels = (instance_key, found)
+        return self._last_parallels[1]
 
     def add_extractions(self, extractor: str, rows: Iterable[tuple[str, Extraction]]) -> None:
         """Stores extractions (prompt id, extraction) of an extractor version; an older one of it is replaced."""
@@ -451,37 +442,6 @@ class RunStore(Database):
     def languages(self) -> list[str]:
         """The languages of the planned prompts, sorted."""
         return [code for (code,) in self._db.execute("SELECT DISTINCT language FROM prompts ORDER BY language")]
-
-
-class _InstanceReader:
-    """Reads instances; successive rows of one question share its record."""
-
-    def __init__(self) -> None:
-        self._text = ""
-        self._instance: Instance | None = None
-
-    def __call__(self, text: str) -> Instance:
-        """The instance that the JSON holds."""
-        if self._instance is None or text != self._text:
-            self._text, self._instance = text, Instance.model_validate_json(text)
-        return self._instance
-
-
-class AnsweredReader:
-    """Parses answered prompts; successive ones of one question share its record."""
-
-    def __init__(self, store: RunStore | None = None) -> None:
-        """`store`: where loglikelihoods are; None for answers that are words."""
-        self._read = _InstanceReader()
-        self._store = store
-
-    def __call__(self, records: StoredPrompt) -> CompletedPrompt:
-        """What the JSON of the three records holds."""
-        response = Response.model_validate_json(records.response)
-        if response.scores is not None and self._store is not None:
-            response = response.model_copy(update={"scores": self._store.option_scores(response.request_key)})
-        prompt = Prompt.model_validate_json(records.prompt)
-        return CompletedPrompt(prompt, self._read(records.instance), response, records.parallels)
 
 
 def _request(request_key: str, record: str, instance: Instance) -> Request:

@@ -15,8 +15,7 @@ from mbbq_gen.extraction import ENGINE_VERSION, Question
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, answer_line
 from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.queries import stored_extractions
-from mbbq_gen.storage.store import AnsweredReader
+from mbbq_gen.storage.queries import AnsweredReader, stored_extractions
 from tests.support.extraction import call, copy_run, make_run
 
 

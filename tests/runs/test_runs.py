@@ -20,7 +20,8 @@ from mbbq_gen.providers.base import Provider, request_key
 from mbbq_gen.runs.executor import execute_pending
 from mbbq_gen.runs.planner import Planner, check_same_settings
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
-from mbbq_gen.storage.store import AnsweredReader, RunStore
+from mbbq_gen.storage.queries import AnsweredReader
+from mbbq_gen.storage.store import RunStore
 from tests.prompts.test_render import many
 from tests.support.stored_answers import read_presentations
 
