@@ -40,7 +40,7 @@ from mbbq_gen.storage.queries import (
 from mbbq_gen.storage.store import BATCH, CompletedPrompt, RunStore
 
 if TYPE_CHECKING:
-    import polars
+    pass
 
 
 @dataclass(frozen=True)
@@ -126,7 +126,9 @@ def load_reasoning_frames(
     )
     if store.is_in_rounds:
         said_frame, lean_frame = weighted_by_design(said_frame), weighted_by_design(lean_frame)
-    return ReasoningFrames(said_frame, lean_frame, pl.DataFrame(facts, schema=_fact_schema()))
+    flags = dict.fromkeys(("has_thought", "is_cut", *STANCES), pl.Boolean())
+    schema = {**flags, "characters": pl.Int64(), "reasoning_language": pl.String(), "reasoning_tokens": pl.Int64()}
+    return ReasoningFrames(said_frame, lean_frame, pl.DataFrame(facts, schema=schema))
 
 
 def _facts(lean: ReasoningExtraction | None, tokens: int | None) -> dict[str, object]:
@@ -140,13 +142,6 @@ def _facts(lean: ReasoningExtraction | None, tokens: int | None) -> dict[str, ob
         "reasoning_tokens": tokens,
         **{stance: stance in stances for stance in STANCES},
     }
-
-
-def _fact_schema() -> dict[str, polars.DataType]:
-    import polars as pl
-
-    flags = dict.fromkeys(("has_thought", "is_cut", *STANCES), pl.Boolean())
-    return {**flags, "characters": pl.Int64(), "reasoning_language": pl.String(), "reasoning_tokens": pl.Int64()}
 
 
 # --- single reasoning traces ---------------------------------------------------------------------------------------
@@ -167,40 +162,26 @@ def reasoning_extractions(store: RunStore, version: str, languages: Collection[s
             yield ExtractionRow(*place, lean.outcome, lean.option, lean.confidence, lean.rule, version)
 
 
-def as_answer(answered: CompletedPrompt, resources: PackPaths) -> CompletedPrompt | None:
-    """The answer with its reasoning trace as its text; None without one."""
-    reasoning = reasoning_text(answered.response, resources)
-    if reasoning is None:
+def find_reasoning_extraction(
+    store: RunStore, prompt_id: str, version: str, resources: PackPaths
+) -> tuple[ExtractionRow, CompletedPrompt, Extraction] | None:
+    """The extraction of a reasoning trace by a version, and the trace as a response; None without one.
+
+    The conclusion of the trace is returned as an extraction too; its spans refer to the trace.
+    """
+    lean, answered = stored_reasoning(store, prompt_id, version), find_completed(store, prompt_id)
+    reasoning = None if answered is None else reasoning_text(answered.response, resources)
+    if lean is None or answered is None or reasoning is None:
         return None
-    response = Response(
+    shown, instance = answered.prompt, answered.instance
+    place = (shown.prompt_id, shown.instance_key, shown.language, instance.split, instance.category)
+    said = (lean.outcome, lean.option, lean.confidence, lean.rule, version)
+    trace = Response(
         request_key=answered.response.request_key,
         text=reasoning.text,
         finish_reason="length" if reasoning.is_cut else "stop",
         model=answered.response.model,
     )
-    return replace(answered, response=response)
-
-
-def reasoning_conclusion(extraction: ReasoningExtraction) -> Extraction:
-    """The conclusion of a reasoning trace as an extraction; its spans refer to the trace."""
-    return Extraction(
-        outcome=extraction.outcome,
-        option=extraction.option,
-        confidence=extraction.confidence,
-        rule=extraction.rule,
-        spans=extraction.spans,
-    )
-
-
-def find_reasoning_extraction(
-    store: RunStore, prompt_id: str, version: str, resources: PackPaths
-) -> tuple[ExtractionRow, CompletedPrompt, Extraction] | None:
-    """The extraction of a reasoning trace by a version, and the trace as an answer; None without one."""
-    extraction, answered = stored_reasoning(store, prompt_id, version), find_completed(store, prompt_id)
-    reasoning = None if answered is None else as_answer(answered, resources)
-    if extraction is None or answered is None or reasoning is None:
-        return None
-    shown, instance, lean = answered.prompt, answered.instance, reasoning_conclusion(extraction)
-    place = (shown.prompt_id, shown.instance_key, shown.language, instance.split, instance.category)
-    said = (lean.outcome, lean.option, lean.confidence, lean.rule, version)
-    return ExtractionRow(*place, shown.variant, shown.label_style, *said), reasoning, lean
+    names = ("outcome", "option", "confidence", "rule", "spans")
+    conclusion = Extraction(**{name: getattr(lean, name) for name in names})
+    return ExtractionRow(*place, shown.variant, shown.label_style, *said), replace(answered, response=trace), conclusion
