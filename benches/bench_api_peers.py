@@ -142,7 +142,8 @@ def run_ours(at: FakeServer, work: Work, each: int, number: int) -> float:
 def export_prompts(folder: Path, path: Path) -> int:
     """Writes what a run sent, so that the others send the same; says how many."""
     with RunFolder(folder).open_store(read_only=True) as store, path.open("w", encoding="utf-8") as stream:
-        rows = [json.loads(messages) for _, messages in store.planned_messages(after=0)]
+        records = store.query("SELECT record FROM prompts ORDER BY number")
+        rows = [json.loads(record)["messages"] for (record,) in records]
         stream.writelines(json.dumps({"prompt": turns[-1]["content"], "target": "A"}) + "\n" for turns in rows)
     return len(rows)
 

@@ -113,7 +113,7 @@ def steps(run: Path) -> None:
         (language, *_), read = store.languages(), ExtractionTask("engine", PackPaths())()
         version = extractor_versions([language], PackPaths())[language]
         begin = time.monotonic()
-        records = tuple(store.records_without_extraction(version, language))
+        records = tuple(store.without_extraction(version, language))
         handed_on = pickle.dumps(PendingExtractions(language, records))
         taken = time.monotonic()
         _, readings = read(pickle.loads(handed_on))
@@ -163,26 +163,40 @@ def copy_question(store: sqlite3.Connection, key: str, mark: str, *, is_read: bo
     """One question with all that belongs to it, under another id."""
     given = {"key": key, "mark": mark, "twin": key.split("/", 3)[3] + mark}
     record = COPY.format(column="record")
-    where = "FROM base.prompts p {join} WHERE p.instance_key = :key ORDER BY p.number"
+    where = "base.prompts p {join} WHERE p.instance_key = :key ORDER BY p.number"
     statements = [
-        "INSERT INTO instances SELECT key || :mark, benchmark, split, language, category, template_id, condition,"
-        f" polarity, alignment, :twin, asked, {record} FROM base.instances WHERE key = :key",
-        "INSERT INTO prompts (prompt_id, instance_key, language, request_key, record)"
-        " SELECT prompt_id || :mark, instance_key || :mark, language, request_key || :mark, json_set(record,"
-        " '$.prompt_id', prompt_id || :mark, '$.instance_key', instance_key || :mark)"
-        f" {where.format(join='')}",
-        "INSERT OR IGNORE INTO responses SELECT r.request_key || :mark, r.is_error, r.received_at,"
-        " json_set(r.record, '$.request_key', r.request_key || :mark) "
-        + where.format(join="JOIN base.responses r ON r.request_key = p.request_key"),
+        insert(store, "instances", "base.instances WHERE key = :key", key="key || :mark", twin=":twin", record=record),
+        insert(
+            store,
+            "prompts",
+            where.format(join=""),
+            number="NULL",
+            **dict.fromkeys(("prompt_id", "instance_key", "request_key"), "{} || :mark"),
+            record="json_set(record, '$.prompt_id', prompt_id || :mark, '$.instance_key', instance_key || :mark)",
+        ),
+        insert(
+            store,
+            "responses",
+            where.format(join="JOIN base.responses r ON r.request_key = p.request_key"),
+            request_key="r.request_key || :mark",
+            record="json_set(r.record, '$.request_key', r.request_key || :mark)",
+            alias="r.",
+        ),
     ]
     if is_read:
         join = "JOIN base.extractions e ON e.prompt_id = p.prompt_id"
         statements.append(
-            "INSERT INTO extractions SELECT e.prompt_id || :mark, e.extractor, e.outcome, e.record "
-            + where.format(join=join)
+            insert(store, "extractions", where.format(join=join), prompt_id="e.prompt_id || :mark", alias="e.")
         )
     for statement in statements:
         store.execute(statement, given)
+
+
+def insert(store: sqlite3.Connection, table: str, source: str, *, alias: str = "", **changed: str) -> str:
+    """A statement that copies rows of a table, some columns changed."""
+    names = [name for _, name, *_ in store.execute(f"PRAGMA main.table_info({table})")]
+    values = [changed[name].format(name) if name in changed else f"{alias}{name}" for name in names]
+    return f"INSERT OR IGNORE INTO {table} SELECT {', '.join(values)} FROM {source}"
 
 
 def size_of(run: Path, answers: int) -> str:

@@ -181,7 +181,7 @@ Reading = dict[str, tuple[str, int | None]]
 def reading(path: Path) -> Reading:
     """How the answers of a run were read."""
     with RunFolder(path).open_store(read_only=True) as store:
-        rows = store.query("SELECT prompt_id, outcome, json_extract(record, '$.option') FROM extractions ORDER BY 1")
+        rows = store.query("SELECT prompt_id, outcome, option FROM extractions ORDER BY 1")
         return {identity: (outcome, option) for identity, outcome, option in rows}
 
 

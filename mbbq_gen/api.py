@@ -314,8 +314,8 @@ class Run:
             UnknownNameError: a judge that the run does not have.
             UsageError: a language that the run does not have.
         """
+        from mbbq_gen.annotation.judge import judges_of
         from mbbq_gen.annotation.judge_report import judge_labels
-        from mbbq_gen.annotation.judge_table import judges_of
         from mbbq_gen.core.errors import UnknownNameError
 
         versions = self.extract()

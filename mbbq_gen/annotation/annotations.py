@@ -1,15 +1,12 @@
-"""What a person annotates of a run, how it was drawn, and the labels of answers that come of it, by source.
-
-The source `annotations` holds what people said in `mbbq-gen annotate`. Another source is a function from a run to its
-labels, under its own name in `LABEL_SOURCES`; labels of different sources are never mixed.
-"""
+"""What a person annotates of a run, how it was sampled, and the labels of answers that result."""
 
 from __future__ import annotations
 
 import math
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -19,12 +16,9 @@ from mbbq_gen.analysis.correction import AnnotatedFrame, joined
 from mbbq_gen.annotation.review import (
     ANNOTATIONS_NAME,
     DESIGN_NAME,
-    Annotation,
     ReviewSample,
     SamplingDesign,
-    draw_sample,
     load_annotations,
-    load_design,
     read_file,
     replace_file,
 )
@@ -51,6 +45,8 @@ if TYPE_CHECKING:
 
 
 DRAWS_NAME = "annotation-draws.jsonl"
+SOURCE = "annotations"
+"""The name of the labels that people gave in `mbbq-gen annotate`."""
 
 
 class ReviewedAnswer(NamedTuple):
@@ -205,110 +201,44 @@ class AnnotatedAnswer:
     """Where only a wrong choice is known: that position, or NO_OPTION; `right` is then meaningless."""
 
 
-@dataclass(frozen=True)
-class RunAnnotations:
-    """The labels of a run."""
-
-    labels: tuple[AnnotatedAnswer, ...]
-    unsampled_annotations: int = 0
-    """Annotations of answers in no sample, whose sampling probability is unknown; not among the labels."""
-
-
-LabelSource = Callable[[RunFolder, RunStore], RunAnnotations]
-
-
-def label_source(name: str) -> LabelSource:
-    """The label source of that name.
-
-    Raises:
-        UnknownNameError: There is none.
-    """
-    if name not in LABEL_SOURCES:
-        raise UnknownNameError("source of labels", name, LABEL_SOURCES)
-    return LABEL_SOURCES[name]
-
-
-# --- annotations by people -------------------------------------------------------------------------------------------
-
-
-def annotation_labels(folder: RunFolder, store: RunStore) -> RunAnnotations:
-    """The annotations of `mbbq-gen annotate` with their sampling probabilities."""
+def annotation_labels(folder: RunFolder) -> tuple[list[AnnotatedAnswer], int]:
+    """The annotations of `mbbq-gen annotate` with their sampling probabilities; how many others are in no sample."""
     annotations = load_annotations(folder.path / ANNOTATIONS_NAME)
-    draws = load_draws(folder.path / DRAWS_NAME)
-    if not draws and annotations:
-        draws = [_draw_again(folder, store, annotations)]
-    known = probabilities(draws, annotations)
-    return RunAnnotations(
-        labels=tuple(
-            _label(annotation, known[name]) for name, annotation in sorted(annotations.items()) if name in known
-        ),
-        unsampled_annotations=sum(name not in known for name in annotations),
-    )
-
-
-def _label(annotation: Annotation, probability: float) -> AnnotatedAnswer:
-    wrong = None if annotation.right_known else NO_OPTION if annotation.option is None else annotation.option
-    return AnnotatedAnswer(annotation.prompt_id, annotation.right, probability, wrong)
-
-
-def _draw_again(folder: RunFolder, store: RunStore, annotations: Mapping[str, Annotation]) -> SamplingDraw:
-    """The sample of annotations made before draws were stored: drawn again from the annotated extractions."""
-    design = load_design(folder.path / DESIGN_NAME)
-    judged: dict[str, Counter[str]] = defaultdict(Counter)
-    stored = {language: store.extractors(language) for language in store.languages()}
-    for annotation in annotations.values():
-        for language, known in stored.items():
-            if annotation.extractor in known:
-                judged[language][annotation.extractor] += 1
-    versions = {
-        language: found.most_common(1)[0][0]
-        for language, found in judged.items()
-        if design.languages is None or language in design.languages
-    }
-    return draw_of(draw_sample(iter_extractions(store, versions), design), design, versions)
-
-
-LABEL_SOURCES: dict[str, LabelSource] = {"annotations": annotation_labels}
-"""Name → function that finds its labels."""
+    known = probabilities(load_draws(folder.path / DRAWS_NAME), annotations)
+    labels = []
+    for name, probability in sorted(known.items()):
+        annotation = annotations[name]
+        wrong = None if annotation.right_known else NO_OPTION if annotation.option is None else annotation.option
+        labels.append(AnnotatedAnswer(name, annotation.right, probability, wrong))
+    return labels, len(annotations) - len(known)
 
 
 # --- labels as a table -----------------------------------------------------------------------------------------------
 
 
 def labelled_frame(
-    folder: RunFolder,
-    source: str,
-    versions: Mapping[str, str],
-    *,
-    model: str,
-    gold: GoldLabels,
-    at_least: int,
+    folder: RunFolder, versions: Mapping[str, str], *, model: str, gold: GoldLabels, at_least: int
 ) -> AnnotatedFrame:
     """The annotated answers of a run beside the extractions of these versions, by language.
 
     Raises:
-        UnknownNameError: The source is unknown.
         UsageError: The run has fewer than `at_least` labels.
     """
+    labels, unsampled = annotation_labels(folder)
     with folder.open_store(read_only=True) as store:
-        given = label_source(source)(folder, store)
-        rows, outdated = _rows(store, given.labels, versions, model, gold)
+        rows, outdated = _rows(store, labels, versions, model, gold)
     n_labels = len({row.label.prompt_id for row in rows})
     if n_labels < at_least:
-        unsampled_annotations = (
-            f" ({given.unsampled_annotations:,} annotated answers are in no sample)"
-            if given.unsampled_annotations
-            else ""
-        )
+        beside = f" ({unsampled:,} annotated answers are in no sample)" if unsampled else ""
         raise UsageError(
-            f"{folder.path}: {n_labels:,} labels ({source}){unsampled_annotations}, {at_least} are needed; "
+            f"{folder.path}: {n_labels:,} labels ({SOURCE}){beside}, {at_least} are needed; "
             f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200"
         )
     return AnnotatedFrame(
-        source=source,
+        source=SOURCE,
         frame=_table(rows),
         labels=n_labels,
-        unsampled_annotations=given.unsampled_annotations,
+        unsampled_annotations=unsampled,
         incomplete_annotations=len({row.label.prompt_id for row in rows if row.label.wrong is not None}),
         stale_annotations=outdated,
     )
@@ -325,28 +255,33 @@ class _Row:
 def _rows(
     store: RunStore, given: Iterable[AnnotatedAnswer], versions: Mapping[str, str], model: str, gold: GoldLabels
 ) -> tuple[list[_Row], int]:
+    """A row for each option that a labelled answer may choose; the number of labels of changed extractions."""
     rows: list[_Row] = []
     outdated = 0
     for label in given:
         answered = find_completed(store, label.prompt_id)
         version = versions.get(answered.prompt.language) if answered else None
-        if answered is None or version is None:
+        read = stored_extractions(store, label.prompt_id).get(version) if version else None
+        if answered is None or read is None:
             continue
-        read = stored_extractions(store, label.prompt_id).get(version)
-        if read is None:
-            continue
-        places = list(_right_options(label, read, len(answered.prompt.option_order)))
+        prompt = answered.prompt
+        observed = partial(
+            observe,
+            answered.instance,
+            prompt.option_order,
+            model=model,
+            variant=prompt.variant,
+            label_style=prompt.label_style,
+            reasoning=prompt.reasoning_effort,
+            gold=gold,
+            extractor=version,
+        )
+        places = list(_right_options(label, read, len(prompt.option_order)))
         outdated += not places
         for place in places:
             right = Extraction(outcome="unparsed" if place is None else "option", option=place)
-            rows.append(
-                _Row(
-                    label,
-                    1 / label.probability / len(places),
-                    _observed(answered, read, model, version, gold),
-                    _observed(answered, right, model, version, gold),
-                )
-            )
+            weight = 1 / label.probability / len(places)
+            rows.append(_Row(label, weight, observed(read), observed(right)))
     return rows, outdated
 
 
@@ -356,23 +291,6 @@ def _right_options(label: AnnotatedAnswer, read: Extraction, options: int) -> It
         yield label.right
     elif label.wrong == (NO_OPTION if read.option is None else read.option):
         yield from (place for place in (*range(options), None) if place != read.option)
-
-
-def _observed(
-    answered: CompletedPrompt, extraction: Extraction, model: str, version: str, gold: GoldLabels
-) -> Observation:
-    prompt = answered.prompt
-    return observe(
-        answered.instance,
-        prompt.option_order,
-        extraction,
-        model=model,
-        variant=prompt.variant,
-        label_style=prompt.label_style,
-        reasoning=prompt.reasoning_effort,
-        gold=gold,
-        extractor=version,
-    )
 
 
 def _table(rows: list[_Row]) -> polars.DataFrame:
@@ -402,7 +320,8 @@ def runs_labels(
         UnknownNameError: for an unknown source.
         UsageError: where a run has fewer than `at_least` labels.
     """
-    label_source(source)
+    if source != SOURCE:
+        raise UnknownNameError("source of labels", source, [SOURCE])
     folders = [RunFolder(path) for path in dict.fromkeys(paths)]
     for folder in folders:
         folder.require()
@@ -410,7 +329,6 @@ def runs_labels(
     return joined(
         labelled_frame(
             folder,
-            source,
             ensure_extracted(folder, where, extractor),
             model=name,
             gold=gold,

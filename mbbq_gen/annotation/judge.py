@@ -1,4 +1,4 @@
-"""The prompt of the second reader: a published text, and what is put into it of one answer.
+"""LLM judges: the prompt, the requests about a run's responses, and what their replies say.
 
     The options, each with its name for your reply, …          a seeded order of its own for every answer
     X1: shown as "B": "The grandson"
@@ -10,8 +10,9 @@
     It was the grandson.
     [[9f2c41d7a06b]]
 
-What goes in is the question, the options as shown, and the answer: nothing that tells a role or the right answer. The
-order and the mark depend on these and the seed alone, so equal answers to equal questions are one request.
+The prompt holds the question, the options as shown, and the response: no role and no gold label. The order and the
+mark depend on these and the seed alone, so equal responses to equal questions are one request. Requests are made again
+from the judge's stored copy of the prompt, so a judge resumes with the text that it began with.
 """
 
 from __future__ import annotations
@@ -19,18 +20,23 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final, Literal, Self
+from itertools import count, islice
+from typing import Any, Final, Literal, NamedTuple, Self
 
-from pydantic import Field, JsonValue, ValidationError, model_validator
+from pydantic import Field, JsonValue, ValidationError, field_serializer, model_validator
 
-from mbbq_gen.core.errors import DataError, describe_fault
+from mbbq_gen.core.config import RunConfig
+from mbbq_gen.core.errors import DataError, RunError, describe_fault
 from mbbq_gen.core.files import stable_digest, stable_number
-from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, NonBlank, Outcome, Response
-from mbbq_gen.runs.extraction import question_of
-from mbbq_gen.storage.store import CompletedPrompt
+from mbbq_gen.core.options import shown_unknown
+from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, NonBlank, Outcome, Request, Response
+from mbbq_gen.runs.extraction import JUDGE_PREFIX, question_of
+from mbbq_gen.storage.ledgers import ChosenBy, JudgeLedger, Judgement, judge_records
+from mbbq_gen.storage.queries import ExtractionRow
+from mbbq_gen.storage.store import BATCH, CompletedPrompt, RunStore
 
 NO_OPTION: Final = "none"
 """What the reply says in the place of an option where none is chosen."""
@@ -106,7 +112,7 @@ def sheet_of(answered: CompletedPrompt, prompt: JudgePrompt, seed: int) -> Judge
     shown = list(zip(question.labels, question.options, strict=True))
     order = tuple(sorted(range(len(shown)), key=lambda place: stable_number("judge", seed, *texts, *shown[place])))
     lines = [
-        f"{name}: shown as {_quoted(shown[place][0])}: {_quoted(shown[place][1])}"
+        f"{name}: shown as {': '.join(json.dumps(text, ensure_ascii=False) for text in shown[place])}"
         for name, place in zip(prompt.labels, order, strict=True)
     ]
     values = {
@@ -122,18 +128,10 @@ def sheet_of(answered: CompletedPrompt, prompt: JudgePrompt, seed: int) -> Judge
     )
 
 
-def _quoted(text: str) -> str:
-    return json.dumps(text, ensure_ascii=False)
-
-
 def _mark(answer: str, seed: int) -> str:
-    """A delimiter line that does not occur in the answer and that the model could not predict."""
-    number = 0
-    while True:
-        mark = f"[[{stable_digest('mark', seed, number, answer)[:_MARK_LENGTH]}]]"
-        if mark not in answer:
-            return mark
-        number += 1
+    """A delimiter line that does not occur in the response and that the model could not predict."""
+    marks = (f"[[{stable_digest('mark', seed, number, answer)[:_MARK_LENGTH]}]]" for number in count())
+    return next(mark for mark in marks if mark not in answer)
 
 
 Fault = Literal[
@@ -194,14 +192,10 @@ def _may_quote(reply: Response, answer: Response) -> bool:
     """Whether the object in a reply may be the answer's own: the answer has one, and the reply more than an object."""
     if next(_objects(answer.text or ""), None) is None:
         return False
-    return not _is_object(_FENCE.sub("", _REASONING.sub("", reply.text or "")))
-
-
-def _is_object(text: str) -> bool:
     try:
-        return isinstance(json.loads(text), dict)
+        return not isinstance(json.loads(_FENCE.sub("", _REASONING.sub("", reply.text or ""))), dict)
     except (ValueError, RecursionError):
-        return False
+        return True
 
 
 def _extraction(reply: Response, prompt: JudgePrompt, unknown: str) -> tuple[str, str | None] | Fault:
@@ -247,3 +241,123 @@ def _checked(entry: dict[str, Any], prompt: JudgePrompt, unknown: str) -> tuple[
     # "can't be determined" is the unknown option: naming it as well is no contradiction.
     allowed = (None, unknown) if prompt.outcomes[word] in PARSED else (None,)
     return (word, None) if label in allowed else "contradictory"
+
+
+# --- the judges of a run ----------------------------------------------------------------------------------------------
+
+BY_CHANCE: Final[tuple[ChosenBy, ...]] = ("all", "sample")
+"""What is representative of the run: a response selected for being hard to extract is not."""
+
+
+class LLMJudge(FrozenModel):
+    """A chat model that extracts the responses of a run."""
+
+    name: str
+    """Its name in this run; `judge:NAME` is its extractor."""
+    model: str
+    """`kind:model`."""
+    model_args: dict[str, JsonValue] = Field(default_factory=dict)
+    """The provider's options that were given, by name."""
+    provider_settings: dict[str, JsonValue]
+    """What shapes the model's text: part of every request key."""
+    prompt: JudgePrompt
+    """The whole prompt: it stays the same whatever ships later."""
+    seed: int = 0
+    """Of the order of the options."""
+    execution: RunConfig = RunConfig()
+    """Limits, prices and cache, as a run has them."""
+    runtime_info: dict[str, JsonValue] = Field(default_factory=dict)
+    """What shapes no text: server, versions, parameters that the model refused."""
+    created_at: str
+    """ISO 8601, UTC."""
+
+    @field_serializer("execution")
+    def _given(self, execution: RunConfig) -> dict[str, JsonValue]:
+        """Only what was given."""
+        return execution.model_dump(exclude_defaults=True)
+
+    @property
+    def extractor(self) -> str:
+        """The version that its extractions are stored under."""
+        return f"{JUDGE_PREFIX}{self.name}"
+
+
+class JudgeRequest(NamedTuple):
+    """The request about one response."""
+
+    number: int
+    """Of the prompt, in plan order."""
+    option_order: tuple[int, ...]
+    request: Request
+    """With the prompt and instance that the response is to."""
+
+
+def judges_of(store: RunStore) -> dict[str, LLMJudge]:
+    """Name → judge, of all judges of a run.
+
+    Raises:
+        RunError: The store holds something else.
+    """
+    try:
+        return {name: LLMJudge.model_validate_json(record) for name, record in judge_records(store).items()}
+    except ValidationError as error:
+        raise RunError(f"{store.path}: judges: {describe_fault(error, {})}") from error
+
+
+class JudgeTable(JudgeLedger):
+    """The requests of one judge and its extractions. Written under the run's lock only."""
+
+    def __init__(self, store: RunStore, judge: LLMJudge) -> None:
+        super().__init__(store, judge.name, judge.extractor)
+        self.judge = judge
+
+    def keep(self, judge: LLMJudge) -> None:
+        """Stores the judge as it is now; its name stays."""
+        self.judge = judge
+        self.keep_record(judge.model_dump_json())
+
+    def plan(self, requests: Iterable[JudgeRequest], chosen_by: ChosenBy) -> int:
+        """Stores requests; returns how many are new. A response that is sampled now counts as sampled."""
+        rows = (
+            Judgement(number, request.prompt.prompt_id, request.request_key, order)
+            for number, order, request in requests
+        )
+        return self.add_judgements(rows, chosen_by, replace=chosen_by != "only")
+
+    def pending(self) -> Iterator[Request]:
+        """The requests without a reply, in plan order; replies may be added meanwhile."""
+        for request_key, answered in self.without_reply():
+            yield judge_request(answered, self.judge, request_key)[1]
+
+    def read_replies(self) -> int:
+        """Stores the extractions of new replies as the version `judge:NAME`; returns their number."""
+        extractions = (
+            (
+                answered.prompt.prompt_id,
+                parse_judge_reply(
+                    reply,
+                    self.judge.prompt,
+                    order,
+                    shown_unknown(answered.instance, answered.prompt.option_order),
+                    answered.response,
+                ),
+            )
+            for answered, order, reply in self.without_extraction()
+        )
+        total = 0
+        while batch := list(islice(extractions, BATCH)):
+            self._store.add_extractions(self.judge.extractor, batch)
+            total += len(batch)
+        return total
+
+    def take_over(self, settled: Iterable[ExtractionRow]) -> None:
+        """Stores extractions that need no judge, such as errors, as its own too."""
+        self.copy_extractions((extraction.prompt_id, extraction.extractor) for extraction in settled)
+
+
+def judge_request(answered: CompletedPrompt, judge: LLMJudge, request_key: str) -> tuple[tuple[int, ...], Request]:
+    """A judge's request about a response, with the order in which its options are listed."""
+    sheet = sheet_of(answered, judge.prompt, judge.seed)
+    return sheet.option_order, Request(
+        request_key=request_key, messages=sheet.messages, prompt=answered.prompt, instance=answered.instance
+    )

@@ -8,33 +8,23 @@ role) and none; its interval is clustered by template.
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Literal, NamedTuple
 
 from mbbq_gen.analysis.agreement import equality_and_kappa
-from mbbq_gen.annotation.judge import UNPARSED, is_read
-from mbbq_gen.annotation.judge_table import BY_CHANCE, ChosenBy, LLMJudge
+from mbbq_gen.annotation.judge import BY_CHANCE, UNPARSED, LLMJudge, is_read
 from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.records import Confidence, FrozenModel, Outcome
 from mbbq_gen.statistics.intervals import Proportion, proportion
 from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, no_score
+from mbbq_gen.storage.ledgers import ChosenBy, ExtractionSummary, judged_rows
 from mbbq_gen.storage.store import Progress, RunStore
 
 NOBODY = "none"
 """The choice of a reading that has no option."""
 Basis = Literal["all", "sample", "only", "nothing"]
 """Whether the agreement is of the whole run, of answers drawn by chance, or of hand-picked ones, or of none at all."""
-
-
-class ExtractionSummary(NamedTuple):
-    """A reading as far as it is compared."""
-
-    outcome: Outcome
-    option: int | None
-    confidence: Confidence
-    rule: str
 
 
 class Pair(NamedTuple):
@@ -141,26 +131,12 @@ def judged_pairs(store: RunStore, judge: LLMJudge, versions: Mapping[str, str]) 
         versions: Language → the version of the rules to compare with; only these languages.
     """
     for language, version in sorted(versions.items()):
-        rows = store.query(
-            "SELECT j.prompt_id, i.benchmark || ' / ' || i.category || ' / ' || i.template_id, j.chosen_by,"
-            " json_extract(e.record, '$.outcome', '$.option', '$.confidence', '$.rule'),"
-            " json_extract(d.record, '$.outcome', '$.option', '$.confidence', '$.rule'),"
-            " json_extract(p.record, '$.option_order'),"
-            " json_extract(i.record, '$.options[0].role', '$.options[1].role', '$.options[2].role') FROM judgements j"
-            " JOIN prompts p ON p.prompt_id = j.prompt_id"
-            " JOIN instances i ON i.key = p.instance_key"
-            " JOIN extractions e ON e.prompt_id = j.prompt_id AND e.extractor = ?"
-            " JOIN extractions d ON d.prompt_id = j.prompt_id AND d.extractor = ?"
-            " WHERE j.judge = ? AND p.language = ? ORDER BY j.number",
-            (version, judge.extractor, judge.name, language),
-        )
-        for prompt_id, template, chosen_by, rules, given, order, roles in rows:
-            ours, theirs = ExtractionSummary(*json.loads(rules)), ExtractionSummary(*json.loads(given))
+        for row in judged_rows(store, judge.name, judge.extractor, language, version):
             unnamed = iter(("first person", "second person"))
-            by_index = [role or next(unnamed) for role in json.loads(roles)]
-            names = [by_index[index] for index in json.loads(order)]
-            chosen = [NOBODY if read.option is None else names[read.option] for read in (ours, theirs)]
-            yield Pair(prompt_id, language, template, chosen_by, ours, theirs, *chosen)
+            by_index = [role or next(unnamed) for role in row.roles]
+            names = [by_index[index] for index in row.option_order]
+            choices = [NOBODY if found.option is None else names[found.option] for found in (row.rules, row.judge)]
+            yield Pair(row.prompt_id, language, row.template, row.chosen_by, row.rules, row.judge, *choices)
 
 
 def judge_report(

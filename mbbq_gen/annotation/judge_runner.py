@@ -9,12 +9,20 @@ from typing import Final, Literal, get_args
 
 from pydantic import JsonValue
 
-from mbbq_gen.annotation.judge import UNPARSED, JudgePrompt, sheet_of, shipped_prompt
-from mbbq_gen.annotation.judge_table import ChosenBy, JudgeRequest, JudgeTable, LLMJudge, answers_by_number, judges_of
+from mbbq_gen.annotation.judge import (
+    UNPARSED,
+    JudgePrompt,
+    JudgeRequest,
+    JudgeTable,
+    LLMJudge,
+    judge_request,
+    judges_of,
+    shipped_prompt,
+)
 from mbbq_gen.annotation.review import SamplingDesign, can_be_annotated, draw_sample
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import FrozenModel, Instance, Message, Prompt, Request, Response
+from mbbq_gen.core.records import FrozenModel, Instance, Message, Prompt, Response
 from mbbq_gen.providers.api.options import structured_fields, with_structure
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import Price, TokenCounter
@@ -24,7 +32,8 @@ from mbbq_gen.runs.cost_estimate import JudgeEstimate
 from mbbq_gen.runs.estimate import TokenEstimate, cost_estimate, duration, estimate
 from mbbq_gen.runs.extraction import UNPARSED as UNPARSED_OUTCOMES
 from mbbq_gen.runs.status import JudgeStatus
-from mbbq_gen.storage.queries import ExtractionRow, iter_extractions
+from mbbq_gen.storage.ledgers import ChosenBy, completed_by_number
+from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, prompts_with_conflicts
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 SelectionReason = Literal["unparsed", "low", "conflict"]
@@ -63,7 +72,7 @@ def selected_extractions(store: RunStore, versions: Mapping[str, str], choice: J
         return list(draw_sample(found, SamplingDesign(sample=choice.sample, by=("language",), seed=choice.seed)).drawn)
     if not choice.only:
         return list(found)
-    conflicting = _conflicting(store, versions.values()) if "conflict" in choice.only else set()
+    conflicting = prompts_with_conflicts(store, versions.values()) if "conflict" in choice.only else set()
     return [
         extraction
         for extraction in found
@@ -74,19 +83,8 @@ def selected_extractions(store: RunStore, versions: Mapping[str, str], choice: J
 
 
 def confident_extractions(store: RunStore, versions: Mapping[str, str]) -> Iterator[ExtractionRow]:
-    """The rules' readings of the answers that need no judge (`is_settled`)."""
+    """The rules' extractions of the responses that need no judge (`is_settled`)."""
     return (extraction for extraction in iter_extractions(store, versions) if is_settled(extraction))
-
-
-def _conflicting(store: RunStore, versions: Iterable[str]) -> set[str]:
-    """The prompts in whose answers these versions found evidence for something else."""
-    wanted = sorted(set(versions))
-    rows = store.query(
-        "SELECT prompt_id FROM extractions WHERE json_array_length(record, '$.conflicts') > 0 AND extractor IN"
-        f" ({', '.join('?' * len(wanted))})",
-        wanted,
-    )
-    return {prompt_id for (prompt_id,) in rows}
 
 
 def judge_requests(
@@ -96,15 +94,12 @@ def judge_requests(
     request_key: Callable[[Sequence[Message], str], str],
     step: Callable[[], None] = lambda: None,
 ) -> Iterator[JudgeRequest]:
-    """The requests about answers, in plan order; `request_key` is the provider's."""
-    ids = {extraction.prompt_id for extraction in chosen}
-    for number, answered in answers_by_number(store, ids):
-        sheet = sheet_of(answered, judge.prompt, judge.seed)
-        prompt = answered.prompt
-        key = request_key(sheet.messages, prompt.prompt_id)
-        request = Request(request_key=key, messages=sheet.messages, prompt=prompt, instance=answered.instance)
+    """The requests about responses, in plan order; `request_key` is the provider's."""
+    for number, answered in completed_by_number(store, {extraction.prompt_id for extraction in chosen}):
+        order, request = judge_request(answered, judge, answered.prompt.prompt_id)
+        key = request_key(request.messages, answered.prompt.prompt_id)
         step()
-        yield JudgeRequest(number, prompt, answered.instance, sheet.option_order, request)
+        yield JudgeRequest(number, order, request.model_copy(update={"request_key": key}))
 
 
 _NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
@@ -189,7 +184,7 @@ def estimate_judge(
                 answered += 1
             else:
                 changes = {"messages": ask.request.messages, "variant": _VARIANT}
-                yield ask.prompt.model_copy(update=changes)
+                yield ask.request.prompt.model_copy(update=changes)
 
     reply = REPLY_TOKENS if measured is None else measured
     tokens = estimate(unanswered(), counter, {_VARIANT: "letters"}, {_VARIANT: reply}, longest=longest)
@@ -237,31 +232,15 @@ def pending_judge_requests(
         answered = CompletedPrompt(
             prompt, instance_of(prompt.instance_key), Response(request_key=identifier, text=identifier)
         )
-        sheet = sheet_of(answered, judge.prompt, judge.seed)
-        request = Request(request_key=identifier, messages=sheet.messages, prompt=prompt, instance=answered.instance)
-        yield JudgeRequest(number, prompt, answered.instance, sheet.option_order, request)
-
-
-def measured_replies(store: RunStore, judge: str) -> float | None:
-    """Mean tokens of a judge's reply, reasoning included; None where unknown."""
-    if not store.has_table("judge_replies"):
-        return None
-    (mean,) = store.query(
-        "SELECT avg(json_extract(record, '$.usage.output_tokens')) FROM judge_replies WHERE judge = ? AND is_error = 0",
-        (judge,),
-    ).fetchone()
-    return None if mean is None else float(mean)
+        yield JudgeRequest(number, *judge_request(answered, judge, identifier))
 
 
 def judge_lines(store: RunStore, own: tuple[Price, ...]) -> list[JudgeStatus]:
-    """The judges of a run."""
+    """The judges of a run, as `status` shows them."""
     lines = []
     for judge in judges_of(store).values():
-        progress = JudgeTable(store, judge).progress()
-        (count,) = store.query(
-            "SELECT count(*) FROM extractions WHERE extractor = ? AND json_extract(record, '$.rule') LIKE ?",
-            (judge.extractor, f"{UNPARSED}%"),
-        ).fetchone()
+        table = JudgeTable(store, judge)
+        progress = table.progress()
         lines.append(
             JudgeStatus(
                 name=judge.name,
@@ -269,7 +248,7 @@ def judge_lines(store: RunStore, own: tuple[Price, ...]) -> list[JudgeStatus]:
                 requests=progress.requests,
                 answered=progress.answered,
                 failed=progress.failed,
-                unparsed=int(count),
+                unparsed=table.count_rules(UNPARSED),
                 cost=judge_cost(store, judge, own),
             )
         )
@@ -278,8 +257,6 @@ def judge_lines(store: RunStore, own: tuple[Price, ...]) -> list[JudgeStatus]:
 
 def judge_cost(store: RunStore, judge: LLMJudge, own: tuple[Price, ...]) -> float | None:
     """What a judge has cost so far, in US dollars; None where no price is known."""
-    if not store.has_table("judge_replies"):
-        return None
     kind, model = parse_name(judge.model)
     address = judge.runtime_info.get("base_url")
     server = address if isinstance(address, str) else None

@@ -24,6 +24,7 @@ from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import NO_RESPONSE, FrozenModel, Outcome
 from mbbq_gen.statistics.intervals import Proportion, proportion
 from mbbq_gen.storage.queries import ExtractionRow
+from mbbq_gen.storage.shards import write_durably
 
 ANNOTATIONS_NAME = "annotations.jsonl"
 DESIGN_NAME = "annotation-sample.json"
@@ -120,10 +121,8 @@ def replace_file(path: Path, text: str) -> None:
     Raises:
         RunError: The file can't be written.
     """
-    temporary = path.with_name(f"{path.name}.part")
     try:
-        temporary.write_text(text, encoding="utf-8")
-        temporary.replace(path)
+        write_durably(path, text.encode())
     except OSError as error:
         raise RunError(f"{path}: can't write: {error.strerror or error}") from error
 

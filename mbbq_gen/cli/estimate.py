@@ -231,9 +231,7 @@ def design(
         outlines,
         settings,
         tokens,
-        price_of(
-            provider.kind, provider.model, read_prices(settings.prices), base_url=provider.capabilities.base_url
-        ),
+        price_of(provider.kind, provider.model, read_prices(settings.prices), base_url=provider.capabilities.base_url),
         target=wanted,
         metric=chosen,
         components=assumed_components(chosen)

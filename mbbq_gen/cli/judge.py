@@ -17,9 +17,9 @@ from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of, one_of
 
 if TYPE_CHECKING:
+    from mbbq_gen.annotation.judge import JudgeTable, LLMJudge
     from mbbq_gen.annotation.judge_report import JudgeReport
     from mbbq_gen.annotation.judge_runner import JudgeSelection
-    from mbbq_gen.annotation.judge_table import JudgeTable, LLMJudge
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.providers.base import Provider
     from mbbq_gen.providers.prices import Price
@@ -122,7 +122,7 @@ class _Judging:
     """The answers of a run as extracted by the rules, and their judge."""
 
     def __init__(self, folder: RunFolder, where: PackPaths, language: str | None) -> None:
-        from mbbq_gen.annotation.judge_table import judges_of
+        from mbbq_gen.annotation.judge import judges_of
         from mbbq_gen.cli.options import read_before_use
 
         self._folder, self._where = folder, where
@@ -189,13 +189,12 @@ class _Judging:
 
     def estimate(self, found: LLMJudge, choice: JudgeSelection, price_file: str | None) -> JudgeEstimate:
         """Its estimate."""
+        from mbbq_gen.annotation.judge import JudgeTable
         from mbbq_gen.annotation.judge_runner import (
             estimate_judge,
             judge_requests,
-            measured_replies,
             selected_extractions,
         )
-        from mbbq_gen.annotation.judge_table import JudgeTable
         from mbbq_gen.providers.prices import price_of, read_prices, token_counter
 
         prices = read_prices(price_file or found.execution.prices)
@@ -203,6 +202,7 @@ class _Judging:
         base_url = provider.capabilities.base_url
         longest = provider.settings.get("max_tokens")
         with self._folder.open_store(read_only=True) as store, Bar("counting", None, "answers", delay=1.0) as bar:
+            table = JudgeTable(store, found)
             chosen = selected_extractions(store, self._versions, choice)
             return estimate_judge(
                 judge_requests(store, found, chosen, provider.request_key, bar.advance),
@@ -212,15 +212,15 @@ class _Judging:
                 base_url=base_url,
                 limits=(_limit(found, "rpm"), _limit(found, "tpm")),
                 longest=longest if isinstance(longest, int) else None,
-                known=JudgeTable(store, found).answered_keys(),
-                measured=measured_replies(store, found.name),
+                known=table.answered_keys(),
+                measured=table.mean_output_tokens(),
             )
 
     # --- asking ---
 
     def execute(self, found: LLMJudge, choice: JudgeSelection | None, config: RunConfig) -> LLMJudge:
         """Plans, asks and reads whatever is left to do; without a choice, what was planned before."""
-        from mbbq_gen.annotation.judge_table import JudgeTable
+        from mbbq_gen.annotation.judge import JudgeTable
         from mbbq_gen.providers.prices import read_prices
         from mbbq_gen.runs.executor import cost_guard_with, execute_planned, is_above
 
@@ -284,9 +284,9 @@ class _Judging:
 
     def report(self, found: LLMJudge, interval: float, seed: int, price_file: str | None) -> JudgeReport:
         """The report of its replies so far."""
+        from mbbq_gen.annotation.judge import JudgeTable
         from mbbq_gen.annotation.judge_report import judge_report, judged_pairs
         from mbbq_gen.annotation.judge_runner import judge_cost
-        from mbbq_gen.annotation.judge_table import JudgeTable
         from mbbq_gen.annotation.review import ANNOTATIONS_NAME, load_annotations
         from mbbq_gen.providers.prices import read_prices
         from mbbq_gen.statistics.panel import InferenceSettings

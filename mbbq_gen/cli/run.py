@@ -82,7 +82,7 @@ def batch_status(run_path: RunPath, packs: Packs = None, as_json: Json = False) 
     from mbbq_gen.runs.batch_session import in_session
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.storage.ledgers import BatchTable
-    from mbbq_gen.storage.read_only import is_writable
+    from mbbq_gen.storage.schema import is_writable
 
     async def work(batching: BatchRunner) -> None:
         await batching.recover()

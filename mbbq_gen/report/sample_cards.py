@@ -20,8 +20,8 @@ from mbbq_gen.extraction.rules import WHY
 from mbbq_gen.report.sheets import merged
 from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.runs.reasoning import ReasoningText, reasoning_text, stored_reasoning
-from mbbq_gen.runs.samples import SampleRow
 from mbbq_gen.storage.queries import find_completed, stored_extractions
+from mbbq_gen.storage.samples import SampleRow
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 Piece = tuple[str, int]
@@ -160,7 +160,7 @@ def item_views(
     store: RunStore, items: Sequence[SampleRow], lengths: ExcerptLengths, *, with_prompt: bool = False
 ) -> Iterator[dict[str, Any]]:
     """The views of items, each looked up in the run."""
-    version = reasoning_version(PackPaths()) if store.has_table("reasoning_extractions") else None
+    version = reasoning_version(PackPaths())
     for item in items:
         answered = find_completed(store, item.prompt_id, with_parallels=False)
         extraction = stored_extractions(store, item.prompt_id).get(item.extractor)

@@ -21,10 +21,11 @@ from mbbq_gen.report.conclusions import AMBIGUOUS, DISAMBIGUATED, ConclusionText
 from mbbq_gen.report.sample_cards import IN_PAGE, item_views
 from mbbq_gen.report.tables import ColumnKind
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
-from mbbq_gen.runs.samples import SampleIndex
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import GROUPINGS
 from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.storage.queries import benchmark_versions, response_times, served_models
+from mbbq_gen.storage.samples import SampleIndex
 from mbbq_gen.storage.store import Progress, RunStore
 
 if TYPE_CHECKING:
@@ -263,15 +264,10 @@ def _facts(
 ) -> Iterator[tuple[str, str]]:
     settings, counts, total = manifest.config, manifest.counts, sum(manifest.available.values())
     yield "model", settings.model
-    rows = store.query("SELECT DISTINCT json_extract(record, '$.model') FROM responses WHERE is_error = 0 ORDER BY 1")
-    yield "answered as", ", ".join([str(name) for (name,) in rows if name is not None])
-    first, last = store.query("SELECT min(received_at), max(received_at) FROM responses").fetchone()
-    times = [time[:16].replace("T", " ") for time in (first or manifest.created_at, last or manifest.created_at)]
-    yield "time", " to ".join(dict.fromkeys(times)) + " UTC"
-    rows = store.query(
-        "SELECT DISTINCT benchmark, json_extract(record, '$.version') FROM instances WHERE asked ORDER BY 1, 2"
-    )
-    yield "benchmarks", ", ".join([f"{name} {version}" for name, version in rows])
+    yield "answered as", ", ".join(sorted({model for model, *_ in served_models(store) if model is not None}))
+    times = response_times(store) or (manifest.created_at, manifest.created_at)
+    yield "time", " to ".join(dict.fromkeys(time[:16].replace("T", " ") for time in times)) + " UTC"
+    yield "benchmarks", ", ".join(f"{name} {version}" for name, version in benchmark_versions(store))
     yield "languages", ", ".join(settings.languages)
     yield "splits", ", ".join(settings.splits)
     part = "all" if counts.instances == total else f"{counts.instances:,} of"

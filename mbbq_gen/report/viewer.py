@@ -29,7 +29,7 @@ from mbbq_gen.report.page import page_assets, viewer_page
 from mbbq_gen.report.sample_cards import IN_VIEWER, item_views
 from mbbq_gen.report.view_model import language_names, run_facts
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.runs.samples import SampleIndex
+from mbbq_gen.storage.samples import SampleIndex
 
 LOOPBACK = "127.0.0.1"
 MOST_ITEMS = 100

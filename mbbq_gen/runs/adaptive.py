@@ -11,7 +11,7 @@ A round is stored (table `rounds`) before its requests are sent; after a `kill -
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -20,6 +20,7 @@ from mbbq_gen.core.records import Alignment, Condition, Polarity
 from mbbq_gen.prompts.sampling import KINDS
 from mbbq_gen.scoring.baselines import kind_of, needed_kinds
 from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.storage.ledgers import candidate_rows
 from mbbq_gen.storage.store import RunStore
 
 FIRST: Final = 2
@@ -32,17 +33,6 @@ BATCH_GROWTH: Final = 2**0.5
 Stratum = tuple[str, str, str, str]
 """Benchmark, split, language, category."""
 Kind = tuple[Condition, Polarity, Alignment | None]
-
-_ROLE = "json_extract(i.record, '$.options[' || json_extract(p.record, '$.option_order[{place}]') || '].role')"
-_ROWS = (
-    "SELECT p.request_key, i.benchmark, i.split, i.language, i.category, i.template_id, i.condition, i.polarity,"
-    " i.alignment, i.twin, json_extract(p.record, '$.variant') || ' ' || json_extract(p.record, '$.label_style')"
-    " || coalesce(' ' || json_extract(p.record, '$.reasoning_effort'), ''),"
-    f" {' || '.join(f'coalesce({_ROLE.format(place=place)}, 1)' for place in range(3))},"
-    " json_extract(i.record, '$.has_single_target'), coalesce(r.round, 0)"
-    " FROM prompts p JOIN instances i ON i.key = p.instance_key"
-    " LEFT JOIN rounds r ON r.request_key = p.request_key ORDER BY p.number"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,38 +207,18 @@ class SamplingRounds:
 def candidate_requests(store: RunStore, metrics: Iterable[Metric]) -> Iterator[CandidateRequest]:
     """The planned requests that count for one of the metrics, and those that a round has taken; each once."""
     kinds, seen = needed_kinds(metrics), set[str]()
-    for key, *stratum, template, condition, polarity, alignment, twin, variant, order, scorable, taken in store.query(
-        _ROWS
-    ):
-        if key in seen or not (taken or kind_of(condition, alignment, bool(scorable)) in kinds):
-            continue
-        seen.add(key)
-        yield CandidateRequest(
-            key,
-            tuple(stratum),
-            template,
-            (condition, polarity, alignment),
-            twin,
-            variant,
-            order,
-            taken,
-        )
-
-
-def write_round(store: RunStore, number: int, requests: Iterable[CandidateRequest]) -> None:
-    """Writes down what a round takes; durable when this returns."""
-    rows = [(ask.request_key, number) for ask in requests]
-    store.change(("INSERT OR IGNORE INTO rounds VALUES (?, ?)", rows))
-
-
-def rounds_of_answers(store: RunStore, versions: Mapping[str, Sequence[str]]) -> list[int]:
-    """The round of every row that `runs.reading.observations` gives for these extractor versions, in its order."""
-    wanted = [(language, version) for language, found in versions.items() for version in found]
-    rows = store.query(
-        "SELECT coalesce(r.round, 0) FROM prompts p"
-        " JOIN extractions e ON e.prompt_id = p.prompt_id LEFT JOIN rounds r"
-        " ON r.request_key = p.request_key WHERE (p.language, e.extractor) IN"
-        f" (VALUES {', '.join(['(?, ?)'] * len(wanted)) or '(NULL, NULL)'}) ORDER BY p.number, e.extractor",
-        [text for pair in wanted for text in pair],
-    )
-    return [int(number) for (number,) in rows]
+    for row in candidate_rows(store):
+        is_wanted = row.round or kind_of(row.condition, row.alignment, bool(row.has_single_target)) in kinds
+        if is_wanted and row.request_key not in seen:
+            seen.add(row.request_key)
+            settings = (row.variant, row.label_style, row.reasoning_effort)
+            yield CandidateRequest(
+                row.request_key,
+                (row.benchmark, row.split, row.language, row.category),
+                row.template_id,
+                (row.condition, row.polarity, row.alignment),
+                row.twin,
+                " ".join(setting for setting in settings if setting is not None),
+                row.roles,
+                row.round,
+            )

@@ -24,8 +24,6 @@ from mbbq_gen.runs.adaptive import (
     SamplingRounds,
     Stratum,
     candidate_requests,
-    rounds_of_answers,
-    write_round,
 )
 from mbbq_gen.runs.budget import CostLimitError
 from mbbq_gen.runs.extraction import extract_run, observations
@@ -43,10 +41,10 @@ from mbbq_gen.runs.stopping import (
     target_line,
     unreachable_targets,
 )
-from mbbq_gen.scoring.columns import Questions, flattened
+from mbbq_gen.scoring.columns import Questions
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.panel import InferenceSettings
-from mbbq_gen.storage.ledgers import BatchTable
+from mbbq_gen.storage.ledgers import BatchTable, add_round, last_round, rounds_of_answers
 from mbbq_gen.storage.store import IN_ROUNDS, RunStore
 
 if TYPE_CHECKING:
@@ -123,7 +121,7 @@ class AdaptiveRun:
             if not taken:
                 self._keep(rounds, standing, _why(standing))
                 return False
-            write_round(self.store, rounds.last, taken)
+            add_round(self.store, rounds.last, [request.request_key for request in taken])
             self.watcher.say(f"round {rounds.last}: {len(taken):,} requests")
 
     def _wanted(self, rounds: SamplingRounds, standing: TargetStatus | None) -> list[Stratum]:
@@ -146,7 +144,7 @@ class AdaptiveRun:
     @cached_property
     def _questions(self) -> Questions:
         """The run's questions, which stay the same from one look to the next."""
-        return flattened(self.store.instances())
+        return self.store.questions()
 
     def _frame(self) -> polars.DataFrame:
         """The answers so far, with the round of each."""
@@ -162,13 +160,13 @@ class AdaptiveRun:
         progress = self.store.progress()
         offered = sum(rounds.offered(lambda _: True).values())
         targets = () if standing is None else standing.targets
-        (number,) = self.store.query("SELECT coalesce(max(round), 0) FROM rounds").fetchone()
+        number = last_round(self.store)
         rounds_told = f"{number} round{'' if number == 1 else 's'}"
         sentence = f"{why}, after {rounds_told} and {progress.requests:,} of {offered:,} requests"
         is_fixed = self.rule.kind == "answers" and not self.rule.looked
         stopping = StoppingRecord(
             rule=self.rule,
-            rounds=int(number),
+            rounds=number,
             requests=progress.requests,
             offered=offered,
             targets=targets,

@@ -14,12 +14,13 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
-from typing import Any, Final, NamedTuple, Protocol, Self
+from typing import Final, NamedTuple, Protocol, Self
 
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.records import FrozenModel, Request, Response, Usage
 from mbbq_gen.providers.prices import Price, cost_of, price_of
 from mbbq_gen.storage.ledgers import BatchTable
+from mbbq_gen.storage.queries import UsageTotals, usage_totals
 from mbbq_gen.storage.store import RunStore
 
 NAME: Final = "unmetered"
@@ -454,18 +455,6 @@ def held_by_batches(store: RunStore, max_usage: MostUsage, price: Price) -> floa
     return held
 
 
-_TOTALS: Final = """
-SELECT json_extract(record, '$.model') AS model, json_extract(record, '$.batch') IS NOT NULL AS batched,
-  coalesce(json_extract(record, '$.cached'), 0) AS cached, count(*),
-  total(json_extract(record, '$.usage.input_tokens')), total(json_extract(record, '$.usage.output_tokens')),
-  total(json_extract(record, '$.usage.reasoning_tokens')), total(json_extract(record, '$.usage.cached_input_tokens')),
-  count(*) FILTER (WHERE is_error = 0 AND (json_extract(record, '$.usage.input_tokens') IS NULL
-    OR json_extract(record, '$.usage.output_tokens') IS NULL)),
-  max(json_extract(record, '$.usage.input_tokens'))
-FROM {answers} GROUP BY model, batched, cached ORDER BY model, batched, cached
-"""
-
-
 class BilledModel(NamedTuple):
     """Who was asked: its kind, the model that was asked for, and the server, None for the service's own."""
 
@@ -551,41 +540,34 @@ def cost_report(
         own: the prices of the user's file.
         base_url: the server that was asked; None for the service's own.
     """
-    rows = store.query(_TOTALS.format(answers="responses"))
-    return _cost_report(rows, load_unmetered(store), BilledModel(kind, model, base_url), own)
+    return _cost_report(usage_totals(store), load_unmetered(store), BilledModel(kind, model, base_url), own)
 
 
 def judge_cost_report(
     store: RunStore, judge: str, own: tuple[Price, ...], *, kind: str, model: str, base_url: str | None = None
 ) -> CostReport:
     """What the stored replies of a judge took and cost; the other arguments are those of `cost_report`."""
-    rows = store.query(_TOTALS.format(answers="judge_replies WHERE judge = ?"), (judge,))
-    return _cost_report(rows, load_unmetered(store, name_for(judge)), BilledModel(kind, model, base_url), own)
+    found = load_unmetered(store, name_for(judge))
+    return _cost_report(usage_totals(store, judge), found, BilledModel(kind, model, base_url), own)
 
 
-def _cost_report(rows: Iterable[Any], found: UnmeteredUsage, asked: BilledModel, own: tuple[Price, ...]) -> CostReport:
+def _cost_report(
+    totals: Iterable[UsageTotals], found: UnmeteredUsage, asked: BilledModel, own: tuple[Price, ...]
+) -> CostReport:
     of_asked = price_of(asked.kind, asked.model, own, base_url=asked.base_url)
     lines = []
-    for served, batched, cached, responses, read, written, reasoning, reused, unmetered, longest in rows:
-        price = price_of(asked.kind, served, own, base_url=asked.base_url) if served else None
+    for total in totals:
+        price = price_of(asked.kind, total.model, own, base_url=asked.base_url) if total.model else None
         price = price or of_asked
-        price = None if price is None else price.at(longest)
-        usage = Usage(input_tokens=int(read), output_tokens=int(written), cached_input_tokens=int(reused))
-        lines.append(
-            UsageLine(
-                model=served,
-                batch=bool(batched),
-                cached=bool(cached),
-                responses=responses,
-                input_tokens=int(read),
-                output_tokens=int(written),
-                reasoning_tokens=int(reasoning),
-                cached_input_tokens=int(reused),
-                n_without_usage=unmetered,
-                cost=_cost(usage, price, batch=bool(batched), free=bool(cached)),
-                price=price,
-            )
+        price = None if price is None else price.at(total.longest_input)
+        usage = Usage(
+            input_tokens=total.input_tokens,
+            output_tokens=total.output_tokens,
+            cached_input_tokens=total.cached_input_tokens,
         )
+        counts = total._asdict()
+        del counts["longest_input"]
+        lines.append(UsageLine(**counts, cost=_cost(usage, price, batch=total.batch, free=total.cached), price=price))
     alone = _cost(found.requested.usage, of_asked, batch=False, free=False)
     together = _cost(found.in_batches.usage, of_asked, batch=True, free=False)
     return CostReport(

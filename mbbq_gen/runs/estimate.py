@@ -23,6 +23,7 @@ from mbbq_gen.core.records import FrozenModel, Instance, Method, Prompt, Request
 from mbbq_gen.languages.prompt_pack import VariantKind
 from mbbq_gen.providers.base import ExecutionContext, Provider, prompt_key
 from mbbq_gen.providers.prices import MESSAGE_TOKENS, MILLION, Price, TokenCounter
+from mbbq_gen.storage.queries import mean_output_tokens
 from mbbq_gen.storage.store import RunStore
 
 COUNTED: Final = 60
@@ -214,13 +215,7 @@ def _written(method: Method, expected: float, longest: int | None) -> float:
 
 def measured_outputs(store: RunStore) -> dict[str, float]:
     """Prompt variant (`measured_name`) → mean tokens of an answer, reasoning included, so far in a run."""
-    rows = store.query(
-        "SELECT json_extract(p.record, '$.variant') AS variant, json_extract(p.record, '$.reasoning_effort') AS level,"
-        " avg(json_extract(r.record, '$.usage.output_tokens')) AS mean"
-        " FROM prompts p JOIN responses r ON r.request_key = p.request_key WHERE r.is_error = 0"
-        f"{store.asked_for(scored=False)} GROUP BY variant, level HAVING mean IS NOT NULL"
-    )
-    return {measured_name(str(variant), level): float(mean) for variant, level, mean in rows}
+    return {measured_name(variant, level): mean for variant, level, mean in mean_output_tokens(store)}
 
 
 class Cost(FrozenModel):

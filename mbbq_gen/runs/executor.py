@@ -39,6 +39,7 @@ from mbbq_gen.runs.budget import (
 from mbbq_gen.runs.extraction import ExtractionWorker
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.cache import ResponseCache
+from mbbq_gen.storage.queries import recorded_failures
 from mbbq_gen.storage.store import Progress, RunStore
 
 OnStored = Callable[[list[Response]], None]
@@ -121,12 +122,6 @@ def most_frequent(failures: Mapping[str, int]) -> str:
     lines = {line: count for line, count in failures.items() if failure_kind(line) == kind}
     example = textwrap.shorten(max(lines, key=lines.__getitem__), _LONGEST_REASON, placeholder=" …")
     return f"most often ({count:,}): {example}"
-
-
-def recorded_failures(store: RunStore) -> dict[str, int]:
-    """Line of a failure → how many responses have it."""
-    rows = store.query("SELECT json_extract(record, '$.error'), count(*) FROM responses WHERE is_error = 1 GROUP BY 1")
-    return {str(error): count for error, count in rows}
 
 
 def check_failures(store: RunStore, share: float, again: str, left_out: int = 0) -> str | None:

@@ -37,7 +37,16 @@ from mbbq_gen.scoring.columns import (
     without_places,
 )
 from mbbq_gen.scoring.observations import GoldLabels
-from mbbq_gen.storage.store import NORMALISE, AnsweredReader, CompletedPrompt, Part, RunStore, StoredPrompt
+from mbbq_gen.storage.queries import AnsweredReader
+from mbbq_gen.storage.schema import Value
+from mbbq_gen.storage.store import (
+    ANSWER_ROW,
+    NORMALISE,
+    CompletedPrompt,
+    Part,
+    RunStore,
+    StoredPrompt,
+)
 
 if TYPE_CHECKING:
     import polars
@@ -120,11 +129,10 @@ def load_reader(name: str, language: str, resources: PackPaths) -> Extractor:
 
 def extract_response(answered: CompletedPrompt, reader: Extractor) -> Extraction:
     """The extraction of one stored response: `error` and `content_filter` by its fields, whatever its text."""
-    settled = outcome_without_text(answered)
-    if settled is not None:
-        return settled
     response = answered.response
-    return reader.extract(response.text or "", question_of(answered), finish_reason=response.finish_reason)
+    return outcome_without_text(answered) or reader.extract(
+        response.text or "", question_of(answered), finish_reason=response.finish_reason
+    )
 
 
 def outcome_without_text(answered: CompletedPrompt) -> Extraction | None:
@@ -202,7 +210,7 @@ def extract_run(
     def batches() -> Iterator[PendingExtractions]:
         for language, version in versions.items():
             before = previous_extraction(store, language, version, resources) if only else None
-            unparsed = store.records_without_extraction(version, language, before, only)
+            unparsed = store.without_extraction(version, language, before, only)
             while batch := tuple(islice(unparsed, _BATCH if helpers is None else _HANDED_ON)):
                 yield PendingExtractions(language, batch)
 
@@ -265,7 +273,7 @@ def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normali
         return None
     how = normalise or run_normalise(store)
     for language in store.languages():
-        unparsed = store.without_extraction(version, language, scored=True)
+        unparsed = map(AnsweredReader(store), store.without_extraction(version, language, scored=True))
         while batch := list(islice(unparsed, _BATCH)):
             extractions = [(answered.prompt.prompt_id, read_scored(answered, how)) for answered in batch]
             store.add_extractions(version, extractions)
@@ -274,22 +282,21 @@ def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normali
 
 
 def run_normalise(store: RunStore) -> Normalise:
-    """How a run's loglikelihoods are made comparable where nobody says otherwise."""
+    """The run's own normalization of loglikelihoods."""
     return one_of("normalisation", store.meta(NORMALISE) or "sum", NORMALISATIONS)
 
 
 def scores_version(store: RunStore, normalise: Normalise | None = None) -> str | None:
-    """The version that extractions of loglikelihoods are stored under; None where the run asked for none."""
+    """The version that extractions of loglikelihoods are stored under; None without loglikelihood methods."""
     return version_of(normalise or run_normalise(store)) if store.is_scored else None
 
 
 def read_scored(answered: CompletedPrompt, normalise: Normalise) -> Extraction:
-    """What the loglikelihoods of a question's answers choose; a failure is `error`."""
-    settled = outcome_without_text(answered)
-    if settled is not None:
-        return settled
+    """The option that the loglikelihoods choose; a failure is `error`."""
     shown = answered.prompt
-    return choose_by_loglikelihood(answered.response.scores or (), shown.option_order, shown.method, normalise)
+    return outcome_without_text(answered) or choose_by_loglikelihood(
+        answered.response.scores or (), shown.option_order, shown.method, normalise
+    )
 
 
 StoredExtraction = tuple[str, Extraction]
@@ -353,32 +360,19 @@ def observations(
 
     read = [_answers(batch, model) for batch in store.answer_rows(versions, part)]
     answers = pl.concat(read) if read else pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
-    return without_places(observations_from_columns(questions or store.instances(part), answers, gold))
+    return without_places(observations_from_columns(questions or store.questions(part), answers, gold))
 
 
-def _answers(batch: list[tuple[str, str, str, str]], model: str) -> polars.DataFrame:
-    """Rows of the store as a table of answers; what was shown and read is parsed once for each different text."""
+def _answers(batch: list[tuple[Value, ...]], model: str) -> polars.DataFrame:
+    """Rows of the store (`ANSWER_ROW`) as a table of answers."""
     import polars as pl
 
-    names = ("instance_key", "shown", "read", "extractor")
-    rows = pl.DataFrame(batch, schema=dict.fromkeys(names, pl.String), orient="row")
-    shown = pl.DataFrame(
-        [
-            (text, variant, style, json.dumps(order), method or "generate", reasoning)
-            for text in rows["shown"].unique()
-            for variant, style, order, method, reasoning in (json.loads(text),)
-        ],
-        schema=dict.fromkeys(("shown", "variant", "label_style", "option_order", METHOD, REASONING_EFFORT), pl.String),
-        orient="row",
-    )
-    read = pl.DataFrame(
-        [(text, *json.loads(text)) for text in rows["read"].unique()],
-        schema={"read": pl.String, "outcome": pl.String, "option": pl.Int8, "confidence": pl.String},
-        orient="row",
-    )
-    joined = rows.join(shown, on="shown", maintain_order="left").join(read, on="read", maintain_order="left")
-    answers = joined.with_columns(model=model_by_method(model)).select(*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
-    return answers.with_columns(pl.col(pl.String).cast(pl.Categorical))  # a number a row: runs have few different texts
+    kinds = {name: pl.Int8() if name == "option" else pl.String() for name in ANSWER_ROW}
+    rows = pl.DataFrame(batch, schema=kinds, orient="row")
+    orders = {order: json.dumps([*map(int, order)]) for order in rows["option_order"].unique()}
+    answers = rows.with_columns(pl.col("option_order").replace_strict(orders), model=model_by_method(model))
+    columns = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
+    return answers.select(columns).with_columns(pl.col(pl.String).cast(pl.Categorical))  # few different texts
 
 
 _TOGETHER: Final = 500
@@ -450,7 +444,7 @@ class ExtractionWorker:
         if self._source is None:
             self._source = RunStore(self._store.path, read_only=True)
         found: Read = defaultdict(list)
-        for answered in self._source.answered(request_keys):
+        for answered in map(AnsweredReader(), self._source.answered(request_keys)):
             language = answered.prompt.language
             reader = load_reader(ENGINE, language, self._resources)
             found[language, reader.version].append(extraction_of(answered, reader))

@@ -38,7 +38,11 @@ if TYPE_CHECKING:
 
 
 PART: Final = 20_000
-"""Prompts of a part, about: some tens of megabytes while they are added up."""
+"""Prompts of a part, about: some tens of megabytes while they are summed."""
+
+
+def ignore(_: object) -> None:
+    """A listener that does nothing."""
 
 
 @dataclass(frozen=True)
@@ -67,10 +71,6 @@ class SumRequest:
         return add_up
 
 
-def _nothing(_: object) -> None:
-    """Ignores the message."""
-
-
 def load_run_observations(
     folder: RunFolder,
     manifest: Manifest,
@@ -81,37 +81,34 @@ def load_run_observations(
     extractor: str = ENGINE,
     all_extractors: bool = False,
     normalise: Normalise | None = None,
-    step: Callable[[int], None] = _nothing,
-    tell: Callable[[str], None] = _nothing,
+    step: Callable[[int], None] = ignore,
+    tell: Callable[[str], None] = ignore,
 ) -> tuple[polars.DataFrame, Progress]:
-    """The observations of a run, and how far it is.
-
-    Answers that the reader has not read yet are read first, if no other process holds the run.
+    """The observations of a run and its progress, after extracting what is not extracted yet.
 
     Args:
         folder: The run.
         manifest: Its manifest.
         where: Where packs are looked for.
-        labels: Which right answers hold.
-        model: What the model is called; None: as the run names it.
-        extractor: Whose extractions: a reader by its name, or a version that the run has extractions of.
-        all_extractors: All other extractions too, of whatever has read the whole run; `extractor` then holds `rules`,
-            the name of a simple reader, or the version of an older engine.
-        normalise: How loglikelihoods are made comparable; None: as the run says.
-        step: Called for each batch of answers that is read.
-        tell: Is told, in a sentence, what a person should know beside the result.
+        gold: Which gold labels hold.
+        model: The model's name in the table; None: as the run names it.
+        extractor: Whose extractions: an extractor by its name, or a version that the run has extractions of.
+        all_extractors: Also every other extractor that has extracted the whole run; `extractor` then holds `rules`, the
+            name of a simple extractor, or the version of an older engine.
+        normalise: Normalization of loglikelihoods; None: that of the run.
+        step: Called for each batch that is extracted.
+        tell: Gets sentences about what the result leaves out.
     """
     current = ensure_extracted(folder, where, extractor, step)
     scored = read_scores_before_use(folder, normalise, step)
     with folder.open_store(read_only=True) as store:
-        wanted = {language: [version] for language, version in current.items()}
         if all_extractors:
             wanted = {
                 language: _whole_extractions(store, language, version, tell) for language, version in current.items()
             }
-        elif extractor not in extractor_names():
-            _tell_parts(store, current, tell)
-        versions = _with_likelihoods(store, wanted, scored)
+            versions = _with_likelihoods(store, wanted, scored)
+        else:
+            versions = _stored_versions(store, current, extractor, scored, tell)
         frame = observations(store, versions, model or manifest.config.model, gold)
         if store.is_in_rounds:
             frame = weighted_by_design(frame)
@@ -129,48 +126,49 @@ def load_sums(
     extractor: str = ENGINE,
     normalise: Normalise | None = None,
     helpers: MapWorkers | None = None,
-    step: Callable[[int], None] = _nothing,
-    tell: Callable[[str], None] = _nothing,
+    step: Callable[[int], None] = ignore,
+    tell: Callable[[str], None] = ignore,
 ) -> tuple[polars.DataFrame, Progress]:
-    """What `load_run_observations` gives, added up (`tally.sums`) part after part: no table of all answers is made.
+    """What `load_run_observations` gives, summed (`tally.sums`) part by part: no table of all answers is made.
+
+    The other arguments are those of `load_run_observations`.
 
     Args:
-        folder: The run.
-        manifest: Its manifest.
-        where: Where packs are looked for.
-        labels: Which right answers hold.
         groups: Columns of the groups of the scores.
         beside: Columns that other scores of the same table are grouped by.
-        extractor: Whose extractions.
-        normalise: How loglikelihoods are made comparable; None: as the run says.
-        helpers: Workers that read and add up; None: this process does.
-        step: Called for each batch of answers that is read.
-        tell: Is told, in a sentence, what a person should know beside the result.
+        helpers: Workers that extract and sum; None: this process does.
 
     Raises:
-        UsageError: where the run can't be added up part after part.
+        UsageError: The run can't be summed part by part.
     """
     current = ensure_extracted(folder, where, extractor, step, helpers)
     scored = read_scores_before_use(folder, normalise, step)
     with folder.open_store(read_only=True) as store:
-        if why := why_no_sums(manifest, store):
+        why = None
+        if manifest.config.model.partition(":")[0] == IMPORTED:
+            why = "its answers were imported, in an order of their own"
+        elif store.is_in_rounds:
+            why = "it is asked in rounds, whose answers are weighed against one another"
+        if why is not None:
             raise UsageError(f"{folder.path}: {why}; leave --ray out")
-        if extractor not in extractor_names():
-            _tell_parts(store, current, tell)
-        versions = _with_likelihoods(store, {language: [version] for language, version in current.items()}, scored)
+        versions = _stored_versions(store, current, extractor, scored, tell)
         path, model = folder.store_path.absolute(), manifest.config.model
         wanted = SumRequest(path, versions, model, gold, tuple(groups), tuple(beside))
         parts = store.parts(PART)
         return added(map(wanted(), parts) if helpers is None else helpers.each(wanted, parts)), store.progress()
 
 
-def why_no_sums(manifest: Manifest, store: RunStore) -> str | None:
-    """Why a run can't be added up part after part; None where it can."""
-    if manifest.config.model.partition(":")[0] == IMPORTED:
-        return "its answers were imported, in an order of their own"
-    if store.is_in_rounds:
-        return "it is asked in rounds, whose answers are weighed against one another"
-    return None
+def _stored_versions(
+    store: RunStore, current: Mapping[str, str], extractor: str, scored: str | None, tell: Callable[[str], None]
+) -> dict[str, Sequence[str]]:
+    """The versions whose extractions count, by language; tells where a stored one, as a judge's, is of a part only."""
+    if extractor not in extractor_names():
+        for language, version in current.items():
+            count, total = extraction_counts(store, language).get(version, 0), answer_count(store, language)
+            if count < total:
+                read = f"{version} has read {count:,} of {total:,} answers in {language}"
+                tell(f"{store.path.parent}: {read}: scores of those only")
+    return _with_likelihoods(store, {language: [version] for language, version in current.items()}, scored)
 
 
 def _with_likelihoods(
@@ -186,17 +184,23 @@ def ensure_extracted(
     folder: RunFolder,
     where: PackPaths,
     extractor: str = ENGINE,
-    step: Callable[[int], None] = _nothing,
+    step: Callable[[int], None] = ignore,
     helpers: MapWorkers | None = None,
 ) -> dict[str, str]:
-    """The version whose extractions are wanted, by language; reads first what it has not read yet.
+    """The extractor version by language, after extracting what it has not extracted yet.
 
-    Languages without extractions of an older version are left out. `step` is called for each batch; `helpers`
-    read it, where there are some.
+    Languages without extractions of an older version are left out.
+
+    Args:
+        folder: The run.
+        where: Where packs are looked for.
+        extractor: An extractor by its name, or a version that the run has extractions of.
+        step: Called for each batch that is extracted.
+        helpers: Workers that extract; None: this process does.
 
     Raises:
-        UnknownNameError: where `extractor` is neither a reader nor a version that has read anything here.
-        RunLockedError: where something is still to be read and another process holds the run.
+        UnknownNameError: `extractor` is neither.
+        RunLockedError: Something is still to be extracted and another process holds the run.
     """
     with folder.open_store(read_only=True) as store:
         languages = store.languages()
@@ -217,7 +221,7 @@ def ensure_extracted(
 
 
 def read_scores_before_use(
-    folder: RunFolder, normalise: Normalise | None = None, step: Callable[[int], None] = _nothing
+    folder: RunFolder, normalise: Normalise | None = None, step: Callable[[int], None] = ignore
 ) -> str | None:
     """The version of the extractions of loglikelihoods that is wanted; reads first what it has not read yet.
 
@@ -251,15 +255,6 @@ def _whole_extractions(store: RunStore, language: str, current: str, tell: Calla
     return whole
 
 
-def _tell_parts(store: RunStore, versions: Mapping[str, str], tell: Callable[[str], None]) -> None:
-    """Tells where a stored version, such as a judge's, has read only a part of the answers."""
-    for language, version in versions.items():
-        count, total = extraction_counts(store, language).get(version, 0), answer_count(store, language)
-        if count < total:
-            read = f"{version} has read {count:,} of {total:,} answers in {language}"
-            tell(f"{store.path.parent}: {read}: scores of those only")
-
-
 def _named_readers(frame: polars.DataFrame, current: Mapping[str, str]) -> polars.DataFrame:
     """The table with readers by their names; older versions of the engine keep theirs."""
     import polars as pl
@@ -282,8 +277,8 @@ def load_observations(
     extractor: str = ENGINE,
     all_extractors: bool = False,
     normalise: Normalise | None = None,
-    step: Callable[[int], None] = _nothing,
-    tell: Callable[[str], None] = _nothing,
+    step: Callable[[int], None] = ignore,
+    tell: Callable[[str], None] = ignore,
 ) -> polars.DataFrame:
     """The observations of several runs in one table; tells what is not answered yet.
 

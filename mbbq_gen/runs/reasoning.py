@@ -10,11 +10,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING
 
 from mbbq_gen.analysis.reasoning import ReasoningFrames
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Extraction, Instance, Prompt, Response
+from mbbq_gen.core.records import Extraction, Response
 from mbbq_gen.extraction.reasoning import (
     STANCES,
     ReasoningExtraction,
@@ -27,14 +28,19 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.scoring.columns import ANSWER_COLUMNS, METHOD, REASONING_EFFORT, observations_from_columns
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.scoring.tally import weighted_by_design
-from mbbq_gen.storage.parallel_options import ParallelOptions
-from mbbq_gen.storage.queries import ExtractionRow, find_completed
-from mbbq_gen.storage.store import CompletedPrompt, RunStore
+from mbbq_gen.storage.queries import (
+    ExtractionRow,
+    add_reasoning,
+    find_completed,
+    reasoning_record,
+    reasoning_records,
+    reasoning_rows,
+    without_reasoning,
+)
+from mbbq_gen.storage.store import BATCH, CompletedPrompt, RunStore
 
 if TYPE_CHECKING:
-    import polars
-
-_BATCH: Final = 500
+    pass
 
 
 @dataclass(frozen=True)
@@ -79,55 +85,19 @@ def extract_all_reasoning(folder: RunFolder, resources: PackPaths, step: Callabl
     """
     version = reasoning_version(resources)
     with folder.open_store(read_only=True) as store:
-        is_read = store.has_table("reasoning_extractions") and next(_unparsed(store, version), None) is None
-    if is_read:
-        return version
+        if next(without_reasoning(store, version), None) is None:
+            return version
     with folder.for_extractions() as store:
-        parallels = ParallelOptions(store.query)
-        unparsed = _unparsed(store, version)
-        while batch := [row for row, _ in zip(unparsed, range(_BATCH), strict=False)]:
-            rows = [
-                (shown.prompt_id, version, _record(*row, parallels, resources))
-                for row in batch
-                for _, shown, _ in [row]
-            ]
-            store.change(("INSERT OR REPLACE INTO reasoning_extractions VALUES (?,?,?)", rows))
+        pending = without_reasoning(store, version)
+        while batch := list(islice(pending, BATCH)):
+            rows = []
+            for answered in batch:
+                reasoning = reasoning_text(answered.response, resources)
+                found = None if reasoning is None else extract_reasoning(answered, reasoning, resources)
+                rows.append((answered.prompt.prompt_id, None if found is None else found.model_dump_json()))
+            add_reasoning(store, version, rows)
             step(len(batch))
     return version
-
-
-_Row = tuple[Instance, Prompt, Response]
-
-
-def _unparsed(store: RunStore, version: str) -> Iterator[_Row]:
-    """Answers in words whose reasoning traces this version has not looked at yet, in plan order."""
-    after = 0
-    while rows := store.query(
-        "SELECT p.number, i.record, p.record, r.record FROM prompts p"
-        " JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
-        " LEFT JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"
-        f" WHERE r.is_error = 0 AND t.prompt_id IS NULL AND p.number > ?{store.asked_for(scored=False)}"
-        " ORDER BY p.number LIMIT ?",
-        (version, after, _BATCH),
-    ).fetchall():
-        for number, instance, prompt, response in rows:
-            after = number
-            yield (
-                Instance.model_validate_json(instance),
-                Prompt.model_validate_json(prompt),
-                Response.model_validate_json(response),
-            )
-
-
-def _record(
-    instance: Instance, prompt: Prompt, response: Response, parallels: ParallelOptions, resources: PackPaths
-) -> str | None:
-    """The extraction as it is stored; None where nothing was thought, or nothing of it is told."""
-    reasoning = reasoning_text(response, resources)
-    if reasoning is None:
-        return None
-    answered = CompletedPrompt(prompt, instance, response, parallels.of(instance))
-    return extract_reasoning(answered, reasoning, resources).model_dump_json()
 
 
 def load_reasoning_frames(
@@ -137,37 +107,28 @@ def load_reasoning_frames(
     import polars as pl
 
     answers, traces, facts = [], [], []
-    wanted = list(extractors.items())
-    rows = store.query(
-        "SELECT p.instance_key,"
-        " json_extract(p.record, '$.variant', '$.label_style', '$.option_order', '$.reasoning_effort'),"
-        " e.record, e.extractor, t.record, json_extract(r.record, '$.usage.reasoning_tokens')"
-        " FROM prompts p JOIN responses r ON r.request_key = p.request_key"
-        " JOIN extractions e ON e.prompt_id = p.prompt_id"
-        " JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"
-        f" WHERE (p.language, e.extractor) IN (VALUES {', '.join(['(?, ?)'] * len(wanted)) or '(NULL, NULL)'})"
-        f"{store.asked_for(scored=False)} ORDER BY p.number",
-        [version, *(text for pair in wanted for text in pair)],
-    )
-    for key, shown, extraction, extractor, record, tokens in rows:
-        variant, style, order, level = json.loads(shown)
-        said = Extraction.model_validate_json(extraction)
-        lean = None if record is None else ReasoningExtraction.model_validate_json(record)
-        place = (key, model, variant, style, json.dumps(order))
-        answers.append((*place, said.outcome, said.option, said.confidence, extractor, "generate", level))
+    for row in reasoning_rows(store, version, extractors):
+        lean = None if row.reasoning is None else ReasoningExtraction.model_validate_json(row.reasoning)
+        order = json.dumps([*map(int, row.option_order)])
+        place = (row.instance_key, model, row.variant, row.label_style, order)
+        answers.append(
+            (*place, row.outcome, row.option, row.confidence, row.extractor, "generate", row.reasoning_effort)
+        )
         read = ("error", None, "high") if lean is None else (lean.outcome, lean.option, lean.confidence)
-        traces.append((*place, *read, version, "generate", level))
-        facts.append(_facts(lean, tokens))
+        traces.append((*place, *read, version, "generate", row.reasoning_effort))
+        facts.append(_facts(lean, row.reasoning_tokens))
     names = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
     kinds = {name: pl.Int8() if name == "option" else pl.String() for name in names}
-    questions = list(store.instances())
+    questions = store.questions()
     said_frame, lean_frame = (
         observations_from_columns(questions, pl.DataFrame(part, schema=kinds, orient="row"), gold)
         for part in (answers, traces)
     )
     if store.is_in_rounds:
         said_frame, lean_frame = weighted_by_design(said_frame), weighted_by_design(lean_frame)
-    return ReasoningFrames(said_frame, lean_frame, pl.DataFrame(facts, schema=_fact_schema()))
+    flags = dict.fromkeys(("has_thought", "is_cut", *STANCES), pl.Boolean())
+    schema = {**flags, "characters": pl.Int64(), "reasoning_language": pl.String(), "reasoning_tokens": pl.Int64()}
+    return ReasoningFrames(said_frame, lean_frame, pl.DataFrame(facts, schema=schema))
 
 
 def _facts(lean: ReasoningExtraction | None, tokens: int | None) -> dict[str, object]:
@@ -183,78 +144,44 @@ def _facts(lean: ReasoningExtraction | None, tokens: int | None) -> dict[str, ob
     }
 
 
-def _fact_schema() -> dict[str, polars.DataType]:
-    import polars as pl
-
-    flags = dict.fromkeys(("has_thought", "is_cut", *STANCES), pl.Boolean())
-    return {**flags, "characters": pl.Int64(), "reasoning_language": pl.String(), "reasoning_tokens": pl.Int64()}
-
-
 # --- single reasoning traces ---------------------------------------------------------------------------------------
 
 
 def stored_reasoning(store: RunStore, prompt_id: str, version: str) -> ReasoningExtraction | None:
     """What a version of the reader read in the reasoning before an answer; None where it has read none."""
-    if not store.has_table("reasoning_extractions"):
-        return None
-    row = store.query(
-        "SELECT record FROM reasoning_extractions WHERE prompt_id = ? AND version = ? AND record IS NOT NULL",
-        (prompt_id, version),
-    ).fetchone()
-    return None if row is None else ReasoningExtraction.model_validate_json(row[0])
+    record = reasoning_record(store, prompt_id, version)
+    return None if record is None else ReasoningExtraction.model_validate_json(record)
 
 
 def reasoning_extractions(store: RunStore, version: str, languages: Collection[str]) -> Iterator[ExtractionRow]:
     """Every extraction of a reasoning trace by a version, as extractions of answers are, in plan order."""
-    rows = store.query(
-        "SELECT p.prompt_id, p.instance_key, p.language, i.split, i.category,"
-        " json_extract(p.record, '$.variant'), json_extract(p.record, '$.label_style'), t.record"
-        " FROM prompts p JOIN instances i ON i.key = p.instance_key"
-        " JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"
-        " WHERE t.record IS NOT NULL ORDER BY p.number",
-        (version,),
-    )
-    for shown, key, language, split, category, variant, style, record in rows:
+    for prompt_id, key, language, split, category, variant, style, record in reasoning_records(store, version):
         lean = ReasoningExtraction.model_validate_json(record)
         if language in languages:
-            place = (shown, key, language, split, category, variant, style)
+            place = (prompt_id, key, language, split, category, variant, style)
             yield ExtractionRow(*place, lean.outcome, lean.option, lean.confidence, lean.rule, version)
-
-
-def as_answer(answered: CompletedPrompt, resources: PackPaths) -> CompletedPrompt | None:
-    """The answer with its reasoning trace as its text; None without one."""
-    reasoning = reasoning_text(answered.response, resources)
-    if reasoning is None:
-        return None
-    response = Response(
-        request_key=answered.response.request_key,
-        text=reasoning.text,
-        finish_reason="length" if reasoning.is_cut else "stop",
-        model=answered.response.model,
-    )
-    return replace(answered, response=response)
-
-
-def reasoning_conclusion(extraction: ReasoningExtraction) -> Extraction:
-    """The conclusion of a reasoning trace as an extraction; its spans refer to the trace."""
-    return Extraction(
-        outcome=extraction.outcome,
-        option=extraction.option,
-        confidence=extraction.confidence,
-        rule=extraction.rule,
-        spans=extraction.spans,
-    )
 
 
 def find_reasoning_extraction(
     store: RunStore, prompt_id: str, version: str, resources: PackPaths
 ) -> tuple[ExtractionRow, CompletedPrompt, Extraction] | None:
-    """The extraction of a reasoning trace by a version, and the trace as an answer; None without one."""
-    extraction, answered = stored_reasoning(store, prompt_id, version), find_completed(store, prompt_id)
-    reasoning = None if answered is None else as_answer(answered, resources)
-    if extraction is None or answered is None or reasoning is None:
+    """The extraction of a reasoning trace by a version, and the trace as a response; None without one.
+
+    The conclusion of the trace is returned as an extraction too; its spans refer to the trace.
+    """
+    lean, answered = stored_reasoning(store, prompt_id, version), find_completed(store, prompt_id)
+    reasoning = None if answered is None else reasoning_text(answered.response, resources)
+    if lean is None or answered is None or reasoning is None:
         return None
-    shown, instance, lean = answered.prompt, answered.instance, reasoning_conclusion(extraction)
+    shown, instance = answered.prompt, answered.instance
     place = (shown.prompt_id, shown.instance_key, shown.language, instance.split, instance.category)
     said = (lean.outcome, lean.option, lean.confidence, lean.rule, version)
-    return ExtractionRow(*place, shown.variant, shown.label_style, *said), reasoning, lean
+    trace = Response(
+        request_key=answered.response.request_key,
+        text=reasoning.text,
+        finish_reason="length" if reasoning.is_cut else "stop",
+        model=answered.response.model,
+    )
+    names = ("outcome", "option", "confidence", "rule", "spans")
+    conclusion = Extraction(**{name: getattr(lean, name) for name in names})
+    return ExtractionRow(*place, shown.variant, shown.label_style, *said), replace(answered, response=trace), conclusion

@@ -7,7 +7,7 @@ to the model or the extractor, not to the sample.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -19,13 +19,14 @@ from mbbq_gen.core.records import PARSED, FrozenModel
 from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.runs.observations import ensure_extracted, read_scores_before_use
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
-from mbbq_gen.runs.samples import SampleFilter, sample_batches
+from mbbq_gen.runs.samples import SampleFilter, item_schema, sample_batches
 from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.observations import GoldLabels, Observation
 from mbbq_gen.scoring.tally import alike, weighted_by_design
 from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, zero_test
 from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, Panel, make_panel
+from mbbq_gen.storage.queries import served_models
 
 if TYPE_CHECKING:
     import polars
@@ -226,8 +227,6 @@ def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, choice: 
 def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Loaded:
     import polars as pl
 
-    from mbbq_gen.runs.samples import item_schema
-
     folder.require()
     manifest = folder.manifest()
     extractors = ensure_extracted(folder, where, choice.extractor)
@@ -236,7 +235,6 @@ def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Lo
         progress, in_rounds = store.progress(), store.is_in_rounds
         batches = sample_batches(store, SampleFilter(extractors, name, choice.gold, scored=scored))
         # The items with what pairing and scoring need: of the response, only a mark that tells whether it is the same.
-
         kept = ("prompt_id", "instance_key", *Observation._fields)
         places = pl.col("option_order_indices").cast(pl.List(pl.String)).list.join(",").alias("places")
         answer = (
@@ -253,11 +251,7 @@ def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Lo
             choice.step(batch.height)
         items = pl.concat(parts)
         answering = tuple(
-            ServedModel(model=model, fingerprint=mark, responses=count)
-            for model, mark, count in store.query(
-                "SELECT json_extract(record, '$.model'), json_extract(record, '$.system_fingerprint'), count(*)"
-                " FROM responses WHERE is_error = 0 GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
-            )
+            ServedModel(model=model, fingerprint=mark, responses=count) for model, mark, count in served_models(store)
         )
     side = RunSide(
         run=str(folder.path),
@@ -292,11 +286,7 @@ def _shaping(loaded: _Loaded) -> dict[Area, dict[str, JsonValue]]:
     return {
         "settings": _flat(settings),
         "model": _flat({**manifest.provider_settings, **manifest.runtime_info}),
-        "versions": {
-            "mbbq_gen": manifest.mbbq_gen,
-            "git_revision": manifest.git_revision,
-            "python": manifest.python,
-        },
+        "versions": {name: getattr(manifest, name) for name in ("mbbq_gen", "git_revision", "python")},
         "packs": dict(manifest.pack_digests),
         "questions": dict(manifest.data_digests),
         "files": dict(manifest.file_digests),
@@ -408,27 +398,10 @@ def _group_changes(before: _Loaded, after: _Loaded, pairs: polars.DataFrame, cho
         part = observed.filter(*(pl.col(name).cast(pl.String) == value for name, value in group.items()))
         if not has_ways:
             del group["method"]
-        found.append(GroupChange(group=group, **row, metrics=_metric_changes(part, choice)))
-    # The same with the false discovery rate held over all groups, for each metric.
-    adjusted = {
-        name: benjamini_hochberg([group.metrics[name].test.p_value for group in found]) for name in choice.metrics
-    }
-    return [
-        group.model_copy(
-            update={
-                "metrics": {
-                    name: change.model_copy(update={"test": _with_p(change.test, adjusted[name][place])})
-                    for name, change in group.metrics.items()
-                }
-            }
-        )
-        for place, group in enumerate(found)
-    ]
-
-
-def _metric_changes(part: polars.DataFrame, choice: Choice) -> dict[str, MetricChange]:
-    panel = make_panel(part, ["model"], choice.sampling)  # sorted: first, second
-    return {name: _metric_change(panel, METRICS[name], choice.sampling) for name in choice.metrics}
+        panel = make_panel(part, ["model"], choice.sampling)  # sorted: first, second
+        metrics = {name: _metric_change(panel, METRICS[name], choice.sampling) for name in choice.metrics}
+        found.append(GroupChange(group=group, **row, metrics=metrics))
+    return _adjusted(found, choice.metrics)
 
 
 def _metric_change(panel: Panel, metric: Metric, sampling: InferenceSettings) -> MetricChange:
@@ -442,5 +415,13 @@ def _metric_change(panel: Panel, metric: Metric, sampling: InferenceSettings) ->
     )
 
 
-def _with_p(test: TestResult, p_adjusted: float | None) -> TestResult:
-    return test.model_copy(update={"p_adjusted": p_adjusted, "adjustment": "benjamini_hochberg"})
+def _adjusted(groups: list[GroupChange], metrics: Iterable[str]) -> list[GroupChange]:
+    """The changes with p-values adjusted for the false discovery rate over all groups, for each metric."""
+    changes: list[dict[str, MetricChange]] = [{} for _ in groups]
+    for name in metrics:
+        p_values = benjamini_hochberg([group.metrics[name].test.p_value for group in groups])
+        for group, p_adjusted, found in zip(groups, p_values, changes, strict=True):
+            update = {"p_adjusted": p_adjusted, "adjustment": "benjamini_hochberg"}
+            test = group.metrics[name].test.model_copy(update=update)
+            found[name] = group.metrics[name].model_copy(update={"test": test})
+    return [group.model_copy(update={"metrics": found}) for group, found in zip(groups, changes, strict=True)]

@@ -8,7 +8,6 @@ RUN/run.lock        held by the one process that may write
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -23,7 +22,8 @@ from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.runs.budget import CostReport
 from mbbq_gen.runs.stopping import StoppingRecord
-from mbbq_gen.storage.read_only import copy_elsewhere, is_writable
+from mbbq_gen.storage.schema import copy_elsewhere, is_writable
+from mbbq_gen.storage.shards import write_durably
 from mbbq_gen.storage.store import RunStore
 
 MANIFEST_SCHEMA = 1
@@ -178,15 +178,9 @@ class RunFolder:
 
     def write_manifest(self, manifest: Manifest) -> None:
         """Writes the manifest: the old one or the new one is there at any moment."""
-        temporary = self.manifest_path.with_suffix(".json.part")
         try:
-            with temporary.open("w", encoding="utf-8") as stream:
-                stream.write(manifest.model_dump_json(indent=2) + "\n")
-                stream.flush()
-                os.fsync(stream.fileno())
-            temporary.replace(self.manifest_path)
+            write_durably(self.manifest_path, f"{manifest.model_dump_json(indent=2)}\n".encode())
         except OSError as error:
-            temporary.unlink(missing_ok=True)
             raise RunError(
                 f"{self.manifest_path}: can't write: {error.strerror or error}; fix this and repeat the command"
             ) from error

@@ -13,9 +13,9 @@ from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.runs.budget import CostReport, cost_report
 from mbbq_gen.runs.distributed.storage import DistributedStatus, worker_status
-from mbbq_gen.runs.executor import recorded_failures
 from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.storage.ledgers import BatchState, BatchTable, StoredBatch
+from mbbq_gen.storage.queries import finish_reasons, recorded_failures, requested_since, response_times
 from mbbq_gen.storage.store import RunStore
 
 _WINDOW: Final = 300.0
@@ -113,7 +113,9 @@ def run_status(
     first, last, rate = _pace(store)
     recent = last is not None and ((now or datetime.now(UTC)) - last).total_seconds() <= _RECENT
     waiting = max(progress.pending - held, 0)
-    (filtered, truncated) = _cut_short(store)
+    reasons, failures = finish_reasons(store), Counter[str]()
+    for error, count in recorded_failures(store).items():
+        failures[failure_kind(error)] += count
     return RunStatus(
         run=path,
         model=manifest.config.model,
@@ -122,9 +124,9 @@ def run_status(
         failed=progress.failed,
         not_sent=max(progress.pending - progress.failed - held, 0),
         in_batches=held,
-        failures=_failures(store),
-        content_filter=filtered,
-        truncated=truncated,
+        failures=dict(failures.most_common()),
+        content_filter=reasons.get("content_filter", 0),
+        truncated=reasons.get("length", 0),
         cost_report=bill,
         cost=bill.total,
         expected_cost=_expected(bill, progress.requests - progress.answered, min(held, progress.pending)),
@@ -152,40 +154,20 @@ def batch_lines(batches: Iterable[StoredBatch]) -> list[BatchLine]:
     ]
 
 
-def _failures(store: RunStore) -> dict[str, int]:
-    counts: Counter[str] = Counter()
-    for error, count in recorded_failures(store).items():
-        counts[failure_kind(error)] += count
-    return dict(counts.most_common())
-
-
-def _cut_short(store: RunStore) -> tuple[int, int]:
-    """How many answers were filtered, and how many truncated."""
-    reason = "json_extract(record, '$.finish_reason')"
-    (filtered, truncated) = store.query(
-        f"SELECT count(*) FILTER (WHERE {reason} = 'content_filter'), count(*) FILTER (WHERE {reason} = 'length')"
-        " FROM responses WHERE is_error = 0"
-    ).fetchone()
-    return int(filtered), int(truncated)
-
-
 def _pace(store: RunStore) -> tuple[datetime | None, datetime | None, float | None]:
     """When the first and the last response came, and how many a second came one by one in the minutes before it."""
-    asked = "json_extract(record, '$.batch') IS NULL AND NOT coalesce(json_extract(record, '$.cached'), 0)"
-    first, last = store.query("SELECT min(received_at), max(received_at) FROM responses").fetchone()
-    if first is None:
+    times = response_times(store)
+    if times is None:
         return None, None, None
-    (latest,) = store.query(f"SELECT max(received_at) FROM responses WHERE {asked}").fetchone()
-    rate = None
+    first, last = map(datetime.fromisoformat, times)
+    rate, (_, latest, _) = None, requested_since(store)
     if latest is not None:
-        since = datetime.fromtimestamp(datetime.fromisoformat(latest).timestamp() - _WINDOW, UTC)
-        earliest, count = store.query(
-            f"SELECT min(received_at), count(*) FROM responses WHERE {asked} AND received_at >= ?",
-            (since.isoformat(timespec="milliseconds"),),
-        ).fetchone()
-        seconds = (datetime.fromisoformat(latest) - datetime.fromisoformat(earliest)).total_seconds()
+        end = datetime.fromisoformat(latest)
+        since = datetime.fromtimestamp(end.timestamp() - _WINDOW, UTC).isoformat(timespec="milliseconds")
+        earliest, _, count = requested_since(store, since)
+        seconds = (end - datetime.fromisoformat(earliest or latest)).total_seconds()
         rate = (count - 1) / seconds if count >= _ENOUGH and seconds > 0 else None
-    return datetime.fromisoformat(first), datetime.fromisoformat(last), rate
+    return first, last, rate
 
 
 def _expected(cost_report: CostReport, left: int, held: int) -> float | None:

@@ -9,7 +9,7 @@ order, outcome, option) is observed once, by `observe` itself, and the rest is a
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -101,33 +101,51 @@ def observations_from_columns(
     )
 
 
+QUESTION_ROW: Final = ("key", *INSTANCE_COLUMNS, "role_0", "role_1", "role_2", "gold_index", "corrected_gold_role")
+"""The columns of a question: INSTANCE_COLUMNS, and what the meaning of an answer depends on."""
+_SIGNATURE: Final = tuple(
+    QUESTION_ROW.index(name)
+    for name in ("groups_swapped", "has_single_target", "condition", "polarity", *QUESTION_ROW[-5:])
+)
+
+
+def question_row(instance: Instance) -> tuple[Any, ...]:
+    """The columns of an instance (QUESTION_ROW)."""
+    roles = [option.role for option in instance.options]
+    columns = instance_columns(instance).values()
+    return (instance.key, *columns, *roles, instance.gold_index, instance.corrected_gold_role)
+
+
 def flattened(instances: Iterable[Instance]) -> Questions:
     """The questions as a table; questions that mean the same for every answer share a signature."""
+    latest: Instance
+
+    def rows() -> Iterator[tuple[Any, ...]]:
+        nonlocal latest
+        for instance in instances:
+            latest = instance
+            yield question_row(instance)
+
+    return questions_from_rows(rows(), lambda _: latest)
+
+
+def questions_from_rows(rows: Iterable[tuple[Any, ...]], instance_of: Callable[[str], Instance]) -> Questions:
+    """The questions as a table, from their columns (QUESTION_ROW); `instance_of` finds an instance by its key."""
     import polars as pl
 
     numbers: dict[tuple[object, ...], int] = {}
     examples: list[Instance] = []
-    keys: list[str] = []
     signatures: list[int] = []
-    rows: list[tuple[Any, ...]] = []
-    for instance in instances:
-        signature = (
-            *(option.role for option in instance.options),
-            instance.gold_index,
-            instance.corrected_gold_role,
-            instance.groups_swapped,
-            instance.has_single_target,
-            instance.condition,
-            instance.polarity,
-        )
+    found: list[tuple[Any, ...]] = []
+    for row in rows:
+        signature = tuple(row[place] for place in _SIGNATURE)
         if signature not in numbers:
             numbers[signature] = len(numbers)
-            examples.append(instance)
-        keys.append(instance.key)
+            examples.append(instance_of(row[0]))
         signatures.append(numbers[signature])
-        rows.append(tuple(instance_columns(instance).values()))
+        found.append(row[: 1 + len(INSTANCE_COLUMNS)])
     schema = observation_schema()
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(INSTANCE_COLUMNS)
+    keys, *columns = zip(*found, strict=True) if found else [()] * (1 + len(INSTANCE_COLUMNS))
     frame = pl.DataFrame(
         [
             pl.Series("instance_key", keys, pl.Categorical),

@@ -1,23 +1,29 @@
-"""What a judge was asked and what it replied, in the run's store; its extractions stand beside those of the rules.
+"""Batches, judge requests and rounds of a run: what was sent, or is to be sent, beside its plan.
 
-    judges         the judge: its model, its prompt, the rules of asking          written before it is asked
-    judgements     which answers it is to read, and which request asks for each   written before it is asked
-    judge_replies  the response                                                 replaced only where it was an error
-    extractions    what a reply means, as the version `judge:NAME`                made of the replies, again and again
-
-The requests are made again from the judge's own copy of the prompt, so a judge goes on by the text that it began with.
+batches         state, and the service's id            written before it is submitted
+rounds          which round takes a request            written before it is sent
+judges          model, prompt and settings             written before it is asked
+judgements      which responses a judge is to read     written before it is asked
+judge_replies   its responses                          only errors are replaced
+extractions     what replies say, as `judge:NAME`      made from the replies
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from types import MappingProxyType
+from typing import Final, Literal, NamedTuple
 
-from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.storage.store import RunStore
+from mbbq_gen.core.records import Alignment, Condition, Confidence, FrozenModel, Outcome, Polarity, Response, Role
+from mbbq_gen.storage.queries import read_completed
+from mbbq_gen.storage.schema import by_language, marks, replace_error, response_row
+from mbbq_gen.storage.store import BATCH, COMPLETED, CompletedPrompt, Progress, RunStore
 
+ChosenBy = Literal["all", "sample", "only"]
+"""Why a judge reads a response: it reads all, it was sampled, or for how the rules extracted it."""
 BatchState = Literal["planned", "sent", "collected", "refused", "lost"]
 OPEN: Final[tuple[BatchState, ...]] = ("planned", "sent")
 """States in which a batch's requests may still be answered by it."""
@@ -87,8 +93,6 @@ class BatchTable:
 
     def batches(self) -> list[StoredBatch]:
         """All of them, in the order in which they were planned."""
-        if not self._store.has_table("batches"):
-            return []
         rows = self._store.query("SELECT number, name, state, service_id, record FROM batches ORDER BY number")
         return [
             StoredBatch(number, name, state, service_id, BatchRecord.model_validate_json(record))
@@ -154,15 +158,281 @@ class BatchTable:
 
     def tried(self) -> dict[str, int]:
         """Request → how many batches came back without an answer to it, of those requests that have none at all."""
+        counted = {
+            batch.number
+            for batch in self.batches()
+            if batch.state in ("collected", "refused") and not batch.record.cancelled
+            if batch.state == "collected" or not (batch.record.waits or batch.record.too_large)
+        }
         rows = self._store.query(
-            "SELECT q.request_key, count(*) FROM batch_requests q JOIN batches b ON b.number = q.batch"
+            "SELECT q.request_key, q.batch FROM batch_requests q"
             " LEFT JOIN responses r ON r.request_key = q.request_key WHERE r.request_key IS NULL"
-            " AND (b.state = 'collected' OR (b.state = 'refused' AND NOT json_extract(b.record, '$.waits')"
-            " AND NOT coalesce(json_extract(b.record, '$.too_large'), 0)))"
-            " AND NOT json_extract(b.record, '$.cancelled') GROUP BY q.request_key"
         )
-        return dict(rows)
+        return Counter(key for key, batch in rows if batch in counted)
 
     def failures(self) -> set[str]:
         """The keys of the requests whose failure is recorded."""
         return {key for (key,) in self._store.query("SELECT request_key FROM responses WHERE is_error = 1")}
+
+
+# --- judges -----------------------------------------------------------------------------------------------------------
+
+
+def judge_records(store: RunStore) -> dict[str, str]:
+    """Name → judge as JSON, of all judges of a run."""
+    return dict(store.query("SELECT name, record FROM judges ORDER BY name").fetchall())
+
+
+class Judgement(NamedTuple):
+    """One response that a judge is to read."""
+
+    number: int
+    """Number of the prompt."""
+    prompt_id: str
+    request_key: str
+    option_order: tuple[int, ...]
+    """Which option, by position as shown to the model, has each of the judge's labels."""
+
+
+class JudgeLedger:
+    """The requests and replies of one judge. Written under the run's lock only."""
+
+    def __init__(self, store: RunStore, name: str, extractor: str) -> None:
+        """`extractor`: the version that the judge's extractions are stored under."""
+        self._store, self._name, self._extractor = store, name, extractor
+
+    def keep_record(self, record: str) -> None:
+        """Stores the judge as JSON."""
+        self._store.change(("INSERT OR REPLACE INTO judges VALUES (?, ?)", [(self._name, record)]))
+
+    def add_judgements(self, judgements: Iterable[Judgement], chosen_by: ChosenBy, *, replace: bool) -> int:
+        """Stores what the judge is to read; returns how much of it is new.
+
+        `replace`: `chosen_by` also holds for those that are there already.
+        """
+        before = self._count()
+        action = "UPDATE SET chosen_by = excluded.chosen_by" if replace else "NOTHING"
+        rows = [(self._name, *row[:3], ",".join(map(str, row.option_order)), chosen_by) for row in judgements]
+        statement = f"INSERT INTO judgements VALUES (?,?,?,?,?,?) ON CONFLICT (judge, prompt_id) DO {action}"
+        self._store.change((statement, rows))
+        return self._count() - before
+
+    def _count(self) -> int:
+        (count,) = self._store.query("SELECT count(*) FROM judgements WHERE judge = ?", (self._name,)).fetchone()
+        return int(count)
+
+    def progress(self) -> Progress:
+        """How many requests have a reply."""
+        requests, answered, failed = self._store.query(
+            "SELECT (SELECT count(DISTINCT request_key) FROM judgements WHERE judge = ?1),"
+            " count(*) FILTER (WHERE is_error = 0), count(*) FILTER (WHERE is_error = 1)"
+            " FROM judge_replies WHERE judge = ?1",
+            (self._name,),
+        ).fetchone()
+        return Progress(int(requests), int(answered), int(failed))
+
+    def without_reply(self) -> Iterator[tuple[str, CompletedPrompt]]:
+        """The requests without a reply, in plan order, with the first response that each is about.
+
+        Replies may be added meanwhile: rows are queried a few hundred at a time.
+        """
+        after = -1
+        while rows := self._store.query(
+            f"SELECT j.number, j.request_key, p.record, i.record, r.record FROM {COMPLETED}"
+            " JOIN judgements j ON j.prompt_id = p.prompt_id"
+            " LEFT JOIN judge_replies d ON d.judge = j.judge AND d.request_key = j.request_key AND d.is_error = 0"
+            " WHERE j.judge = ? AND j.number > ? AND d.request_key IS NULL AND NOT EXISTS (SELECT 1 FROM judgements k"
+            " WHERE k.judge = j.judge AND k.request_key = j.request_key AND k.number < j.number)"
+            " ORDER BY j.number LIMIT ?",
+            (self._name, after, BATCH),
+        ).fetchall():
+            for number, request_key, *records in rows:
+                after = number
+                yield request_key, read_completed(*records)
+
+    def without_extraction(self) -> Iterator[tuple[CompletedPrompt, tuple[int, ...], Response]]:
+        """The replies that are not extracted yet: the response they are about, its `option_order`, and the reply."""
+        after = -1
+        while rows := self._store.query(
+            f"SELECT j.number, j.shown, d.record, p.record, i.record, r.record FROM {COMPLETED}"
+            " JOIN judgements j ON j.prompt_id = p.prompt_id"
+            " JOIN judge_replies d ON d.judge = j.judge AND d.request_key = j.request_key AND d.is_error = 0"
+            " LEFT JOIN extractions e ON e.prompt_id = j.prompt_id AND e.extractor = ?"
+            " WHERE j.judge = ? AND j.number > ? AND (e.prompt_id IS NULL OR e.outcome = 'error')"
+            " ORDER BY j.number LIMIT ?",
+            (self._extractor, self._name, after, BATCH),
+        ).fetchall():
+            for number, shown, reply, *records in rows:
+                after = number
+                order = tuple(int(place) for place in shown.split(","))
+                yield read_completed(*records), order, Response.model_validate_json(reply)
+
+    def copy_extractions(self, extractions: Iterable[tuple[str, str]]) -> None:
+        """Stores extractions (prompt id, extractor version) of the run as the judge's own too."""
+        columns = "outcome, option, confidence, rule, spans, conflicts"
+        statement = (
+            f"INSERT INTO extractions SELECT prompt_id, ?, {columns} FROM extractions"
+            " WHERE prompt_id = ? AND extractor = ? ON CONFLICT DO NOTHING"
+        )
+        self._store.change((statement, [(self._extractor, *row) for row in extractions]))
+
+    def add_responses(
+        self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Stores replies with their times (ISO 8601, UTC); durable when this returns.
+
+        A reply is never replaced; an error is replaced by any later one. `meta`: values of this judge to store in the
+        same transaction.
+        """
+        rows = [(self._name, *response_row(reply, received_at)) for reply, received_at in responses]
+        values = [(self._own(name), value) for name, value in meta.items()]
+        self._store.change(
+            (
+                f"INSERT INTO judge_replies VALUES ({marks(15)}) ON CONFLICT (judge, request_key)"
+                f" {replace_error('judge_replies')}",
+                rows,
+            ),
+            ("INSERT OR REPLACE INTO meta VALUES (?, ?)", values),
+        )
+
+    def meta(self, name: str) -> str | None:
+        """A value stored for this judge, or None."""
+        return self._store.meta(self._own(name))
+
+    def set_meta(self, name: str, value: str) -> None:
+        """Stores a value for this judge."""
+        self._store.set_meta(self._own(name), value)
+
+    def _own(self, name: str) -> str:
+        return f"{name}:{self._name}"
+
+    def answered_keys(self) -> set[str]:
+        """The keys of the requests that have a reply."""
+        rows = self._store.query(
+            "SELECT request_key FROM judge_replies WHERE judge = ? AND is_error = 0", (self._name,)
+        )
+        return {key for (key,) in rows}
+
+    def mean_output_tokens(self) -> float | None:
+        """Mean tokens of a reply, reasoning included; None where unknown."""
+        (mean,) = self._store.query(
+            "SELECT avg(output_tokens) FROM judge_replies WHERE judge = ? AND is_error = 0", (self._name,)
+        ).fetchone()
+        return None if mean is None else float(mean)
+
+    def count_rules(self, prefix: str) -> int:
+        """How many extractions of the judge have a rule that begins with `prefix`."""
+        (count,) = self._store.query(
+            "SELECT count(*) FROM extractions WHERE extractor = ?1 AND substr(rule, 1, length(?2)) = ?2",
+            (self._extractor, prefix),
+        ).fetchone()
+        return int(count)
+
+
+class ExtractionSummary(NamedTuple):
+    """An extraction as far as a judge's is compared with it."""
+
+    outcome: Outcome
+    option: int | None
+    confidence: Confidence
+    rule: str
+
+
+class JudgedRow(NamedTuple):
+    """A response that a judge has extracted, beside the extraction that it is compared with."""
+
+    prompt_id: str
+    template: str
+    """Benchmark, category and template."""
+    chosen_by: ChosenBy
+    roles: tuple[Role | None, ...]
+    """By index in `Instance.options`."""
+    option_order: tuple[int, ...]
+    rules: ExtractionSummary
+    judge: ExtractionSummary
+
+
+def judged_rows(store: RunStore, judge: str, extractor: str, language: str, version: str) -> Iterator[JudgedRow]:
+    """The responses of a language that a judge (`extractor`) and `version` have extracted, in plan order."""
+    rows = store.query(
+        "SELECT j.prompt_id, i.benchmark || ' / ' || i.category || ' / ' || i.template_id, j.chosen_by,"
+        " p.option_order, i.role_0, i.role_1, i.role_2, e.outcome, e.option, e.confidence, e.rule,"
+        " d.outcome, d.option, d.confidence, d.rule FROM judgements j JOIN prompts p ON p.prompt_id = j.prompt_id"
+        " JOIN instances i ON i.key = p.instance_key"
+        " JOIN extractions e ON e.prompt_id = j.prompt_id AND e.extractor = ?"
+        " JOIN extractions d ON d.prompt_id = j.prompt_id AND d.extractor = ?"
+        " WHERE j.judge = ? AND p.language = ? ORDER BY j.number",
+        (version, extractor, judge, language),
+    )
+    for prompt_id, template, chosen_by, order, *found in rows:
+        rules, given = ExtractionSummary(*found[3:7]), ExtractionSummary(*found[7:])
+        yield JudgedRow(prompt_id, template, chosen_by, tuple(found[:3]), tuple(map(int, order)), rules, given)
+
+
+def completed_by_number(store: RunStore, ids: set[str]) -> Iterator[tuple[int, CompletedPrompt]]:
+    """The completed prompts of these ids, each with its number, in plan order."""
+    rows = store.query(f"SELECT p.prompt_id, p.number, p.record, i.record, r.record FROM {COMPLETED} ORDER BY p.number")
+    for prompt_id, number, *records in rows:
+        if prompt_id in ids:
+            yield number, read_completed(*records)
+
+
+# --- rounds -----------------------------------------------------------------------------------------------------------
+
+
+class CandidateRow(NamedTuple):
+    """A planned prompt, as the rounds of an adaptive run choose among them."""
+
+    request_key: str
+    benchmark: str
+    split: str
+    language: str
+    category: str
+    template_id: str
+    condition: Condition
+    polarity: Polarity
+    alignment: Alignment | None
+    twin: str
+    variant: str
+    label_style: str
+    reasoning_effort: str | None
+    roles: str
+    """The roles by position, joined; 1 for a person without one."""
+    has_single_target: int
+    round: int
+    """The round that took its request; 0: none."""
+
+
+def candidate_rows(store: RunStore) -> Iterator[CandidateRow]:
+    """The planned prompts, in plan order."""
+    role = "CASE substr(p.option_order, {}, 1) WHEN '0' THEN i.role_0 WHEN '1' THEN i.role_1 ELSE i.role_2 END"
+    roles = " || ".join(f"coalesce({role.format(place)}, 1)" for place in (1, 2, 3))
+    rows = store.query(
+        "SELECT p.request_key, i.benchmark, i.split, i.language, i.category, i.template_id, i.condition, i.polarity,"
+        f" i.alignment, i.twin, p.variant, p.label_style, p.reasoning_effort, {roles}, i.has_single_target,"
+        " coalesce(r.round, 0) FROM prompts p JOIN instances i ON i.key = p.instance_key"
+        " LEFT JOIN rounds r ON r.request_key = p.request_key ORDER BY p.number"
+    )
+    return (CandidateRow(*row) for row in rows)
+
+
+def add_round(store: RunStore, number: int, request_keys: Iterable[str]) -> None:
+    """Stores the requests of a round; durable when this returns."""
+    store.change(("INSERT OR IGNORE INTO rounds VALUES (?, ?)", ((key, number) for key in request_keys)))
+
+
+def last_round(store: RunStore) -> int:
+    """The number of the last round; 0 without rounds."""
+    (number,) = store.query("SELECT coalesce(max(round), 0) FROM rounds").fetchone()
+    return int(number)
+
+
+def rounds_of_answers(store: RunStore, versions: Mapping[str, Sequence[str]]) -> list[int]:
+    """The round of every row of `RunStore.answer_rows` for these extractor versions, in its order."""
+    condition, wanted = by_language(versions)
+    rows = store.query(
+        "SELECT coalesce(r.round, 0) FROM prompts p JOIN extractions e ON e.prompt_id = p.prompt_id"
+        f" LEFT JOIN rounds r ON r.request_key = p.request_key WHERE {condition} ORDER BY p.number, e.extractor",
+        wanted,
+    )
+    return [int(number) for (number,) in rows]

@@ -1,23 +1,64 @@
-"""Finds single prompts and their extractions in a run, and compares the extractions of two versions.
+"""Reads single prompts, extractions and totals of a run, and compares the extractions of two versions.
 
-Only reads: a read-only store is enough.
+A read-only store is enough, but for `add_reasoning`.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from dataclasses import replace
+from typing import Any, Final, NamedTuple
 
 from mbbq_gen.core.records import PARSED, Confidence, Extraction, FrozenModel, Instance, Outcome, Prompt, Response
-from mbbq_gen.storage.parallel_options import ParallelOptions
-from mbbq_gen.storage.store import CompletedPrompt, RunStore
+from mbbq_gen.storage.schema import by_language, marks
+from mbbq_gen.storage.store import BATCH, COMPLETED, WORDS, CompletedPrompt, RunStore, StoredPrompt
 
-_BATCH = 2000
 _EXAMPLES = 5
+EXTRACTION: Final = ("outcome", "option", "confidence", "rule", "spans", "conflicts")
+"""The columns of `read_extraction`."""
+
+
+def read_extraction(row: Sequence[Any]) -> Extraction:
+    """The extraction that these columns (EXTRACTION) hold."""
+    *values, spans, conflicts = row
+    lists = {"spans": json.loads(spans), "conflicts": json.loads(conflicts)}
+    return Extraction(**dict(zip(EXTRACTION, values, strict=False)), **lists)
+
+
+def read_completed(prompt: str, instance: str, response: str) -> CompletedPrompt:
+    """The completed prompt of three records, without parallel texts."""
+    return CompletedPrompt(
+        Prompt.model_validate_json(prompt),
+        Instance.model_validate_json(instance),
+        Response.model_validate_json(response),
+    )
+
+
+class AnsweredReader:
+    """Parses completed prompts as stored; successive ones of one question share its instance."""
+
+    def __init__(self, store: RunStore | None = None) -> None:
+        """`store`: where loglikelihoods are; None for `generate`."""
+        self._store = store
+        self._text = ""
+        self._instance: Instance | None = None
+
+    def __call__(self, records: StoredPrompt) -> CompletedPrompt:
+        """The completed prompt of three records."""
+        if self._instance is None or records.instance != self._text:
+            self._text, self._instance = records.instance, Instance.model_validate_json(records.instance)
+        response = Response.model_validate_json(records.response)
+        if response.scores is not None and self._store is not None:
+            response = response.model_copy(update={"scores": self._store.option_scores(response.request_key)})
+        return CompletedPrompt(Prompt.model_validate_json(records.prompt), self._instance, response, records.parallels)
+
+
+# --- prompts and extractions ------------------------------------------------------------------------------------------
 
 
 class PromptRef(NamedTuple):
-    """A prompt that was asked for, as a list names it."""
+    """A prompt, as a list names it."""
 
     prompt_id: str
     instance_key: str
@@ -70,51 +111,43 @@ def find_prompts(store: RunStore, text: str, limit: int = 20) -> list[PromptRef]
 
     At most `limit` of them. An id or a key that is there as it stands wins over longer ids that begin so.
     """
-    columns = (
-        "SELECT prompt_id, instance_key, json_extract(record, '$.variant'), json_extract(record, '$.option_order')"
-    )
     for condition in ("prompt_id = ?", "instance_key = ?", "substr(prompt_id, 1, length(?1)) = ?1"):
-        rows = store.query(f"{columns} FROM prompts WHERE {condition} ORDER BY number LIMIT {limit}", (text,))
-        found = [PromptRef(*row) for row in rows]
-        if found:
+        rows = store.query(
+            "SELECT prompt_id, instance_key, variant, option_order FROM prompts"
+            f" WHERE {condition} ORDER BY number LIMIT {limit}",
+            (text,),
+        )
+        if found := [PromptRef(shown, key, variant, f"[{','.join(order)}]") for shown, key, variant, order in rows]:
             return found
     return []
 
 
 def find_completed(store: RunStore, prompt_id: str, *, with_parallels: bool = True) -> CompletedPrompt | None:
-    """A prompt with its question and the response; None where nothing has come back yet.
+    """A prompt with its instance and response; None without a response.
 
-    `with_parallels`: with what the options are called in the run's other languages, which only reading needs.
+    `with_parallels`: with the options' texts in the run's other languages, which only extraction needs.
     """
     row = store.query(
-        "SELECT p.record, i.record, r.record FROM prompts p JOIN instances i ON i.key = p.instance_key"
-        " JOIN responses r ON r.request_key = p.request_key WHERE p.prompt_id = ?",
-        (prompt_id,),
+        f"SELECT p.record, i.record, r.record FROM {COMPLETED} WHERE p.prompt_id = ?", (prompt_id,)
     ).fetchone()
     if row is None:
         return None
-    prompt, record, response = row
-    instance = Instance.model_validate_json(record)
-    return CompletedPrompt(
-        Prompt.model_validate_json(prompt),
-        instance,
-        Response.model_validate_json(response),
-        ParallelOptions(store.query).of(instance) if with_parallels else {},
-    )
+    found = read_completed(*row)
+    return replace(found, parallels=store.parallels(found.instance.key)) if with_parallels else found
 
 
 def stored_extractions(store: RunStore, prompt_id: str) -> dict[str, Extraction]:
-    """Extractor version → what it read in the answer to a prompt."""
-    rows = store.query("SELECT extractor, record FROM extractions WHERE prompt_id = ? ORDER BY extractor", (prompt_id,))
-    return {version: Extraction.model_validate_json(record) for version, record in rows}
+    """Extractor version → its extraction of the response to a prompt."""
+    rows = store.query(
+        f"SELECT extractor, {', '.join(EXTRACTION)} FROM extractions WHERE prompt_id = ? ORDER BY extractor",
+        (prompt_id,),
+    )
+    return {version: read_extraction(row) for version, *row in rows}
 
 
 _EXTRACTION = (
-    "SELECT p.prompt_id, p.instance_key, p.language, i.split, i.category,"
-    " json_extract(p.record, '$.variant'), json_extract(p.record, '$.label_style'), e.outcome,"
-    " json_extract(e.record, '$.option'), json_extract(e.record, '$.confidence'),"
-    " json_extract(e.record, '$.rule'), e.extractor FROM prompts p"
-    " JOIN instances i ON i.key = p.instance_key"
+    "SELECT p.prompt_id, p.instance_key, p.language, i.split, i.category, p.variant, p.label_style, e.outcome,"
+    " e.option, e.confidence, e.rule, e.extractor FROM prompts p JOIN instances i ON i.key = p.instance_key"
     " JOIN extractions e ON e.prompt_id = p.prompt_id AND e.extractor = ?"
 )
 
@@ -123,7 +156,7 @@ def iter_extractions(store: RunStore, versions: Mapping[str, str]) -> Iterator[E
     """Everything that these extractor versions, one for each language, have read, by language in plan order."""
     for language, version in sorted(versions.items()):
         rows = store.query(f"{_EXTRACTION} WHERE p.language = ? ORDER BY p.number", (version, language))
-        while batch := rows.fetchmany(_BATCH):
+        while batch := rows.fetchmany(BATCH):
             yield from (ExtractionRow(*row) for row in batch)
 
 
@@ -157,8 +190,7 @@ def extraction_counts(store: RunStore, language: str) -> dict[str, int]:
 def answer_count(store: RunStore, language: str) -> int:
     """How many prompts of a language that asked for words have come back, failures among them."""
     (count,) = store.query(
-        "SELECT count(*) FROM prompts p JOIN responses r ON r.request_key = p.request_key WHERE p.language = ?"
-        + store.asked_for(scored=False),
+        "SELECT count(*) FROM prompts p JOIN responses r ON r.request_key = p.request_key WHERE p.language = ?" + WORDS,
         (language,),
     ).fetchone()
     return int(count)
@@ -172,8 +204,7 @@ def extraction_changes(
     `outcomes`: only those that the old version gave one of these.
     """
     rows = store.query(
-        "SELECT o.outcome, n.outcome, json_extract(o.record, '$.option'), json_extract(n.record, '$.option'),"
-        " p.prompt_id FROM prompts p"
+        "SELECT o.outcome, n.outcome, o.option, n.option, p.prompt_id FROM prompts p"
         " JOIN extractions o ON o.prompt_id = p.prompt_id AND o.extractor = ?"
         " JOIN extractions n ON n.prompt_id = p.prompt_id AND n.extractor = ?"
         " WHERE p.language = ? ORDER BY p.number",
@@ -196,3 +227,191 @@ def extraction_changes(
         for (before, after, other), ids in groups.items()
     ]
     return sorted(changes, key=lambda change: (-change.count, change.old, change.new, change.other_option))
+
+
+def prompts_with_conflicts(store: RunStore, versions: Iterable[str]) -> set[str]:
+    """Ids of the prompts in whose responses these extractor versions found conflicting evidence."""
+    wanted = sorted(set(versions))
+    rows = store.query(
+        f"SELECT prompt_id FROM extractions WHERE conflicts <> '[]' AND extractor IN ({marks(len(wanted))})", wanted
+    )
+    return {prompt_id for (prompt_id,) in rows}
+
+
+# --- reasoning --------------------------------------------------------------------------------------------------------
+
+
+def without_reasoning(store: RunStore, version: str) -> Iterator[CompletedPrompt]:
+    """The completed prompts whose reasoning this extractor version has not extracted yet, in plan order."""
+    after = 0
+    while rows := store.query(
+        f"SELECT p.number, p.record, i.record, r.record FROM {COMPLETED}"
+        " LEFT JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"
+        f" WHERE r.is_error = 0 AND t.prompt_id IS NULL AND p.number > ?{WORDS} ORDER BY p.number LIMIT ?",
+        (version, after, BATCH),
+    ).fetchall():
+        for number, *records in rows:
+            after, found = number, read_completed(*records)
+            yield replace(found, parallels=store.parallels(found.instance.key))
+
+
+def add_reasoning(store: RunStore, version: str, rows: Iterable[tuple[str, str | None]]) -> None:
+    """Stores reasoning extractions of a version: prompt id and JSON, None where no reasoning was given."""
+    given = ((prompt_id, version, record) for prompt_id, record in rows)
+    store.change(("INSERT OR REPLACE INTO reasoning_extractions VALUES (?,?,?)", given))
+
+
+class ReasoningRow(NamedTuple):
+    """An extraction with that of the reasoning before it."""
+
+    instance_key: str
+    variant: str
+    label_style: str
+    option_order: str
+    """As in the table `prompts`."""
+    reasoning_effort: str | None
+    outcome: Outcome
+    option: int | None
+    confidence: Confidence
+    extractor: str
+    reasoning: str | None
+    """JSON; None where no reasoning was given."""
+    reasoning_tokens: int | None
+
+
+def reasoning_rows(store: RunStore, version: str, extractors: Mapping[str, str]) -> Iterator[ReasoningRow]:
+    """The extractions by these versions, by language, with the reasoning extractions of `version`, in plan order."""
+    condition, wanted = by_language({language: [found] for language, found in extractors.items()})
+    rows = store.query(
+        "SELECT p.instance_key, p.variant, p.label_style, p.option_order, p.reasoning_effort, e.outcome, e.option,"
+        " e.confidence, e.extractor, t.record, r.reasoning_tokens"
+        " FROM prompts p JOIN responses r ON r.request_key = p.request_key"
+        " JOIN extractions e ON e.prompt_id = p.prompt_id"
+        " JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"
+        f" WHERE {condition}{WORDS} ORDER BY p.number",
+        [version, *wanted],
+    )
+    return (ReasoningRow(*row) for row in rows)
+
+
+def reasoning_record(store: RunStore, prompt_id: str, version: str) -> str | None:
+    """The reasoning extraction of a prompt by a version, as JSON; None where there is none."""
+    row = store.query(
+        "SELECT record FROM reasoning_extractions WHERE prompt_id = ? AND version = ?", (prompt_id, version)
+    ).fetchone()
+    return None if row is None else row[0]
+
+
+def reasoning_records(store: RunStore, version: str) -> Iterator[tuple[str, ...]]:
+    """The reasoning extractions of a version, in plan order.
+
+    Rows of prompt id, instance key, language, split, category, variant, label style and JSON.
+    """
+    return store.query(
+        "SELECT p.prompt_id, p.instance_key, p.language, i.split, i.category, p.variant, p.label_style, t.record"
+        " FROM prompts p JOIN instances i ON i.key = p.instance_key"
+        " JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"
+        " WHERE t.record IS NOT NULL ORDER BY p.number",
+        (version,),
+    )
+
+
+# --- totals of responses ----------------------------------------------------------------------------------------------
+
+
+class UsageTotals(NamedTuple):
+    """What the responses of one model took: requested one by one, in batches, or copied from a cache."""
+
+    model: str | None
+    """The name under which the model or server answered."""
+    batch: bool
+    cached: bool
+    responses: int
+    """Recorded failures included."""
+    input_tokens: int
+    output_tokens: int
+    reasoning_tokens: int
+    cached_input_tokens: int
+    n_without_usage: int
+    """Answers whose tokens nobody counted."""
+    longest_input: int | None
+    """Tokens of the longest prompt."""
+
+
+def usage_totals(store: RunStore, judge: str | None = None) -> list[UsageTotals]:
+    """The tokens of all responses of a run, or of all replies of a judge."""
+    table, parameters = ("responses", []) if judge is None else ("judge_replies WHERE judge = ?", [judge])
+    rows = store.query(
+        "SELECT model, batch_id IS NOT NULL AS batched, cached, count(*), total(input_tokens), total(output_tokens),"
+        " total(reasoning_tokens), total(cached_input_tokens), count(*) FILTER"
+        " (WHERE is_error = 0 AND (input_tokens IS NULL OR output_tokens IS NULL)), max(input_tokens)"
+        f" FROM {table} GROUP BY model, batched, cached ORDER BY model, batched, cached",
+        parameters,
+    )
+    return [
+        UsageTotals(model, bool(batch), bool(cached), count, int(read), int(written), int(thought), int(reused), *rest)
+        for model, batch, cached, count, read, written, thought, reused, *rest in rows
+    ]
+
+
+def served_models(store: RunStore) -> list[tuple[str | None, str | None, int]]:
+    """Model, system fingerprint and number of responses with them, most frequent first."""
+    return store.query(
+        "SELECT model, system_fingerprint, count(*) FROM responses WHERE is_error = 0"
+        " GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2"
+    ).fetchall()
+
+
+def benchmark_versions(store: RunStore) -> list[tuple[str, str]]:
+    """The benchmarks of the selected instances and their versions, sorted."""
+    return store.query("SELECT DISTINCT benchmark, version FROM instances WHERE asked ORDER BY 1, 2").fetchall()
+
+
+def recorded_failures(store: RunStore) -> dict[str, int]:
+    """Line of a failure → how many responses have it."""
+    return dict(
+        store.query("SELECT error, count(*) FROM responses WHERE is_error = 1 GROUP BY 1 ORDER BY 1").fetchall()
+    )
+
+
+def finish_reasons(store: RunStore) -> dict[str | None, int]:
+    """Finish reason → responses with it; None where it is not known."""
+    return dict(store.query("SELECT finish_reason, count(*) FROM responses WHERE is_error = 0 GROUP BY 1").fetchall())
+
+
+def response_times(store: RunStore) -> tuple[str, str] | None:
+    """When the first and the last response came, ISO 8601, UTC; None without responses."""
+    first, last = store.query("SELECT min(received_at), max(received_at) FROM responses").fetchone()
+    return None if first is None else (first, last)
+
+
+def requested_since(store: RunStore, since: str = "") -> tuple[str | None, str | None, int]:
+    """The first and the last time, and the number, of responses requested one by one since a time (ISO 8601, UTC)."""
+    first, last, count = store.query(
+        "SELECT min(received_at), max(received_at), count(*) FROM responses"
+        " WHERE batch_id IS NULL AND NOT cached AND received_at >= ?",
+        (since,),
+    ).fetchone()
+    return first, last, int(count)
+
+
+def mean_output_tokens(store: RunStore) -> list[tuple[str, str | None, float]]:
+    """Prompt variant, reasoning effort and mean tokens of the texts written for them, reasoning included."""
+    return store.query(
+        "SELECT p.variant, p.reasoning_effort, avg(r.output_tokens) AS mean"
+        " FROM prompts p JOIN responses r ON r.request_key = p.request_key"
+        f" WHERE r.is_error = 0{WORDS} GROUP BY 1, 2 HAVING mean IS NOT NULL"
+    ).fetchall()
+
+
+def unanswered(store: RunStore, request_keys: Sequence[str]) -> dict[str, bool]:
+    """Those of some planned requests that have no response → whether a failure is recorded."""
+    found: dict[str, bool] = {}
+    for begin in range(0, len(request_keys), BATCH):
+        rows = store.query(
+            "SELECT w.value, r.is_error FROM json_each(?) w LEFT JOIN responses r ON r.request_key = w.value"
+            " WHERE coalesce(r.is_error, 1) AND EXISTS (SELECT 1 FROM prompts p WHERE p.request_key = w.value)",
+            (json.dumps(request_keys[begin : begin + BATCH]),),
+        )
+        found |= {key: is_error is not None for key, is_error in rows}
+    return found

@@ -1,4 +1,4 @@
-"""The SQLite database of a run: tables, transactions and error messages.
+"""The SQLite database of a run: tables, connections, transactions and error messages.
 
     instances              key → question, selected or a few-shot example    written by the planner
     prompts                id → messages, request key                        written by the planner
@@ -14,49 +14,67 @@
     judgements             judge × prompt, its request key                   written before sending
     judge_replies          judge × request key → response                    as responses
 
+Whatever is queried is a column; `record` is the whole as JSON, which no query looks into. `option_order` is one digit
+for each position, the index of the option there (`201`). `role_N` and `text_N` are of the option of index N. The
+other columns of `instances` are those of an observation (`scoring.observations.INSTANCE_COLUMNS`); `context_id` is less
+by 2⁶³, because SQLite's integers have a sign.
+
 Records of instances, prompts and responses may be in Parquet files (`storage.shards`). All statements read views of
 these tables that include those records; statements that change a table name it `main.TABLE`.
 """
 
 from __future__ import annotations
 
+import atexit
+import os
+import shutil
 import sqlite3
-from collections.abc import Iterable, Iterator, Sequence
+import tempfile
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Final, Self
 
-from mbbq_gen.core.errors import RunError
-from mbbq_gen.storage.read_only import connect_read_only
+from mbbq_gen.core.errors import RunError, UsageError
+from mbbq_gen.core.records import Response
 from mbbq_gen.storage.shards import Connection, ShardedTables
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION: Final = 2
+"""Raised by every change of the tables. A store of another version is refused; there is no migration."""
 
-_SCHEMA = """
-CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+_RESPONSE: Final = """
+    request_key TEXT NOT NULL, is_error INTEGER NOT NULL, received_at TEXT NOT NULL, error TEXT, finish_reason TEXT,
+    model TEXT, system_fingerprint TEXT, batch_id TEXT, cached INTEGER NOT NULL, input_tokens INTEGER,
+    output_tokens INTEGER, reasoning_tokens INTEGER, cached_input_tokens INTEGER, record TEXT NOT NULL
+"""
+_META: Final = "CREATE TABLE IF NOT EXISTS meta (name TEXT PRIMARY KEY, value TEXT NOT NULL)"
+_SCHEMA: Final = f"""
 CREATE TABLE IF NOT EXISTS instances (
-    key TEXT PRIMARY KEY, benchmark TEXT NOT NULL, split TEXT NOT NULL, language TEXT NOT NULL, category TEXT NOT NULL,
-    template_id TEXT NOT NULL, condition TEXT NOT NULL, polarity TEXT NOT NULL, alignment TEXT, twin TEXT NOT NULL,
-    asked INTEGER NOT NULL, record TEXT NOT NULL
+    key TEXT PRIMARY KEY, benchmark TEXT NOT NULL, version TEXT NOT NULL, split TEXT NOT NULL, language TEXT NOT NULL,
+    category TEXT NOT NULL, subcategory TEXT, template_id TEXT NOT NULL, instance_id TEXT NOT NULL, parallel_id TEXT,
+    condition TEXT NOT NULL, polarity TEXT NOT NULL, has_single_target INTEGER NOT NULL, unknown_text TEXT NOT NULL,
+    groups_swapped INTEGER NOT NULL, proper_names INTEGER, intersectional_contrast TEXT, target_group TEXT,
+    non_target_group TEXT, context_id INTEGER NOT NULL, role_0 TEXT, role_1 TEXT, role_2 TEXT,
+    gold_index INTEGER NOT NULL, corrected_gold_role TEXT, alignment TEXT, twin TEXT NOT NULL, text_0 TEXT NOT NULL,
+    text_1 TEXT NOT NULL, text_2 TEXT NOT NULL, asked INTEGER NOT NULL, record TEXT NOT NULL
 ) WITHOUT ROWID;
 CREATE INDEX IF NOT EXISTS instances_by_twin ON instances (twin);
 CREATE TABLE IF NOT EXISTS prompts (
     number INTEGER PRIMARY KEY, prompt_id TEXT NOT NULL UNIQUE, instance_key TEXT NOT NULL REFERENCES instances,
-    language TEXT NOT NULL, request_key TEXT NOT NULL, record TEXT NOT NULL
+    language TEXT NOT NULL, request_key TEXT NOT NULL, variant TEXT NOT NULL, label_style TEXT NOT NULL,
+    option_order TEXT NOT NULL, method TEXT NOT NULL, reasoning_effort TEXT, record TEXT NOT NULL
 );
 CREATE INDEX IF NOT EXISTS prompts_by_request ON prompts (request_key);
-CREATE TABLE IF NOT EXISTS responses (
-    request_key TEXT PRIMARY KEY, is_error INTEGER NOT NULL, received_at TEXT NOT NULL, record TEXT NOT NULL
-);
+CREATE TABLE IF NOT EXISTS responses ({_RESPONSE}, PRIMARY KEY (request_key));
 CREATE TABLE IF NOT EXISTS option_scores (
     request_key TEXT NOT NULL, number INTEGER NOT NULL, option INTEGER NOT NULL, text TEXT NOT NULL, logprob REAL,
     tokens INTEGER, characters INTEGER NOT NULL, bytes INTEGER NOT NULL, unconditional_logprob REAL,
     PRIMARY KEY (request_key, number)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS extractions (
-    prompt_id TEXT NOT NULL, extractor TEXT NOT NULL, outcome TEXT NOT NULL, record TEXT NOT NULL,
-    PRIMARY KEY (prompt_id, extractor)
+    prompt_id TEXT NOT NULL, extractor TEXT NOT NULL, outcome TEXT NOT NULL, option INTEGER, confidence TEXT NOT NULL,
+    rule TEXT NOT NULL, spans TEXT NOT NULL, conflicts TEXT NOT NULL, PRIMARY KEY (prompt_id, extractor)
 ) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS reasoning_extractions (
     prompt_id TEXT NOT NULL, version TEXT NOT NULL, record TEXT, PRIMARY KEY (prompt_id, version)
@@ -77,17 +95,28 @@ CREATE TABLE IF NOT EXISTS judgements (
 CREATE INDEX IF NOT EXISTS judgements_by_number ON judgements (judge, number);
 CREATE INDEX IF NOT EXISTS judgements_by_request ON judgements (judge, request_key, number);
 CREATE TABLE IF NOT EXISTS judge_replies (
-    judge TEXT NOT NULL REFERENCES judges, request_key TEXT NOT NULL, is_error INTEGER NOT NULL,
-    received_at TEXT NOT NULL, record TEXT NOT NULL, PRIMARY KEY (judge, request_key)
+    judge TEXT NOT NULL REFERENCES judges, {_RESPONSE}, PRIMARY KEY (judge, request_key)
 ) WITHOUT ROWID;
 """
+
+_RESPONSE_COLUMNS: Final = (
+    *("request_key", "is_error", "received_at", "error", "finish_reason", "model", "system_fingerprint", "batch_id"),
+    *("cached", "input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens", "record"),
+)
+Value = str | int | float | None
+"""What a cell of a table holds."""
 
 
 class Database:
     """The database of one run. Open it for writing only while holding the run's lock."""
 
     def __init__(self, path: Path, *, read_only: bool = False, folder: Path | None = None) -> None:
-        """Opens the file; `folder`: the run's, where the file is a copy outside it."""
+        """Opens the file; `folder`: the run's, where the file is a copy outside it.
+
+        Raises:
+            UsageError: The store is of another version.
+            RunError: The file can't be opened, or is no store.
+        """
         self.path = path
         self._db: Connection
         with _plain_errors(path):
@@ -97,12 +126,16 @@ class Database:
                 self._db = sqlite3.connect(path, isolation_level=None, factory=Connection)
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = FULL")
-                self._db.executescript(_SCHEMA)
+                self._db.execute(_META)
                 self._db.execute("INSERT OR IGNORE INTO meta VALUES ('schema_version', ?)", (str(SCHEMA_VERSION),))
             self._db.execute("PRAGMA temp_store = MEMORY")
             found = self.meta("schema_version")
-        if found != str(SCHEMA_VERSION):
-            raise RunError(f"{path}: store version {found}, this mbbq-gen reads version {SCHEMA_VERSION}")
+            if found != str(SCHEMA_VERSION):
+                self._db.close()
+                known = f"store version {found}, this mbbq-gen reads version {SCHEMA_VERSION}"
+                raise UsageError(f"{path}: {known}; use the version that made it, or make the run again elsewhere")
+            if not read_only:
+                self._db.executescript(_SCHEMA)
         self.records = ShardedTables(self._db, path, folder or path.parent, self._writing)
 
     def __enter__(self) -> Self:
@@ -125,12 +158,7 @@ class Database:
         with self._writing():
             self._db.execute("INSERT OR REPLACE INTO meta VALUES (?, ?)", (name, value))
 
-    def has_table(self, name: str) -> bool:
-        """Whether the table exists: a read-only database of an older version may lack newer ones."""
-        found = self._db.execute("SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = ?", (name,))
-        return found.fetchone() is not None
-
-    def change(self, *changes: tuple[str, Iterable[Sequence[str | int | None]]]) -> None:
+    def change(self, *changes: tuple[str, Iterable[Sequence[Value] | Mapping[str, Value]]]) -> None:
         """Runs statements, each once for every row of its parameters, as one transaction; durable when this returns."""
         with self._writing():
             for statement, rows in changes:
@@ -180,3 +208,100 @@ def _describe(error: sqlite3.DatabaseError, path: Path) -> str:
     if name in {"SQLITE_NOTADB", "SQLITE_CORRUPT"}:
         return f"{path}: not a run store ({error}); name another run folder"
     return f"{path}: {error}"
+
+
+# --- rows and conditions ----------------------------------------------------------------------------------------------
+
+
+def response_row(response: Response, received_at: str) -> tuple[Value, ...]:
+    """A response as a row of `responses`; loglikelihoods have a table of their own."""
+    stored, usage = response, response.usage
+    if response.scores is not None:
+        stored = response.model_copy(update={"scores": ()})
+    return (
+        *(response.request_key, int(response.error is not None), received_at, response.error, response.finish_reason),
+        *(response.model, response.system_fingerprint, response.batch, int(response.cached)),
+        *(usage.input_tokens, usage.output_tokens, usage.reasoning_tokens, usage.cached_input_tokens),
+        stored.model_dump_json(),
+    )
+
+
+def replace_error(table: str) -> str:
+    """The ON CONFLICT action that replaces an error, and never a response."""
+    changes = ", ".join(f"{name} = excluded.{name}" for name in _RESPONSE_COLUMNS[1:])
+    return f"DO UPDATE SET {changes} WHERE {table}.is_error = 1"
+
+
+def marks(number: int) -> str:
+    """So many placeholders of an SQL statement."""
+    return ", ".join("?" * number)
+
+
+def by_language(versions: Mapping[str, Sequence[str]]) -> tuple[str, list[str]]:
+    """The condition that extraction `e` of prompt `p` is by one of these versions of its language; its parameters."""
+    wanted = [(language, version) for language, found in versions.items() for version in found]
+    pairs = ", ".join(["(?, ?)"] * len(wanted)) or "(NULL, NULL)"
+    return f"(p.language, e.extractor) IN (VALUES {pairs})", [text for pair in wanted for text in pair]
+
+
+# --- read-only connections --------------------------------------------------------------------------------------------
+
+_copies: Final[dict[Path, Path]] = {}
+"""Database → its copy, of this process: whoever opens it later sees what was added."""
+
+
+def is_writable(folder: Path) -> bool:
+    """Whether files can be made in a folder."""
+    return os.access(folder, os.W_OK | os.X_OK)
+
+
+def connect_read_only(path: Path) -> Connection:
+    """A connection that only reads a database: on read-only disks, in archives, in folders of other users too.
+
+    SQLite needs a file beside a database even to read it. Where it can't create one, the database is opened as
+    immutable; where a killed process left a write-ahead log, a copy in the temporary folder is used instead.
+
+    Raises:
+        sqlite3.Error: where it can't be read.
+    """
+    copy = _copies.get(path.absolute())
+    if copy is not None:
+        return _connect(copy, "mode=ro")
+    connection = _connect(path, "mode=ro")
+    try:
+        connection.execute("SELECT 1 FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        if is_writable(path.parent) or not path.is_file():
+            return connection  # whoever asks it first hears what is wrong
+        connection.close()
+        if _log_of(path).is_file() and _log_of(path).stat().st_size:
+            return _connect(copy_elsewhere(path), "mode=ro")
+        return _connect(path, "mode=ro&immutable=1")
+    return connection
+
+
+def copy_elsewhere(path: Path) -> Path:
+    """The copy of a database that is used instead of it until the process ends.
+
+    Raises:
+        OSError: where there is no room for it.
+    """
+    key = path.absolute()
+    if key not in _copies:
+        folder = Path(tempfile.mkdtemp(prefix="mbbq-gen-"))
+        atexit.register(shutil.rmtree, folder, ignore_errors=True)
+        for file in (path, _log_of(path)):
+            if file.is_file():
+                shutil.copyfile(file, folder / file.name)
+        _copies[key] = folder / path.name
+    return _copies[key]
+
+
+def _log_of(path: Path) -> Path:
+    """Where SQLite keeps what was written last."""
+    return path.with_name(f"{path.name}-wal")
+
+
+def _connect(path: Path, how: str) -> Connection:
+    address = f"{path.absolute().as_uri()}?{how}"
+    return sqlite3.connect(address, uri=True, isolation_level=None, factory=Connection)

@@ -178,11 +178,13 @@ class Connection(sqlite3.Connection):
         self.files = files
         self.create_function("kept_record", 1, files.record, deterministic=True)
         for table in tables:
-            columns = [name for _, name, *_ in super().execute(f"PRAGMA main.table_info({table})")]
-            if columns:
-                given = f"CASE WHEN {IS_HERE} THEN record ELSE kept_record(record) END AS record"
-                names = ", ".join(given if name == "record" else name for name in columns)
-                super().execute(f"CREATE TEMP VIEW {table} AS SELECT {names} FROM main.{table}")
+            given = f"CASE WHEN {IS_HERE} THEN record ELSE kept_record(record) END AS record"
+            super().execute(f"CREATE TEMP VIEW {table} AS SELECT {self.columns(table, given)} FROM main.{table}")
+
+    def columns(self, table: str, record: str) -> str:
+        """The columns of a table for a SELECT, with an expression in the place of `record`."""
+        names = [name for _, name, *_ in super().execute(f"PRAGMA main.table_info({table})")]
+        return ", ".join(record if name == "record" else name for name in names)
 
 
 class Rows(sqlite3.Cursor):
@@ -238,23 +240,15 @@ class ShardSpec(NamedTuple):
     """Records of a file."""
     which: str = IS_HERE
     """The condition that a record is still to go."""
-    place: str = "UPDATE main.{table} SET record = ? WHERE {key} = ?"
-    """Puts a place where a record of some key was."""
+    new_rows: bool = False
+    """Whether rows are written anew: old ones that only became short would leave pages nearly empty."""
 
 
 PACKED: Final = {
     # few in a file: where an answer is read, its question is looked up in every language
     "instances": ShardSpec("key", "key", 2_000),
     "prompts": ShardSpec("number", "number", 20_000),
-    "responses": ShardSpec(
-        "request_key",
-        "received_at",
-        20_000,
-        f"is_error = 0 AND {IS_HERE}",
-        # as a new row: old ones that only became short would leave pages nearly empty, four times the file
-        "INSERT OR REPLACE INTO main.responses"
-        " SELECT request_key, is_error, received_at, ? FROM main.responses WHERE request_key = ?",
-    ),
+    "responses": ShardSpec("request_key", "received_at", 20_000, f"is_error = 0 AND {IS_HERE}", new_rows=True),
 }
 """Table → how its records go to files."""
 LARGE: Final = 1_000_000
@@ -345,8 +339,11 @@ class ShardedTables:
     def _move(self, table: str, records: Mapping[str | int, str]) -> None:
         """Makes one file of these records."""
         (number,) = self._db.execute("SELECT coalesce(max(number), 0) + 1 FROM record_files").fetchone()
-        name = self._files.write(table, number, list(records.values()))
-        statement = PACKED[table].place.format(table=table, key=PACKED[table].key)
+        name, spec = self._files.write(table, number, list(records.values())), PACKED[table]
+        statement = f"UPDATE main.{table} SET record = ? WHERE {spec.key} = ?"
+        if spec.new_rows:
+            columns = self._db.columns(table, "?")
+            statement = f"INSERT OR REPLACE INTO main.{table} SELECT {columns} FROM main.{table} WHERE {spec.key} = ?"
         with self._writing():
             self._db.execute("INSERT INTO record_files VALUES (?,?,?)", (number, name, len(records)))
             self._db.executemany(statement, ((f"{number}:{row}", key) for row, key in enumerate(records)))

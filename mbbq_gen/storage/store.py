@@ -12,22 +12,41 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
-from typing import Final
+from typing import Any, Final
 
 from mbbq_gen.core.errors import RunError
-from mbbq_gen.core.records import ContinuationScore, Extraction, Instance, Prompt, Request, Response, SamplingUnit
-from mbbq_gen.storage.parallel_options import ParallelOptions, Parallels
-from mbbq_gen.storage.schema import Database
+from mbbq_gen.core.records import ContinuationScore, Extraction, Instance, Prompt, Request, Response, Role, SamplingUnit
+from mbbq_gen.scoring.columns import QUESTION_ROW, Questions, question_row, questions_from_rows
+from mbbq_gen.scoring.observations import INSTANCE_COLUMNS
+from mbbq_gen.storage.schema import Database, Value, by_language, marks, replace_error, response_row
 
-_BATCH = 500
+BATCH: Final = 500
+"""Rows read at a time where others may be written meanwhile."""
 SCORED: Final = "scored"
 """Meta name of the mark of runs with loglikelihood methods; without it every response is a text."""
 NORMALISE: Final = "normalization"
 """Meta name of the normalization of loglikelihoods."""
 IN_ROUNDS: Final = "in_rounds"
 """Meta name of the mark of adaptive runs: only requests in `rounds` are sent."""
-_METHOD: Final = "json_extract(p.record, '$.method')"
+COMPLETED: Final = (
+    "prompts p JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
+)
+"""Completed prompts, for a FROM clause."""
+WORDS: Final = " AND p.method = 'generate'"
+"""The condition that the response to prompt `p` is a text."""
+_SCORED_ONLY: Final = " AND p.method <> 'generate'"
+_CONTEXT: Final = INSTANCE_COLUMNS.index("context_id")
+_FLAGS: Final = [INSTANCE_COLUMNS.index(name) for name in ("has_single_target", "groups_swapped", "proper_names")]
+_SIGN: Final = 2**63
 _TAKEN: Final = " AND p.request_key IN (SELECT request_key FROM rounds)"
+_SCORE_COLUMNS: Final = ("option", "text", "logprob", "tokens", "characters", "bytes", "unconditional_logprob")
+ANSWER_ROW: Final = (
+    *("instance_key", "variant", "label_style", "option_order", "method", "reasoning_effort"),
+    *("outcome", "option", "confidence", "extractor"),
+)
+"""The columns of `RunStore.answer_rows`."""
+Parallels = Mapping[str, Mapping[Role, str]]
+"""Language → role → the option's text in it."""
 
 
 @dataclass(frozen=True)
@@ -82,6 +101,9 @@ class Part:
 class RunStore(Database):
     """Prompts, responses and extractions of one run. Open it for writing only while holding the run's lock."""
 
+    _last_parallels: tuple[str, Parallels] = ("", MappingProxyType({}))
+    """Key of the instance that `parallels` looked up last, and what it found."""
+
     # --- plan -----------------------------------------------------------------------------------------------------
 
     def clear_plan(self) -> None:
@@ -98,20 +120,20 @@ class RunStore(Database):
         """
         key, count = "", 0
 
-        def rows() -> Iterator[tuple[str | None, ...]]:
+        def rows() -> Iterator[tuple[Value, ...]]:
             nonlocal key, count
             for count, instance in enumerate(instances, 1):  # noqa: B007 - how many there were
-                outline = SamplingUnit.of(instance)
-                key = outline.key
+                key, *columns = question_row(instance)
+                columns[_CONTEXT] -= _SIGN
                 yield (
-                    *(outline.key, outline.benchmark, outline.split, outline.language, outline.category),
-                    *(outline.template_id, outline.condition, outline.polarity, outline.alignment, outline.twin),
-                    instance.model_dump_json(),
+                    *(key, *columns, instance.alignment, instance.parallel_id or instance.instance_id),
+                    *(option.text for option in instance.options),
+                    *(1, instance.model_dump_json()),
                 )
 
         with self._writing():
             try:
-                self._db.executemany("INSERT INTO main.instances VALUES (?,?,?,?,?,?,?,?,?,?,1,?)", rows())
+                self._db.executemany(f"INSERT INTO main.instances VALUES ({marks(32)})", rows())
             except sqlite3.IntegrityError as error:
                 raise RunError(f"two questions have the id {key!r}; ids must be unique") from error
         return count
@@ -136,11 +158,26 @@ class RunStore(Database):
         if dropped:
             self.records.shrink()
 
-    def instances(self, part: Part | None = None) -> Iterator[Instance]:
-        """The selected instances, by key; only those of a part where one is given."""
-        where, keys = ("", ()) if part is None else (" AND key BETWEEN ? AND ?", (part.first_key, part.last_key))
-        for (record,) in self._db.execute(f"SELECT record FROM instances WHERE asked{where} ORDER BY key", keys):
+    def instances(self) -> Iterator[Instance]:
+        """The selected instances, by key."""
+        for (record,) in self._db.execute("SELECT record FROM instances WHERE asked ORDER BY key"):
             yield Instance.model_validate_json(record)
+
+    def questions(self, part: Part | None = None) -> Questions:
+        """The selected instances as a table, by key; only those of a part where one is given."""
+        where, keys = ("", ()) if part is None else (" AND key BETWEEN ? AND ?", (part.first_key, part.last_key))
+
+        def rows() -> Iterator[tuple[Any, ...]]:
+            found = self._db.execute(
+                f"SELECT {', '.join(QUESTION_ROW)} FROM instances WHERE asked{where} ORDER BY key", keys
+            )
+            for key, *columns in found:
+                columns[_CONTEXT] += _SIGN
+                for place in _FLAGS:
+                    columns[place] = None if columns[place] is None else bool(columns[place])
+                yield (key, *columns)
+
+        return questions_from_rows(rows(), self.instance)
 
     def parts(self, size: int) -> Iterator[Part]:
         """Splits the run into parts of about `size` prompts, in plan order; no instance is in two of them.
@@ -177,18 +214,18 @@ class RunStore(Database):
     def add_prompts(self, prompts: Iterable[tuple[Prompt, str]]) -> int:
         """Stores prompts with their request keys; returns their number."""
         count = 0
+
+        def rows() -> Iterator[tuple[Value, ...]]:
+            nonlocal count
+            for count, (prompt, request_key) in enumerate(prompts, 1):  # noqa: B007 - how many there were
+                yield (
+                    *(prompt.prompt_id, prompt.instance_key, prompt.language, request_key, prompt.variant),
+                    *(prompt.label_style, "".join(map(str, prompt.option_order)), prompt.method),
+                    *(prompt.reasoning_effort, prompt.model_dump_json()),
+                )
+
         with self._writing():
-            for prompt, request_key in prompts:
-                row = (
-                    *(prompt.prompt_id, prompt.instance_key, prompt.language),
-                    *(request_key, prompt.model_dump_json()),
-                )
-                self._db.execute(
-                    "INSERT INTO main.prompts (prompt_id, instance_key, language, request_key, record)"
-                    " VALUES (?,?,?,?,?)",
-                    row,
-                )
-                count += 1
+            self._db.executemany(f"INSERT INTO main.prompts VALUES (NULL, {marks(10)})", rows())
         return count
 
     def count_instances(self) -> int:
@@ -203,43 +240,26 @@ class RunStore(Database):
 
         Responses may be added meanwhile: rows are queried a few hundred at a time.
         """
-        after, read = 0, _InstanceReader()
-        taken = _TAKEN if self.is_in_rounds else ""
-        while True:
-            rows = self._db.execute(
-                "SELECT min(p.number), p.request_key, p.record, i.record FROM prompts p"
-                " JOIN instances i ON i.key = p.instance_key"
-                " LEFT JOIN responses r ON r.request_key = p.request_key AND r.is_error = 0"
-                " WHERE p.number > ? AND r.request_key IS NULL AND NOT EXISTS"
-                "  (SELECT 1 FROM prompts q WHERE q.request_key = p.request_key AND q.number < p.number)"
-                f"{taken} GROUP BY p.number ORDER BY p.number LIMIT ?",
-                (after, _BATCH),
-            ).fetchall()
-            if not rows:
-                return
-            for number, request_key, prompt_record, instance_record in rows:
+        after, text, instance = 0, "", None
+        statement = (
+            "SELECT p.number, p.request_key, p.record, i.record FROM prompts p"
+            " JOIN instances i ON i.key = p.instance_key"
+            " LEFT JOIN responses r ON r.request_key = p.request_key AND r.is_error = 0"
+            " WHERE p.number > ? AND r.request_key IS NULL AND NOT EXISTS"
+            "  (SELECT 1 FROM prompts q WHERE q.request_key = p.request_key AND q.number < p.number)"
+            f"{_TAKEN if self.is_in_rounds else ''} ORDER BY p.number LIMIT ?"
+        )
+        while rows := self._db.execute(statement, (after, BATCH)).fetchall():
+            for number, request_key, prompt, record in rows:
                 after = number
-                prompt = Prompt.model_validate_json(prompt_record)
-                yield Request(
-                    request_key=request_key,
-                    messages=prompt.messages,
-                    prompt=prompt,
-                    instance=read(instance_record),
-                )
+                if instance is None or record != text:
+                    text, instance = record, Instance.model_validate_json(record)
+                yield _request(request_key, prompt, instance)
 
     def last_planned(self) -> tuple[int, str] | None:
         """Number and id of the last prompt; None where nothing is planned yet."""
         row = self._db.execute("SELECT number, prompt_id FROM prompts ORDER BY number DESC LIMIT 1").fetchone()
         return None if row is None else (int(row[0]), str(row[1]))
-
-    def planned_messages(self, after: int) -> Iterator[tuple[int, str]]:
-        """Number and messages (JSON) of the prompts after that number, in plan order."""
-        rows = self._db.execute(
-            "SELECT number, json_extract(record, '$.messages') FROM prompts WHERE number > ? ORDER BY number",
-            (after,),
-        )
-        while batch := rows.fetchmany(_BATCH):
-            yield from batch
 
     def request(self, request_key: str) -> Request:
         """The request of that key, which must be planned."""
@@ -248,18 +268,12 @@ class RunStore(Database):
 
     def planned_request(self, number: int) -> Request:
         """The request of the prompt of that number, which must exist."""
-        request_key, prompt, instance = self._db.execute(
+        request_key, record, instance = self._db.execute(
             "SELECT p.request_key, p.record, i.record FROM prompts p JOIN instances i ON i.key = p.instance_key"
             " WHERE p.number = ?",
             (number,),
         ).fetchone()
-        shown = Prompt.model_validate_json(prompt)
-        return Request(
-            request_key=request_key,
-            messages=shown.messages,
-            prompt=shown,
-            instance=Instance.model_validate_json(instance),
-        )
+        return _request(request_key, record, Instance.model_validate_json(instance))
 
     def add_responses(
         self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = MappingProxyType({})
@@ -269,42 +283,33 @@ class RunStore(Database):
         A response is never replaced; an error is replaced by any later one. `meta`: values to store in the same
         transaction.
         """
-        records = [_record_of(response) for response, _ in responses]
+        rows = [response_row(response, received_at) for response, received_at in responses]
         with self._writing():
             self._db.executemany(
-                "INSERT INTO main.responses VALUES (?,?,?,?) ON CONFLICT (request_key) DO UPDATE SET"
-                " is_error = excluded.is_error, received_at = excluded.received_at, record = excluded.record"
-                " WHERE responses.is_error = 1",
-                [
-                    (response.request_key, int(response.error is not None), received_at, record)
-                    for (response, received_at), record in zip(responses, records, strict=True)
-                ],
+                f"INSERT INTO main.responses VALUES ({marks(14)}) ON CONFLICT (request_key)"
+                f" {replace_error('responses')}",
+                rows,
             )
             self._db.executemany(
                 "INSERT OR IGNORE INTO option_scores VALUES (?,?,?,?,?,?,?,?,?)",
                 (
-                    (
-                        *(response.request_key, number, score.option, score.text, score.logprob),
-                        *(score.tokens, score.characters, score.bytes, score.unconditional_logprob),
-                    )
+                    (response.request_key, number, *(getattr(score, name) for name in _SCORE_COLUMNS))
                     for response, _ in responses
                     for number, score in enumerate(response.scores or ())
                 ),
             )
             self._db.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", meta.items())
-        self.records.hear(records)
+        self.records.hear([str(row[-1]) for row in rows])
 
     def option_scores(self, request_key: str) -> tuple[ContinuationScore, ...]:
         """The loglikelihoods of a request's continuations, in their order; none for `generate`."""
         if not self.is_scored:
             return ()
         rows = self._db.execute(
-            "SELECT option, text, logprob, tokens, characters, bytes, unconditional_logprob FROM option_scores"
-            " WHERE request_key = ? ORDER BY number",
+            f"SELECT {', '.join(_SCORE_COLUMNS)} FROM option_scores WHERE request_key = ? ORDER BY number",
             (request_key,),
         )
-        names = ("option", "text", "logprob", "tokens", "characters", "bytes", "unconditional_logprob")
-        return tuple(ContinuationScore(**dict(zip(names, row, strict=True))) for row in rows)
+        return tuple(ContinuationScore(**dict(zip(_SCORE_COLUMNS, row, strict=True))) for row in rows)
 
     @property
     def is_in_rounds(self) -> bool:
@@ -315,12 +320,6 @@ class RunStore(Database):
     def is_scored(self) -> bool:
         """Whether any method of the run is a loglikelihood method."""
         return self.meta(SCORED) is not None
-
-    def asked_for(self, *, scored: bool) -> str:
-        """SQL condition that the method of prompt `p` is a loglikelihood method, or is `generate`."""
-        if not self.is_scored:
-            return " AND 0" if scored else ""
-        return f" AND {_METHOD} <> 'generate'" if scored else f" AND {_METHOD} = 'generate'"
 
     def progress(self) -> Progress:
         """Progress of the run; of an adaptive run, over the requests in `rounds`."""
@@ -342,27 +341,13 @@ class RunStore(Database):
         outcomes: Sequence[str] = (),
         *,
         scored: bool = False,
-    ) -> Iterator[CompletedPrompt]:
+    ) -> Iterator[StoredPrompt]:
         """The completed prompts of a language without an extraction of this version, in plan order.
 
         Includes those with an extraction `error` that have a response since. `scored`: only loglikelihood methods;
         else only `generate`. `earlier`: only those to which this other version gave one of `outcomes`. Extractions may
         be added meanwhile: rows are queried a few hundred at a time.
         """
-        yield from map(
-            AnsweredReader(self), self.records_without_extraction(extractor, language, earlier, outcomes, scored=scored)
-        )
-
-    def records_without_extraction(
-        self,
-        extractor: str,
-        language: str,
-        earlier: str | None = None,
-        outcomes: Sequence[str] = (),
-        *,
-        scored: bool = False,
-    ) -> Iterator[StoredPrompt]:
-        """The prompts of `without_extraction`, as stored."""
         read_as = ""
         if earlier is not None:
             read_as = (
@@ -370,65 +355,78 @@ class RunStore(Database):
                 f" AND o.extractor = ? AND o.outcome IN ({', '.join('?' * len(outcomes))}))"
             )
         statement = (
-            "SELECT p.number, p.record, i.record, r.record FROM prompts p"
-            " JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
+            f"SELECT p.number, p.instance_key, p.record, i.record, r.record FROM {COMPLETED}"
             " LEFT JOIN extractions e ON e.prompt_id = p.prompt_id AND e.extractor = ?"
             " WHERE p.number > ? AND p.language = ?"
             " AND (e.prompt_id IS NULL OR (e.outcome = 'error' AND r.is_error = 0))"
-            f"{read_as}{self.asked_for(scored=scored)} ORDER BY p.number LIMIT ?"
+            f"{read_as}{_SCORED_ONLY if scored else WORDS} ORDER BY p.number LIMIT ?"
         )
         only = (earlier, *outcomes) if earlier is not None else ()
-        after, join = 0, _Joiner(self)
-        while rows := self._db.execute(statement, (extractor, after, language, *only, _BATCH)).fetchall():
-            for number, prompt, record, response in rows:
-                after = number
-                yield join(prompt, record, response)
+        after = 0
+        while rows := self._db.execute(statement, (extractor, after, language, *only, BATCH)).fetchall():
+            for after, key, prompt, instance, response in rows:
+                yield StoredPrompt(prompt, instance, response, self.parallels(key))
 
-    def answered(self, request_keys: Sequence[str]) -> Iterator[CompletedPrompt]:
+    def answered(self, request_keys: Sequence[str]) -> Iterator[StoredPrompt]:
         """The prompts that ask these requests for words and have an answer, by question."""
         rows = self._db.execute(
-            "SELECT p.record, i.record, r.record FROM json_each(?) wanted"
-            " JOIN prompts p ON p.request_key = wanted.value"
-            " JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
-            f" WHERE r.is_error = 0{self.asked_for(scored=False)} ORDER BY p.instance_key, p.number",
-            (json.dumps(list(request_keys)),),
+            f"SELECT p.instance_key, p.record, i.record, r.record FROM {COMPLETED} WHERE p.request_key IN"
+            f" ({marks(len(request_keys))}) AND r.is_error = 0{WORDS} ORDER BY p.instance_key, p.number",
+            request_keys,
         )
-        join, parse = _Joiner(self), AnsweredReader(self)
-        for prompt, record, response in rows.fetchall():
-            yield parse(join(prompt, record, response))
+        for key, prompt, instance, response in rows.fetchall():
+            yield StoredPrompt(prompt, instance, response, self.parallels(key))
+
+    def parallels(self, instance_key: str) -> Parallels:
+        """The options' texts in the run's other languages; empty without parallel questions or without roles.
+
+        A response in another language than the question names the people in that language (DESIGN.md §8, `aliases`).
+        """
+        if instance_key != self._last_parallels[0]:
+            options = ", ".join(f"{side}.role_{place}, {side}.text_{place}" for side in "io" for place in range(3))
+            rows = self._db.execute(
+                f"SELECT o.language, {options} FROM instances i JOIN instances o ON o.twin = i.parallel_id"
+                " AND o.benchmark = i.benchmark AND o.split = i.split AND o.language <> i.language"
+                " WHERE i.key = ? ORDER BY o.language",
+                (instance_key,),
+            )
+            found: dict[str, Mapping[Role, str]] = {}
+            for language, *given in rows:
+                own, texts = (dict(zip(part[::2], part[1::2], strict=True)) for part in (given[:6], given[6:]))
+                if None not in own and texts.keys() == own.keys() and texts != own:
+                    found[language] = texts
+            self._last_parallels = (instance_key, found)
+        return self._last_parallels[1]
 
     def add_extractions(self, extractor: str, rows: Iterable[tuple[str, Extraction]]) -> None:
         """Stores extractions (prompt id, extraction) of an extractor version; an older one of it is replaced."""
         with self._writing():
             self._db.executemany(
-                "INSERT OR REPLACE INTO extractions VALUES (?,?,?,?)",
+                f"INSERT OR REPLACE INTO extractions VALUES ({marks(8)})",
                 (
-                    (prompt_id, extractor, extraction.outcome, extraction.model_dump_json())
-                    for prompt_id, extraction in rows
+                    (
+                        *(prompt_id, extractor, found.outcome, found.option, found.confidence, found.rule),
+                        *(json.dumps(found.spans), json.dumps(found.conflicts, ensure_ascii=False)),
+                    )
+                    for prompt_id, found in rows
                 ),
             )
 
     def answer_rows(
         self, extractors: Mapping[str, Sequence[str]], part: Part | None = None
-    ) -> Iterator[list[tuple[str, str, str, str]]]:
-        """What these extractor versions, by language, have read: batches of (instance key, shown, read, extractor).
+    ) -> Iterator[list[tuple[Value, ...]]]:
+        """The extractions by these extractor versions, by language, in plan order: batches of rows (ANSWER_ROW).
 
-        In plan order, of the whole run or a part of it. `shown` is the JSON list [variant, label style, order, method,
-        thinking], `read` is [outcome, option, confidence]: a run has few different ones, so whoever counts a million
-        answers parses each only once.
+        Of the whole run or a part of it.
         """
-        wanted = [(language, version) for language, versions in extractors.items() for version in versions]
+        condition, wanted = by_language(extractors)
         within, numbers = ("", ()) if part is None else (" AND p.number BETWEEN ? AND ?", (part.first, part.last))
         rows = self._db.execute(
-            "SELECT p.instance_key, json_extract(p.record, '$.variant', '$.label_style', '$.option_order', '$.method',"
-            " '$.reasoning_effort'),"
-            " json_extract(e.record, '$.outcome', '$.option', '$.confidence'), e.extractor FROM prompts p"
-            " JOIN extractions e ON e.prompt_id = p.prompt_id WHERE (p.language, e.extractor) IN"
-            f" (VALUES {', '.join(['(?, ?)'] * len(wanted)) or '(NULL, NULL)'}){within}"
-            " ORDER BY p.number, e.extractor",
-            [*(text for pair in wanted for text in pair), *numbers],
+            f"SELECT {', '.join(ANSWER_ROW)} FROM prompts p JOIN extractions e ON e.prompt_id = p.prompt_id"
+            f" WHERE {condition}{within} ORDER BY p.number, e.extractor",
+            [*wanted, *numbers],
         )
-        while batch := rows.fetchmany(_BATCH * 20):
+        while batch := rows.fetchmany(BATCH * 20):
             yield batch
 
     def extractors(self, language: str) -> list[str]:
@@ -445,49 +443,7 @@ class RunStore(Database):
         return [code for (code,) in self._db.execute("SELECT DISTINCT language FROM prompts ORDER BY language")]
 
 
-class _InstanceReader:
-    """Reads instances; successive rows of one question share its record."""
-
-    def __init__(self) -> None:
-        self._text = ""
-        self._instance: Instance | None = None
-
-    def __call__(self, text: str) -> Instance:
-        """The instance that the JSON holds."""
-        if self._instance is None or text != self._text:
-            self._text, self._instance = text, Instance.model_validate_json(text)
-        return self._instance
-
-
-class _Joiner:
-    """Puts stored records together, with what the options are called in the run's other languages."""
-
-    def __init__(self, store: RunStore) -> None:
-        self._read = _InstanceReader()
-        self._parallels = ParallelOptions(store.query)
-
-    def __call__(self, prompt: str, instance: str, response: str) -> StoredPrompt:
-        """An answered prompt."""
-        return StoredPrompt(prompt, instance, response, self._parallels.of(self._read(instance)))
-
-
-class AnsweredReader:
-    """Parses answered prompts; successive ones of one question share its record."""
-
-    def __init__(self, store: RunStore | None = None) -> None:
-        """`store`: where loglikelihoods are; None for answers that are words."""
-        self._read = _InstanceReader()
-        self._store = store
-
-    def __call__(self, records: StoredPrompt) -> CompletedPrompt:
-        """What the JSON of the three records holds."""
-        response = Response.model_validate_json(records.response)
-        if response.scores is not None and self._store is not None:
-            response = response.model_copy(update={"scores": self._store.option_scores(response.request_key)})
-        prompt = Prompt.model_validate_json(records.prompt)
-        return CompletedPrompt(prompt, self._read(records.instance), response, records.parallels)
-
-
-def _record_of(response: Response) -> str:
-    """A response as it is stored: loglikelihoods have a table of their own."""
-    return (response if response.scores is None else response.model_copy(update={"scores": ()})).model_dump_json()
+def _request(request_key: str, record: str, instance: Instance) -> Request:
+    """The request of a stored prompt."""
+    prompt = Prompt.model_validate_json(record)
+    return Request(request_key=request_key, messages=prompt.messages, prompt=prompt, instance=instance)

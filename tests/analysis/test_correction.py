@@ -23,11 +23,12 @@ from mbbq_gen.annotation.annotations import (
     DRAWS_NAME,
     DrawnStratum,
     SamplingDraw,
-    label_source,
     probabilities,
+    runs_labels,
 )
 from mbbq_gen.annotation.review import SamplingDesign
 from mbbq_gen.core.errors import UnknownNameError
+from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.correction_tables import flag_sentences
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
@@ -243,7 +244,7 @@ def test_probabilities(draws: list[SamplingDraw], judged: str, expected: dict[st
 
 def test_sources_of_labels_are_known_by_name() -> None:
     with pytest.raises(UnknownNameError, match="did you mean 'annotations'"):
-        label_source("annotatoins")
+        runs_labels([], PackPaths(), "annotatoins", gold="published", extractor="rules", at_least=1)
 
 
 def score(value: float, low: float, high: float) -> EstimateResult:
@@ -404,13 +405,6 @@ def test_a_language_that_nobody_judged_is_not_corrected(run: Path, capsys: pytes
     assert by_language["en"]["metrics"]["parse_rate"]["value"] is not None
     assert by_language["tr"]["metrics"]["parse_rate"]["value"] is None
     assert by_language["tr"]["metrics"]["parse_rate"]["reason_code"] == "undefined"
-
-
-def test_an_audit_from_before_draws_were_kept_weighs_alike(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    judge(capsys, run, 120, wrong_in_turkish)
-    kept = scores(capsys, "score", run, "--correct-with", "annotations")["correction"]
-    (run / DRAWS_NAME).unlink()
-    assert scores(capsys, "score", run, "--correct-with", "annotations")["correction"] == kept
 
 
 def test_a_spoilt_file_of_draws_is_named(run: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,10 +90,12 @@ def test_a_judge_reads_every_answer_beside_the_rules(
     }
     assert {**readings(run, ""), **rules}.keys() == rules.keys()
     with RunFolder(run).open_store(read_only=True) as store:
-        kept = dict(
-            store.query("SELECT prompt_id, record FROM extractions WHERE extractor NOT LIKE 'judge:%'").fetchall()
-        )
-    assert {name: json.loads(record) for name, record in kept.items()} == rules
+        kept = store.query(
+            "SELECT prompt_id, outcome, option, rule FROM extractions WHERE extractor NOT LIKE 'judge:%'"
+        ).fetchall()
+    assert {name: read for name, *read in kept} == {
+        name: [record["outcome"], record["option"], record["rule"]] for name, record in rules.items()
+    }
     whole = found["agreement"][-1]
     assert whole["n"] + whole["unparsed"] == 80
     assert found["faults"] == {"invalid_json": whole["unparsed"]}

@@ -11,15 +11,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.annotation.judge import UNPARSED, is_read, parse_judge_reply, sheet_of, shipped_prompt
-from mbbq_gen.annotation.judge_report import ExtractionSummary, Pair, judge_report
-from mbbq_gen.annotation.judge_table import ChosenBy, LLMJudge
+from mbbq_gen.annotation.judge import UNPARSED, LLMJudge, is_read, parse_judge_reply, sheet_of, shipped_prompt
+from mbbq_gen.annotation.judge_report import Pair, judge_report
 from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import Instance, Message, Option, Prompt, Response
 from mbbq_gen.providers.api.options import structured_fields, with_structure
 from mbbq_gen.providers.registry import KINDS
 from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.storage.ledgers import ChosenBy, ExtractionSummary
 from mbbq_gen.storage.store import CompletedPrompt, Progress
 
 PROMPT = shipped_prompt()

@@ -15,7 +15,7 @@ from mbbq_gen.extraction import ENGINE_VERSION, Question
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, answer_line
 from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.queries import stored_extractions
+from mbbq_gen.storage.queries import AnsweredReader, stored_extractions
 from tests.support.extraction import call, copy_run, make_run
 
 
@@ -40,7 +40,7 @@ def older_reading(run: Path, version: str = "0+old") -> None:
     """Stores what an engine of old might have read: nothing anywhere but in every third answer, which it calls A."""
     with RunFolder(run).open_store() as store:
         for language in store.languages():
-            answers = list(store.without_extraction(version, language))
+            answers = list(map(AnsweredReader(store), store.without_extraction(version, language)))
             store.add_extractions(
                 version,
                 [
@@ -64,8 +64,7 @@ def test_what_changed_is_counted_from_the_stored_readings(capsys: pytest.Capture
     found = extract(capsys, run, "--extractor", "strict-match")
     db = sqlite3.connect(run / "run.sqlite")
     rows = db.execute(
-        "SELECT e.outcome, s.outcome, json_extract(e.record, '$.option'), json_extract(s.record, '$.option')"
-        " FROM extractions e JOIN extractions s USING (prompt_id)"
+        "SELECT e.outcome, s.outcome, e.option, s.option FROM extractions e JOIN extractions s USING (prompt_id)"
         f" WHERE e.extractor LIKE '{ENGINE_VERSION}+%' AND s.extractor = 'strict-match+1'"
     ).fetchall()
     db.close()
@@ -194,7 +193,8 @@ def test_a_failure_is_never_read(run: Path) -> None:
     from mbbq_gen.runs.extraction import load_reader
 
     with RunFolder(run).open_store(read_only=True) as store:
-        answers = [found for language in store.languages() for found in store.without_extraction("none", language)]
+        unread = [row for language in store.languages() for row in store.without_extraction("none", language)]
+        answers = list(map(AnsweredReader(store), unread))
     for name in ("rules", *SIMPLE_EXTRACTORS):
         for answered in answers:
             outcome = extract_response(answered, load_reader(name, answered.prompt.language, PackPaths())).outcome
@@ -224,7 +224,7 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
         code, _, err = call(capsys, "run", path, "--model", script, *arguments, "--json")
         assert code == 0, err
         with RunFolder(path).open_store(read_only=True) as store:
-            found = list(store.without_extraction("none", "nl"))
+            found = list(map(AnsweredReader(store), store.without_extraction("none", "nl")))
             assert len(found) == 6
             for answered in found:
                 reading = next(iter(stored_extractions(store, answered.prompt.prompt_id).values()))

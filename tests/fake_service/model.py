@@ -82,8 +82,8 @@ class PlannedQuestions:
             last = self.store.last_planned()
             if last is not None and last != self._last:
                 self._last, self._numbers = last, {}
-                for planned, messages in self.store.planned_messages(after=0):
-                    turns = [(message["role"], message["content"]) for message in json.loads(messages)]
+                for planned, record in self.store.query("SELECT number, record FROM prompts ORDER BY number"):
+                    turns = [(message["role"], message["content"]) for message in json.loads(record)["messages"]]
                     self._numbers.setdefault(digest_of(turns), planned)
         number = self._numbers.get(digest)
         return None if number is None or self.store is None else self.store.planned_request(number)

@@ -97,8 +97,7 @@ def test_likelihoods_without_the_question_are_for_pmi(
     assert found == [(text, numbers[text], alone[text], None) for text in numbers]
     call(capsys, "score", run, "--normalization", "pmi")
     with sqlite3.connect(run / "run.sqlite") as store:
-        (record,) = store.execute("SELECT record FROM extractions WHERE extractor = 'loglikelihood:pmi+1'").fetchone()
-    place = json.loads(record)["option"]
+        (place,) = store.execute("SELECT option FROM extractions WHERE extractor = 'loglikelihood:pmi+1'").fetchone()
     assert instance.options[place].text == second  # −1 against −4 and −18
 
 

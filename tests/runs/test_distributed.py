@@ -331,7 +331,7 @@ def test_reading_and_scores_by_workers_are_those_of_one_process(
     here = ["--ray", "local", "--workers", 2]
     code, out, err = call(capsys, "extract", unread, *here, "--json")
     assert (code, json.loads(out)["read"]) == (0, len(texts(run))), err
-    readings = "SELECT prompt_id, extractor, outcome, record FROM extractions ORDER BY 1, 2"
+    readings = "SELECT prompt_id, extractor, outcome, option, rule, spans, conflicts FROM extractions ORDER BY 1, 2"
     assert rows(unread, readings) == rows(run, readings) != []
 
     with sqlite3.connect(unread / "run.sqlite") as store:
@@ -376,7 +376,7 @@ def test_parts_hold_every_question_once(tmp_path: Path, script: Path) -> None:
             parts = list(store.parts(size))
             numbers = [number for part in parts for number in range(part.first, part.last + 1)]
             assert numbers == list(range(1, last + 1))
-            keys = [{instance.key for instance in store.instances(part)} for part in parts]
+            keys = [set(store.questions(part).frame["instance_key"].cast(str)) for part in parts]
             assert sum(map(len, keys)) == len(set().union(*keys)) == store.count_instances()
             assert (len(parts) == 1) == (size >= last)
 

@@ -147,8 +147,8 @@ def test_a_pilot_tells_the_length_of_answers(capsys: pytest.CaptureFixture[str],
     with RunFolder(pilot).open_store() as store:
         store.change(
             (
-                "UPDATE main.responses SET record = json_set(record, '$.usage.output_tokens', ?) WHERE request_key IN"
-                " (SELECT request_key FROM prompts WHERE json_extract(record, '$.variant') = ?)",
+                "UPDATE main.responses SET output_tokens = ? WHERE request_key IN"
+                " (SELECT request_key FROM prompts WHERE variant = ?)",
                 [(7, "bare"), (3, "letters")],
             )
         )

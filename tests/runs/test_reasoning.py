@@ -5,9 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import os
-import sqlite3
 from collections.abc import Mapping
-from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -174,18 +172,6 @@ def test_thoughts_beside_answers_are_exact(run_path: Path, capsys: pytest.Captur
         assert [bias[part]["value"] for part in ("reasoning", "answers", "difference")] == [1.0, 0.0, -1.0]
         accuracy = scores["accuracy_disambiguated"]
         assert [accuracy[part]["value"] for part in ("reasoning", "answers", "difference")] == [0.5, 1.0, 0.5]
-
-
-def test_a_run_of_an_older_version_gets_the_table(run_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    first = told(capsys, "reasoning", str(run_path))
-    with closing(sqlite3.connect(run_path / "run.sqlite")) as store:
-        before = store.execute("SELECT * FROM responses ORDER BY request_key").fetchall()
-        store.execute("DROP TABLE reasoning_extractions")
-        store.commit()
-    assert told(capsys, "score", str(run_path))["groups"]
-    assert told(capsys, "reasoning", str(run_path)) == first
-    with closing(sqlite3.connect(run_path / "run.sqlite")) as store:
-        assert store.execute("SELECT * FROM responses ORDER BY request_key").fetchall() == before
 
 
 SCRIPT: list[Mapping[str, Any]] = [

@@ -134,14 +134,6 @@ def test_short_prompts_have_the_price_of_short_ones_however_many(run: Path, long
     assert bill.total > 1.5 * cost if is_dear else bill.total == pytest.approx(cost)
 
 
-def test_a_store_of_an_older_version_has_no_batches(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    with RunFolder(run).open_store() as store:
-        store.change(("DROP TABLE batch_requests", [()]), ("DROP TABLE batches", [()]))
-    code, out, err = call(capsys, "status", run, "--json")
-    assert (code, err) == (0, "")
-    assert json.loads(out)["batches"] == []
-
-
 def test_report_and_manifest_tell_the_cost(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

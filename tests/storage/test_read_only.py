@@ -83,7 +83,7 @@ def killed(run: Path, folder: Path) -> None:
         store.execute("DELETE FROM responses")
         store.commit()
     with closing(sqlite3.connect(before / "run.sqlite")) as store:
-        store.executemany("INSERT INTO responses VALUES (?,?,?,?)", answers)
+        store.executemany(f"INSERT INTO responses VALUES ({','.join('?' * len(answers[0]))})", answers)
         store.commit()
         shutil.copytree(before, folder, ignore=shutil.ignore_patterns("*-shm"))
 

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.records import Response
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.read_only import copy_elsewhere
+from mbbq_gen.storage.schema import copy_elsewhere
 from mbbq_gen.storage.shards import FOLDER, IS_HERE, PACKED
 from mbbq_gen.storage.store import RunStore
 from tests.conftest import FULL
@@ -194,10 +194,11 @@ def test_a_lost_part_of_the_plan_has_to_be_put_back(
     run = packed(plain, tmp_path / "two")
     victim = sorted((run / FOLDER).glob("prompts-*"))[0]
     aside = victim.rename(tmp_path / victim.name)
-    code, _, err = call(capsys, "score", run, "--json")
+    code, _, err = call(capsys, "diff", run, plain, "--json")
     assert (code, err.strip().splitlines()[-1]) == (1, f"error: {victim}: missing; put back a copy of it")
+    assert call(capsys, "score", run, "--json")[0] == 0  # scores need no texts of the plan
     aside.rename(victim)
-    assert call(capsys, "score", run, "--json")[0] == 0
+    assert call(capsys, "diff", run, plain, "--json")[0] == 0
 
 
 @pytest.mark.usefixtures("small")

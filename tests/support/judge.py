@@ -10,9 +10,10 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.annotation.judge_table import JudgeTable, LLMJudge, judges_of
+from mbbq_gen.annotation.judge import JudgeTable, LLMJudge, judges_of
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.storage.queries import stored_extractions
 
 ANSWERS = (
     "A",
@@ -74,7 +75,10 @@ def progress_of(path: Path) -> tuple[int, int, int]:
 def readings(path: Path, prefix: str = "judge:") -> dict[str, dict[str, Any]]:
     """Presentation id → what versions that begin so have read."""
     with RunFolder(path).open_store(read_only=True) as store:
-        rows = store.query(
-            "SELECT prompt_id, record FROM extractions WHERE substr(extractor, 1, ?) = ?", (len(prefix), prefix)
-        ).fetchall()
-    return {prompt_id: json.loads(record) for prompt_id, record in rows}
+        ids = [prompt_id for (prompt_id,) in store.query("SELECT prompt_id FROM prompts")]
+        return {
+            prompt_id: extraction.model_dump(mode="json")
+            for prompt_id in ids
+            for version, extraction in stored_extractions(store, prompt_id).items()
+            if version.startswith(prefix)
+        }

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mbbq_gen.core.records import Extraction, Instance, Prompt, Response
+from mbbq_gen.storage.queries import EXTRACTION, read_extraction
 from mbbq_gen.storage.store import RunStore
 
 
@@ -14,16 +15,16 @@ def read_presentations(
     """Yields everything answered and read, in plan order; `extractors`: language → extractor version."""
     for language, extractor in sorted(extractors.items()):
         rows = store.query(
-            "SELECT i.record, p.record, r.record, e.record FROM prompts p"
+            f"SELECT i.record, p.record, r.record, {', '.join(EXTRACTION)} FROM prompts p"
             " JOIN instances i ON i.key = p.instance_key JOIN responses r ON r.request_key = p.request_key"
             " JOIN extractions e ON e.prompt_id = p.prompt_id AND e.extractor = ?"
             " WHERE p.language = ? ORDER BY p.number",
             (extractor, language),
         )
-        for instance, presentation, response, extraction in rows:
+        for instance, presentation, response, *extraction in rows:
             yield (
                 Instance.model_validate_json(instance),
                 Prompt.model_validate_json(presentation),
                 Response.model_validate_json(response),
-                Extraction.model_validate_json(extraction),
+                read_extraction(extraction),
             )

@@ -22,6 +22,7 @@ from mbbq_gen.core.progress import ProgressListener
 from mbbq_gen.core.records import FrozenModel, Response, from_json
 from mbbq_gen.runs.budget import InFlightLog
 from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.storage.queries import unanswered
 from mbbq_gen.storage.shards import digest, write_durably
 from mbbq_gen.storage.store import RunStore
 
@@ -233,7 +234,6 @@ META: Final = "shards"
 OWN_FOLDER: Final = "worker-shards"
 """Folder of the workers' shards inside the run folder, unless `--shard-dir` names another."""
 _OWNER: Final = "run.json"
-_LOOKED_UP: Final = 500
 
 Answers = Sequence[tuple[Response, str]]
 """Responses, each with the time (ISO 8601, UTC) at which it came."""
@@ -347,17 +347,11 @@ def fold_shards(store: RunStore, folder: ResponseShards, names: Iterable[str]) -
 def _new(store: RunStore, answers: Iterable[tuple[Response, str]]) -> list[tuple[Response, str]]:
     """Of a shard's answers, those that the run planned and has not."""
     by_key = {response.request_key: (response, at) for response, at in answers}
-    keys, new = list(by_key), []
-    for begin in range(0, len(keys), _LOOKED_UP):
-        rows = store.query(
-            "SELECT w.value, r.is_error FROM json_each(?) w LEFT JOIN responses r ON r.request_key = w.value"
-            " WHERE EXISTS (SELECT 1 FROM prompts p WHERE p.request_key = w.value)",
-            (json.dumps(keys[begin : begin + _LOOKED_UP]),),
-        )
-        for key, is_error in rows.fetchall():
-            if is_error is None or (is_error and by_key[key][0].error is None):
-                new.append(by_key[key])
-    return new
+    return [
+        by_key[key]
+        for key, has_failed in unanswered(store, list(by_key)).items()
+        if not has_failed or by_key[key][0].error is None
+    ]
 
 
 def shard_folder(store: RunStore, folder: RunFolder) -> ResponseShards | None:

@@ -1,0 +1,35 @@
+"""Stores of other versions are refused in one line, with exit code 2, and stay as they are."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.support.extraction import call
+
+OLD = """
+CREATE TABLE meta (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+INSERT INTO meta VALUES ('schema_version', '1');
+CREATE TABLE instances (key TEXT PRIMARY KEY, record TEXT NOT NULL);
+"""
+
+
+@pytest.mark.parametrize("command", ["run", "status", "score", "extract"])
+def test_a_store_of_another_version_is_refused(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, command: str
+) -> None:
+    run = tmp_path / "run"
+    given = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en", "--sample", "4"]
+    assert call(capsys, "run", run, *given)[0] == 0
+    (run / "run.sqlite").unlink()
+    with closing(sqlite3.connect(run / "run.sqlite")) as store:
+        store.executescript(OLD)
+    code, out, err = call(capsys, command, run, *(given if command == "run" else []))
+    assert (code, out, err.count("\n")) == (2, "", 1)
+    assert str(run / "run.sqlite") in err
+    with closing(sqlite3.connect(run / "run.sqlite")) as store:
+        (tables,) = store.execute("SELECT count(*) FROM sqlite_master WHERE type = 'table'").fetchone()
+    assert tables == 2
