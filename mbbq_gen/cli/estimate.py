@@ -65,12 +65,12 @@ def estimate(
     Takes the options of `run`. Shows the cost with and without the batch API. Also lists the cost and the interval
     width of smaller, balanced samples. Sends nothing unless --probe is given, writes nothing and needs no key.
     """
-    from mbbq_gen.report.run_tables import print_estimate
+    from mbbq_gen.report.run_tables import estimate_blocks
 
     where = resources(packs)
     settings = remote.added_to(selection.settings(where))
     found = make_estimate(settings, where, remote.prices, tokenizer, pilot, judge, with_probe=probe)
-    show_result(found, print_estimate, as_json=as_json)
+    show_result(found, estimate_blocks, as_json=as_json)
 
 
 def make_estimate(
@@ -216,7 +216,7 @@ def design(
     --answers-per-template`, or let `run --stop-at-ci-width` find the number of requests.
     """
     from mbbq_gen.analysis.design import DESIGN_TARGETS
-    from mbbq_gen.report.run_tables import print_design
+    from mbbq_gen.report.run_tables import design_blocks
     from mbbq_gen.scoring.metrics import METRICS
 
     if (ci_width is None) == (budget is None):
@@ -245,7 +245,7 @@ def design(
         budget,
         prompt_effects_of(prompt_effects),
     )
-    show_result(found, print_design, as_json=as_json)
+    show_result(found, design_blocks, as_json=as_json)
 
 
 def _report(

@@ -14,7 +14,8 @@ import yaml
 import mbbq_gen
 from mbbq_gen.benchmarks.registry import BENCHMARKS, BenchmarkInfo
 from mbbq_gen.core.text import shortened
-from mbbq_gen.report.score_tables import SUMMARY_METRICS, number
+from mbbq_gen.report.score_tables import SUMMARY_METRICS
+from mbbq_gen.report.tables import number
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Literal, Protocol, TypeVar, get_args
 
 from scipy import special
@@ -17,7 +18,7 @@ from scipy import special
 from mbbq_gen.analysis.ability import CHANCE, AdjustedScore
 from mbbq_gen.analysis.score_table import GroupScore, MetricScore, ScoreTable
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, Outcome
-from mbbq_gen.report.score_tables import number, rounded_up, share
+from mbbq_gen.report.tables import DASH, Interval, ends_text, number, rounded_up, share
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.statistics.hypothesis_tests import holm
 from mbbq_gen.statistics.intervals import LOW_PARSING
@@ -92,22 +93,6 @@ def able(group: GroupScore) -> bool | None:
     if found.value <= CHANCE:
         return False
     return True if found.ci_low is None or found.ci_low > CHANCE else None
-
-
-class Interval(Protocol):
-    """A number with an interval."""
-
-    @property
-    def value(self) -> float | None:
-        """None where it is undefined."""
-
-    @property
-    def ci_low(self) -> float | None:
-        """None where there is no interval."""
-
-    @property
-    def ci_high(self) -> float | None:
-        """None where there is no interval."""
 
 
 class IntervalScore(Interval, Protocol):
@@ -239,6 +224,20 @@ def shown_smaller(scores: Mapping[str, MetricScore]) -> str:
 def conclusion_sentence(found: Sequence[GroupAssessment], names: Mapping[str, str] | None = None) -> str:
     """What the verdicts on one model and benchmark say, in one sentence; `names`: language code → its name."""
     return "; ".join(_clauses(found, names or {})) + "."
+
+
+def by_name(found: Sequence[GroupAssessment], names: Sequence[str]) -> list[tuple[str, list[GroupAssessment]]]:
+    """The assessments of every model and benchmark, or whatever `names` groups by, after its name; "" for one."""
+    groups = [
+        (values, list(group)) for values, group in groupby(found, lambda one: tuple(one.group[name] for name in names))
+    ]
+    alone = len(groups) < 2
+    return [("" if alone else f"{', '.join(value or DASH for value in values)}: ", group) for values, group in groups]
+
+
+def model_sentences(found: Sequence[GroupAssessment], names: Sequence[str]) -> list[str]:
+    """A line for every model and benchmark, or whatever `names` groups by; one alone goes without its name."""
+    return [named + conclusion_sentence(group) for named, group in by_name(found, names)]
 
 
 def _clauses(found: Sequence[GroupAssessment], names: Mapping[str, str]) -> Iterator[str]:
@@ -531,12 +530,7 @@ def _with_numbers(scores: Mapping[str, MetricScore], languages: int) -> str:
 
 
 def _numbers(score: MetricScore) -> str:
-    if score.value is None:
-        return ""
-    interval = ""
-    if score.ci_low is not None and score.ci_high is not None:
-        interval = f" [{number(score.ci_low, signed=True)}, {number(score.ci_high, signed=True)}]"
-    return f"({number(score.value, signed=True)}{interval})"
+    return "" if score.value is None else f"({number(score.value, signed=True)}{ends_text(score)})"
 
 
 def _beside_control(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping
 
+from mbbq_gen.report.brief import render_brief
 from rich.console import Console
 
 from mbbq_gen.analysis.score_table import ScoreTable
 from mbbq_gen.analysis.scores import score as compute
 from mbbq_gen.core.records import Polarity, Role, Split
-from mbbq_gen.report.brief import render_brief
 from mbbq_gen.report.score_tables import rounded_up
 from mbbq_gen.scoring.observations import observations_frame
 from tests.support.scoring import Kind, Row, observations_of

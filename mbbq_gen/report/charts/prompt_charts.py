@@ -11,13 +11,16 @@ from mbbq_gen.analysis.score_table import GroupScore
 from mbbq_gen.core.records import Outcome, Split
 from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
-from mbbq_gen.report.charts.drawing import short_names
-from mbbq_gen.report.charts.marks import BarPanel, DotPanel, PlainNumber, draw_bars, draw_dots, draw_stacks
-from mbbq_gen.report.charts.score_charts import BIAS_SOURCE, SUMMARY, command_of, key_columns, score_table
-from mbbq_gen.report.conclusions import Interval
-from mbbq_gen.report.score_tables import OUTCOME_TITLES
-from mbbq_gen.report.tables import Cell, Column, DataTable, FlaggedNumber
-from mbbq_gen.report.view_model import (
+from mbbq_gen.report.charts.score_charts import (
+    BIAS_SOURCE,
+    SUMMARY,
+    PlainNumber,
+    command_of,
+    key_columns,
+    score_panel,
+    score_table,
+)
+from mbbq_gen.report.charts.score_view import (
     BIAS_SIGN,
     MARK,
     METRIC_TITLES,
@@ -29,7 +32,9 @@ from mbbq_gen.report.view_model import (
     sentences,
     spoken,
 )
-from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.report.charts.vega import Panel, bars, dots, short_names, stacks
+from mbbq_gen.report.score_tables import OUTCOME_TITLES
+from mbbq_gen.report.tables import Cell, Column, FlaggedNumber, Interval, Table
 from mbbq_gen.statistics.hypothesis_tests import benjamini_hochberg
 
 _METRICS = SUMMARY[1:]
@@ -52,15 +57,17 @@ def spread(answers: ScoreView, factor: Factor) -> Chart:
     rows, by = answers.levels(rows_by), (*rows_by, factor)
     scores, levels = answers.scores(by, _METRICS), answers.levels(by)
     drawn = rows_by if len(answers.models) > 1 else answers.place_by
-    panels = []
-    for metric in _METRICS:
-        dots: dict[tuple[int, int], Interval] = {
-            (rows.keys.index(key[:-1]), values.index(key[-1])): found
-            for key in levels.keys
-            if key[-1] in values and (found := metric_of(scores.get(key), metric))
-        }
-        is_signed = METRICS[metric].low < 0
-        panels.append(DotPanel(METRIC_TITLES[metric].capitalize(), is_signed, dots, None if is_signed else 1 / 3))
+    panels = [
+        score_panel(
+            metric,
+            {
+                (rows.keys.index(key[:-1]), values.index(key[-1])): found
+                for key in levels.keys
+                if key[-1] in values and (found := metric_of(scores.get(key), metric))
+            },
+        )
+        for metric in _METRICS
+    ]
     return Chart(
         name=f"spread_{factor}",
         section="robustness",
@@ -71,9 +78,7 @@ def spread(answers: ScoreView, factor: Factor) -> Chart:
         caption=f"The same questions under each {what}. Where dots of a row lie apart, the {what} makes the score as "
         f"much as the model does. {BIAS_SOURCE} {BIAS_SIGN} {interval_caption(answers.sampling)}",
         table=score_table(levels, scores, _METRICS),
-        drawing=draw_dots(
-            panels, short_names([" · ".join(key[-len(drawn) :]) for key in rows.keys]), short_names(values)
-        ),
+        spec=dots(panels, short_names([" · ".join(key[-len(drawn) :]) for key in rows.keys]), short_names(values)),
         command=command_of(by, _METRICS),
     )
 
@@ -137,15 +142,14 @@ def position_preference(answers: ScoreView) -> Chart:
     styles = _styles(reports)
     panels = []
     for style in styles:
-        values: list[list[Interval | None]] = []
-        for place in range(3):
-            found = [
-                next((one for one in report.places if (one.label_style, one.place) == (style, place)), None)
-                for report in reports
-            ]
-            values.append([None if one is None else PlainNumber(one.preference) for one in found])
+        values: dict[tuple[int, int], Interval] = {
+            (row, one.place): PlainNumber(one.preference)
+            for row, report in enumerate(reports)
+            for one in report.places
+            if one.label_style == style
+        }
         title = "Preference" if len(styles) == 1 else f"Preference, labels {short_names([str(style)])[0]}"
-        panels.append(BarPanel(title, values, is_signed=True))
+        panels.append(Panel(title, values, is_signed=True))
     # Where places matter, and the place that is liked most of all.
     n_marked = sum(bool(mark_of(p_value)) for p_value in adjusted)
     whole, liked = max(((report, one) for report in reports for one in report.places), key=lambda it: it[1].preference)
@@ -161,7 +165,7 @@ def position_preference(answers: ScoreView) -> Chart:
         f"predict. Above 0: the place is liked, whatever stands there. {MARK}: places matter (p < 0.05; randomisation "
         "test, false discovery rate held over groups).",
         table=_place_table(by, reports, adjusted),
-        drawing=draw_bars(panels, names, _place_names(reports)),
+        spec=bars(panels, names, _place_names(reports)),
         command=f"mbbq-gen position-bias RUN --group-by {','.join((*by, 'split'))}",
     )
 
@@ -179,7 +183,7 @@ def _place_names(reports: list[PositionReport]) -> list[str]:
     return [f"{order[place]}: {labels[place]}" if labels[place] != order[place] else order[place] for place in range(3)]
 
 
-def _place_table(by: tuple[str, ...], reports: list[PositionReport], adjusted: list[float | None]) -> DataTable:
+def _place_table(by: tuple[str, ...], reports: list[PositionReport], adjusted: list[float | None]) -> Table:
     columns = (
         *key_columns(by),
         Column("label_style", "label style"),
@@ -207,7 +211,7 @@ def _place_table(by: tuple[str, ...], reports: list[PositionReport], adjusted: l
                     p_value,
                 )
             )
-    return DataTable(columns, tuple(rows))
+    return Table(columns, tuple(rows))
 
 
 def _liked_text(reports: list[PositionReport], drawn: tuple[str, ...]) -> str:
@@ -250,9 +254,6 @@ def outcomes_by_language(answers: ScoreView) -> Chart:
     names = [
         " · ".join((*key[-len(drawn) :], *(("control",) if split == "control" else ()))) for split, key, _ in groups
     ]
-    gaps = [
-        place for place in range(1, len(groups)) if groups[place][1] != groups[place - 1][1] and answers.has_control
-    ]
     titles = [OUTCOME_TITLES[name] for name in order]
     used = [place for place in range(len(order)) if any(row[place] for row in shares)]
     read = [(name, group.metrics["parse_rate"].value) for name, (_, _, group) in zip(names, groups, strict=True)]
@@ -280,7 +281,7 @@ def outcomes_by_language(answers: ScoreView) -> Chart:
         + f"Outcomes that occur: {', '.join(OUTCOME_TITLES[order[place]] for place in used)}.",
         caption="Share of the prompts by outcome. Option, says unknown and refuses are answers that were read; "
         "the others count as wrong for accuracy and, as a rule, not at all for bias.",
-        table=DataTable(columns, rows),
-        drawing=draw_stacks(shares, short_names(names, 36), titles, gaps=gaps, used=used),
+        table=Table(columns, rows),
+        spec=stacks(shares, short_names(names, 36), titles),
         command=command_of(by, ("parse_rate",)) + " --json",
     )

@@ -1,39 +1,19 @@
-"""Charts of accuracy and bias: against each other, by language, and as bars (EsBBQ Fig. 3)."""
+"""Charts of accuracy and bias: ability against bias, by language, by prompt axis, and as bars (EsBBQ Fig. 3)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
+from urllib.parse import urlencode
 
+from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.analysis.robustness import EffectTable, effect_table
 from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
-from mbbq_gen.report.charts.drawing import (
-    FONT_SIZE,
-    MARGIN,
-    SHARES,
-    TICK,
-    TITLE,
-    Drawing,
-    Key,
-    Plane,
-    about_zero,
-    colour,
-    half_range,
-    legend_height,
-    legend_width,
-    marker,
-    plain,
-    short_names,
-    signed,
-    text_width,
-)
-from mbbq_gen.report.charts.marks import BarPanel, DotPanel, bias_takeaway, draw_bars, draw_dots
-from mbbq_gen.report.conclusions import Interval
-from mbbq_gen.report.tables import Cell, Column, DataTable
-from mbbq_gen.report.view_model import (
+from mbbq_gen.report.charts.score_view import (
     BIAS_SIGN,
     METRIC_TITLES,
+    Key,
     Levels,
     ScoreView,
     interval_caption,
@@ -44,158 +24,34 @@ from mbbq_gen.report.view_model import (
     spoken,
     value_of,
 )
-from mbbq_gen.report.view_model import (
-    Key as ScoreKey,
+from mbbq_gen.report.charts.vega import (
+    INK,
+    Panel,
+    Point,
+    Spec,
+    bars,
+    dots,
+    half_range,
+    line_at,
+    plane,
+    scale_of,
+    series_of,
+    short_names,
 )
+from mbbq_gen.report.conclusions import (
+    AMBIGUOUS,
+    NO_CLAIM,
+    UNINTERPRETABLE,
+    GroupAssessment,
+    Standing,
+    directions,
+    listing,
+)
+from mbbq_gen.report.tables import DASH, LINK, Cell, Column, Interval, Table, ends_text, number, share
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.score_table import GroupScore
-
-NAMED = 36
-"""Points in a panel up to which they are named."""
-_LEFT, _ACROSS, _DOWN, _GAP = 50.0, 190.0, 170.0, 16.0
-"""Room for the numbers beside the first panel, width and height of each, and the room between them."""
-
-
-@dataclass(frozen=True)
-class Point:
-    """One language of one model."""
-
-    name: str
-    series: int
-    accuracy: Interval
-    bias: Interval
-
-
-@dataclass(frozen=True)
-class ScatterPanel:
-    """One condition."""
-
-    title: str
-    points: Sequence[Point]
-    has_bound: bool
-    """Whether |bias| ≤ 1 − accuracy holds, and is drawn."""
-
-
-def draw_scatter(panels: Sequence[ScatterPanel], series: Sequence[str]) -> Drawing:
-    """The panels side by side, their biases on one scale."""
-    keys = [Key(name, colour(place), marker(place)) for place, name in enumerate(series)] if len(series) > 1 else []
-    step = _ACROSS + _GAP
-    width = max(_LEFT + step * len(panels), legend_width(keys))
-    drawing = Drawing(width, MARGIN + TITLE + _DOWN + 2 * TICK + 2 + legend_height(keys, width))
-    ends = [
-        end
-        for panel in panels
-        for point in panel.points
-        for end in (point.bias.value, point.bias.ci_low, point.bias.ci_high)
-    ]
-    reach = half_range(ends)
-    for place, panel in enumerate(panels):
-        scales = (-0.02, 1.02), (reach * 1.04, -reach * 1.04)
-        plane = Plane(drawing, _LEFT + step * place, MARGIN + TITLE, _ACROSS, _DOWN, *scales)
-        is_first = place == 0
-        if panel.has_bound:
-            for side in (1, -1):
-                plane.area(_without_room(side, plane.y[0]), "#8a8a8a", 0.16)
-        plane.x_scale(SHARES, plain)
-        plane.y_scale(about_zero(reach), signed, is_named=is_first)
-        plane.level(0)
-        for point in panel.points:
-            x, y = point.accuracy, point.bias
-            assert x.value is not None
-            assert y.value is not None
-            shade = colour(point.series)
-            if x.ci_low is not None and x.ci_high is not None:
-                plane.line((x.ci_low, y.value), (x.ci_high, y.value), shade, 0.9)
-            if y.ci_low is not None and y.ci_high is not None:
-                plane.line((x.value, y.ci_low), (x.value, y.ci_high), shade, 0.9)
-            plane.mark((x.value, y.value), point.series, shade, 4.5)
-        plane.title(panel.title)
-        plane.edges()
-        plane.drawing.text(plane.left + plane.width / 2, plane.bottom + 1.5 * TICK, "accuracy", "middle")
-        if is_first:
-            plane.drawing.turned_text(MARGIN + FONT_SIZE / 2, plane.top + plane.height / 2, "bias")
-        if len(panel.points) <= NAMED:
-            _name_points(plane, panel.points, reach)
-    drawing.legend(keys)
-    return drawing
-
-
-def _without_room(side: int, edge: float) -> list[tuple[float, float]]:
-    """Where |bias| would be above 1 − accuracy, as far as the plane reaches: above the line at 0 or (-1) below it."""
-    if edge < 1:
-        return [(1 - edge, side * edge), (1, 0), (1, side * edge)]
-    return [(0, side), (1, 0), (1, side * edge), (0, side * edge)]
-
-
-# --- names beside points ---------------------------------------------------------------------------------------------
-
-_Box = tuple[float, float, float, float]
-
-
-def _name_points(plane: Plane, points: Sequence[Point], reach: float) -> None:
-    """A name at the first place round each point where it covers no other name or point, and no bar if that can be.
-
-    A point without such a place stays unnamed; the table has it.
-    """
-    per_inch = 1.04 / _ACROSS * 72, 2.08 * reach / _DOWN * 72
-    taken: list[_Box] = [_box(point, (0.0, 0.0), (0.09, 0.09), per_inch) for point in points]
-    bars = [bar for point in points for bar in _bars(point)]
-    for point in points:
-        if not point.name:
-            continue
-        width, height = text_width([point.name], FONT_SIZE - 1) + 0.02, 0.11
-        boxes = [_box(point, offset, (width, height), per_inch) for offset in _places_round(width, height)]
-        free = [
-            box
-            for box in boxes
-            if box[0] >= 0
-            and box[2] <= 1.02
-            and max(-box[1], box[3]) <= reach
-            and not any(_overlap(box, other) for other in taken)
-        ]
-        clear = [box for box in free if not any(_overlap(box, bar) for bar in bars)]
-        if free:
-            box = (clear or free)[0]
-            taken.append(box)
-            x, y = (box[0] + box[2]) / 2, (box[1] + box[3]) / 2
-            plane.drawing.text(*plane.at(x, y), point.name, "middle", size=FONT_SIZE - 1)
-
-
-def _bars(point: Point) -> list[_Box]:
-    """What the bars of a point's intervals cover."""
-    assert point.accuracy.value is not None
-    assert point.bias.value is not None
-    found = []
-    if point.accuracy.ci_low is not None and point.accuracy.ci_high is not None:
-        found.append((point.accuracy.ci_low, point.bias.value, point.accuracy.ci_high, point.bias.value))
-    if point.bias.ci_low is not None and point.bias.ci_high is not None:
-        found.append((point.accuracy.value, point.bias.ci_low, point.accuracy.value, point.bias.ci_high))
-    return found
-
-
-def _places_round(width: float, height: float) -> list[tuple[float, float]]:
-    """Where a name's middle may stand, in inches from the point: near places first."""
-    found = []
-    for away in (0.07, 0.15):
-        right, up = away + width / 2, away + height / 2
-        found += [(right, up * 0.8), (-right, up * 0.8), (right, -up * 0.8), (-right, -up * 0.8), (0.0, up), (0.0, -up)]
-    return found
-
-
-def _box(point: Point, offset: tuple[float, float], size: tuple[float, float], per_inch: tuple[float, float]) -> _Box:
-    """A box round a point in the plane's own numbers; offsets and sizes are in inches."""
-    assert point.accuracy.value is not None
-    assert point.bias.value is not None
-    (scale_x, scale_y), (width, height) = per_inch, size
-    x, y = point.accuracy.value + offset[0] * scale_x, point.bias.value + offset[1] * scale_y
-    return x - width / 2 * scale_x, y - height / 2 * scale_y, x + width / 2 * scale_x, y + height / 2 * scale_y
-
-
-def _overlap(one: _Box, other: _Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
 
 SUMMARY = ("accuracy_ambiguous", "accuracy_disambiguated", "mbbq_bias_ambiguous", "diff_bias_disambiguated")
 """What our own charts show. MBBQ's bias in disambiguated contexts is not 0 for a perfect model where biased and
@@ -227,7 +83,7 @@ def score_cells(group: GroupScore | None, metric: str) -> list[Cell]:
     return [None, None, None] if found is None else [found.value, found.ci_low, found.ci_high]
 
 
-def score_table(levels: Levels, scores: Mapping[ScoreKey, GroupScore], metrics: Sequence[str]) -> DataTable:
+def score_table(levels: Levels, scores: Mapping[Key, GroupScore], metrics: Sequence[str]) -> Table:
     """One row a group: its scores with intervals, its items and templates."""
     counts = (Column("n_answers", "answers", "count"), Column("n_templates", "templates", "count"))
     columns = (*key_columns(levels.by), *counts, *(column for metric in metrics for column in score_columns(metric)))
@@ -236,7 +92,7 @@ def score_table(levels: Levels, scores: Mapping[ScoreKey, GroupScore], metrics: 
         group = scores.get(key)
         sizes: list[Cell] = [None, None] if group is None else [group.n_answers, group.n_templates]
         rows.append((*key, *sizes, *(cell for metric in metrics for cell in score_cells(group, metric))))
-    return DataTable(columns, tuple(rows))
+    return Table(columns, tuple(rows))
 
 
 def command_of(by: Sequence[str], metrics: Sequence[str], extra: str = "") -> str:
@@ -244,9 +100,7 @@ def command_of(by: Sequence[str], metrics: Sequence[str], extra: str = "") -> st
     return f"mbbq-gen score RUN --group-by {','.join((*by, 'split'))} --metrics {','.join(metrics)}{extra}"
 
 
-def summary_alt(
-    answers: ScoreView, levels: Levels, scores: Mapping[ScoreKey, GroupScore], metrics: Sequence[str]
-) -> str:
+def summary_alt(answers: ScoreView, levels: Levels, scores: Mapping[Key, GroupScore], metrics: Sequence[str]) -> str:
     """The extremes of each score over all groups."""
     parts = [
         range_text(
@@ -257,7 +111,7 @@ def summary_alt(
     return sentences(parts)
 
 
-def _splitting(answers: ScoreView) -> tuple[Levels, dict[ScoreKey, GroupScore]]:
+def _splitting(answers: ScoreView) -> tuple[Levels, dict[Key, GroupScore]]:
     by = ("model", *answers.place_by)
     return answers.levels(by), answers.scores(by, SUMMARY)
 
@@ -267,7 +121,7 @@ def scores_by_language(answers: ScoreView) -> Chart:
     levels, scores = _splitting(answers)
     places, models = answers.levels(answers.place_by), answers.models
     is_one_place = len(places) == 1  # then the models are the rows
-    dots = {
+    values: dict[str, dict[tuple[int, int], Interval]] = {
         metric: {
             (models.index(key[0]), 0) if is_one_place else (places.keys.index(key[1:]), models.index(key[0])): found
             for key in levels.keys
@@ -277,15 +131,7 @@ def scores_by_language(answers: ScoreView) -> Chart:
     }
     model_names = short_names(models)
     rows, series = (model_names, places.names) if is_one_place else (places.names, model_names)
-    panels = [
-        DotPanel(
-            METRIC_TITLES[metric].capitalize(),
-            METRICS[metric].low < 0,
-            dots[metric],
-            None if METRICS[metric].low < 0 else 1 / 3,
-        )
-        for metric in SUMMARY
-    ]
+    panels = [score_panel(metric, values[metric]) for metric in SUMMARY]
     return Chart(
         name="scores_by_language",
         section="scores",
@@ -294,29 +140,34 @@ def scores_by_language(answers: ScoreView) -> Chart:
         alt=f"Dots with intervals. {summary_alt(answers, levels, scores, SUMMARY)}",
         caption=f"Accuracy (dashed: guessing) and bias. {BIAS_SOURCE} {BIAS_SIGN} {interval_caption(answers.sampling)}",
         table=score_table(levels, scores, SUMMARY),
-        drawing=draw_dots(panels, rows, series),
+        spec=dots(panels, rows, series),
         command=command_of(levels.by, SUMMARY),
     )
+
+
+def score_panel(metric: str, values: Mapping[tuple[int, int], Interval]) -> Panel:
+    """A score of dots: a bias about 0, a rate with a line at chance."""
+    is_signed = METRICS[metric].low < 0
+    return Panel(METRIC_TITLES[metric].capitalize(), values, is_signed, None if is_signed else CHANCE)
 
 
 def accuracy_against_bias(answers: ScoreView) -> Chart:
     """Accuracy and bias as the two axes of a plane: a point for each language and model."""
     levels, scores = _splitting(answers)
-    models = answers.models
+    models = dict(zip(answers.models, short_names(answers.models), strict=True))
     found = answers.levels(answers.place_by)
     places = dict(zip(found.keys, found.names, strict=True))
-    if len(places) == 1 and len(models) > 1:
-        places = dict.fromkeys(places, "")  # colours tell the models apart, and all points are of one language
-    panels = []
-    for condition in ("ambiguous", "disambiguated"):
-        points = [
-            Point(places[key[1:]], models.index(key[0]), accuracy, bias)
+    if (len(places) == 1 and len(models) > 1) or len(levels) > 2 * _NAMED:
+        places = dict.fromkeys(places, "")  # colours tell the models apart; or there is no room for names
+    points = {
+        condition: [
+            Point(places[key[1:]], models[key[0]], accuracy, bias)
             for key in levels.keys
             if (accuracy := metric_of(scores.get(key), f"accuracy_{condition}"))
             and (bias := metric_of(scores.get(key), _BIAS_OF[condition]))
         ]
-        title = f"{condition.capitalize()} contexts" + (" (diff-bias)" if condition == "disambiguated" else "")
-        panels.append(ScatterPanel(title, points, has_bound=condition == "ambiguous"))
+        for condition in ("ambiguous", "disambiguated")
+    }
     return Chart(
         name="accuracy_against_bias",
         section="scores",
@@ -328,9 +179,48 @@ def accuracy_against_bias(answers: ScoreView) -> Chart:
         "a model without bias stands on the line at 0, and a good one at its right end. "
         f"{interval_caption(answers.sampling)}",
         table=score_table(levels, scores, SUMMARY),
-        drawing=draw_scatter(panels, short_names(models)),
+        spec=_planes(points, list(models.values())),
         command=command_of(levels.by, SUMMARY),
     )
+
+
+_NAMED = 36
+"""Points in a plane up to which they are named."""
+
+
+def _planes(points: Mapping[str, Sequence[Point]], series: Sequence[str]) -> Spec:
+    """The two conditions side by side, their biases on one scale."""
+    ends = [end for some in points.values() for one in some for end in (one.y.value, one.y.ci_low, one.y.ci_high)]
+    reach, size = half_range(ends), (285, 255)
+    coloured = series_of(series, 2 * size[0])
+    bound = [
+        {"x": x, "low": max(x - 1, -reach), "high": min(1 - x, reach)} for x in sorted({0.0, 1 - min(reach, 1.0), 1.0})
+    ]
+    # Where |bias| would be above 1 − accuracy, as far as the plane reaches: a band at its upper and its lower edge.
+    area = {"type": "area", "color": "#8a8a8a", "opacity": 0.2}
+    grey = [
+        {
+            "data": {"values": bound},
+            "mark": area,
+            "encoding": {
+                "x": {"field": "x", "type": "quantitative"},
+                "y": {"field": end, "type": "quantitative"},
+                "y2": {"datum": edge},
+            },
+        }
+        for end, edge in (("high", reach), ("low", -reach))
+    ]
+    parts = []
+    for place, (condition, some) in enumerate(points.items()):
+        title = f"{condition.capitalize()} contexts" + (" (diff-bias)" if condition == "disambiguated" else "")
+        x, y = scale_of(None), scale_of(reach)
+        x["axis"] |= {"grid": True, "title": "accuracy"}
+        y["axis"] |= {"grid": True, "title": "bias" if place == 0 else None, "labels": place == 0}
+        behind = grey if condition == "ambiguous" else []
+        layer = [*behind, line_at("y", 0), plane(some, size, reach, coloured)]
+        encoding = {"x": {"type": "quantitative", **x}, "y": {"type": "quantitative", **y}}
+        parts.append({"title": title, "width": size[0], "height": size[1], "encoding": encoding, "layer": layer})
+    return {"hconcat": parts, "resolve": {"scale": {"color": "shared", "shape": "shared"}}}
 
 
 def esbbq_bars(answers: ScoreView) -> Chart:
@@ -338,9 +228,14 @@ def esbbq_bars(answers: ScoreView) -> Chart:
     by = ("model", *answers.place_by)
     levels, scores = answers.levels(by), answers.scores(by, _ESBBQ)
     panels = [
-        BarPanel(
+        Panel(
             title,
-            [[metric_of(scores.get(key), f"{kind}_{condition}") for key in levels.keys] for condition in _CONDITIONS],
+            {
+                (row, place): found
+                for row, key in enumerate(levels.keys)
+                for place, condition in enumerate(_CONDITIONS)
+                if (found := metric_of(scores.get(key), f"{kind}_{condition}"))
+            },
             is_signed=kind == "diff_bias",
         )
         for kind, title in (("accuracy", "Accuracy"), ("diff_bias", "Bias"))
@@ -356,7 +251,7 @@ def esbbq_bars(answers: ScoreView) -> Chart:
         caption=f"The shape of EsBBQ Fig. 3: accuracy (EsBBQ eqs. 1 and 2) and bias (eqs. 3 and 4). {BIAS_SIGN} "
         f"{interval_caption(answers.sampling)}",
         table=score_table(levels, scores, _ESBBQ),
-        drawing=draw_bars(panels, short_names(names), ["ambiguous contexts", "disambiguated contexts"]),
+        spec=bars(panels, short_names(names), ["ambiguous contexts", "disambiguated contexts"]),
         command=command_of(by, _ESBBQ),
     )
 
@@ -377,13 +272,13 @@ def effects_of_axes(answers: ScoreView) -> Chart:
     languages = [ALL, *dict.fromkeys(str(effect.language) for effect in tables[0].by_language)]
     panels = []
     for metric, table in zip(_METRICS, tables, strict=True):
-        dots: dict[tuple[int, int], Interval] = {
+        values: dict[tuple[int, int], Interval] = {
             (rows.index((*effect.axes, *effect.levels, *effect.against)), languages.index(effect.language or ALL)): (
                 effect.difference
             )
             for effect in [*table.main, *table.by_language]
         }
-        panels.append(DotPanel(METRIC_TITLES[metric].capitalize(), is_signed=True, dots=dots))
+        panels.append(Panel(METRIC_TITLES[metric].capitalize(), values, is_signed=True))
     return Chart(
         name="effects_of_axes",
         section="robustness",
@@ -394,7 +289,7 @@ def effects_of_axes(answers: ScoreView) -> Chart:
         caption="How much each score changes with a level of an axis, against the first level of that axis, over all "
         f"levels of the others. {BIAS_SIGN} {interval_caption(answers.sampling)}",
         table=_numbers(tables),
-        drawing=draw_dots(panels, short_names([f"{row[0]}: {row[1]}" for row in rows]), short_names(languages)),
+        spec=dots(panels, short_names([f"{row[0]}: {row[1]}" for row in rows]), short_names(languages)),
         command="mbbq-gen robustness RUN",
     )
 
@@ -418,7 +313,7 @@ def _strongest(metric: str, table: EffectTable) -> str:
     return f"{METRIC_TITLES[metric]} changes most with {effect.axes[0]} {effect.levels[0]}: {spoken(metric, value)}"
 
 
-def _numbers(tables: list[EffectTable]) -> DataTable:
+def _numbers(tables: list[EffectTable]) -> Table:
     columns = (
         Column("metric", "score"),
         Column("axis", "axis"),
@@ -445,4 +340,225 @@ def _numbers(tables: list[EffectTable]) -> DataTable:
         for table in tables
         for effect in [*table.main, *table.by_language]
     ]
-    return DataTable(columns, tuple(rows))
+    return Table(columns, tuple(rows))
+
+
+# --- ability against bias --------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class AbilityPoint:
+    """A language of a model on a benchmark."""
+
+    model: str
+    benchmark: str
+    language: str
+    """Its code."""
+    assessment: Standing
+    accuracy: Interval
+    """On the control questions; without them, in disambiguated contexts."""
+    bias: Interval
+    link: str
+    """Where in the page it leads: `#browse?language=tr`."""
+
+
+@dataclass(frozen=True)
+class PlainNumber:
+    """A number without an interval."""
+
+    value: float | None
+    ci_low: float | None = None
+    ci_high: float | None = None
+
+
+def ability_points(judged: Sequence[GroupAssessment]) -> list[AbilityPoint]:
+    """What there are scores for; each leads to its answers."""
+    found = []
+    for one in judged:
+        if one.bias is not None:
+            group = {name: one.group[name] or "" for name in ("model", "benchmark", "language")}
+            accuracy = (one.control or one.bias).metrics["accuracy_disambiguated"]
+            link = LINK + urlencode(group | {"split": "bias"})
+            place = (group["model"] or DASH, group["benchmark"] or DASH, group["language"])
+            found.append(AbilityPoint(*place, one.assessment, accuracy, one.bias.metrics[AMBIGUOUS], link))
+    return found
+
+
+_ABILITY_COLUMNS = (
+    *(Column("model", "model"), Column("benchmark", "benchmark"), Column("language", "language")),
+    *(Column("control_accuracy", "accuracy, control", "share"), Column(AMBIGUOUS, "bias", "score")),
+    *(Column("ci_low", "CI low", "score"), Column("ci_high", "CI high", "score"), Column("assessment", "assessment")),
+)
+_ABILITY_SIZE = (430, 330)
+_REACHES = (0.6, 0.8, 1.0)
+"""How far the axis of bias may reach: with round numbers half-way too."""
+
+
+def ability_against_bias(
+    found: Sequence[AbilityPoint], names: Mapping[str, str], name: str = "picture"
+) -> Chart | None:
+    """What models can do against which way they lean, a mark a language, regions named; None where there is no score.
+
+    Hollow marks claim nothing: too few answers parsed, no better than guessing (both without an interval), or not
+    surely better.
+
+    Args:
+        found: What is placed; those without a score are left out.
+        names: Language code → its name.
+        name: What the ids in the drawing begin with; one of its own for each chart of a page.
+    """
+    shown = [one for one in found if one.accuracy.value is not None and one.bias.value is not None]
+    if not shown:
+        return None
+    rows = tuple(
+        (
+            *(one.model, one.benchmark, one.language, one.accuracy.value, one.bias.value),
+            *(one.bias.ci_low, one.bias.ci_high, one.assessment),
+        )
+        for one in shown
+    )
+    return Chart(
+        name=name,
+        section="scores",
+        title="What it can do against which way it leans",
+        sees="Higher: more stereotypical. Left of the dashed line: no better than guessing. Hollow: no bias claimed, "
+        "because it is not surely better than guessing, or too few answers were parsed. A mark links to its "
+        f"{'answers' if shown[0].link.startswith(LINK) else 'row'}.",
+        alt="; ".join(_in_words(one, names) for one in shown),
+        caption="",
+        table=Table(_ABILITY_COLUMNS, rows),
+        spec=_ability_spec(shown, names),
+        command="",
+    )
+
+
+def _ability_spec(found: Sequence[AbilityPoint], names: Mapping[str, str]) -> Spec:
+    several = len({one.benchmark for one in found}) > 1
+    called = [f"{one.model} on {one.benchmark}" if several else one.model for one in found]
+    series = dict(zip(dict.fromkeys(called), short_names(list(dict.fromkeys(called)), 60), strict=True))
+    points = []
+    for one, model in zip(found, called, strict=True):
+        means_nothing = one.assessment in UNINTERPRETABLE
+        accuracy, bias = (PlainNumber(part.value) if means_nothing else part for part in (one.accuracy, one.bias))
+        said = f"{'Answers: ' if one.link.startswith(LINK) else ''}{_in_words(one, names)}"
+        is_hollow = one.assessment in NO_CLAIM
+        points.append(Point(one.language, series[model], accuracy, bias, is_hollow, one.link, said))
+    ends = [abs(end) for one in points for end in (one.y.value, one.y.ci_low, one.y.ci_high) if end is not None]
+    reach = next((reach for reach in _REACHES if max(ends) < reach - 0.05), _REACHES[-1])
+    x = {"scale": {"domain": [0, 1]}, "axis": {"values": [0, CHANCE, 0.6, 0.8, 1], "format": ".0%"}}
+    x["axis"] |= {"grid": False, "title": "accuracy on the control questions"}
+    y = scale_of(reach)
+    y["axis"] |= {"title": "bias in ambiguous contexts"}
+    named, taken = _regions(reach)
+    keyed = {"columns": 1, "symbolSize": 90, "labelFontSize": 13}
+    coloured = {
+        channel: {**encoding, "legend": keyed}
+        for channel, encoding in series_of(list(series.values()), _ABILITY_SIZE[0]).items()
+    }
+    return {
+        "width": _ABILITY_SIZE[0],
+        "height": _ABILITY_SIZE[1],
+        "encoding": {"x": {"type": "quantitative", **x}, "y": {"type": "quantitative", **y}},
+        "layer": [*named, plane(points, _ABILITY_SIZE, reach, coloured, taken=taken, letter=8.5)],
+    }
+
+
+def _regions(reach: float) -> tuple[list[Spec], list[tuple[float, float, float, float]]]:
+    """Coloured regions with their names, the lines between them, and where no other name can stand."""
+    width, height = _ABILITY_SIZE
+    chance = CHANCE * width
+    areas = (
+        *((0.0, CHANCE, -reach, reach, "#808080"), (CHANCE, 1.0, 0.0, reach, "#e08214")),
+        (CHANCE, 1.0, -reach, 0.0, "#8073ac"),
+    )
+    rects = [
+        {
+            "data": {"values": [{}]},
+            "mark": {"type": "rect", "color": colour, "opacity": 0.13},
+            "encoding": {"x": {"datum": left}, "x2": {"datum": right}, "y": {"datum": low}, "y2": {"datum": high}},
+        }
+        for left, right, low, high, colour in areas
+    ]
+    names = (
+        *((10.0, 16.0, "can't do"), (10.0, 32.0, "the task"), (chance + 8, 16.0, "able, stereotypical")),
+        *((chance + 8, height / 2 - 9, "able, no bias shown"), (chance + 8, height - 10.0, "able, anti-stereotypical")),
+    )
+    texts = [
+        {
+            "data": {"values": [{}]},
+            "mark": {
+                "type": "text",
+                "align": "left",
+                "fontStyle": "italic",
+                "fontSize": 13,
+                "opacity": 0.8,
+                "text": text,
+            },
+            "encoding": {"x": {"value": x}, "y": {"value": y}, "color": {"value": INK}},
+        }
+        for x, y, text in names
+    ]
+    taken = [(x - 2, y - 9, x + 7 * len(text), y + 7) for x, y, text in names]
+    return [*rects, line_at("y", 0), line_at("x", CHANCE, is_dashed=True), *texts], taken
+
+
+_STANDINGS = {
+    "mostly_unparsed": ", too few answers parsed: the bias cannot be interpreted",
+    "at_chance": ", no better than guessing: the bias cannot be interpreted",
+    "uncertain_ability": ", perhaps guessing",
+    "no_control": " on the benchmark's own questions, because no control questions were asked",
+}
+
+
+def _in_words(one: AbilityPoint, names: Mapping[str, str]) -> str:
+    ends = "" if one.assessment in UNINTERPRETABLE else ends_text(one.bias)
+    return (
+        f"{one.model} on {one.benchmark}, {names.get(one.language, one.language)}: "
+        f"accuracy {share(one.accuracy.value)}, bias {number(one.bias.value, signed=True)}{ends}"
+        f"{_STANDINGS.get(one.assessment, '')}"
+    )
+
+
+# --- what to see -----------------------------------------------------------------------------------------------------
+
+_MODELS_NAMED = 4
+"""So many models are named; of more, only how many they are."""
+
+
+def bias_takeaway(answers: ScoreView, by: Sequence[str], scores: Mapping[Key, GroupScore], metric: str) -> str:
+    """Where a bias is off 0 after Holm's adjustment: `Bias, ambiguous: off 0 in 2 of 4, above in en and nl.`"""
+    known = {key: group.metrics[metric] for key, group in scores.items() if group.metrics[metric].value is not None}
+    title = METRIC_TITLES[metric].capitalize()
+    if not known:
+        return f"{title}: nothing to count."
+    off = directions(known, answers.sampling.confidence)
+    sides = {
+        side: [key for key, found in off.items() if found == side] for side in ("stereotypical", "anti_stereotypical")
+    }
+    n_off = sum(map(len, sides.values()))
+    if not n_off:
+        return f"{title}: none is off 0 for sure, which does not show that there is no lean."
+    words = {"stereotypical": "above (to the stereotype)", "anti_stereotypical": "below (against it)"}
+    named = [f"{words[side]} {_where(answers, by, keys)}".rstrip() for side, keys in sides.items() if keys]
+    return f"{title}: off 0 in {n_off} of {len(known)}, {'; '.join(named)}."
+
+
+def _where(answers: ScoreView, by: Sequence[str], keys: Sequence[Key]) -> str:
+    """`for a (en, tr) and b (nl)`: the groups by model; of many models, how many groups they are."""
+    models: dict[str, list[str]] = {}
+    for key in keys:
+        models.setdefault(answers.spoken_key(by[:1], key[:1]), []).append(answers.spoken_key(by[1:], key[1:]))
+    if len(models) > _MODELS_NAMED:
+        return f"for {len(models)} models"
+    if list(models) == [""]:
+        places = [place for place in models[""] if place]
+        return f"in {listing(places)}" if places else ""
+    named = [
+        f"{model} ({', '.join(found)})" if (found := [p for p in its if p]) else model for model, its in models.items()
+    ]
+    return f"for {listing(named)}"
+
+
+def extremes(answers: ScoreView, by: Sequence[str], values: Mapping[Key, float | None], metric: str) -> str:
+    """`Accuracy, ambiguous from 0.21 (tr) to 0.93 (en).`"""
+    return sentences([range_text(metric, [(answers.spoken_key(by, key), value) for key, value in values.items()])])
