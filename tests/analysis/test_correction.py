@@ -15,7 +15,6 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mbbq_gen.report.correction_tables import flag_sentences
 
 from mbbq_gen.analysis.correction import corrected_groups
 from mbbq_gen.analysis.correction_table import flags_of
@@ -29,6 +28,7 @@ from mbbq_gen.annotation.annotations import (
 )
 from mbbq_gen.annotation.review import SamplingDesign
 from mbbq_gen.core.errors import UnknownNameError
+from mbbq_gen.report.analysis_tables import flag_sentences
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import Tally, weighted_by_design

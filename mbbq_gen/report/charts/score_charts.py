@@ -389,7 +389,7 @@ _ABILITY_COLUMNS = (
     *(Column("control_accuracy", "accuracy, control", "share"), Column(AMBIGUOUS, "bias", "score")),
     *(Column("ci_low", "CI low", "score"), Column("ci_high", "CI high", "score"), Column("assessment", "assessment")),
 )
-_ABILITY_SIZE = (430, 330)
+_ABILITY_SIZE = (380, 320)
 _REACHES = (0.6, 0.8, 1.0)
 """How far the axis of bias may reach: with round numbers half-way too."""
 
@@ -446,9 +446,10 @@ def _ability_spec(found: Sequence[AbilityPoint], names: Mapping[str, str]) -> Sp
     ends = [abs(end) for one in points for end in (one.y.value, one.y.ci_low, one.y.ci_high) if end is not None]
     reach = next((reach for reach in _REACHES if max(ends) < reach - 0.05), _REACHES[-1])
     x = {"scale": {"domain": [0, 1]}, "axis": {"values": [0, CHANCE, 0.6, 0.8, 1], "format": ".0%"}}
-    x["axis"] |= {"grid": False, "title": "accuracy on the control questions"}
+    large = {"labelFontSize": 13, "titleFontSize": 13}
+    x["axis"] |= {**large, "grid": False, "title": "accuracy on the control questions"}
     y = scale_of(reach)
-    y["axis"] |= {"title": "bias in ambiguous contexts"}
+    y["axis"] |= {**large, "title": "bias in ambiguous contexts"}
     named, taken = _regions(reach)
     keyed = {"columns": 1, "symbolSize": 90, "labelFontSize": 13}
     coloured = {

@@ -94,9 +94,12 @@ def half_range(values: Sequence[float | None]) -> float:
 def scale_of(reach: float | None) -> Spec:
     """The scale and the axis of a bias from -reach to reach; None: of a share from 0 to 1."""
     if reach is None:
-        return {"scale": {"domain": [0, 1]}, "axis": {"values": [0, 0.25, 0.5, 0.75, 1], "labelExpr": _PLAIN}}
+        return {
+            "scale": {"domain": [0, 1], "clamp": True},
+            "axis": {"values": [0, 0.25, 0.5, 0.75, 1], "labelExpr": _PLAIN},
+        }
     values = [-reach, -reach / 2, 0, reach / 2, reach]
-    return {"scale": {"domain": [-reach, reach]}, "axis": {"values": values, "labelExpr": _SIGNED}}
+    return {"scale": {"domain": [-reach, reach], "clamp": True}, "axis": {"values": values, "labelExpr": _SIGNED}}
 
 
 def series_of(names: Sequence[str], width: float, *, field: str = "series") -> Spec:
@@ -175,6 +178,7 @@ def dots(panels: Sequence[Panel], rows: Sequence[str], series: Sequence[str]) ->
             "ticks": False,
             "tickBand": "extent",
             "grid": several,
+            "offset": 6,
             **({} if place == 0 else {"labelExpr": "''"}),
         }
         offset = {"yOffset": {"field": "series", "type": "nominal", "scale": {"domain": series}}} if several else {}
@@ -306,7 +310,7 @@ def heat_maps(
     for is_signed in dict.fromkeys(one.is_signed for one in maps):
         alike = [one for one in maps if one.is_signed == is_signed]
         parts = [
-            _heat_map(one, rows, columns, width, reach, words, is_first=place % abreast == 0)
+            _heat_map(one, rows, columns, width=width, reach=reach, words=words, is_first=place % abreast == 0)
             for place, one in enumerate(alike)
         ]
         found.append({"concat": parts, "columns": abreast, "resolve": {"scale": {"color": "shared"}}})
@@ -314,7 +318,7 @@ def heat_maps(
 
 
 def _heat_map(
-    one: HeatMap, rows: Sequence[str], columns: Sequence[str], width: int, reach: float, words: str, *, is_first: bool
+    one: HeatMap, rows: Sequence[str], columns: Sequence[str], *, width: int, reach: float, words: str, is_first: bool
 ) -> Spec:
     low, high, colours = (-reach, reach, DIVERGING) if one.is_signed else (0.0, 1.0, RISING)
     is_turned = max(map(len, columns)) * _LETTER > width / len(columns)
