@@ -305,7 +305,8 @@ def _write(path: Path, report: ScoreReport) -> None:
 def _blocks(report: ScoreReport) -> Iterator[Block]:
     """The conclusions where the scores allow them, every score, corrections, and what was asked for beside them."""
     from mbbq_gen.report.analysis_tables import correction_blocks, score_blocks
-    from mbbq_gen.report.conclusions import NEEDED, assess_groups, model_sentences
+    from mbbq_gen.report.assessments import NEEDED, assess_groups
+    from mbbq_gen.report.conclusions import model_sentences
     from mbbq_gen.report.score_tables import Notes, confidence_table, metric_table
 
     names = list(report.definitions)

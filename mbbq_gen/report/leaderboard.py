@@ -17,7 +17,7 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.config import OWN_DATA
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.report.conclusions import (
+from mbbq_gen.report.assessments import (
     NEEDED,
     NO_CLAIM,
     READ_FEW,
@@ -25,9 +25,9 @@ from mbbq_gen.report.conclusions import (
     Direction,
     Standing,
     directions,
-    listing,
     standing,
 )
+from mbbq_gen.report.conclusions import listing
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, PromptEffects
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.statistics.panel import Estimate, InferenceSettings, combine, make_panel

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.core.text import counted, visible_text
 from mbbq_gen.report.analysis_tables import SPOKEN_OF
+from mbbq_gen.report.assessments import NO_CLAIM, UNINTERPRETABLE
 from mbbq_gen.report.charts.catalogue import Chart
-from mbbq_gen.report.charts.score_charts import AbilityPoint, ability_against_bias
-from mbbq_gen.report.charts.vega import Spec, Strip, short_names, strips
-from mbbq_gen.report.conclusions import NO_CLAIM, UNINTERPRETABLE, listing
+from mbbq_gen.report.charts.planes import AbilityPoint, ability_against_bias
+from mbbq_gen.report.charts.vega import INK, Spec, interval, series_of, short_names, with_encoding
+from mbbq_gen.report.conclusions import listing
 from mbbq_gen.report.leaderboard import Leaderboard, LeaderboardRow, LeaderboardScore, ScoreName
 from mbbq_gen.report.page import missing_charts, page_assets, render
 from mbbq_gen.report.score_tables import BOUNDS_NOTE
@@ -30,6 +31,7 @@ from mbbq_gen.report.tables import (
     Cell,
     Column,
     ColumnKind,
+    Interval,
     Table,
     bounds_text,
     ends_text,
@@ -296,6 +298,67 @@ def _panel_spec(rows: Sequence[LeaderboardRow], name: ScoreName, names: Mapping[
     ends = [abs(end) for score in scores for end in (score.value, score.ci_low, score.ci_high) if end is not None]
     reach = max(0.5, min(1.0, math.ceil(max(ends) * 4) / 4)) if is_bias(name) else None
     return strips(found, list(called.values()), columns, reach, CHANCE)
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A score of a row in a column."""
+
+    row: str
+    column: str
+    score: Interval
+    text: str
+    """Stands below."""
+    is_hollow: bool
+    has_interval: bool
+
+
+def strips(
+    found: Sequence[Strip], rows: Sequence[str], columns: Sequence[str], reach: float | None, reference: float
+) -> Spec:
+    """Scores on lines, a row and a column each; biases about 0, shares beside what they are held against."""
+    scale = {"domain": [0, 1] if reach is None else [-reach, reach], "clamp": True}
+    x = {"field": "value", "type": "quantitative", "scale": scale, "axis": None}
+    values = [
+        {
+            **{"row": one.row, "column": one.column, "value": one.score.value, "text": one.text},
+            **({"low": one.score.ci_low, "high": one.score.ci_high} if one.has_interval else {}),
+            "hollow": one.is_hollow,
+        }
+        for one in found
+    ]
+    series = series_of(rows, 0, field="row")
+    colour = {"condition": {"test": "datum.hollow", "value": INK}, **series["color"], "legend": None}
+    low, high = scale["domain"]
+    ends = {"x": {"datum": low, "type": "quantitative", "scale": scale, "axis": None}, "x2": {"datum": high}}
+    point = {"type": "point", "size": 90, "strokeWidth": 1.5}
+    fill = {"condition": {"test": "datum.hollow", "value": "transparent"}, **series["color"], "legend": None}
+    mark = {"x": x, "fill": fill, "stroke": colour, "shape": {**series["shape"], "legend": None}}
+    middle = {"x": {"value": _STRIP / 2}, "text": {"field": "text"}}
+    held = {"mark": {"type": "tick", "strokeDash": [3, 2], "color": INK, "size": 18, "thickness": 1, "opacity": 0.7}}
+    held["encoding"] = {"x": {"datum": reference if reach is None else 0, "type": "quantitative"}}
+    row = {"field": "row", "type": "nominal", "scale": {"domain": rows}}
+    return {
+        "data": {"values": values},
+        "spacing": 20,
+        "facet": {"column": {"field": "column", "type": "nominal", "sort": columns, "header": {"orient": "top"}}},
+        "spec": {
+            "width": _STRIP,
+            "height": {"step": 46},
+            "encoding": {"y": {**row, "axis": {"domain": False, "ticks": False}}},
+            "layer": [
+                {"mark": {"type": "rule", "opacity": 0.3}, "encoding": ends},
+                held,
+                with_encoding(interval("x", {"scale": scale, "axis": None}, strokeWidth=3), color=colour),
+                {"mark": point, "encoding": mark},
+                {"mark": {"type": "text", "dy": 17, "fontSize": 11, "opacity": 0.85}, "encoding": middle},
+            ],
+        },
+    }
+
+
+_STRIP = 130
+"""Pixels of a strip's width."""
 
 
 _STYLES, _SCRIPTS = ("page.css", "picture.css", "board.css"), ("theme.js", "folds.js", "downloads.js", "board.js")

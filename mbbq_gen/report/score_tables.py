@@ -16,16 +16,8 @@ from typing import TYPE_CHECKING, get_args
 
 from mbbq_gen.core.files import output_file
 from mbbq_gen.core.records import Confidence
-from mbbq_gen.report.conclusions import (
-    AMBIGUOUS,
-    DISAMBIGUATED,
-    NEEDED,
-    GroupAssessment,
-    assess_groups,
-    by_name,
-    model_sentences,
-    shown_smaller,
-)
+from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, NEEDED, GroupAssessment, assess_groups
+from mbbq_gen.report.conclusions import by_name, model_sentences, shown_smaller
 from mbbq_gen.report.tables import (
     DASH,
     Block,

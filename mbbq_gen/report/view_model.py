@@ -19,17 +19,10 @@ from urllib.parse import urlencode
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.score_extras import ScoreReport, reported
 from mbbq_gen.report.analysis_tables import corrected_text, correction_note, flag_sentences, matrix_table
+from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, GroupAssessment, assess_groups
 from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, Chart, ChartCollection
-from mbbq_gen.report.charts.score_charts import ability_against_bias, ability_points
-from mbbq_gen.report.conclusions import (
-    AMBIGUOUS,
-    CAUTIONS,
-    DISAMBIGUATED,
-    GroupAssessment,
-    assess_groups,
-    conclusion_sentence,
-    extractions,
-)
+from mbbq_gen.report.charts.planes import ability_against_bias, ability_points
+from mbbq_gen.report.conclusions import CAUTIONS, conclusion_sentence, extractions
 from mbbq_gen.report.score_tables import Notes
 from mbbq_gen.report.tables import (
     DASH,

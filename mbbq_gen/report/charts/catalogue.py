@@ -66,7 +66,7 @@ class ChartUnavailableError(Exception):
 
 
 CHARTS: dict[str, tuple[str, str]] = {
-    "accuracy_against_bias": ("score_charts", "accuracy against bias by language"),
+    "accuracy_against_bias": ("planes", "accuracy against bias by language"),
     "scores_by_language": ("score_charts", "accuracy and bias by language"),
     "bias_by_category": ("category_charts", "bias by category and language"),
     "control_and_bias": ("control_charts", "the benchmark beside its control set"),

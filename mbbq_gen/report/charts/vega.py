@@ -38,7 +38,7 @@ RISING = ("#00224e", "#1a386f", "#434e6c", "#61656f", "#7d7c78", "#9b9476", "#bc
 """Points of cividis, which is made for the colour-blind."""
 NAME_LIMIT = 30
 """Characters of a name in a chart; its whole is in the table."""
-_LETTER = 6.4
+LETTER = 6.4
 """Pixels that a letter takes, about: for what has to be known before a chart is laid out."""
 _WIDEST = 1100.0
 """Pixels from which panels stand below each other."""
@@ -104,7 +104,7 @@ def scale_of(reach: float | None) -> Spec:
 
 def series_of(names: Sequence[str], width: float, *, field: str = "series") -> Spec:
     """Colours and markers of some series; with a legend where there are several."""
-    columns = max(1, min(len(names), int(width / (max(map(len, names), default=0) * _LETTER + 48))))
+    columns = max(1, min(len(names), int(width / (max(map(len, names), default=0) * LETTER + 48))))
     legend = {"columns": columns, "symbolSize": 60} if len(names) > 1 else None
     count = len(PALETTE)
     colours = [PALETTE[place % count] for place in range(len(names))]
@@ -115,7 +115,7 @@ def series_of(names: Sequence[str], width: float, *, field: str = "series") -> S
     }
 
 
-def _known(*fields: str) -> list[Spec]:
+def known(*fields: str) -> list[Spec]:
     """Keeps the rows that have all these numbers."""
     return [{"filter": " && ".join(f"isValid(datum.{name})" for name in fields)}]
 
@@ -123,7 +123,12 @@ def _known(*fields: str) -> list[Spec]:
 def interval(axis: Literal["x", "y"], position: Spec, low: str = "low", high: str = "high", **mark: Any) -> Spec:
     """Bars from one field to another along an axis."""
     encoding = {axis: {"field": low, "type": "quantitative", **position}, f"{axis}2": {"field": high}}
-    return {"transform": _known(low, high), "mark": {"type": "rule", **mark}, "encoding": encoding}
+    return {"transform": known(low, high), "mark": {"type": "rule", **mark}, "encoding": encoding}
+
+
+def with_encoding(layer: Spec, **encoding: Spec) -> Spec:
+    """A layer with more channels."""
+    return {**layer, "encoding": {**layer["encoding"], **encoding}}
 
 
 def line_at(axis: Literal["x", "y"], value: float, *, is_dashed: bool = False) -> Spec:
@@ -199,7 +204,7 @@ def dots(panels: Sequence[Panel], rows: Sequence[str], series: Sequence[str]) ->
             ],
         }
         parts.append(part)
-    return _shared({"hconcat": parts})
+    return shared({"hconcat": parts})
 
 
 def bars(panels: Sequence[Panel], groups: Sequence[str], series: Sequence[str]) -> Spec:
@@ -207,7 +212,7 @@ def bars(panels: Sequence[Panel], groups: Sequence[str], series: Sequence[str]) 
     step = max(16, 36 // len(series))
     width = max(280, (step * len(series) + 16) * len(groups))
     coloured = series_of(series, width)["color"]
-    is_turned = max(map(len, groups)) * _LETTER > width / len(groups)
+    is_turned = max(map(len, groups)) * LETTER > width / len(groups)
     parts = []
     for place, panel in enumerate(panels):
         position = scale_of(panel.reach)
@@ -218,7 +223,7 @@ def bars(panels: Sequence[Panel], groups: Sequence[str], series: Sequence[str]) 
         offset = {"field": "series", "type": "nominal", "scale": {"domain": series}}
         value = {"field": "value", "type": "quantitative", **position}
         shown = {"mark": {"type": "bar"}, "encoding": {"y": value, "color": coloured}}
-        diamond = {"mark": {"type": "point", "shape": "diamond", "color": INK}, "transform": _known("diamond")}
+        diamond = {"mark": {"type": "point", "shape": "diamond", "color": INK}, "transform": known("diamond")}
         diamond["encoding"] = {"y": {"field": "diamond", "type": "quantitative"}}
         parts.append(
             {
@@ -236,7 +241,7 @@ def bars(panels: Sequence[Panel], groups: Sequence[str], series: Sequence[str]) 
                 ],
             }
         )
-    return _shared({"vconcat": parts})
+    return shared({"vconcat": parts})
 
 
 _WRITTEN: Spec = {
@@ -303,8 +308,8 @@ def heat_maps(
     `across`: how many stand side by side, if they fit; `words`: what the colours of a bias mean.
     """
     reach = half_range([value for one in maps if one.is_signed for row in one.values for value in row])
-    width = max(56 * len(columns), *(int(len(one.title) * _LETTER) for one in maps))
-    fitting = max(1, int((_WIDEST - max(map(len, rows)) * _LETTER) / (width + 24)))
+    width = max(56 * len(columns), *(int(len(one.title) * LETTER) for one in maps))
+    fitting = max(1, int((_WIDEST - max(map(len, rows)) * LETTER) / (width + 24)))
     abreast = min(across or len(maps), fitting, len(maps))
     found = []
     for is_signed in dict.fromkeys(one.is_signed for one in maps):
@@ -321,7 +326,7 @@ def _heat_map(
     one: HeatMap, rows: Sequence[str], columns: Sequence[str], *, width: int, reach: float, words: str, is_first: bool
 ) -> Spec:
     low, high, colours = (-reach, reach, DIVERGING) if one.is_signed else (0.0, 1.0, RISING)
-    is_turned = max(map(len, columns)) * _LETTER > width / len(columns)
+    is_turned = max(map(len, columns)) * LETTER > width / len(columns)
     legend: Spec = {"title": words if one.is_signed else "share of answers", "gradientLength": 320}
     legend |= {"values": [low, (low + high) / 2, high], "labelExpr": _SIGNED if one.is_signed else _PLAIN}
     points = [low + (high - low) * place / (len(colours) - 1) for place in range(len(colours))]
@@ -344,7 +349,7 @@ def _heat_map(
             "x": {"field": "column", "type": "nominal", "scale": {"domain": columns}, "axis": lower},
         },
         "layer": [
-            {"transform": _known("value"), "mark": {"type": "rect", "stroke": None}, "encoding": cell},
+            {"transform": known("value"), "mark": {"type": "rect", "stroke": None}, "encoding": cell},
             {"mark": {"type": "text", "fontSize": 11}, "encoding": {**text, "fontWeight": bold}},
         ],
     }
@@ -371,193 +376,7 @@ def _cells(one: HeatMap, rows: Sequence[str], columns: Sequence[str], reach: flo
     return found
 
 
-@dataclass(frozen=True)
-class Strip:
-    """A score of a row in a column."""
-
-    row: str
-    column: str
-    score: Interval
-    text: str
-    """Stands below."""
-    is_hollow: bool
-    has_interval: bool
-
-
-def strips(
-    found: Sequence[Strip], rows: Sequence[str], columns: Sequence[str], reach: float | None, reference: float
-) -> Spec:
-    """Scores on lines, a row and a column each; biases about 0, shares beside what they are held against."""
-    scale = {"domain": [0, 1] if reach is None else [-reach, reach], "clamp": True}
-    x = {"field": "value", "type": "quantitative", "scale": scale, "axis": None}
-    values = [
-        {
-            **{"row": one.row, "column": one.column, "value": one.score.value, "text": one.text},
-            **({"low": one.score.ci_low, "high": one.score.ci_high} if one.has_interval else {}),
-            "hollow": one.is_hollow,
-        }
-        for one in found
-    ]
-    series = series_of(rows, 0, field="row")
-    colour = {"condition": {"test": "datum.hollow", "value": INK}, **series["color"], "legend": None}
-    low, high = scale["domain"]
-    ends = {"x": {"datum": low, "type": "quantitative", "scale": scale, "axis": None}, "x2": {"datum": high}}
-    point = {"type": "point", "size": 90, "strokeWidth": 1.5}
-    fill = {"condition": {"test": "datum.hollow", "value": "transparent"}, **series["color"], "legend": None}
-    mark = {"x": x, "fill": fill, "stroke": colour, "shape": {**series["shape"], "legend": None}}
-    middle = {"x": {"value": _STRIP / 2}, "text": {"field": "text"}}
-    held = {"mark": {"type": "tick", "strokeDash": [3, 2], "color": INK, "size": 18, "thickness": 1, "opacity": 0.7}}
-    held["encoding"] = {"x": {"datum": reference if reach is None else 0, "type": "quantitative"}}
-    row = {"field": "row", "type": "nominal", "scale": {"domain": rows}}
-    return {
-        "data": {"values": values},
-        "spacing": 20,
-        "facet": {"column": {"field": "column", "type": "nominal", "sort": columns, "header": {"orient": "top"}}},
-        "spec": {
-            "width": _STRIP,
-            "height": {"step": 46},
-            "encoding": {"y": {**row, "axis": {"domain": False, "ticks": False}}},
-            "layer": [
-                {"mark": {"type": "rule", "opacity": 0.3}, "encoding": ends},
-                held,
-                _with(interval("x", {"scale": scale, "axis": None}, strokeWidth=3), color=colour),
-                {"mark": point, "encoding": mark},
-                {"mark": {"type": "text", "dy": 17, "fontSize": 11, "opacity": 0.85}, "encoding": middle},
-            ],
-        },
-    }
-
-
-_STRIP = 130
-"""Pixels of a strip's width."""
-
-
-# --- points in a plane -----------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Point:
-    """A number on each axis, with a name beside it."""
-
-    name: str
-    series: str
-    x: Interval
-    y: Interval
-    is_hollow: bool = False
-    link: str | None = None
-    said: str | None = None
-    """What the link leads to, in words."""
-
-
-Box = tuple[float, float, float, float]
-"""Left, top, right, bottom, in pixels."""
-
-
-def plane(
-    points: Sequence[Point],
-    size: tuple[int, int],
-    reach: float,
-    series: Spec,
-    *,
-    taken: Sequence[Box] = (),
-    letter: float = _LETTER,
-) -> Spec:
-    """The layer of the points: intervals, marks that lead somewhere, and names where there is room.
-
-    Args:
-        points: What is placed.
-        size: Of the plane, in pixels.
-        reach: The axis across goes from 0 to 1, the other from -reach to reach.
-        series: Colours and markers, by `series_of`.
-        taken: Where no name can stand.
-        letter: Pixels that a letter of a name takes.
-    """
-    places = _name_places(points, size, reach, taken, letter)
-    values: list[Spec] = []
-    for point, place in zip(points, places, strict=True):
-        row: Spec = {"name": point.name, "series": point.series, "hollow": point.is_hollow}
-        row |= {"x": point.x.value, "x_low": point.x.ci_low, "x_high": point.x.ci_high}
-        row |= {"y": point.y.value, "y_low": point.y.ci_low, "y_high": point.y.ci_high}
-        if place is not None:
-            row |= {"name_x": place[0] / size[0], "name_y": reach - place[1] / size[1] * 2 * reach, "far": place[2]}
-        if point.link is not None:
-            row |= {"href": point.link, "said": point.said}
-        values.append(row)
-    x, y = ({"field": name, "type": "quantitative"} for name in ("x", "y"))
-    named = {"x": {"field": "name_x", "type": "quantitative"}, "y": {"field": "name_y", "type": "quantitative"}}
-    mark: Spec = {"x": x, "y": y, **series, "href": {"field": "href"}}
-    hollow = {**mark, "color": {"value": INK}}
-    colour = series["color"]
-    lead: Spec = {"x": x, "y": y, "x2": {"field": "name_x"}, "y2": {"field": "name_y"}, "color": {"value": INK}}
-    layers: list[Spec] = [
-        _with(interval("x", {}, "x_low", "x_high", strokeWidth=1.5), y=y, color=colour),
-        _with(interval("y", {}, "y_low", "y_high", strokeWidth=1.5), x=x, color=colour),
-        {"transform": [{"filter": "datum.far"}], "mark": {"type": "rule", "opacity": 0.6}, "encoding": lead},
-        {"transform": [{"filter": "!datum.hollow"}], "mark": {"type": "point", "size": 90}, "encoding": mark},
-        {
-            "transform": [{"filter": "datum.hollow"}],
-            "mark": {"type": "point", "size": 90, "filled": False, "fill": "transparent", "strokeWidth": 1.5},
-            "encoding": hollow,
-        },
-        {
-            "transform": _known("name_x"),
-            "mark": {"type": "text", "fontWeight": "bold"},
-            "encoding": {**named, "text": {"field": "name"}, "color": {"value": INK}},
-        },
-    ]
-    return {"data": {"values": values}, "layer": layers}
-
-
-def _with(layer: Spec, **encoding: Spec) -> Spec:
-    return {**layer, "encoding": {**layer["encoding"], **encoding}}
-
-
-_AROUND = tuple((far, angle) for far in (9, 20, 34, 50) for angle in (0, 180, -45, 45, -135, 135, -90, 90))
-"""Where a name may stand about its mark: distance in pixels, and angle in degrees from the right; best first."""
-
-
-def _name_places(
-    points: Sequence[Point], size: tuple[int, int], reach: float, taken: Sequence[Box], letter: float
-) -> list[tuple[float, float, bool] | None]:
-    """The middle of each name, and whether it is far: where it covers no mark and no name, and no bar if that can be.
-
-    None where there is no such place; the table has the name.
-    """
-
-    def at(x: float, y: float) -> tuple[float, float]:
-        return x * size[0], (reach - y) / (2 * reach) * size[1]
-
-    middles = [at(point.x.value or 0.0, point.y.value or 0.0) for point in points]
-    bars: list[Box] = []
-    for point, (x, y) in zip(points, middles, strict=True):
-        if point.x.ci_low is not None and point.x.ci_high is not None:
-            bars.append((at(point.x.ci_low, 0)[0], y - 1, at(point.x.ci_high, 0)[0], y + 1))
-        if point.y.ci_low is not None and point.y.ci_high is not None:
-            bars.append((x - 1, at(0, point.y.ci_high)[1], x + 1, at(0, point.y.ci_low)[1]))
-    covered = [*taken, *((x - 6, y - 6, x + 6, y + 6) for x, y in middles)]
-    found: list[tuple[float, float, bool] | None] = []
-    for point, (x, y) in zip(points, middles, strict=True):
-        half, free = len(point.name) * letter / 2, []
-        for far, angle in _AROUND if point.name else ():
-            across, down = math.cos(math.radians(angle)), math.sin(math.radians(angle))
-            left, top = x + across * (far + half), y + down * (far + 3)
-            box = (left - half - 1, top - 7, left + half + 1, top + 7)
-            inside = box[0] >= 0 and box[2] <= size[0] + 20 and box[1] >= 0 and box[3] <= size[1]
-            if inside and not any(_overlap(box, other) for other in covered):
-                free.append((box, (left, top, far > 20)))
-        clear = [place for place in free if not any(_overlap(place[0], bar) for bar in bars)]
-        chosen = next(iter([*clear, *free]), None)
-        if chosen is not None:
-            covered.append(chosen[0])
-        found.append(None if chosen is None else chosen[1])
-    return found
-
-
-def _overlap(one: Box, other: Box) -> bool:
-    return one[0] < other[2] and other[0] < one[2] and one[1] < other[3] and other[1] < one[3]
-
-
-def _shared(spec: Spec) -> Spec:
+def shared(spec: Spec) -> Spec:
     """A row or column of panels with one legend."""
     return {**spec, "resolve": {"scale": {"color": "shared", "shape": "shared"}}}
 
