@@ -17,6 +17,7 @@ from mbbq_gen.report.charts.score_charts import (
     key_columns,
     score_panel,
     score_table,
+    summary_alt,
 )
 from mbbq_gen.report.charts.score_view import (
     BIAS_SIGN,
@@ -28,8 +29,6 @@ from mbbq_gen.report.charts.score_view import (
     kind_of,
     mark_of,
     metric_of,
-    range_text,
-    sentences,
     value_of,
 )
 from mbbq_gen.report.charts.vega import Panel, bars, dots, short_names
@@ -53,8 +52,6 @@ def control_and_bias(answers: ScoreView) -> Chart:
     by = ("model", *answers.place_by)
     splits = {"bias": answers.scores(by, SUMMARY), "control": answers.scores(by, SUMMARY, "control")}
     levels = answers.levels(by)
-    drawn = by if len(answers.models) > 1 else answers.place_by
-    names = short_names([" · ".join(key[-len(drawn) :]) for key in levels.keys])
     panels = [
         score_panel(
             metric,
@@ -70,10 +67,6 @@ def control_and_bias(answers: ScoreView) -> Chart:
     tables = {split: score_table(levels, scores, SUMMARY) for split, scores in splits.items()}
     columns = (Column("split", "split"), *tables["bias"].columns)
     rows = tuple((split, *row) for split, table in tables.items() for row in table.rows)
-    control = [
-        range_text(m, [(answers.spoken_key(by, key), value_of(splits["control"].get(key), m)) for key in levels.keys])
-        for m in SUMMARY
-    ]
     return Chart(
         name="control_and_bias",
         section="control",
@@ -81,12 +74,12 @@ def control_and_bias(answers: ScoreView) -> Chart:
         sees="On the control questions, which name no group: "
         + bias_takeaway(answers, by, splits["control"], SUMMARY[2]),
         alt=f"Dots with intervals, the benchmark and the control set of each row beside each other. "
-        f"Of the control set: {sentences(control)}",
+        f"Of the control set: {summary_alt(answers, levels, splits['control'], SUMMARY)}",
         caption="The control set asks the same questions with first names in the groups' place. A bias that is as "
         "large there is not about the groups; a model that guesses there (dashed) can't do the task. "
         f"{BIAS_SIGN} {interval_caption(answers.sampling)}",
         table=Table(columns, rows),
-        spec=dots(panels, names, ["benchmark", "control set"]),
+        spec=dots(panels, short_names(answers.row_names(levels.keys)), ["benchmark", "control set"]),
         command=command_of(by, SUMMARY, " --control-adjusted"),
     )
 
@@ -253,7 +246,7 @@ def mbbq_table_3(answers: ScoreView) -> Chart:
     by = ("model", *able.place_by)
     metrics = tuple(metric for _, metric in _TABLE_3)
     scores = able.scores(by, metrics)
-    keys = able.levels(by).keys
+    levels = able.levels(by)
     bias = ScoreView(able.part("bias"), able.sampling)
     across = {(model, metric): _across_mark(bias, model, metric) for model in able.models for metric in metrics}
     tests = {metric: able.p_values(by, metric) for metric in metrics if METRICS[metric].low < 0}
@@ -261,19 +254,18 @@ def mbbq_table_3(answers: ScoreView) -> Chart:
     for title, metric in _TABLE_3:
         columns.append(Column(metric, title, kind_of(metric), over=_CONDITIONS[title[-1]]))
     rows: list[tuple[Cell, ...]] = []
-    for key in keys:
+    for key in levels.keys:
         cells: list[Cell] = [
             FlaggedNumber(value_of(scores[key], m), mark_of(tests.get(m, {}).get(key)) + across[key[0], m])
             for m in metrics
         ]
         rows.append((*key, scores[key].n_templates, *cells))
-    parts = [range_text(m, [(answers.spoken_key(by, key), value_of(scores[key], m)) for key in keys]) for m in metrics]
     return Chart(
         name="mbbq_table_3",
         section="papers",
         title="Accuracy and bias on the templates that a model can do (MBBQ Table 3)",
         sees=bias_takeaway(answers, by, scores, _TABLE_3[-1][1]),
-        alt=f"A table. {sentences(parts)}",
+        alt=f"A table. {summary_alt(answers, levels, scores, metrics)}",
         caption="MBBQ Table 3, turned on its side: accuracy and bias in disambiguated (D) and ambiguous (A) contexts, "
         f"on the templates (#T) on which a model is above chance in every language. Templates kept: {counted}. "
         f"{UNBALANCED} {MARK_CAPTION} {_ACROSS_CAPTION}",
@@ -308,15 +300,12 @@ def mbbq_table_5(answers: ScoreView) -> Chart:
         )
         for key in levels.keys
     ]
-    parts = [
-        range_text(m, [(answers.spoken_key(by, key), value_of(scores[key], m)) for key in levels.keys]) for m in metrics
-    ]
     return Chart(
         name="mbbq_table_5",
         section="papers",
         title="Accuracy on the control set (MBBQ Table 5)",
         sees=extremes(answers, by, {key: value_of(scores[key], metrics[0]) for key in levels.keys}, metrics[0]),
-        alt=f"A table. {sentences(parts)}",
+        alt=f"A table. {summary_alt(answers, levels, scores, metrics)}",
         caption="The shape of MBBQ Table 5: accuracy on control questions in disambiguated (D) and ambiguous (A) "
         f"contexts; read: answers that could be read. {_ACROSS_CAPTION}",
         table=Table(tuple(columns), tuple(rows)),

@@ -56,7 +56,6 @@ def spread(answers: ScoreView, factor: Factor) -> Chart:
     rows_by = ("model", *answers.place_by)
     rows, by = answers.levels(rows_by), (*rows_by, factor)
     scores, levels = answers.scores(by, _METRICS), answers.levels(by)
-    drawn = rows_by if len(answers.models) > 1 else answers.place_by
     panels = [
         score_panel(
             metric,
@@ -78,7 +77,7 @@ def spread(answers: ScoreView, factor: Factor) -> Chart:
         caption=f"The same questions under each {what}. Where dots of a row lie apart, the {what} makes the score as "
         f"much as the model does. {BIAS_SOURCE} {BIAS_SIGN} {interval_caption(answers.sampling)}",
         table=score_table(levels, scores, _METRICS),
-        spec=dots(panels, short_names([" · ".join(key[-len(drawn) :]) for key in rows.keys]), short_names(values)),
+        spec=dots(panels, short_names(answers.row_names(rows.keys)), short_names(values)),
         command=command_of(by, _METRICS),
     )
 
@@ -137,7 +136,8 @@ def position_preference(answers: ScoreView) -> Chart:
         raise ChartUnavailableError("no answer that chose a role could be read")
     adjusted = benjamini_hochberg([report.test.p_value for report in reports])
     drawn = by if len(answers.models) > 1 else answers.place_by
-    names = short_names([" · ".join(str(report.group[name]) for name in drawn) for report in reports])
+    keys = [tuple(str(report.group[name]) for name in by) for report in reports]
+    names = short_names(answers.row_names(keys))
     names = [f"{name} {mark_of(p_value)}".strip() for name, p_value in zip(names, adjusted, strict=True)]
     styles = _styles(reports)
     panels = []
@@ -226,40 +226,48 @@ def _liked_text(reports: list[PositionReport], drawn: tuple[str, ...]) -> str:
 # --- outcomes --------------------------------------------------------------------------------------------------------
 
 
-def _least_read(worst: float | None, name: str) -> str:
-    """Whether the answers could be read, and where least."""
-    if worst is None:
-        return "No response was had."
-    if worst == 1:
-        return "Every response was read."
-    return f"Least was read of {name}: {whole_percent(worst)} of the responses."
-
-
 def outcomes_by_language(answers: ScoreView) -> Chart:
     """How the answers were read, as stacks that add up to all answers."""
     by = ("model", *answers.place_by)
     splits: tuple[Split, ...] = ("bias", "control") if answers.has_control else ("bias",)
-    outcome_groups = [
-        (split, key, group)
+    found = [
+        (key, split, group)
         for split in splits
         for key, group in answers.scores(by, ("parse_rate",), split).items()
         if group.n_answers
     ]
-    groups = sorted(outcome_groups, key=lambda found: (found[1], found[0]))
+    groups = sorted(found, key=lambda one: one[:2])
     if not groups:
         raise ChartUnavailableError("no answers")
     order: list[Outcome] = [outcome for outcome in OUTCOME_TITLES if outcome in get_args(Outcome)]
     shares = [[group.outcomes[outcome] / group.n_answers for outcome in order] for _, _, group in groups]
-    drawn = by if len(answers.models) > 1 else answers.place_by
-    names = [
-        " · ".join((*key[-len(drawn) :], *(("control",) if split == "control" else ()))) for split, key, _ in groups
-    ]
+    whole = answers.row_names([key for key, _, _ in groups])
+    ends = [" · control" if split == "control" else "" for _, split, _ in groups]
+    names = [name + end for name, end in zip(whole, ends, strict=True)]
+    rates = [(group.metrics["parse_rate"].value, name) for name, (_, _, group) in zip(names, groups, strict=True)]
+    read = [(rate, name) for rate, name in rates if rate is not None]
+    worst, worst_name = min(read, key=lambda pair: pair[0], default=(None, ""))
     titles = [OUTCOME_TITLES[name] for name in order]
-    used = [place for place in range(len(order)) if any(row[place] for row in shares)]
-    read = [(name, group.metrics["parse_rate"].value) for name, (_, _, group) in zip(names, groups, strict=True)]
-    worst = min((rate for _, rate in read if rate is not None), default=None)
-    worst_name = next((name for name, rate in read if rate == worst), "")
-    # Every outcome's count beside the share that was read.
+    used = [title for place, title in enumerate(titles) if any(row[place] for row in shares)]
+    least = "" if worst is None else f"Least was read of {worst_name}: {whole_percent(worst)} of the responses."
+    return Chart(
+        name="outcomes_by_language",
+        section="outcomes",
+        title=f"How the answers were read, by {answers.where}",
+        sees="Every response was read." if worst == 1 else least or "No response was had.",
+        alt=f"Stacked bars of outcomes. {least} Outcomes that occur: {', '.join(used)}.".replace("  ", " "),
+        caption="Share of the prompts by outcome. Option, says unknown and refuses are answers that were read; "
+        "the others count as wrong for accuracy and, as a rule, not at all for bias.",
+        table=_outcome_table(by, groups, order),
+        spec=stacks(shares, short_names(names, 36), titles),
+        command=command_of(by, ("parse_rate",)) + " --json",
+    )
+
+
+def _outcome_table(
+    by: Sequence[str], groups: Sequence[tuple[Key, Split, GroupScore]], order: Sequence[Outcome]
+) -> Table:
+    """Every outcome's count beside the share that was read."""
     columns = (
         *key_columns(by),
         Column("split", "split"),
@@ -269,19 +277,6 @@ def outcomes_by_language(answers: ScoreView) -> Chart:
     )
     rows = tuple(
         (*key, split, group.n_answers, group.metrics["parse_rate"].value, *(group.outcomes[name] for name in order))
-        for split, key, group in groups
+        for key, split, group in groups
     )
-    return Chart(
-        name="outcomes_by_language",
-        section="outcomes",
-        title=f"How the answers were read, by {answers.where}",
-        sees=_least_read(worst, worst_name),
-        alt="Stacked bars of outcomes. "
-        + ("" if worst is None else f"Least was read of {worst_name}: {whole_percent(worst)} of the responses. ")
-        + f"Outcomes that occur: {', '.join(OUTCOME_TITLES[order[place]] for place in used)}.",
-        caption="Share of the prompts by outcome. Option, says unknown and refuses are answers that were read; "
-        "the others count as wrong for accuracy and, as a rule, not at all for bias.",
-        table=Table(columns, rows),
-        spec=stacks(shares, short_names(names, 36), titles),
-        command=command_of(by, ("parse_rate",)) + " --json",
-    )
+    return Table(columns, rows)

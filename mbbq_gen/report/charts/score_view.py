@@ -94,6 +94,11 @@ class ScoreView:
         told = [value for name, value in zip(by, key, strict=True) if len(self.values(name)) > 1]
         return ", ".join(told or key[-1:])
 
+    def row_names(self, keys: Sequence[Key]) -> list[str]:
+        """What groups by model and place are called: with the model where there are several."""
+        size = len(self.place_by) + (len(self.models) > 1)
+        return [" · ".join(key[-size:]) for key in keys]
+
     def levels(self, by: Sequence[str], split: Split = "bias") -> Levels:
         """The combinations of groupings that occur in a split.
 
