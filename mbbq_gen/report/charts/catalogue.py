@@ -62,7 +62,7 @@ class ChartCollection:
 
 
 class ChartUnavailableError(Exception):
-    """The data do not allow a chart; the text says why. Stays within this package: it becomes a `RefusedInstance`."""
+    """The data do not allow a chart; the text says why. Stays within this package: it becomes a `SkippedChart`."""
 
 
 CHARTS: dict[str, tuple[str, str]] = {

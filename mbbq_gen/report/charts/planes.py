@@ -224,9 +224,8 @@ def _planes(points: Mapping[str, Sequence[Point]], series: Sequence[str]) -> Spe
     parts = []
     for place, (condition, some) in enumerate(points.items()):
         title = f"{condition.capitalize()} contexts" + (" (diff-bias)" if condition == "disambiguated" else "")
-        x, y = scale_of(None), scale_of(reach)
-        x["axis"] |= {"grid": True, "title": "accuracy"}
-        y["axis"] |= {"grid": True, "title": "bias" if place == 0 else None, "labels": place == 0}
+        named = {"title": "bias"} if place == 0 else {"labelExpr": "''"}
+        x, y = scale_of(None, grid=True, title="accuracy"), scale_of(reach, grid=True, **named)
         behind = grey if condition == "ambiguous" else []
         layer = [*behind, line_at("y", 0), plane(some, size, reach, coloured)]
         encoding = {"x": {"type": "quantitative", **x}, "y": {"type": "quantitative", **y}}
@@ -330,8 +329,7 @@ def _ability_spec(found: Sequence[AbilityPoint], names: Mapping[str, str]) -> Sp
     x = {"scale": {"domain": [0, 1]}, "axis": {"values": [0, CHANCE, 0.6, 0.8, 1], "format": ".0%"}}
     large = {"labelFontSize": 13, "titleFontSize": 13}
     x["axis"] |= {**large, "grid": False, "title": "accuracy on the control questions"}
-    y = scale_of(reach)
-    y["axis"] |= {**large, "title": "bias in ambiguous contexts"}
+    y = scale_of(reach, **large, title="bias in ambiguous contexts")
     named, taken = _regions(reach)
     keyed = {"columns": 1, "symbolSize": 90, "labelFontSize": 13}
     coloured = {

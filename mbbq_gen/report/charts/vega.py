@@ -40,7 +40,7 @@ NAME_LIMIT = 30
 """Characters of a name in a chart; its whole is in the table."""
 LETTER = 6.4
 """Pixels that a letter takes, about: for what has to be known before a chart is laid out."""
-_WIDEST = 1100.0
+_WIDEST = 1150
 """Pixels from which panels stand below each other."""
 FONT = "'Liberation Sans', Arial, Helvetica, 'DejaVu Sans Condensed', sans-serif"
 """Fonts of much the same widths: what is laid out with one is shown with another."""
@@ -91,15 +91,12 @@ def half_range(values: Sequence[float | None]) -> float:
     return next((step for step in steps if step >= max(largest, 0.1) - 1e-9), largest)
 
 
-def scale_of(reach: float | None) -> Spec:
-    """The scale and the axis of a bias from -reach to reach; None: of a share from 0 to 1."""
-    if reach is None:
-        return {
-            "scale": {"domain": [0, 1], "clamp": True},
-            "axis": {"values": [0, 0.25, 0.5, 0.75, 1], "labelExpr": _PLAIN},
-        }
-    values = [-reach, -reach / 2, 0, reach / 2, reach]
-    return {"scale": {"domain": [-reach, reach], "clamp": True}, "axis": {"values": values, "labelExpr": _SIGNED}}
+def scale_of(reach: float | None, **axis: Any) -> Spec:
+    """The scale and the axis of a bias from -reach to reach; reach None: of a share from 0 to 1."""
+    ends, steps, said = ([0, 1], (0, 0.25, 0.5, 0.75, 1), _PLAIN)
+    if reach is not None:
+        ends, steps, said = ([-reach, reach], (-reach, -reach / 2, 0, reach / 2, reach), _SIGNED)
+    return {"scale": {"domain": ends, "clamp": True}, "axis": {"values": steps, "labelExpr": said, **axis}}
 
 
 def series_of(names: Sequence[str], width: float, *, field: str = "series") -> Spec:
@@ -157,6 +154,11 @@ class Panel:
         ends = [end for one in self.values.values() for end in (one.value, one.ci_low, one.ci_high)]
         return half_range(ends) if self.is_signed else None
 
+    def lines(self, axis: Literal["x", "y"]) -> list[Spec]:
+        """The lines that its numbers are held against."""
+        zero = [line_at(axis, 0)] if self.is_signed else []
+        return zero + ([line_at(axis, self.line, is_dashed=True)] if self.line is not None else [])
+
     def data(self, rows: Sequence[str], series: Sequence[str]) -> Spec:
         """Its numbers, for a specification."""
         values = [
@@ -173,74 +175,53 @@ class Panel:
 def dots(panels: Sequence[Panel], rows: Sequence[str], series: Sequence[str]) -> Spec:
     """Dots with intervals: the panels side by side, a row for each name, a colour for each series."""
     several = len(series) > 1
-    coloured = series_of(series, 264 * len(panels))
+    width = max(150, min(240, int((_WIDEST - max(map(len, rows)) * LETTER) / len(panels) - 36)))
+    coloured = series_of(series, width * len(panels))
+    offset = {"yOffset": {"field": "series", "type": "nominal", "scale": {"domain": series}}} if several else {}
     parts = []
     for place, panel in enumerate(panels):
-        position = scale_of(panel.reach)
-        position["axis"] |= {"grid": True}
-        row: Spec = {"field": "row", "type": "nominal", "scale": {"domain": rows}}
-        row["axis"] = {
-            "ticks": False,
-            "tickBand": "extent",
-            "grid": several,
-            "offset": 6,
-            **({} if place == 0 else {"labelExpr": "''"}),
-        }
-        offset = {"yOffset": {"field": "series", "type": "nominal", "scale": {"domain": series}}} if several else {}
-        lines = [0.0] if panel.is_signed else []
+        position = scale_of(panel.reach, grid=True)
+        named = {} if place == 0 else {"labelExpr": "''"}
+        axis = {"ticks": False, "tickBand": "extent", "grid": several, "offset": 6, **named}
+        row = {"field": "row", "type": "nominal", "scale": {"domain": rows}, "axis": axis}
         dot = {"x": {"field": "value", "type": "quantitative", **position}, "shape": coloured["shape"]}
-        part: Spec = {
-            "title": panel.title,
-            "width": 240,
-            "height": {"step": 14, "for": "offset"} if several else {"step": 26},
-            "layer": [
-                *(line_at("x", value) for value in lines),
-                *([line_at("x", panel.line, is_dashed=True)] if panel.line is not None else []),
-                {
-                    "data": panel.data(rows, series),
-                    "encoding": {"y": row, **offset, "color": coloured["color"]},
-                    "layer": [interval("x", position, strokeWidth=1.5), {"mark": "point", "encoding": dot}],
-                },
-            ],
+        numbers = {
+            "data": panel.data(rows, series),
+            "encoding": {"y": row, **offset, "color": coloured["color"]},
+            "layer": [interval("x", position, strokeWidth=1.5), {"mark": "point", "encoding": dot}],
         }
-        parts.append(part)
+        height = {"step": 14, "for": "offset"} if several else {"step": 26}
+        parts.append({"title": panel.title, "width": width, "height": height, "layer": [*panel.lines("x"), numbers]})
     return shared({"hconcat": parts})
 
 
 def bars(panels: Sequence[Panel], groups: Sequence[str], series: Sequence[str]) -> Spec:
     """Bars: the panels below each other over the same groups."""
-    step = max(16, 36 // len(series))
-    width = max(280, (step * len(series) + 16) * len(groups))
+    width = max(280, (max(16, 36 // len(series)) * len(series) + 16) * len(groups))
     coloured = series_of(series, width)["color"]
-    is_turned = max(map(len, groups)) * LETTER > width / len(groups)
+    angle = -90 if max(map(len, groups)) * LETTER > width / len(groups) else 0
+    offset = {"field": "series", "type": "nominal", "scale": {"domain": series}}
     parts = []
     for place, panel in enumerate(panels):
-        position = scale_of(panel.reach)
-        position["axis"] |= {"grid": True}
-        is_last = place == len(panels) - 1
-        group: Spec = {"field": "row", "type": "nominal", "scale": {"domain": groups, "paddingInner": 0.2}}
-        group["axis"] = {"labels": is_last, "ticks": False, "labelAngle": -90 if is_turned else 0}
-        offset = {"field": "series", "type": "nominal", "scale": {"domain": series}}
+        position = scale_of(panel.reach, grid=True)
+        axis = {"labels": place == len(panels) - 1, "ticks": False, "labelAngle": angle}
+        group = {"field": "row", "type": "nominal", "scale": {"domain": groups, "paddingInner": 0.2}, "axis": axis}
         value = {"field": "value", "type": "quantitative", **position}
-        shown = {"mark": {"type": "bar"}, "encoding": {"y": value, "color": coloured}}
-        diamond = {"mark": {"type": "point", "shape": "diamond", "color": INK}, "transform": known("diamond")}
-        diamond["encoding"] = {"y": {"field": "diamond", "type": "quantitative"}}
-        parts.append(
-            {
-                "title": panel.title,
-                "width": width,
-                "height": 132,
-                "layer": [
-                    {
-                        "data": panel.data(groups, series),
-                        "encoding": {"x": group, "xOffset": offset},
-                        "layer": [shown, interval("y", position), diamond],
-                    },
-                    *([line_at("y", 0)] if panel.is_signed else []),
-                    *([line_at("y", panel.line, is_dashed=True)] if panel.line is not None else []),
-                ],
-            }
-        )
+        diamond = {
+            "mark": {"type": "point", "shape": "diamond", "color": INK},
+            "transform": known("diamond"),
+            "encoding": {"y": {"field": "diamond", "type": "quantitative"}},
+        }
+        numbers = {
+            "data": panel.data(groups, series),
+            "encoding": {"x": group, "xOffset": offset},
+            "layer": [
+                {"mark": "bar", "encoding": {"y": value, "color": coloured}},
+                interval("y", position),
+                diamond,
+            ],
+        }
+        parts.append({"title": panel.title, "width": width, "height": 132, "layer": [numbers, *panel.lines("y")]})
     return shared({"vconcat": parts})
 
 
