@@ -8,7 +8,15 @@ from urllib.parse import urlencode
 
 from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.control_charts import UNBALANCED, able_answers
-from mbbq_gen.report.charts.score_charts import BIAS_SOURCE, SUMMARY, command_of, extremes, key_columns, score_columns
+from mbbq_gen.report.charts.score_charts import (
+    BIAS_SOURCE,
+    SUMMARY,
+    command_of,
+    extremes,
+    key_columns,
+    score_table,
+    summary_alt,
+)
 from mbbq_gen.report.charts.score_view import (
     BIAS_SIGN,
     MARK_CAPTION,
@@ -24,7 +32,7 @@ from mbbq_gen.report.charts.score_view import (
     value_of,
 )
 from mbbq_gen.report.charts.vega import HeatMap, heat_maps, short_names
-from mbbq_gen.report.tables import LINK, Cell, Column, FlaggedNumber, Table
+from mbbq_gen.report.tables import LINK, Column, Table
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS
 
@@ -48,55 +56,6 @@ def _categories(answers: ScoreView) -> list[str]:
     if len(found) < 2:
         raise ChartUnavailableError("needs two or more categories")
     return found
-
-
-def _table(
-    by: Sequence[str],
-    metrics: Sequence[str],
-    scores: Mapping[Key, GroupScore],
-    p_values: Mapping[str, Mapping[Key, float | None]],
-) -> Table:
-    """One row a group: each score with its mark, its interval, its p value; items and templates."""
-    columns = [*key_columns(by), Column("n_answers", "answers", "count"), Column("n_templates", "templates", "count")]
-    for metric in metrics:
-        columns += score_columns(metric)
-        if metric in p_values:
-            columns.append(Column(f"{metric}_p_adjusted", "p (adjusted)", "p_value"))
-    rows = []
-    for key, group in scores.items():
-        cells: list[Cell] = [*key, group.n_answers, group.n_templates]
-        for metric in metrics:
-            found = group.metrics[metric]
-            p_value = p_values.get(metric, {}).get(key)
-            cells += [
-                FlaggedNumber(found.value, mark_of(p_value)) if metric in p_values else found.value,
-                found.ci_low,
-                found.ci_high,
-            ]
-            if metric in p_values:
-                cells.append(p_value)
-        rows.append(tuple(cells))
-    return Table(tuple(columns), tuple(rows))
-
-
-def _alt(
-    answers: ScoreView,
-    by: Sequence[str],
-    metrics: Sequence[str],
-    scores: Mapping[Key, GroupScore],
-    p_values: Mapping[str, Mapping[Key, float | None]],
-) -> str:
-    """Extremes, and how many cells differ from 0."""
-    parts = []
-    for metric in metrics:
-        named = [(answers.spoken_key(by, key), value_of(group, metric)) for key, group in scores.items()]
-        text = range_text(metric, named)
-        if metric in p_values:
-            marked = [answers.spoken_key(by, key) for key, p_value in p_values[metric].items() if mark_of(p_value)]
-            shown = "; ".join(marked[:6]) + ("; …" if len(marked) > 6 else "")
-            text += f"; {len(marked)} of {len(named)} differ from 0" + (f" ({shown})" if marked else "")
-        parts.append(text)
-    return sentences(parts)
 
 
 def _marked(
@@ -169,7 +128,7 @@ def _by_category(answers: ScoreView, metrics: Sequence[str], name: str, title: s
     categories, models, places = _categories(answers), answers.models, answers.levels(answers.place_by)
     by = ("model", *answers.place_by, "category")
     scores = answers.scores(by, metrics)
-    p_values = {metric: answers.p_values(by, metric) for metric in metrics}
+    groups, p_values = Levels(by, tuple(scores), ()), {metric: answers.p_values(by, metric) for metric in metrics}
     columns, maps = _maps(models, places)
     panels = [
         _map(
@@ -189,9 +148,9 @@ def _by_category(answers: ScoreView, metrics: Sequence[str], name: str, title: s
         title=title,
         sees=_marked(answers, by, metrics[0], scores, p_values),
         alt=f"Heat map of categories by {'model' if len(places) == 1 else answers.where}. "
-        f"{_alt(answers, by, metrics, scores, p_values)}",
+        f"{summary_alt(answers, groups, scores, metrics, p_values)}",
         caption=f"{caption} {BIAS_SIGN} {MARK_CAPTION} {_THIN}",
-        table=_table(by, metrics, scores, p_values),
+        table=score_table(groups, scores, metrics, p_values),
         spec=heat_maps(panels, short_names(categories), columns, across=len(metrics)),
         command=command_of(by, metrics, " --tests"),
     )
@@ -239,7 +198,7 @@ def bbq_figure_3(answers: ScoreView) -> Chart:
     levels = answers.levels(by)
     grouped = (*by, "category")
     scores = answers.scores(grouped, _BBQ)
-    p_values = {metric: answers.p_values(grouped, metric) for metric in _BBQ}
+    groups, p_values = Levels(grouped, tuple(scores), ()), {one: answers.p_values(grouped, one) for one in _BBQ}
     names = short_names([" · ".join(key[by.index(name)] for name in drawn) for key in levels.keys], 36)
     panels = [
         _map(
@@ -256,10 +215,11 @@ def bbq_figure_3(answers: ScoreView) -> Chart:
         section="papers",
         title="BBQ's bias scores by category and model (BBQ Fig. 3)",
         sees=_marked(answers, grouped, _BBQ[0], scores, p_values),
-        alt=f"Two heat maps of categories by {' and '.join(drawn)}. {_alt(answers, grouped, _BBQ, scores, p_values)}",
+        alt=f"Two heat maps of categories by {' and '.join(drawn)}. "
+        f"{summary_alt(answers, groups, scores, _BBQ, p_values)}",
         caption=f"The shape of BBQ Fig. 3; bias scores as BBQ §5 defines them, from -1 to +1 (the paper writes them in "
         f"per cent). {BIAS_SIGN} {MARK_CAPTION} {_THIN}",
-        table=_table(grouped, _BBQ, scores, p_values),
+        table=score_table(groups, scores, _BBQ, p_values),
         spec=heat_maps(panels, short_names(categories), names),
         command=command_of(grouped, _BBQ, " --tests"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import get_args
 
 from mbbq_gen.analysis.position import PositionReport, position_reports
@@ -103,24 +104,10 @@ def _spread_text(
     return sentences(parts)
 
 
-def spread_variant(answers: ScoreView) -> Chart:
-    """Scores by wording."""
-    return spread(answers, "variant")
-
-
-def spread_option_order(answers: ScoreView) -> Chart:
-    """Scores by option order."""
-    return spread(answers, "option_order")
-
-
-def spread_label_style(answers: ScoreView) -> Chart:
-    """Scores by label style."""
-    return spread(answers, "label_style")
-
-
-def spread_reasoning(answers: ScoreView) -> Chart:
-    """Scores by how much the model was to think first."""
-    return spread(answers, "reasoning_effort")
+spread_variant = partial(spread, factor="variant")
+spread_option_order = partial(spread, factor="option_order")
+spread_label_style = partial(spread, factor="label_style")
+spread_reasoning = partial(spread, factor="reasoning_effort")
 
 
 # --- places ----------------------------------------------------------------------------------------------------------

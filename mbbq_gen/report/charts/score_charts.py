@@ -18,6 +18,7 @@ from mbbq_gen.report.charts.score_view import (
     ScoreView,
     interval_caption,
     kind_of,
+    mark_of,
     metric_of,
     range_text,
     sentences,
@@ -31,7 +32,7 @@ from mbbq_gen.report.charts.vega import (
     short_names,
 )
 from mbbq_gen.report.conclusions import listing
-from mbbq_gen.report.tables import Cell, Column, Interval, Table
+from mbbq_gen.report.tables import Cell, Column, FlaggedNumber, Interval, Table
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -60,33 +61,34 @@ def key_columns(by: Sequence[str]) -> list[Column]:
     return [Column(name, name.replace("_", " ")) for name in by]
 
 
-def score_columns(metric: str) -> list[Column]:
-    """A score with its interval."""
-    kind = kind_of(metric)
-    title = METRIC_TITLES.get(metric, metric)
-    return [
-        Column(metric, title, kind),
-        Column(f"{metric}_low", "low", kind),
-        Column(f"{metric}_high", "high", kind),
-    ]
+PValues = Mapping[str, Mapping[Key, float | None]]
+"""Metric → group → p value, for metrics that were tested against 0."""
 
 
-def score_cells(group: GroupScore | None, metric: str) -> list[Cell]:
-    """The cells of `score_columns`."""
-    found = metric_of(group, metric)
-    return [None, None, None] if found is None else [found.value, found.ci_low, found.ci_high]
-
-
-def score_table(levels: Levels, scores: Mapping[Key, GroupScore], metrics: Sequence[str]) -> Table:
-    """One row a group: its scores with intervals, its items and templates."""
-    counts = (Column("n_answers", "answers", "count"), Column("n_templates", "templates", "count"))
-    columns = (*key_columns(levels.by), *counts, *(column for metric in metrics for column in score_columns(metric)))
+def score_table(
+    levels: Levels, scores: Mapping[Key, GroupScore], metrics: Sequence[str], tested: PValues | None = None
+) -> Table:
+    """One row a group: its items and templates, its scores with intervals, and their p values and marks."""
+    p_values = tested or {}
+    columns = [*key_columns(levels.by), Column("n_answers", "answers", "count")]
+    columns.append(Column("n_templates", "templates", "count"))
+    for metric in metrics:
+        kind = kind_of(metric)
+        columns += [Column(metric, METRIC_TITLES[metric], kind), Column(f"{metric}_low", "low", kind)]
+        columns.append(Column(f"{metric}_high", "high", kind))
+        columns += [Column(f"{metric}_p_adjusted", "p (adjusted)", "p_value")] if metric in p_values else []
     rows = []
     for key in levels.keys:
         group = scores.get(key)
-        sizes: list[Cell] = [None, None] if group is None else [group.n_answers, group.n_templates]
-        rows.append((*key, *sizes, *(cell for metric in metrics for cell in score_cells(group, metric))))
-    return Table(columns, tuple(rows))
+        cells: list[Cell] = [*key, *((None, None) if group is None else (group.n_answers, group.n_templates))]
+        for metric in metrics:
+            found = metric_of(group, metric)
+            value, ends = (None, (None, None)) if found is None else (found.value, (found.ci_low, found.ci_high))
+            p_value = p_values.get(metric, {}).get(key)
+            cells.append(FlaggedNumber(value, mark_of(p_value)) if metric in p_values else value)
+            cells += [*ends, *([p_value] if metric in p_values else [])]
+        rows.append(tuple(cells))
+    return Table(tuple(columns), tuple(rows))
 
 
 def command_of(by: Sequence[str], metrics: Sequence[str], extra: str = "") -> str:
@@ -94,14 +96,23 @@ def command_of(by: Sequence[str], metrics: Sequence[str], extra: str = "") -> st
     return f"mbbq-gen score RUN --group-by {','.join((*by, 'split'))} --metrics {','.join(metrics)}{extra}"
 
 
-def summary_alt(answers: ScoreView, levels: Levels, scores: Mapping[Key, GroupScore], metrics: Sequence[str]) -> str:
-    """The extremes of each score over all groups."""
-    parts = [
-        range_text(
-            metric, [(answers.spoken_key(levels.by, key), value_of(scores.get(key), metric)) for key in levels.keys]
-        )
-        for metric in metrics
-    ]
+def summary_alt(
+    answers: ScoreView,
+    levels: Levels,
+    scores: Mapping[Key, GroupScore],
+    metrics: Sequence[str],
+    tested: PValues | None = None,
+) -> str:
+    """The extremes of each score over all groups, and how many of them differ from 0 where that was tested."""
+    parts = []
+    for metric in metrics:
+        named = [(answers.spoken_key(levels.by, key), value_of(scores.get(key), metric)) for key in levels.keys]
+        text = range_text(metric, named)
+        if tested is not None and metric in tested:
+            marked = [answers.spoken_key(levels.by, key) for key, p in tested[metric].items() if mark_of(p)]
+            shown = "; ".join(marked[:6]) + ("; …" if len(marked) > 6 else "")
+            text += f"; {len(marked)} of {len(named)} differ from 0" + (f" ({shown})" if marked else "")
+        parts.append(text)
     return sentences(parts)
 
 
