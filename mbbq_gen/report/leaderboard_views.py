@@ -31,7 +31,6 @@ from mbbq_gen.report.tables import (
     Cell,
     Column,
     ColumnKind,
-    Interval,
     Table,
     bounds_text,
     ends_text,
@@ -271,73 +270,48 @@ def _numbers(row: LeaderboardRow, score: LeaderboardScore) -> tuple[Cell, ...]:
 
 
 def _panel_spec(rows: Sequence[LeaderboardRow], name: ScoreName, names: Mapping[str, str]) -> Spec:
-    """Scores on lines with intervals, what they are held against, their number and range of ranks.
+    """The scores' numbers for their strips.
 
     A bias that says nothing is hollow and in brackets, without an interval, for that would invite to read it.
     """
-    models = sorted({row.model for row in rows})
+    models, languages = (sorted({getattr(row, field) for row in rows}) for field in ("model", "language"))
     called = dict(zip(models, short_names(models), strict=True))
-    found = []
+    values: list[Spec] = []
     for row in rows:
         score = row.scores[name]
-        if score.value is None:
-            continue
-        is_hollow = is_bias(name) and row.assessment in NO_CLAIM
         means_nothing = is_bias(name) and row.assessment in UNINTERPRETABLE
         text = number(score.value, signed=is_bias(name))
         ranked = "" if score.rank is None else f" · {rank_text(score.rank)} of {score.rank.of}"
-        said = f"({text})" if means_nothing else text + ranked
-        language = names.get(row.language, row.language)
-        found.append(
-            Strip(called[row.model], language, score, said, is_hollow=is_hollow, has_interval=not means_nothing)
-        )
-    languages = sorted({row.language for row in rows})
-    columns = [names.get(code, code) for code in languages]
+        cell: Spec = {"row": called[row.model], "column": names.get(row.language, row.language), "value": score.value}
+        cell |= {"text": f"({text})" if means_nothing else text + ranked}
+        cell |= {"hollow": is_bias(name) and row.assessment in NO_CLAIM}
+        cell |= {} if means_nothing else {"low": score.ci_low, "high": score.ci_high}
+        values += [cell] if score.value is not None else []
     # Room for every score and interval of a bias, in quarters, at least a half.
     scores = [row.scores[name] for row in rows]
     ends = [abs(end) for score in scores for end in (score.value, score.ci_low, score.ci_high) if end is not None]
     reach = max(0.5, min(1.0, math.ceil(max(ends) * 4) / 4)) if is_bias(name) else None
-    return strips(found, list(called.values()), columns, reach, CHANCE)
+    return _strips(values, list(called.values()), [names.get(code, code) for code in languages], reach)
 
 
-@dataclass(frozen=True)
-class Strip:
-    """A score of a row in a column."""
-
-    row: str
-    column: str
-    score: Interval
-    text: str
-    """Stands below."""
-    is_hollow: bool
-    has_interval: bool
+_STRIP = 130
+"""Pixels of a strip's width."""
 
 
-def strips(
-    found: Sequence[Strip], rows: Sequence[str], columns: Sequence[str], reach: float | None, reference: float
-) -> Spec:
-    """Scores on lines, a row and a column each; biases about 0, shares beside what they are held against."""
+def _strips(values: list[Spec], rows: Sequence[str], columns: Sequence[str], reach: float | None) -> Spec:
+    """Scores on lines, a row and a column each: biases about 0, accuracies beside that of guessing (`reach` None)."""
     scale = {"domain": [0, 1] if reach is None else [-reach, reach], "clamp": True}
-    x = {"field": "value", "type": "quantitative", "scale": scale, "axis": None}
-    values = [
-        {
-            **{"row": one.row, "column": one.column, "value": one.score.value, "text": one.text},
-            **({"low": one.score.ci_low, "high": one.score.ci_high} if one.has_interval else {}),
-            "hollow": one.is_hollow,
-        }
-        for one in found
-    ]
+    place = {"type": "quantitative", "scale": scale, "axis": None}
     series = series_of(rows, 0, field="row")
-    colour = {"condition": {"test": "datum.hollow", "value": INK}, **series["color"], "legend": None}
+    shown = {channel: {**encoding, "legend": None} for channel, encoding in series.items()}
+    inked = {"condition": {"test": "datum.hollow", "value": INK}, **shown["color"]}
+    filled = {"condition": {"test": "datum.hollow", "value": "transparent"}, **shown["color"]}
     low, high = scale["domain"]
-    ends = {"x": {"datum": low, "type": "quantitative", "scale": scale, "axis": None}, "x2": {"datum": high}}
-    point = {"type": "point", "size": 90, "strokeWidth": 1.5}
-    fill = {"condition": {"test": "datum.hollow", "value": "transparent"}, **series["color"], "legend": None}
-    mark = {"x": x, "fill": fill, "stroke": colour, "shape": {**series["shape"], "legend": None}}
+    ends = {"x": {"datum": low, **place}, "x2": {"datum": high}}
+    against = {"x": {"datum": CHANCE if reach is None else 0, **place}}
+    mark = {"x": {"field": "value", **place}, "fill": filled, "stroke": inked, "shape": shown["shape"]}
     middle = {"x": {"value": _STRIP / 2}, "text": {"field": "text"}}
-    held = {"mark": {"type": "tick", "strokeDash": [3, 2], "color": INK, "size": 18, "thickness": 1, "opacity": 0.7}}
-    held["encoding"] = {"x": {"datum": reference if reach is None else 0, "type": "quantitative"}}
-    row = {"field": "row", "type": "nominal", "scale": {"domain": rows}}
+    row = {"field": "row", "type": "nominal", "scale": {"domain": rows}, "axis": {"domain": False, "ticks": False}}
     return {
         "data": {"values": values},
         "spacing": 20,
@@ -345,20 +319,19 @@ def strips(
         "spec": {
             "width": _STRIP,
             "height": {"step": 46},
-            "encoding": {"y": {**row, "axis": {"domain": False, "ticks": False}}},
+            "encoding": {"y": row},
             "layer": [
                 {"mark": {"type": "rule", "opacity": 0.3}, "encoding": ends},
-                held,
-                with_encoding(interval("x", {"scale": scale, "axis": None}, strokeWidth=3), color=colour),
-                {"mark": point, "encoding": mark},
+                {
+                    "mark": {"type": "tick", "color": INK, "size": 18, "thickness": 1, "opacity": 0.7},
+                    "encoding": against,
+                },
+                with_encoding(interval("x", {"scale": scale, "axis": None}, strokeWidth=3), color=inked),
+                {"mark": {"type": "point", "size": 90, "strokeWidth": 1.5}, "encoding": mark},
                 {"mark": {"type": "text", "dy": 17, "fontSize": 11, "opacity": 0.85}, "encoding": middle},
             ],
         },
     }
-
-
-_STRIP = 130
-"""Pixels of a strip's width."""
 
 
 _STYLES, _SCRIPTS = ("page.css", "picture.css", "board.css"), ("theme.js", "folds.js", "downloads.js", "board.js")
