@@ -10,12 +10,14 @@ es             192      71%        0.30        0.20        0.31   (+0.44)       
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
 from mbbq_gen.core.files import output_file
 from mbbq_gen.core.records import Confidence
+from mbbq_gen.core.text import spreadsheet_safe
 from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, NEEDED, GroupAssessment, assess_groups
 from mbbq_gen.report.conclusions import by_name, model_sentences, shown_smaller
 from mbbq_gen.report.tables import (
@@ -26,7 +28,6 @@ from mbbq_gen.report.tables import (
     DimText,
     Table,
     bounds_text,
-    csv_cells,
     ends_text,
     group_name,
     number,
@@ -287,6 +288,36 @@ def _named_groups(scores: ScoreTable) -> Iterator[tuple[list[str], GroupScore]]:
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
+
+
+UTF8_MARK = "\ufeff"
+"""At the beginning of a file, tells spreadsheets that it is UTF-8."""
+
+
+def csv_cells(frame: polars.DataFrame) -> polars.DataFrame:
+    """The same table with cells that CSV can hold and a spreadsheet does not obey."""
+
+    return frame.with_columns(
+        _texts(series) for series in frame.get_columns() if series.dtype.is_nested() or _is_text(series.dtype)
+    ).rename({name: spreadsheet_safe(name) for name in frame.columns if spreadsheet_safe(name) != name})
+
+
+def _is_text(kind: polars.DataType) -> bool:
+    import polars as pl
+
+    return isinstance(kind, pl.String | pl.Categorical | pl.Enum)
+
+
+def _texts(series: polars.Series) -> polars.Series:
+    """A column's cells as harmless text; each different one is looked at once."""
+    import polars as pl
+
+    if series.dtype.is_nested():
+        cells = [None if cell is None else json.dumps(cell, ensure_ascii=False) for cell in series.to_list()]
+    else:
+        cells = series.cast(pl.String).to_list()
+    seen = {cell: spreadsheet_safe(cell) for cell in set(cells) if cell is not None}
+    return pl.Series(series.name, [None if cell is None else seen[cell] for cell in cells], pl.String)
 
 
 def score_rows(table: ScoreTable) -> polars.DataFrame:

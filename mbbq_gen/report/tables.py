@@ -12,7 +12,6 @@ from __future__ import annotations
 import csv
 import html
 import io
-import json
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 from mbbq_gen.core.text import spreadsheet_safe, visible_text, whole_percent
 
 if TYPE_CHECKING:
-    import polars
     import rich.table
     from rich.console import Console
 
@@ -449,33 +447,3 @@ def _latex_shared(columns: Sequence[Column]) -> list[str]:
             rules.append(rf"\cmidrule(lr){{{place}-{place + size - 1}}}")
         place += size
     return [" & ".join(heads) + r" \\", " ".join(rules)]
-
-
-UTF8_MARK = "\ufeff"
-"""At the beginning of a file, tells spreadsheets that it is UTF-8."""
-
-
-def csv_cells(frame: polars.DataFrame) -> polars.DataFrame:
-    """The same table with cells that CSV can hold and a spreadsheet does not obey."""
-
-    return frame.with_columns(
-        _texts(series) for series in frame.get_columns() if series.dtype.is_nested() or _is_text(series.dtype)
-    ).rename({name: spreadsheet_safe(name) for name in frame.columns if spreadsheet_safe(name) != name})
-
-
-def _is_text(kind: polars.DataType) -> bool:
-    import polars as pl
-
-    return isinstance(kind, pl.String | pl.Categorical | pl.Enum)
-
-
-def _texts(series: polars.Series) -> polars.Series:
-    """A column's cells as harmless text; each different one is looked at once."""
-    import polars as pl
-
-    if series.dtype.is_nested():
-        cells = [None if cell is None else json.dumps(cell, ensure_ascii=False) for cell in series.to_list()]
-    else:
-        cells = series.cast(pl.String).to_list()
-    seen = {cell: spreadsheet_safe(cell) for cell in set(cells) if cell is not None}
-    return pl.Series(series.name, [None if cell is None else seen[cell] for cell in cells], pl.String)
