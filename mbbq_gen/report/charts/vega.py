@@ -433,8 +433,15 @@ def whole(spec: Spec, alt: str) -> str:
     """A specification for a file, with our theme and its data, to be changed and rendered by any tool."""
     schema = "https://vega.github.io/schema/vega-lite/v6.json"
     # Outside a page there is no ink to follow, and nothing to lead to.
-    text = json.dumps({"$schema": schema, "description": alt, "config": CONFIG, **spec}, ensure_ascii=False, indent=1)
+    found = {"$schema": schema, "description": alt, "config": CONFIG, **_without_links(spec)}
+    text = json.dumps(found, ensure_ascii=False, indent=1)
     return text.replace(f'"{INK}"', '"#000000"').replace('"background": null', '"background": "#ffffff"') + "\n"
+
+
+def _without_links(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_links(inner) for name, inner in value.items() if name not in {"href", "said"}}
+    return [_without_links(inner) for inner in value] if isinstance(value, list) else value
 
 
 def png(text: str) -> bytes:
