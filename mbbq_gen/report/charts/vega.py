@@ -384,7 +384,7 @@ _LINK = re.compile(r'<a xlink:href="[^"#]*(#[^"]*)">')
 _NUMBER = re.compile(r"\d+\.\d{3,}")
 _TAG = re.compile(r"<[^>]*>")
 _NEEDLESS = re.compile(
-    r' (?:pointer-events|aria-hidden|class|role)="[^"]*"| (?:opacity|stroke-width)="1"'
+    r' (?:pointer-events|aria-hidden|aria-roledescription|class|role)="[^"]*"| (?:opacity|stroke-width)="1"'
     rf'| font-family="{re.escape(FONT.replace(chr(39), "&apos;"))}"| font-family="{re.escape(FONT)}"'
 )
 _EMPTY = re.compile(r'<path d="(?:M0,0h0v0h0Z)?"(?: display="none")?/>|<g>\s*</g>')
