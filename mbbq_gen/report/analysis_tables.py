@@ -109,8 +109,8 @@ def sign_blocks(signs: Mapping[str, str]) -> Iterator[Block]:
 def score_blocks(report: ScoreReport) -> Iterator[Block]:
     """Macro averages, tests and baselines, where they were asked for; then how the signs read."""
     if report.macro_averages:
-        titles = ("macro average over", "group", "metric", "mean", "values", "left out")
-        rows = [
+        titles: tuple[str, ...] = ("macro average over", "group", "metric", "mean", "values", "left out")
+        rows: list[tuple[str, ...]] = [
             (
                 *(one.over, group_name(one.group), one.metric, estimate_text(one.score), str(one.n_levels)),
                 ", ".join(one.undefined) or DASH,
@@ -198,7 +198,7 @@ def matrix_table(matrix: ConfusionMatrix, labels: str = "labels") -> Table:
 def correction_blocks(correction: Correction) -> Iterator[Block]:
     """Corrected scores, then how often and in which way the extraction errs."""
     titles = ("group", "metric", "as extracted", "corrected", "change", "weight of extractions", "labels")
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             group_name(group.group) if place == 0 else "",
             name,
@@ -246,7 +246,7 @@ def position_blocks(found: PositionTable) -> Iterator[Block]:
     for report in found.groups:
         yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers that were read\n"
         styles = ["labels"] if len({place.label_style for place in report.places}) > 1 else []
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (
                 *(place.label_style or DASH for _ in styles),
                 *(place.label, str(place.place + 1), f"{place.chosen:,}"),
@@ -254,7 +254,7 @@ def position_blocks(found: PositionTable) -> Iterator[Block]:
             )
             for place in report.places
         ]
-        titles = (*styles, "label", "place", "chosen", "share", "expected", "preference")
+        titles: tuple[str, ...] = (*styles, "label", "place", "chosen", "share", "expected", "preference")
         yield text_table(titles, rows, right=("chosen",))
         yield describe_test(report.test)
         imbalance = DASH if report.imbalance is None else f"{report.imbalance:.3f}"
@@ -315,8 +315,8 @@ def robustness_blocks(table: RobustnessTable) -> Iterator[Block]:
     """Spread, flips and variance components of every group, then the ranks of models."""
     for report in table.groups:
         yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers\n"
-        titles = ("metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)")
-        rows = [
+        titles: tuple[str, ...] = ("metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)")
+        rows: list[tuple[str, ...]] = [
             (
                 *(spread.metric, spread.factor, str(len(spread.levels)), estimate_text(spread.mean), number(spread.sd)),
                 *(number(spread.lowest, signed=True), number(spread.highest, signed=True)),
@@ -372,7 +372,7 @@ def _effect_blocks(effects: EffectTable) -> Iterator[Block]:
     languages = list(dict.fromkeys(effect.language for effect in effects.by_language))
     found = {(effect.axes[0], effect.levels[0]): effect for effect in effects.main}
     inside = {(effect.axes[0], effect.levels[0], effect.language): effect for effect in effects.by_language}
-    rows = []
+    rows: list[tuple[str, ...]] = []
     for mean in effects.means:
         key = (mean.axis, mean.level)
         effect = found.get(key)
@@ -433,7 +433,7 @@ def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
         )
         for values, group in groups
     ]
-    titles = (*names, "both parsed", *_TRANSITIONS.values())
+    titles: tuple[str, ...] = (*names, "both parsed", *_TRANSITIONS.values())
     yield text_table(titles, rows, right=("both parsed",), title="Answers after the reasoning")
     rows = [(*values, *(share_text(part.share) for part in group.stances)) for values, group in groups]
     yield text_table((*names, *(STANCE_TITLES[name] for name in STANCES)), rows, title="Traces by stance")
@@ -473,7 +473,7 @@ def control_blocks(found: ControlCoverage) -> Iterator[Block]:
         (part.language, part.category, f"{part.questions:,}", f"{part.made:,}", share(part.made / part.questions))
         for part in found.categories()
     ]
-    titles = ("language", "category", "questions", "made", "share")
+    titles: tuple[str, ...] = ("language", "category", "questions", "made", "share")
     yield text_table(titles, rows, right=titles[2:], title="How many have one")
     rows = [(reason, REASONS[reason], f"{count:,}") for reason, count in found.reasons.items()]
     titles = ("reason", "meaning", "questions")

@@ -36,7 +36,7 @@ _BASES: dict[Basis, str] = {
 
 def annotation_blocks(report: AnnotationReport) -> Iterator[Block]:
     """How many extractions are correct, by language, and those that are not."""
-    rows = [
+    rows: list[tuple[str, ...]] = [
         (
             *(share.group, f"{share.n_extractions:,}", f"{share.judged.n:,}"),
             f"{round((share.judged.value or 0.0) * share.judged.n):,}",
@@ -109,7 +109,9 @@ def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
         yield f"{unparsed:,} of {report.answers:,} answers unparsed by the judge ({why})"
     yield from _judge_agreement(report)
     if report.annotated:
-        rows = [(row.group, f"{row.judge.n:,}", percent(row.judge), percent(row.rules)) for row in report.annotated]
+        rows: list[tuple[str, ...]] = [
+            (row.group, f"{row.judge.n:,}", percent(row.judge), percent(row.rules)) for row in report.annotated
+        ]
         title = "accuracy by annotations (mbbq-gen annotate), on the answers that both have"
         titles = ("language", "annotated", "judge correct", "rules correct")
         yield text_table(titles, rows, right=("annotated",), title=title)

@@ -231,7 +231,16 @@ def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
         )
         for pair in found.pairs
     ]
-    titles = ("methods", "split", "language", "pairs", "parsed", "same role", "kappa", "most frequent flips")
+    titles: tuple[str, ...] = (
+        "methods",
+        "split",
+        "language",
+        "pairs",
+        "parsed",
+        "same role",
+        "kappa",
+        "most frequent flips",
+    )
     yield text_table(titles, rows, right=("pairs", "parsed"), title="Agreement of the methods")
     rows = [
         (

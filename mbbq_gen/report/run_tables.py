@@ -261,7 +261,9 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
         yield f"{name}: {side.run}: {model}, {side.items:,} answers{part}, begun {side.created_at}{answered}"
     yield "\nWhat shaped the numbers\n"
     if found.differing:
-        rows = [(one.area, shortened(one.name, 60), _value(one.first), _value(one.second)) for one in found.differing]
+        rows: list[tuple[str, ...]] = [
+            (one.area, shortened(one.name, 60), _value(one.first), _value(one.second)) for one in found.differing
+        ]
         yield text_table(("", "name", "first", "second"), told_once(rows, 1))
     else:
         yield "settings, model, versions, packs, questions and extractors are the same"

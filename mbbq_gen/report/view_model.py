@@ -401,8 +401,8 @@ def _corrected_blocks(said: _Words, correction: Correction) -> Iterator[PageBloc
 
 def _outcome_blocks(said: _Words) -> Iterator[PageBlock]:
     yield Heading("Confidence of the extraction")
-    titles = ("group", "answers", "high", "medium", "low")
-    rows = [
+    titles: tuple[str, ...] = ("group", "answers", "high", "medium", "low")
+    rows: list[tuple[str, ...]] = [
         (said.group(one.group), f"{one.n_answers:,}", *map(share, one.shares.values()))
         for one in said.scores.confidences
     ]

@@ -139,7 +139,8 @@ def _name_places(
     covered = [*taken, *((x - 6, y - 6, x + 6, y + 6) for x, y in middles)]
     found: list[tuple[float, float, bool] | None] = []
     for point, (x, y) in zip(points, middles, strict=True):
-        half, free = len(point.name) * letter / 2, []
+        half = len(point.name) * letter / 2
+        free: list[tuple[Box, tuple[float, float, bool]]] = []
         for far, angle in _AROUND if point.name else ():
             across, down = math.cos(math.radians(angle)), math.sin(math.radians(angle))
             left, top = x + across * (far + half), y + down * (far + 3)

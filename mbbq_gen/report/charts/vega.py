@@ -93,10 +93,9 @@ def half_range(values: Sequence[float | None]) -> float:
 
 def scale_of(reach: float | None, **axis: Any) -> Spec:
     """The scale and the axis of a bias from -reach to reach; reach None: of a share from 0 to 1."""
-    ends, steps, said = ([0, 1], (0, 0.25, 0.5, 0.75, 1), _PLAIN)
-    if reach is not None:
-        ends, steps, said = ([-reach, reach], (-reach, -reach / 2, 0, reach / 2, reach), _SIGNED)
-    return {"scale": {"domain": ends, "clamp": True}, "axis": {"values": steps, "labelExpr": said, **axis}}
+    low, high, said = (0.0, 1.0, _PLAIN) if reach is None else (-reach, reach, _SIGNED)
+    steps = [low + (high - low) * place / 4 for place in range(5)]
+    return {"scale": {"domain": [low, high], "clamp": True}, "axis": {"values": steps, "labelExpr": said, **axis}}
 
 
 def series_of(names: Sequence[str], width: float, *, field: str = "series") -> Spec:
@@ -190,7 +189,7 @@ def dots(panels: Sequence[Panel], rows: Sequence[str], series: Sequence[str]) ->
             "encoding": {"y": row, **offset, "color": coloured["color"]},
             "layer": [interval("x", position, strokeWidth=1.5), {"mark": "point", "encoding": dot}],
         }
-        height = {"step": 14, "for": "offset"} if several else {"step": 26}
+        height: Spec = {"step": 14, "for": "offset"} if several else {"step": 26}
         parts.append({"title": panel.title, "width": width, "height": height, "layer": [*panel.lines("x"), numbers]})
     return shared({"hconcat": parts})
 
