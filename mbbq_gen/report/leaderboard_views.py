@@ -300,13 +300,13 @@ _STRIP = 130
 
 def _strips(values: list[Spec], rows: Sequence[str], columns: Sequence[str], reach: float | None) -> Spec:
     """Scores on lines, a row and a column each: biases about 0, accuracies beside that of guessing (`reach` None)."""
-    scale = {"domain": [0, 1] if reach is None else [-reach, reach], "clamp": True}
+    low, high = (0.0, 1.0) if reach is None else (-reach, reach)
+    scale = {"domain": [low, high], "clamp": True}
     place = {"type": "quantitative", "scale": scale, "axis": None}
     series = series_of(rows, 0, field="row")
     shown = {channel: {**encoding, "legend": None} for channel, encoding in series.items()}
     inked = {"condition": {"test": "datum.hollow", "value": INK}, **shown["color"]}
     filled = {"condition": {"test": "datum.hollow", "value": "transparent"}, **shown["color"]}
-    low, high = scale["domain"]
     ends = {"x": {"datum": low, **place}, "x2": {"datum": high}}
     against = {"x": {"datum": CHANCE if reach is None else 0, **place}}
     mark = {"x": {"field": "value", **place}, "fill": filled, "stroke": inked, "shape": shown["shape"]}

@@ -327,9 +327,9 @@ def _ability_spec(found: Sequence[AbilityPoint], names: Mapping[str, str]) -> Sp
         points.append(Point(one.language, series[model], accuracy, bias, is_hollow, one.link, said))
     ends = [abs(end) for one in points for end in (one.y.value, one.y.ci_low, one.y.ci_high) if end is not None]
     reach = next((reach for reach in _REACHES if max(ends) < reach - 0.05), _REACHES[-1])
-    x = {"scale": {"domain": [0, 1]}, "axis": {"values": [0, CHANCE, 0.6, 0.8, 1], "format": ".0%"}}
     large = {"labelFontSize": 13, "titleFontSize": 13}
-    x["axis"] |= {**large, "grid": False, "title": "accuracy on the control questions"}
+    shares = {"values": [0, CHANCE, 0.6, 0.8, 1], "labelExpr": "format(datum.value, '.0%')"}
+    x = scale_of(None, **{**large, **shares}, title="accuracy on the control questions")
     y = scale_of(reach, **large, title="bias in ambiguous contexts")
     named, taken = _regions(reach)
     keyed = {"columns": 1, "symbolSize": 90, "labelFontSize": 13}

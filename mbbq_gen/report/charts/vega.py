@@ -95,7 +95,10 @@ def scale_of(reach: float | None, **axis: Any) -> Spec:
     """The scale and the axis of a bias from -reach to reach; reach None: of a share from 0 to 1."""
     low, high, said = (0.0, 1.0, _PLAIN) if reach is None else (-reach, reach, _SIGNED)
     steps = [low + (high - low) * place / 4 for place in range(5)]
-    return {"scale": {"domain": [low, high], "clamp": True}, "axis": {"values": steps, "labelExpr": said, **axis}}
+    return {
+        "scale": {"domain": [low, high], "clamp": True},
+        "axis": {"values": steps, "labelExpr": said, "grid": False, **axis},
+    }
 
 
 def series_of(names: Sequence[str], width: float, *, field: str = "series") -> Spec:
