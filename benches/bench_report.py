@@ -174,5 +174,4 @@ def ask_viewer(run: Path) -> tuple[int, float, float]:
 
 
 if __name__ == "__main__":
-    os.environ.setdefault("MPLBACKEND", "agg")
     main()

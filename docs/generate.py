@@ -20,7 +20,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.interchange.data_dictionary import data_dictionary, dictionary_page
 from mbbq_gen.languages.axes_pack import AxesPack, read_axes
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
-from mbbq_gen.report.tables import score_columns
+from mbbq_gen.report.score_tables import score_columns
 from mbbq_gen.runs.samples import item_schema
 from mbbq_gen.scoring.metrics import METRICS
 

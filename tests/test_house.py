@@ -55,8 +55,8 @@ OLD_WORDS = re.compile(
 )
 """Words of the old vocabulary, in code, docstrings and comments."""
 PROVIDER_GETATTR = re.compile(r"\b(?:getattr|hasattr)\((?:self\.)?_?(?:provider|inner)\b")
-HEAVY = {"aiohttp", "anthropic", "google.auth", "httpx", "jinja2", "matplotlib", "numpy", "openai", "polars", "regex"}
-HEAVY |= {"scipy", "sqlite3", "torch", "transformers"}
+HEAVY = {"aiohttp", "anthropic", "google.auth", "httpx", "jinja2", "numpy", "openai", "polars", "regex"}
+HEAVY |= {"scipy", "sqlite3", "torch", "transformers", "vl_convert"}
 
 
 @cache

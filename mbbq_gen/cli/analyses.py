@@ -96,7 +96,7 @@ def compare(
     from mbbq_gen.analysis.comparison import ACROSS, DEFAULT_METRICS, FAMILIES, HypothesisFamily
     from mbbq_gen.analysis.comparison import compare as compute
     from mbbq_gen.cli.options import runs_frame, runs_labels
-    from mbbq_gen.report.comparison_tables import print_comparisons
+    from mbbq_gen.report.comparison_tables import comparison_blocks
     from mbbq_gen.scoring.tally import GROUPINGS
 
     level = one_of("thing to compare across", across, ACROSS)
@@ -130,7 +130,7 @@ def compare(
         family=HypothesisFamily(family, simultaneous=simultaneous_intervals),
         may_leave_out=bool(asked),
     )
-    show_result(table, print_comparisons, as_json=as_json)
+    show_result(table, comparison_blocks, as_json=as_json)
 
 
 DEFAULT_METRICS = (
@@ -165,7 +165,8 @@ def agreement(
     from mbbq_gen.analysis.agreement import MethodAgreement, method_agreement, method_scores, tie_rates
     from mbbq_gen.cli.options import run_frame
     from mbbq_gen.core.records import NORMALISATIONS
-    from mbbq_gen.report.comparison_tables import agreement_page, print_agreement
+    from mbbq_gen.report.comparison_tables import agreement_blocks
+    from mbbq_gen.report.page import blocks_page
     from mbbq_gen.runs.run_folder import RunFolder
 
     folder = RunFolder(run_path)
@@ -194,9 +195,9 @@ def agreement(
         tie_rates=tie_rates(frame, methods),
     )
     if html is not None:
-        write_lines(html, [agreement_page(found)])
+        write_lines(html, [blocks_page(f"Ways of asking: {found.model}", agreement_blocks(found))])
         say(f"written: {html}")
-    show_result(found, print_agreement, as_json=as_json)
+    show_result(found, agreement_blocks, as_json=as_json)
 
 
 @example(
@@ -220,7 +221,7 @@ def diff(
     question, variant and option order. Scores are compared over the paired samples; the change (second minus first)
     is paired by template. Flips are counted by choice before and after.
     """
-    from mbbq_gen.report.run_tables import print_difference
+    from mbbq_gen.report.run_tables import difference_blocks
     from mbbq_gen.runs.run_diff import DEFAULT_METRICS, Choice, compare_runs
     from mbbq_gen.runs.run_folder import RunFolder
 
@@ -237,7 +238,7 @@ def diff(
     for side in (found.first, found.second):
         if side.answered < side.requests:
             say(f"{side.run}: {side.requests - side.answered:,} of {side.requests:,} requests have no response yet")
-    show_result(found, print_difference, as_json=as_json)
+    show_result(found, difference_blocks, as_json=as_json)
 
 
 @example("  mbbq-gen position-bias my-run\n  mbbq-gen position-bias my-run --group-by model,language,split --json")
@@ -261,7 +262,7 @@ def position_bias(
     """
     from mbbq_gen.analysis.position import DEFAULT_METRICS, PositionTable, position_reports
     from mbbq_gen.cli.options import runs_frame
-    from mbbq_gen.report.analysis_tables import print_positions
+    from mbbq_gen.report.analysis_tables import position_blocks
     from mbbq_gen.scoring.tally import GROUPINGS
 
     metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling(run_paths)
@@ -275,7 +276,7 @@ def position_bias(
         signs={measured.name: measured.sign for measured in metrics},
         groups=tuple(position_reports(frame, groupings, metrics, sampling)),
     )
-    show_result(table, print_positions, as_json=as_json)
+    show_result(table, position_blocks, as_json=as_json)
 
 
 @example(
@@ -306,7 +307,7 @@ def power(
     """
     from mbbq_gen.analysis.power import DEFAULTS, SHAPES, power_table
     from mbbq_gen.benchmarks.registry import benchmark_name, find_benchmark
-    from mbbq_gen.report.analysis_tables import print_power
+    from mbbq_gen.report.analysis_tables import power_blocks
     from mbbq_gen.scoring.metrics import METRICS
 
     name = one_of("metric", metric, METRICS)
@@ -326,7 +327,7 @@ def power(
         prompt_effects=prompt_effects_of(prompt_effects),
         effective_share=None if pilot is None or questions is None else 1.0,
     )
-    show_result(table, print_power, as_json=as_json)
+    show_result(table, power_blocks, as_json=as_json)
 
 
 def variances_of(path: Path, metric: str, where: PackPaths) -> VarianceAssumptions:
@@ -366,7 +367,7 @@ def robustness(
         robustness_reports,
     )
     from mbbq_gen.cli.options import runs_frame
-    from mbbq_gen.report.comparison_tables import print_robustness
+    from mbbq_gen.report.analysis_tables import robustness_blocks
 
     metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling(run_paths)
     frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
@@ -385,7 +386,7 @@ def robustness(
         groups=tuple(robustness_reports(frame, ["model", "split"], metrics, sampling)),
         ranks=tuple(ranks),
     )
-    show_result(table, print_robustness, as_json=as_json)
+    show_result(table, robustness_blocks, as_json=as_json)
 
 
 REASONING_METRICS = (
@@ -430,7 +431,8 @@ def reasoning(
     from mbbq_gen.analysis.reasoning import ReasoningReport, reasoning_groups
     from mbbq_gen.cli.options import extraction_bar, read_before_use
     from mbbq_gen.core.text import words
-    from mbbq_gen.report.reasoning_tables import print_reasoning, reasoning_page
+    from mbbq_gen.report.analysis_tables import reasoning_blocks
+    from mbbq_gen.report.page import blocks_page
     from mbbq_gen.runs.reasoning import extract_all_reasoning, load_reasoning_frames
     from mbbq_gen.runs.run_folder import RunFolder
 
@@ -464,6 +466,6 @@ def reasoning(
         groups=tuple(reasoning_groups(frames, groups, metrics, sampling)),
     )
     if html is not None:
-        write_lines(html, [reasoning_page(found)])
+        write_lines(html, [blocks_page(f"Reasoning: {found.model}", reasoning_blocks(found))])
         say(f"written: {html}")
-    show_result(found, print_reasoning, as_json=as_json)
+    show_result(found, reasoning_blocks, as_json=as_json)

@@ -115,9 +115,9 @@ def annotate(
         return
     if is_session:
         job.ask()
-    from mbbq_gen.report.annotation_tables import print_annotations
+    from mbbq_gen.report.annotation_tables import annotation_blocks
 
-    show_result(job.report(confidence_level), print_annotations, as_json=as_json)
+    show_result(job.report(confidence_level), annotation_blocks, as_json=as_json)
 
 
 class _Annotating:

@@ -60,12 +60,12 @@ def estimate(
     Takes the options of `run`. Shows the cost with and without the batch API. Also lists the cost and the interval
     width of smaller, balanced samples. Sends nothing unless --probe is given, writes nothing and needs no key.
     """
-    from mbbq_gen.report.run_tables import print_estimate
+    from mbbq_gen.report.run_tables import estimate_blocks
     from mbbq_gen.runs.resolve import resolve
 
     where = resources(packs)
     found = make_estimate(resolve(config, where), where, tokenizer, pilot, judge, with_probe=probe)
-    show_result(found, print_estimate, as_json=as_json)
+    show_result(found, estimate_blocks, as_json=as_json)
 
 
 def make_estimate(
@@ -195,7 +195,7 @@ def design(
     """
     from mbbq_gen.analysis.design import DESIGN_TARGETS, assumed_components, measured_components
     from mbbq_gen.providers.prices import price_of, read_prices, token_counter
-    from mbbq_gen.report.run_tables import print_design
+    from mbbq_gen.report.run_tables import design_blocks
     from mbbq_gen.runs.cost_estimate import design_report, priced_requests
     from mbbq_gen.runs.planner import PromptPlan
     from mbbq_gen.runs.resolve import InstanceSource, open_model, resolve
@@ -242,4 +242,4 @@ def design(
         budget=budget,
         speaks_of=prompt_effects_of(prompt_effects),
     )
-    show_result(found, print_design, as_json=as_json)
+    show_result(found, design_blocks, as_json=as_json)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, Packs, print_json, resources, result_console
+from mbbq_gen.cli.options import Json, Packs, print_json, resources, result_console, show
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.text import all_of, words
 
@@ -282,8 +282,7 @@ def _list(
     from mbbq_gen.cli.extract import outcomes_of
     from mbbq_gen.cli.options import read_before_use
     from mbbq_gen.core.text import shortened
-    from mbbq_gen.report.analysis_tables import plain_table
-    from mbbq_gen.report.score_tables import DASH
+    from mbbq_gen.report.tables import DASH, text_table
     from mbbq_gen.runs.extraction import question_of
     from mbbq_gen.storage.queries import answered_extractions, iter_extractions
 
@@ -304,12 +303,10 @@ def _list(
         print_json({"extractions": len(found), "listed": listed})
     else:
         total = len(found)
-
-        table = plain_table(("id", "language", "outcome", "option", "rule", "response"))
+        shown = []
         for extraction, answered in rows:
             label = DASH if extraction.option is None else question_of(answered).labels[extraction.option]
             facts = (extraction.prompt_id, extraction.language, extraction.outcome, label, extraction.rule)
-            table.add_row(*facts, shortened(answered.response.text or "", _BEGINNING))
-        console = result_console()
-        console.print(table)
-        console.print(f"{len(rows):,} of {total:,} extractions; more with --limit")
+            shown.append((*facts, shortened(answered.response.text or "", _BEGINNING)))
+        titles = ("id", "language", "outcome", "option", "rule", "response")
+        show([text_table(titles, shown), f"{len(rows):,} of {total:,} extractions; more with --limit"])

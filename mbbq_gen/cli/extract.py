@@ -20,8 +20,8 @@ from mbbq_gen.cli.options import (
     open_lines,
     print_json,
     resources,
-    result_console,
     say,
+    show,
     write_lines,
 )
 from mbbq_gen.core.errors import UsageError
@@ -214,7 +214,7 @@ def _show(extractor: str, count: int, against: dict[str, str], changes: list[Ext
     before = "the rules" if extractor != "rules" else "the previous version of the rules"
     echo(f"{changed:,} of {compared:,} extractions differ from {before}; {moving:,} change scores")
     if changed:
-        result_console().print(changes_table(changes))
+        show([changes_table(changes)])
 
 
 # --- answers from anywhere -------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import typer
 
 from mbbq_gen.cli.config_options import JUDGE_SETTINGS, JudgeSettings, expand_options
 from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, Packs, RunPath, print_model, resources, result_console, say, terminal
+from mbbq_gen.cli.options import Json, Packs, RunPath, print_model, resources, say, show, terminal
 from mbbq_gen.core.config import PROVIDER_SETTINGS, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.progress import Bar
@@ -323,18 +323,18 @@ def _spent(store: RunStore, found: LLMJudge, provider: Provider, prices: tuple[P
 
 
 def _show_estimate(found: JudgeEstimate, *, as_json: bool) -> None:
-    from mbbq_gen.report.annotation_tables import print_judge_estimate
+    from mbbq_gen.report.annotation_tables import judge_estimate_blocks
 
     if as_json:
         print_model(found)
     else:
-        print_judge_estimate(found, result_console())
+        show(judge_estimate_blocks(found))
 
 
 def _show(found: JudgeReport, *, as_json: bool) -> None:
-    from mbbq_gen.report.annotation_tables import print_judge_report
+    from mbbq_gen.report.annotation_tables import judge_report_blocks
 
     if as_json:
         print_model(found)
     else:
-        print_judge_report(found, result_console())
+        show(judge_report_blocks(found))

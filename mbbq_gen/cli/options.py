@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.core.progress import ProgressBars
     from mbbq_gen.core.records import Normalise
+    from mbbq_gen.report.tables import Block
     from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.runs.run_folder import Manifest, RunFolder
     from mbbq_gen.scoring.cells import UnparsedPolicy
@@ -138,12 +139,31 @@ def result_console(*, stderr: bool = False) -> Console:
     return VisibleConsole(stderr=stderr, markup=False, highlight=False, width=None if is_terminal else 160)
 
 
-def show_result(found: Result, print_it: Callable[[Result, Console], None], *, as_json: bool) -> None:
-    """Prints a result as JSON, or as text by its printer."""
+def show_result(found: Result, blocks: Callable[[Result], Iterable[Block]], *, as_json: bool) -> None:
+    """Prints a result as JSON, or as the paragraphs and tables that are made of it."""
     if as_json:
         print_model(found)
     else:
-        print_it(found, result_console())
+        show(blocks(found))
+
+
+def show(blocks: Iterable[Block]) -> None:
+    """Prints paragraphs and tables on stdout."""
+    from mbbq_gen.report.tables import print_blocks
+
+    print_blocks(blocks, result_console())
+
+
+def print_rows(titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = ()) -> None:
+    """Prints a plain table on stdout; the columns of `right` are numbers."""
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for title in titles:
+        table.add_column(title, justify="right" if title in right else "left", overflow="fold")
+    for row in rows:
+        table.add_row(*row)
+    result_console().print(table)
 
 
 def extraction_bar() -> Bar:

@@ -10,7 +10,7 @@ import typer
 
 from mbbq_gen.cli.data_source import Data
 from mbbq_gen.cli.help import HelpCommand, example
-from mbbq_gen.cli.options import Json, Packs, data_folder, echo, open_lines, print_json, resources, result_console
+from mbbq_gen.cli.options import Json, Packs, data_folder, echo, open_lines, print_json, print_rows, resources
 from mbbq_gen.core.config import chosen
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
@@ -299,8 +299,6 @@ def evaluate(
     if as_json:
         print_json(found.model_dump())
         return
-    from rich.table import Table
-
     total = found.responses
     echo(f"{total:,} labelled responses in {found.language}")
     parts = (
@@ -314,12 +312,9 @@ def evaluate(
     echo("; ".join(f"{name}: {share.right:,} of {share.readings:,} right" for name, share in shares))
     if not found.classes:
         return
-    table = Table(box=None, pad_edge=False)
-    for title in ("class", "entries", "right only with it", "right only without it"):
-        table.add_column(title, justify="left" if title == "class" else "right")
-    for gain in found.classes:
-        table.add_row(gain.name, str(gain.entries), str(gain.needed), str(gain.harmed))
-    result_console().print(table)
+    counts = ("entries", "right only with it", "right only without it")
+    rows = [(gain.name, str(gain.entries), str(gain.needed), str(gain.harmed)) for gain in found.classes]
+    print_rows(("class", *counts), rows, right=counts)
 
 
 @example("  mbbq-gen languages\n  mbbq-gen languages --packs my-packs --json")
@@ -332,15 +327,14 @@ def languages(packs: Packs = None, as_json: Json = False) -> None:
     if as_json:
         print_json([{**asdict(status), "complete": status.is_complete} for status in found])
         return
-    from rich.table import Table
-
-    table = Table(box=None, pad_edge=False)
-    for title in ("code", "language", "native name", *PACK_KINDS):
-        table.add_column(title)
-    for status in found:
-        marks = ["yes" if kind in status.packs else "missing" for kind in PACK_KINDS]
-        table.add_row(status.language, status.name, status.native_name, *marks)
-    result_console().print(table)
+    rows = [
+        (
+            *(status.language, status.name, status.native_name),
+            *("yes" if kind in status.packs else "missing" for kind in PACK_KINDS),
+        )
+        for status in found
+    ]
+    print_rows(("code", "language", "native name", *PACK_KINDS), rows)
 
 
 @example("  mbbq-gen check\n  mbbq-gen check --packs my-packs --language sv")

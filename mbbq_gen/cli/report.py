@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shlex
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,16 +27,19 @@ from mbbq_gen.cli.options import (
     result_console,
     say,
     several,
+    show,
     write_lines,
 )
 from mbbq_gen.core.errors import UsageError
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.correction import AnnotatedFrame
+    from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.core.files import PackPaths
-    from mbbq_gen.report.leaderboard import Leaderboard
+    from mbbq_gen.report.tables import Block
     from mbbq_gen.runs.run_folder import Manifest, RunFolder
     from mbbq_gen.statistics.panel import InferenceSettings
+    from mbbq_gen.storage.store import Progress
 
 
 _STEPS_BESIDE_CHARTS = 1
@@ -59,7 +63,8 @@ def report(
     figures: Annotated[
         Path | None,
         typer.Option(
-            help="Write each chart as SVG, PNG and PDF, and the tables as CSV, Markdown and LaTeX.", metavar="DIR"
+            help="Write each chart as SVG, PNG, PDF and Vega-Lite, and the tables as CSV, Markdown and LaTeX.",
+            metavar="DIR",
         ),
     ] = None,
     paper_figures: Annotated[
@@ -165,16 +170,16 @@ def _write_report(
     """Makes the charts, once, and what is wanted of them."""
     from mbbq_gen.cli.options import read_before_use, runs_frame, runs_labels
     from mbbq_gen.core.progress import Bar
-    from mbbq_gen.report.charts import write_figures
-    from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, make_charts, require_matplotlib
-    from mbbq_gen.report.page import report_page, template_environment
-    from mbbq_gen.report.view_model import Source, build_report_view, language_names
+    from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, make_charts, write_figures
+    from mbbq_gen.report.charts.vega import require_vl_convert
+    from mbbq_gen.report.page import language_names, report_page, template_environment
+    from mbbq_gen.report.view_model import Source, build_report_view
     from mbbq_gen.runs.observations import model_names
 
     if output is not None:
         template_environment()  # what is missing is said before the work is done
     if figures is not None:
-        require_matplotlib()
+        require_vl_convert()
     labelled = runs_labels([folder.path for folder in folders], where, correct_with)
     frame = runs_frame([folder.path for folder in folders], where)
     manifests = [folder.manifest() for folder in folders]
@@ -191,10 +196,10 @@ def _write_report(
         charts = make_charts(frame, sampling, drawn, tick=tick)
         if output is not None:
             names = language_names((language for source in sources for language in source.versions), where)
-            found = build_report_view(
+            view = build_report_view(
                 sources, frame, charts, names=names, sampling=sampling, tick=tick, sampled=items, labelled=labelled
             )
-            write_lines(output, [report_page(found)])
+            write_lines(output, [report_page(view)])
     if output is not None:
         say(f"written: {output}")
     if figures is not None:
@@ -216,10 +221,8 @@ def show_report(
     """Prints the report of a run on stdout; with labelled answers, corrected by them too."""
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.cli.options import run_frame
-    from mbbq_gen.report.brief import BRIEF_METRICS, render_brief
-    from mbbq_gen.report.correction_tables import flag_sentences, print_correction
-    from mbbq_gen.report.run_tables import cost_line
-    from mbbq_gen.report.score_tables import SUMMARY_METRICS
+    from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS
+    from mbbq_gen.report.tables import print_blocks
 
     manifest = folder.manifest()
     frame, progress = run_frame(folder, manifest, where)
@@ -229,41 +232,41 @@ def show_report(
     sampling = InferenceOptions().sampling([folder.path], prompt_effects)
     scores = reported(frame, by, metrics, sampling, labelled)
     console = result_console()
-    for line in _heading(manifest):
-        console.print(line)
-    if progress.pending:
-        console.print(f"{progress.pending:,} of {progress.requests:,} requests have no response yet: this is a part")
-    console.print()
-    render_brief(scores, console)
-    if verbose:
-        # Both splits with all footnotes, and outcomes and confidence of the extraction.
-        from mbbq_gen.report.correction_tables import confidence_table
-        from mbbq_gen.report.score_tables import Notes, outcome_table, summary_table
+    print_blocks(_report_blocks(folder, manifest, progress, scores, console.width, verbose=verbose), console)
 
+
+def _report_blocks(
+    folder: RunFolder, manifest: Manifest, progress: Progress, scores: ScoreReport, width: int, *, verbose: bool
+) -> Iterator[Block]:
+    """Settings, conclusions, scores; with `verbose` both splits with all footnotes, outcomes and confidence."""
+    from mbbq_gen.report.analysis_tables import correction_blocks, flag_sentences
+    from mbbq_gen.report.run_tables import cost_line
+    from mbbq_gen.report.score_tables import Notes, brief_blocks, confidence_table, outcome_table, summary_table
+
+    yield from _heading(manifest)
+    if progress.pending:
+        yield f"{progress.pending:,} of {progress.requests:,} requests have no response yet: this is a part"
+    yield ""
+    yield from brief_blocks(scores, width)
+    if verbose:
         notes = Notes(scores)
-        console.print("\nThe bias questions and the control questions\n")
-        console.print(summary_table(scores, notes, console.width))
-        console.print("\nOutcomes of the extraction\n")
-        console.print(outcome_table(scores))
-        console.print("\nConfidence of the extraction\n")
-        console.print(confidence_table(scores.confidences))
-        console.print(
+        yield summary_table(scores, notes, width)
+        yield outcome_table(scores)
+        yield confidence_table(scores.confidences)
+        yield (
             "\nitems: prompts. read: parsed responses. bias: above 0 stereotypical, below 0 anti-stereotypical, "
-            f"with a {100 * sampling.confidence:.3g}% bootstrap interval over templates. control: the same "
+            f"with a {100 * (scores.confidence_level or 0):.3g}% bootstrap interval over templates. control: the same "
             "questions with first names."
         )
-        for line in notes.lines():
-            console.print(line)
+        yield from notes.lines()
     if scores.correction is not None:
-        print_correction(scores.correction, console)
-    for line in [*flag_sentences(scores.extraction_flags), *manifest.notices]:
-        console.print(line)
-    for name, counts in manifest.control.items():
-        console.print(f"control questions of {name}: {counts.sentence}")
+        yield from correction_blocks(scores.correction)
+    yield from (*flag_sentences(scores.extraction_flags), *manifest.notices)
+    yield from (f"control questions of {name}: {counts.sentence}" for name, counts in manifest.control.items())
     if manifest.cost_report is not None:
-        console.print(cost_line(manifest.cost_report))
+        yield cost_line(manifest.cost_report)
     more = f"mbbq-gen report {folder.path} " + ("-o report.html" if verbose else "--verbose, or -o report.html")
-    console.print(f"\nrun folder: {folder.path}    more: {more}")
+    yield f"\nrun folder: {folder.path}    more: {more}"
 
 
 def _heading(manifest: Manifest) -> list[str]:
@@ -324,8 +327,9 @@ def leaderboard(
     """
     from mbbq_gen.cli.options import runs_frame
     from mbbq_gen.report.leaderboard import build_leaderboard
-    from mbbq_gen.report.leaderboard_views import board_page, full_table
-    from mbbq_gen.report.view_model import language_names
+    from mbbq_gen.report.leaderboard_views import board_blocks, board_notes, board_page, board_table, full_table
+    from mbbq_gen.report.page import language_names
+    from mbbq_gen.report.tables import markdown_escaped
     from mbbq_gen.runs.observations import model_names
     from mbbq_gen.runs.run_folder import RunFolder
 
@@ -352,27 +356,11 @@ def leaderboard(
         say(f"written: {csv}")
     if as_json:
         print_model(board)
-    elif markdown or (output is None and csv is None):
-        _show(board, is_markdown=markdown)
-
-
-def _show(board: Leaderboard, *, is_markdown: bool) -> None:
-    """Prints the table and what it is read with."""
-    from mbbq_gen.report.leaderboard_views import board_notes, board_table, terminal_table
-
-    if is_markdown:
-        from mbbq_gen.report.tables import markdown_escaped
-
+    elif markdown:
         echo(board_table(board).markdown())
         echo("\n".join(f"- {markdown_escaped(note)}" for note in board_notes(board)))
-        return
-    console = result_console()
-    for benchmark, sentence in board.conclusions.items():
-        console.print(f"{benchmark}: {sentence}")
-    console.print()
-    console.print(terminal_table(board))
-    for note in board_notes(board):
-        console.print(note)
+    elif output is None and csv is None:
+        show(board_blocks(board))
 
 
 @example("  mbbq-gen view my-run --open")

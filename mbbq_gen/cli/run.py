@@ -25,6 +25,7 @@ from mbbq_gen.cli.options import (
     resources,
     result_console,
     say,
+    show,
     show_result,
     terminal,
 )
@@ -159,14 +160,14 @@ def cancel(run_path: RunPath, packs: Packs = None, as_json: Json = False) -> Non
 
 def _show(batches: list[StoredBatch], as_json: bool) -> None:
     """The batches as JSON or as a table."""
-    from mbbq_gen.report.run_tables import print_batches
+    from mbbq_gen.report.run_tables import batch_blocks
     from mbbq_gen.runs.status import batch_lines
 
     lines = batch_lines(batches)
     if as_json:
         print_json([line.model_dump(mode="json") for line in lines])
     else:
-        print_batches(lines, result_console())
+        show(batch_blocks(lines))
 
 
 @example("  mbbq-gen status my-run\n  mbbq-gen status my-run --json")
@@ -178,7 +179,7 @@ def status(run_path: RunPath, price_file: PriceFile = None, as_json: Json = Fals
     """
     from mbbq_gen.annotation.judge_runner import judge_lines
     from mbbq_gen.providers.prices import read_prices
-    from mbbq_gen.report.run_tables import print_status
+    from mbbq_gen.report.run_tables import status_blocks
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.runs.status import run_status
 
@@ -190,7 +191,7 @@ def status(run_path: RunPath, price_file: PriceFile = None, as_json: Json = Fals
     own = read_prices(price_file or manifest.config.prices)
     with folder.open_store(read_only=True) as store:
         found = run_status(store, manifest, str(folder.path), own, base_url, judges=judge_lines(store, own))
-    show_result(found, print_status, as_json=as_json)
+    show_result(found, status_blocks, as_json=as_json)
 
 
 def _study_jobs(study: Study, config: RunConfig, where: PackPaths) -> list[Job]:
@@ -275,13 +276,15 @@ def show_runs(paths: list[Path], where: PackPaths) -> None:
     """Prints the conclusions for every model and benchmark, with one table."""
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.cli.options import InferenceOptions, runs_frame, several
-    from mbbq_gen.report.brief import BRIEF_METRICS, render_brief
+    from mbbq_gen.report.score_tables import BRIEF_METRICS, brief_blocks
+    from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.run_folder import RunFolder
 
     frame = runs_frame(paths, where)
     by = ["model", *several(frame, "benchmark"), *several(frame, "method"), "language", "split"]
     console = result_console()
-    render_brief(reported(frame, by, BRIEF_METRICS, InferenceOptions().sampling(paths)), console)
+    scores = reported(frame, by, BRIEF_METRICS, InferenceOptions().sampling(paths))
+    print_blocks(brief_blocks(scores, console.width), console)
     for notice in dict.fromkeys(line for path in paths for line in RunFolder(path).manifest().notices):
         console.print(notice)
 

@@ -21,10 +21,9 @@ from mbbq_gen.cli.options import (
     PromptEffectsChoice,
     ReaderChoice,
     open_lines,
-    print_model,
     resources,
-    result_console,
     say,
+    show_result,
     studied,
 )
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
@@ -36,6 +35,7 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.ability import AdjustedScore
     from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.report.tables import Block
     from mbbq_gen.scoring.metrics import Metric
     from mbbq_gen.scoring.observations import GoldLabels
     from mbbq_gen.statistics.panel import InferenceSettings
@@ -179,10 +179,7 @@ def score(
     }
     report = report.model_copy(update={"subset": part, "extractor": extractor, "normalization": how, **beside})
     _write_files(report, paths, csv=csv, parquet=parquet)
-    if as_json or jsonl:
-        print_model(report)
-    else:
-        _show(report, names)
+    show_result(report, _blocks, as_json=as_json or jsonl is not None)
 
 
 def kept_apart(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> Iterator[tuple[str, str]]:
@@ -284,7 +281,7 @@ _SAME_PROMPT = (
 
 
 def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, parquet: Path | None) -> None:
-    from mbbq_gen.report.tables import write_scores
+    from mbbq_gen.report.score_tables import write_scores
 
     if len(paths) == 1:
         reader = "" if report.extractor == "rules" else f"-{report.extractor.replace(':', '-')}"
@@ -305,25 +302,22 @@ def _write(path: Path, report: ScoreReport) -> None:
         say(str(error))
 
 
-def _show(report: ScoreReport, names: list[str]) -> None:
-    from mbbq_gen.report.analysis_tables import print_tables
-    from mbbq_gen.report.brief import sentences
-    from mbbq_gen.report.conclusions import NEEDED, assess_groups
-    from mbbq_gen.report.correction_tables import confidence_table, print_correction
-    from mbbq_gen.report.score_tables import Notes, metric_table
+def _blocks(report: ScoreReport) -> Iterator[Block]:
+    """The conclusions where the scores allow them, every score, corrections, and what was asked for beside them."""
+    from mbbq_gen.report.analysis_tables import correction_blocks, score_blocks
+    from mbbq_gen.report.assessments import NEEDED, assess_groups
+    from mbbq_gen.report.conclusions import model_sentences
+    from mbbq_gen.report.score_tables import Notes, confidence_table, metric_table
 
-    console = result_console()
+    names = list(report.definitions)
     if {"language", "split"} <= set(report.by) and set(NEEDED) <= set(names):
-        for line in sentences(assess_groups(report), [name for name in report.by if name not in {"language", "split"}]):
-            console.print(line)
-        console.print()
+        by = [name for name in report.by if name not in {"language", "split"}]
+        yield from (*model_sentences(assess_groups(report), by), "")
     notes = Notes(report)
-    console.print(metric_table(report, names, notes))
+    yield metric_table(report, names, notes)
     if report.correction is not None:
-        print_correction(report.correction, console)
+        yield from correction_blocks(report.correction)
     if report.confidences:
-        console.print("\nConfidence of the extraction\n")
-        console.print(confidence_table(report.confidences))
-    print_tables(report, console)
-    for line in notes.lines():
-        console.print(line)
+        yield confidence_table(report.confidences)
+    yield from score_blocks(report)
+    yield from notes.lines()

@@ -13,7 +13,7 @@ import typer
 
 from mbbq_gen.cli.config_options import model_options
 from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, echo, echo_json, print_json, result_console, say, write_lines
+from mbbq_gen.cli.options import Json, echo, echo_json, print_json, print_rows, result_console, say, write_lines
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 
@@ -279,7 +279,7 @@ KEYS = (
     "HF_TOKEN",
 )
 """Variables with API keys; others can be named with --api-key-env."""
-_PAGES = {"jinja2": "the page (report -o)", "matplotlib": "charts as PNG and PDF (report --figures)"}
+_PAGES = {"jinja2": "the page (report -o)", "vl_convert": "charts (report -o, report --figures)"}
 
 
 @example("  mbbq-gen doctor\n  mbbq-gen doctor --json")
@@ -413,8 +413,6 @@ def models(
 
     The options of a kind are given as --model-arg NAME=VALUE, or as `model_args` in a study and in Python.
     """
-    from rich.table import Table
-
     from mbbq_gen.providers.registry import list_models
 
     if live and kind is None:
@@ -432,19 +430,14 @@ def models(
         print_json([entry.model_dump() for entry in entries])
         return
 
-    table = Table(box=None, pad_edge=False)
-    for title in ("model", "ready", "what it is"):
-        table.add_column(title, overflow="fold")
-    for entry in entries:
-        ready = "yes" if entry.installed else f"no: {entry.install}"
-        table.add_row(entry.name, ready, entry.summary)
-    result_console().print(table)
+    print_rows(
+        ("model", "ready", "what it is"),
+        [(entry.name, "yes" if entry.installed else f"no: {entry.install}", entry.summary) for entry in entries],
+    )
 
 
 def _list_options(kind: str, *, as_json: bool) -> None:
     """The options of a kind of models, with defaults and help."""
-    from rich.table import Table
-
     from mbbq_gen.providers.registry import options_class
 
     model = kind.rstrip(":")
@@ -456,12 +449,9 @@ def _list_options(kind: str, *, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    table = Table(box=None, pad_edge=False)
-    for title in ("option", "default", "what it is"):
-        table.add_column(title, overflow="fold")
-    for row in rows:
-        table.add_row(row["name"], "" if row["default"] in (None, {}) else str(row["default"]), row["help"])
-    result_console().print(table)
+    defaults = ["" if row["default"] in (None, {}) else str(row["default"]) for row in rows]
+    shown = [(row["name"], default, row["help"]) for row, default in zip(rows, defaults, strict=True)]
+    print_rows(("option", "default", "what it is"), shown)
 
 
 def _list_live(kind: str, options: dict[str, Any], *, as_json: bool) -> None:
@@ -483,15 +473,12 @@ def _list_live(kind: str, options: dict[str, Any], *, as_json: bool) -> None:
             ]
         )
         return
-    from rich.table import Table
-
-    shown = Table(box=None, pad_edge=False)
-    shown.add_column("model", overflow="fold")
-    for title in ("$ in, a million tokens", "out"):
-        shown.add_column(title, justify="right")
-    for name, price in rows:
-        shown.add_row(f"{kind}:{name}", *(("–", "–") if price is None else (f"{price.input:g}", f"{price.output:g}")))
-    result_console().print(shown)
+    shown = [
+        (f"{kind}:{name}", *(("–", "–") if price is None else (f"{price.input:g}", f"{price.output:g}")))
+        for name, price in rows
+    ]
+    prices = ("$ in, a million tokens", "out")
+    print_rows(("model", *prices), shown, right=prices)
 
 
 async def _names_of(provider: Provider) -> list[str]:

@@ -14,7 +14,8 @@ import yaml
 import mbbq_gen
 from mbbq_gen.benchmarks.registry import BENCHMARKS, BenchmarkInfo
 from mbbq_gen.core.text import shortened
-from mbbq_gen.report.score_tables import SUMMARY_METRICS, number
+from mbbq_gen.report.score_tables import SUMMARY_METRICS
+from mbbq_gen.report.tables import ends_text, number
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -219,10 +220,7 @@ def _scores(source: ExportSource) -> list[str]:
 
 
 def _score(found: MetricScore, *, signed: bool) -> str:
-    text = number(found.value, signed=signed)
-    if found.ci_low is None or found.ci_high is None:
-        return text
-    return f"{text} [{number(found.ci_low, signed=signed)}, {number(found.ci_high, signed=signed)}]"
+    return number(found.value, signed=signed) + ends_text(found, signed=signed)
 
 
 def _cautions() -> Iterator[str]:

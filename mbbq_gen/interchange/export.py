@@ -35,7 +35,7 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.interchange.cards import dataset_card
 from mbbq_gen.interchange.data_dictionary import data_dictionary, dictionary_page
-from mbbq_gen.report.tables import UTF8_MARK, csv_cells, score_rows
+from mbbq_gen.report.score_tables import UTF8_MARK, csv_cells, score_rows
 from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.runs.samples import item_schema
 from mbbq_gen.scoring.cells import UnparsedPolicy

@@ -1,34 +1,54 @@
-"""Scores, position and power as text for a terminal, and what all tables of statistics share."""
+"""Results of single analyses as paragraphs and tables: scores, corrections, position, power, robustness, reasoning."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, get_args
 
-from mbbq_gen.report.score_tables import DASH, number
+from mbbq_gen.analysis.comparison_table import WARNINGS
+from mbbq_gen.analysis.correction_table import ReadRole
+from mbbq_gen.analysis.reasoning import STANCES
+from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage
+from mbbq_gen.core.text import counted
+from mbbq_gen.report.explanation import STANCE_TITLES
+from mbbq_gen.report.tables import (
+    DASH,
+    Block,
+    Note,
+    Table,
+    Unwrapped,
+    estimate_text,
+    group_name,
+    number,
+    p_text,
+    percent,
+    share,
+    share_text,
+    text_table,
+)
 from mbbq_gen.scoring.codes import TOO_FEW
 from mbbq_gen.statistics.crossed_effects import TOO_FEW_PROMPT_VARIANTS
 from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
+    from mbbq_gen.analysis.correction_table import ConfusionMatrix, CorrectedScore, Correction, ExtractionFlag
     from mbbq_gen.analysis.position import PositionTable
     from mbbq_gen.analysis.power import PowerTable
-    from mbbq_gen.analysis.robustness import Effect, EffectTable
+    from mbbq_gen.analysis.reasoning import ReasoningReport
+    from mbbq_gen.analysis.robustness import Effect, EffectTable, RobustnessTable
     from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.core.records import FrozenModel
     from mbbq_gen.statistics.hypothesis_tests import TestResult
-    from mbbq_gen.statistics.panel import EstimateResult
+    from mbbq_gen.statistics.variance_components import VarianceTable
+
+SPOKEN_OF = {
+    "fixed": "of these wordings, which are held fixed",
+    "random": "of wordings like these, drawn by chance",
+}
+"""What statements are about."""
 
 
-def estimate(score: EstimateResult) -> str:
-    """A signed score with its interval: `+0.08 [-0.02, +0.17]`."""
-    text = number(score.value, signed=True)
-    if score.ci_low is not None and score.ci_high is not None:
-        text += f" [{number(score.ci_low, signed=True)}, {number(score.ci_high, signed=True)}]"
-    return text
+# --- what results share ----------------------------------------------------------------------------------------------
 
 
 def caution_lines(table: FrozenModel) -> list[str]:
@@ -46,10 +66,9 @@ def caution_lines(table: FrozenModel) -> list[str]:
     return [line for code, line in lines.items() if code in found and code not in said]
 
 
-def print_cautions(table: FrozenModel, console: Console) -> None:
-    """The same on a terminal."""
-    for line in caution_lines(table):
-        console.print(f"\n{line}")
+def caution_blocks(table: FrozenModel) -> Iterator[Block]:
+    """The same, with an empty line before each."""
+    yield from (f"\n{line}" for line in caution_lines(table))
 
 
 def _codes(value: object) -> set[object]:
@@ -58,13 +77,6 @@ def _codes(value: object) -> set[object]:
         own = {value.get("reason_code"), *(value.get("warnings") or ())}
         return own.union(*(_codes(inner) for inner in value.values()))
     return set().union(*(_codes(inner) for inner in value)) if isinstance(value, list | tuple) else set()
-
-
-def p_text(p_value: float | None) -> str:
-    """A p value: `0.031`, `<0.001`, or a dash."""
-    if p_value is None:
-        return DASH
-    return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
 
 
 def describe_test(test: TestResult) -> str:
@@ -82,102 +94,212 @@ def describe_test(test: TestResult) -> str:
     return f"{name} ({units}): {statistic}p {p_text(test.p_value)}{exact}{effect}"
 
 
-def plain_table(titles: Iterable[str], *, right: Sequence[str] = ()) -> Table:
-    """An empty table with these titles; the columns of `right` are numbers."""
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for title in titles:
-        table.add_column(title, justify="right" if title in right else "left", overflow="fold")
-    return table
-
-
-def group_name(group: Mapping[str, str | None]) -> str:
-    """A group's values in words."""
-    return ", ".join(f"{name} {value if value is not None else DASH}" for name, value in group.items())
-
-
-def print_signs(signs: Mapping[str, str], console: Console) -> None:
+def sign_blocks(signs: Mapping[str, str]) -> Iterator[Block]:
     """How the signs of the metrics read, one line for those that read alike."""
     names: dict[str, list[str]] = {}
     for name, sign in signs.items():
         names.setdefault(sign, []).append(name)
-    console.print()
-    for sign, alike in names.items():
-        console.print(f"{', '.join(alike)}: {sign}", soft_wrap=True)
+    yield ""
+    yield from (Unwrapped(f"{', '.join(alike)}: {sign}") for sign, alike in names.items())
+
+
+# --- scores ----------------------------------------------------------------------------------------------------------
+
+
+def score_blocks(report: ScoreReport) -> Iterator[Block]:
+    """Macro averages, tests and baselines, where they were asked for; then how the signs read."""
+    if report.macro_averages:
+        titles: tuple[str, ...] = ("macro average over", "group", "metric", "mean", "values", "left out")
+        rows: list[tuple[str, ...]] = [
+            (
+                *(one.over, group_name(one.group), one.metric, estimate_text(one.score), str(one.n_levels)),
+                ", ".join(one.undefined) or DASH,
+            )
+            for one in report.macro_averages
+        ]
+        yield from ("", text_table(titles, rows, right=("values",)))
+    if report.adjusted:
+        titles = ("group", "metric", "bias", "on control", "bias − control", "question − twin", "twins")
+        rows = [
+            (
+                *(group_name(one.group), one.metric),
+                *map(estimate_text, (one.bias, one.control, one.adjusted, one.twins)),
+                f"{one.n_twins:,}",
+            )
+            for one in report.adjusted
+        ]
+        yield from ("", text_table(titles, rows))
+    if report.tests:
+        rows = [
+            (group_name(group.group), group.metric, describe_test(test), p_text(test.p_adjusted))
+            for group in report.tests
+            for test in group.tests
+        ]
+        yield from ("", text_table(("group", "metric", "test", "p (false discovery rate)"), rows))
+    if report.baselines:
+        metrics = list(report.baselines[0].metrics)
+        rows = [
+            (group_name(one.group), one.baseline, *(number(one.metrics[name], signed=True) for name in metrics))
+            for one in report.baselines
+        ]
+        yield from ("", text_table(("group", "baseline", *metrics), rows, right=metrics))
+    yield from caution_blocks(report)
+    if report.prompt_effects == "random":
+        yield f"\nintervals and tests: {SPOKEN_OF[report.prompt_effects]}"
+    yield from sign_blocks({name: definition.sign for name, definition in report.definitions.items()})
+
+
+# --- corrections by annotations --------------------------------------------------------------------------------------
+
+ROLE_TITLES: dict[ReadRole, str] = {
+    "target": "target",
+    "non_target": "non-target",
+    "unknown": "unknown",
+    "none": "no option",
+    "person": "a person",
+}
+
+
+def corrected_text(score: CorrectedScore) -> str:
+    """A signed corrected score with its interval: `+0.06 [-0.05, +0.17]`; why there is none, where there is none."""
+    if score.value is None:
+        return f"{DASH} ({score.reason})" if score.reason else DASH
+    return estimate_text(score)
+
+
+def correction_note(correction: Correction) -> str:
+    """What the corrected scores stand on, in a sentence or two."""
+    half = ""
+    if correction.incomplete_annotations:
+        half = f" {correction.incomplete_annotations:,} of them only reject an extraction; another answer is correct."
+    return (
+        f"corrected: by {correction.n_labels:,} labels ({correction.source}), prediction-powered; "
+        f"{correction.confidence_level:.0%} intervals over templates and labels. weight of extractions: 1 full, 0 none."
+        f"{half}"
+    )
+
+
+def matrix_table(matrix: ConfusionMatrix, labels: str = "labels") -> Table:
+    """What answers say, by how they are read: labels, and the share of them that says each role."""
+    occurring = {role for cell in matrix.cells for role in (cell.read, cell.right)}
+    roles: list[ReadRole] = [role for role in get_args(ReadRole) if role != "person" or role in occurring]
+    shares = {(cell.read, cell.right): cell.share for cell in matrix.cells}
+    rows = []
+    for read in roles:
+        count = sum(cell.count for cell in matrix.cells if cell.read == read)
+        said = [f"{round(100 * shares.get((read, right), 0.0), 1):g} %" if count else DASH for right in roles]
+        rows.append((ROLE_TITLES[read], f"{count:.0f}", *said))
+    titles = (labels, *(f"says {ROLE_TITLES[role]}" for role in roles))
+    name = matrix.language or "all languages"
+    title = f"annotated choice by extraction: {name}, {percent(matrix.rate)} extracted wrongly"
+    return text_table(("extracted as", *titles), rows, right=titles, title=title)
+
+
+def correction_blocks(correction: Correction) -> Iterator[Block]:
+    """Corrected scores, then how often and in which way the extraction errs."""
+    titles = ("group", "metric", "as extracted", "corrected", "change", "weight of extractions", "labels")
+    rows: list[tuple[str, ...]] = [
+        (
+            group_name(group.group) if place == 0 else "",
+            name,
+            number(score.uncorrected, signed=True),
+            corrected_text(score),
+            number(score.correction, signed=True),
+            number(score.ppi_lambda),
+            f"{score.n_labels:,}",
+        )
+        for group in correction.groups
+        for place, (name, score) in enumerate(group.metrics.items())
+    ]
+    yield ""
+    yield text_table(titles, rows, right=("as extracted", *titles[4:]))
+    yield correction_note(correction)
+    yield ""
+    rows = [
+        (group_name(one.group) or "all answers", f"{one.n_labels:,}", percent(one.rate)) for one in correction.errors
+    ]
+    yield text_table(("group", "labels", "error rate"), rows, right=("labels",))
+    yield from map(matrix_table, correction.matrices)
+
+
+def flag_sentences(flags: Iterable[ExtractionFlag]) -> list[str]:
+    """The differences that reading could have made, one sentence for each."""
+    found = []
+    for flag in flags:
+        inside = group_name(flag.group)
+        gaps = [f"parse rates {number(flag.read_gap, signed=True)}"]
+        if flag.error_gap is not None:
+            gaps.append(f"error rates {number(flag.error_gap, signed=True)}")
+        what = " and ".join(WARNINGS[name].partition(";")[0] for name in flag.flags)
+        found.append(
+            f"{flag.first} − {flag.second}{f' ({inside})' if inside else ''}: {flag.metric} differs by "
+            f"{number(flag.difference, signed=True)}, but {what} ({', '.join(gaps)}): reading may have made it"
+        )
+    return found
 
 
 # --- position --------------------------------------------------------------------------------------------------------
 
 
-def print_positions(found: PositionTable, console: Console) -> None:
+def position_blocks(found: PositionTable) -> Iterator[Block]:
     """Places, the score with orders balanced, and wordings of the unknown option, of every group."""
     for report in found.groups:
-        console.print(f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers that were read\n")
+        yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers that were read\n"
         styles = ["labels"] if len({place.label_style for place in report.places}) > 1 else []
-        table = plain_table((*styles, "label", "place", "chosen", "share", "expected", "preference"), right=("chosen",))
-        for place in report.places:
-            table.add_row(
+        rows: list[tuple[str, ...]] = [
+            (
                 *(place.label_style or DASH for _ in styles),
-                place.label,
-                str(place.place + 1),
-                f"{place.chosen:,}",
-                f"{place.share:.3f}",
-                f"{place.expected:.3f}",
-                f"{place.preference:+.3f}",
+                *(place.label, str(place.place + 1), f"{place.chosen:,}"),
+                *(f"{place.share:.3f}", f"{place.expected:.3f}", f"{place.preference:+.3f}"),
             )
-        console.print(table)
-        console.print(describe_test(report.test))
+            for place in report.places
+        ]
+        titles: tuple[str, ...] = (*styles, "label", "place", "chosen", "share", "expected", "preference")
+        yield text_table(titles, rows, right=("chosen",))
+        yield describe_test(report.test)
         imbalance = DASH if report.imbalance is None else f"{report.imbalance:.3f}"
-        console.print(f"imbalance of the orders shown (0: every role at every place equally often): {imbalance}\n")
-        scores = plain_table(("metric", "score", "with orders balanced", "difference"))
-        for score in report.scores:
-            balanced = score.balanced.reason if score.balanced.value is None else estimate(score.balanced)
-            scores.add_row(score.metric, estimate(score.plain), balanced, estimate(score.difference))
-        console.print(scores)
-        variants = plain_table(
-            ("unknown option", "shown", "chosen", "rate", "share", "expected"), right=("shown", "chosen")
-        )
-        for variant in report.unknown_texts:
-            variants.add_row(
-                variant.text,
-                f"{variant.shown:,}",
-                f"{variant.chosen:,}",
-                estimate(variant.rate),
-                number(variant.share),
-                number(variant.share_expected),
+        yield f"imbalance of the orders shown (0: every role at every place equally often): {imbalance}\n"
+        rows = [
+            (
+                score.metric,
+                estimate_text(score.plain),
+                str(score.balanced.reason) if score.balanced.value is None else estimate_text(score.balanced),
+                estimate_text(score.difference),
             )
-        console.print(variants)
-    print_cautions(found, console)
-    console.print(f"\npreference: {found.preference_sign}")
-    print_signs(found.signs, console)
+            for score in report.scores
+        ]
+        yield text_table(("metric", "score", "with orders balanced", "difference"), rows)
+        rows = [
+            (
+                *(variant.text, f"{variant.shown:,}", f"{variant.chosen:,}", estimate_text(variant.rate)),
+                *(number(variant.share), number(variant.share_expected)),
+            )
+            for variant in report.unknown_texts
+        ]
+        titles = ("unknown option", "shown", "chosen", "rate", "share", "expected")
+        yield text_table(titles, rows, right=("shown", "chosen"))
+    yield from caution_blocks(found)
+    yield f"\npreference: {found.preference_sign}"
+    yield from sign_blocks(found.signs)
 
 
 # --- power -----------------------------------------------------------------------------------------------------------
 
 
-SPOKEN_OF = {
-    "fixed": "of these wordings, which are held fixed",
-    "random": "of wordings like these, drawn by chance",
-}
-"""What statements are about."""
-
-
-def print_power(table: PowerTable, console: Console) -> None:
+def power_blocks(table: PowerTable) -> Iterator[Block]:
     """The smallest differences, and what they stand on."""
-    console.print(
+    yield (
         f"{table.benchmark}, {table.metric}: {table.templates} templates (as good as "
         f"{table.n_templates_effective:.0f} of one size) × {table.variants} wordings × {table.questions:g} questions\n"
     )
-    shown = plain_table(("question", "standard error", "smallest difference found"), right=("standard error",))
+    rows = []
     for found in table.detectable:
         least = found.minimum_detectable_effect
         text = "none: larger than a bias can be" if least is None else f"{least:.3f}"
-        shown.add_row(found.question, f"{found.standard_error:.3f}", text)
-    console.print(shown)
+        rows.append((found.question, f"{found.standard_error:.3f}", text))
+    yield text_table(("question", "standard error", "smallest difference found"), rows, right=("standard error",))
     sd = table.assumptions
-    console.print(
+    yield (
         f"\nfound with probability {table.power:g} by a two-sided test at level {table.level:g}, "
         f"{SPOKEN_OF[table.prompt_effects]}.\n"
         f"standard deviations: template {sd.template:.3f}, template × language {sd.template_language:.3f}, "
@@ -186,74 +308,185 @@ def print_power(table: PowerTable, console: Console) -> None:
     )
 
 
-# --- score -----------------------------------------------------------------------------------------------------------
+# --- robustness ------------------------------------------------------------------------------------------------------
 
 
-def print_tables(report: ScoreReport, console: Console) -> None:
-    """Macro averages, tests and baselines, where they were asked for; then how the signs read."""
-    if report.macro_averages:
-        table = plain_table(("macro average over", "group", "metric", "mean", "values", "left out"), right=("values",))
-        for average in report.macro_averages:
-            name, left_out = group_name(average.group), ", ".join(average.undefined) or DASH
-            table.add_row(average.over, name, average.metric, estimate(average.score), str(average.n_levels), left_out)
-        console.print()
-        console.print(table)
-    if report.adjusted:
-        table = plain_table(("group", "metric", "bias", "on control", "bias − control", "question − twin", "twins"))
-        for row in report.adjusted:
-            scores = (row.bias, row.control, row.adjusted, row.twins)
-            table.add_row(group_name(row.group), row.metric, *map(estimate, scores), f"{row.n_twins:,}")
-        console.print()
-        console.print(table)
-    if report.tests:
-        table = plain_table(("group", "metric", "test", "p (false discovery rate)"))
-        for group in report.tests:
-            for test in group.tests:
-                table.add_row(group_name(group.group), group.metric, describe_test(test), p_text(test.p_adjusted))
-        console.print()
-        console.print(table)
-    if report.baselines:
-        metrics = list(report.baselines[0].metrics)
-        table = plain_table(("group", "baseline", *metrics), right=metrics)
-        for baseline in report.baselines:
-            values = [number(baseline.metrics[name], signed=True) for name in metrics]
-            table.add_row(group_name(baseline.group), baseline.baseline, *values)
-        console.print()
-        console.print(table)
-    print_cautions(report, console)
-    if report.prompt_effects == "random":
-        console.print(f"\nintervals and tests: {SPOKEN_OF[report.prompt_effects]}")
-    print_signs({name: definition.sign for name, definition in report.definitions.items()}, console)
+def robustness_blocks(table: RobustnessTable) -> Iterator[Block]:
+    """Spread, flips and variance components of every group, then the ranks of models."""
+    for report in table.groups:
+        yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers\n"
+        titles: tuple[str, ...] = ("metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)")
+        rows: list[tuple[str, ...]] = [
+            (
+                *(spread.metric, spread.factor, str(len(spread.levels)), estimate_text(spread.mean), number(spread.sd)),
+                *(number(spread.lowest, signed=True), number(spread.highest, signed=True)),
+                DASH if spread.worst is None else f"{number(spread.worst, signed=True)} ({spread.worst_level})",
+                p_text(spread.tests[0].p_value),
+            )
+            for spread in report.spreads
+        ]
+        yield text_table(titles, rows, right=("values", "sd", "min", "max", "p (differ)"))
+        yield ""
+        titles = ("factor", "pairs", "share", "expected by chance", "Fleiss' kappa", "changes with it")
+        rows = [
+            (
+                *(flip.factor, f"{flip.n_pairs:,}", estimate_text(flip.flip_share), number(flip.flip_share_by_chance)),
+                *(estimate_text(flip.kappa), ", ".join(flip.confounded_with) or DASH),
+            )
+            for flip in report.flips
+        ]
+        yield text_table(titles, rows, right=("pairs", "expected by chance"))
+        for components in report.components:
+            yield _component_table(components)
+        for effects in report.effects:
+            yield from _effect_blocks(effects)
+        yield from (f"note: {note}" for note in report.notes)
+    for rank in table.ranks:
+        w = DASH if rank.kendall_w is None else f"{rank.kendall_w:.2f}"
+        yield f"ranks of {counted(len(rank.models), 'model')} by {rank.metric} over {rank.factor}: Kendall's W {w}"
+        yield f"  {describe_test(rank.test)}"
+    yield from caution_blocks(table)
+    yield from sign_blocks(table.signs)
 
 
-def print_effects(effects: EffectTable, console: Console) -> None:
+def _component_table(table: VarianceTable) -> Table:
+    """Single factors and pairs of them; combinations of three and more as one line."""
+    rows, rest = [], 0.0
+    for part in table.components:
+        if part.factor.count("×") > 1:
+            rest += part.share or 0.0
+            continue
+        interval = DASH if part.sd_low is None or part.sd_high is None else f"{part.sd_low:.2f} … {part.sd_high:.2f}"
+        rows.append((part.factor, str(part.n_levels), f"{part.sd:.3f}", interval, share(part.share)))
+    if rest:
+        rows.append(("combinations of three and more", "", "", "", share(rest)))
+    if table.chance is not None:
+        rows.append(("chance, of one answer", str(table.chance.n_levels), f"{table.chance.sd:.3f}", "", ""))
+    title = f"variance of {table.metric} over {table.n_cells:,} cells (mean {number(table.mean, signed=True)})"
+    return text_table(("factor", "values", "sd", "95 %", "share"), rows, right=("values", "sd", "share"), title=title)
+
+
+def _effect_blocks(effects: EffectTable) -> Iterator[Block]:
     """What each level of each axis does to a metric, then what two do beyond that."""
-    console.print(f"\n{effects.metric}: effects of the axes ({effects.n_cells} cells, {effects.n_templates} templates)")
+    yield f"\n{effects.metric}: effects of the axes ({effects.n_cells} cells, {effects.n_templates} templates)"
     languages = list(dict.fromkeys(effect.language for effect in effects.by_language))
-    table = plain_table(
-        ("axis", "level", "score", "against", "difference", "p (Holm)", *(f"in {language}" for language in languages)),
-        right=("p (Holm)",),
-    )
     found = {(effect.axes[0], effect.levels[0]): effect for effect in effects.main}
     inside = {(effect.axes[0], effect.levels[0], effect.language): effect for effect in effects.by_language}
+    rows: list[tuple[str, ...]] = []
     for mean in effects.means:
         key = (mean.axis, mean.level)
         effect = found.get(key)
-        told = ("(base)", "", "") if effect is None else (*effect.against, estimate(effect.difference), _p(effect))
-        own = (estimate(inside[*key, language].difference) if effect else "" for language in languages)
-        table.add_row(mean.axis, mean.level, estimate(mean.score), *told, *own)
-    console.print(table)
+        told = ("(base)", "", "") if effect is None else (*effect.against, estimate_text(effect.difference), _p(effect))
+        own = (estimate_text(inside[*key, language].difference) if effect else "" for language in languages)
+        rows.append((mean.axis, mean.level, estimate_text(mean.score), *told, *own))
+    titles = ("axis", "level", "score", "against", "difference", "p (Holm)", *(f"in {code}" for code in languages))
+    yield text_table(titles, rows, right=("p (Holm)",))
     if effects.interactions:
-        console.print("\ntwo levels together, beyond what each does")
-        table = plain_table(("axes", "levels", "difference", "p (Holm)"), right=("p (Holm)",))
-        for effect in effects.interactions:
-            table.add_row(" × ".join(effect.axes), " × ".join(effect.levels), estimate(effect.difference), _p(effect))
-        console.print(table)
+        yield "\ntwo levels together, beyond what each does"
+        rows = [
+            (" × ".join(effect.axes), " × ".join(effect.levels), estimate_text(effect.difference), _p(effect))
+            for effect in effects.interactions
+        ]
+        yield text_table(("axes", "levels", "difference", "p (Holm)"), rows, right=("p (Holm)",))
     aliased = {(effect.axes, other) for effect in effects.interactions for other in effect.aliased_with}
     for one, other in sorted(aliased):
         if one < other:
-            console.print(f"{' × '.join(one)} and {' × '.join(other)} can't be told apart in this design")
+            yield f"{' × '.join(one)} and {' × '.join(other)} can't be told apart in this design"
 
 
 def _p(effect: Effect) -> str:
     return p_text(effect.test.p_adjusted)
+
+
+# --- reasoning -------------------------------------------------------------------------------------------------------
+
+_TRANSITIONS: Final = {
+    "consistent": "consistent",
+    "switched_to_unknown": "to unknown",
+    "switched_to_stereotype": "to the stereotype",
+    "switched_to_other": "to the other person",
+}
+
+
+def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
+    """Trace counts, transitions from reasoning to answer, stances, and the scores of both."""
+    yield Note(f"{found.model}: {found.run}")
+    names = tuple(found.groups[0].group) if found.groups else ()
+    groups = [
+        (tuple(value if value is not None else DASH for value in group.group.values()), group) for group in found.groups
+    ]
+    rows: list[tuple[str, ...]] = [
+        (
+            *(*values, f"{group.n_answers:,}", f"{group.n_traces:,}", f"{group.n_cut:,}"),
+            DASH if group.mean_tokens is None else f"{group.mean_tokens:,.0f}",
+            ", ".join(f"{code} {count:,}" for code, count in group.reasoning_language.items()) or DASH,
+            share_text(group.concluded.share),
+        )
+        for values, group in groups
+    ]
+    counts = ("answers", "traces", "truncated", "tokens")
+    yield text_table((*names, *counts, "in", "with a conclusion"), rows, right=counts, title="Reasoning traces")
+    rows = [
+        (
+            *(*values, f"{group.transitions[0].of:,}"),
+            *(share_text(part.share) for part in group.transitions if part.name in _TRANSITIONS),
+        )
+        for values, group in groups
+    ]
+    titles: tuple[str, ...] = (*names, "both parsed", *_TRANSITIONS.values())
+    yield text_table(titles, rows, right=("both parsed",), title="Answers after the reasoning")
+    rows = [(*values, *(share_text(part.share) for part in group.stances)) for values, group in groups]
+    yield text_table((*names, *(STANCE_TITLES[name] for name in STANCES)), rows, title="Traces by stance")
+    rows = [
+        (score.metric, *values, *map(estimate_text, (score.reasoning, score.answers, score.difference)))
+        for place in range(max((len(group.scores) for group in found.groups), default=0))
+        for values, group in groups
+        for score in group.scores[place : place + 1]
+    ]
+    titles = ("score", *names, "reasoning", "answers", "answers − reasoning")
+    yield text_table(titles, rows, title="Scores of reasoning and of answers")
+    yield ""
+    yield (
+        "traces: the reasoning that the service returned before the answer; some services hide or summarise it. both "
+        "parsed: reasoning and answer each choose an option; shares are of these, the last two of questions with one "
+        "target."
+    )
+    yield (
+        f"Intervals: {found.confidence_level:.0%}, bootstrap over templates ({found.n_resamples:,} resamples, seed "
+        f"{found.seed}); unparsed: {found.unparsed}. Scores of both are of the same questions; differences are "
+        "paired by template."
+    )
+    if cut := sum(group.n_cut for group in found.groups):
+        yield (
+            f"{cut:,} traces reached the token limit, so their answers are truncated; raise --max-tokens, or ask for "
+            "less --reasoning-effort, in a new run."
+        )
+
+
+# --- control questions -----------------------------------------------------------------------------------------------
+
+
+def control_blocks(found: ControlCoverage) -> Iterator[Block]:
+    """Which questions have a control question and why the others have none: by category, reason, template; samples."""
+    yield Note(f"{found.made:,} of {found.questions:,} questions have a control question")
+    rows: list[tuple[str, ...]] = [
+        (part.language, part.category, f"{part.questions:,}", f"{part.made:,}", share(part.made / part.questions))
+        for part in found.categories()
+    ]
+    titles: tuple[str, ...] = ("language", "category", "questions", "made", "share")
+    yield text_table(titles, rows, right=titles[2:], title="How many have one")
+    rows = [(reason, REASONS[reason], f"{count:,}") for reason, count in found.reasons.items()]
+    titles = ("reason", "meaning", "questions")
+    yield text_table(titles, rows, right=("questions",), title="Why the others have none")
+    rows = [
+        (part.language, part.template_id, part.reason, f"{part.questions:,}", f"{part.of:,}", part.what)
+        for part in found.refusals()
+    ]
+    titles = ("language", "template", "reason", "questions", "of", "failed at")
+    yield text_table(titles, rows, right=("questions", "of"), title="Left out, by template")
+    rows = [
+        (sample.key, f"{sample.context} {sample.question}", f"{sample.control_context} {sample.control_question}")
+        for sample in found.samples()
+    ]
+    yield text_table(("question", "as published", "with names"), rows, title="One of each template")
+    yield "Control questions were made by substitution: two first names stand where the two groups stood."

@@ -25,8 +25,8 @@ from typing import TYPE_CHECKING, Final
 from mbbq_gen.core.records import ContinuationScore
 from mbbq_gen.core.text import shortened, visible_text
 from mbbq_gen.extraction.simple import LENGTHS, PRIOR, worth
-from mbbq_gen.report.analysis_tables import plain_table
-from mbbq_gen.report.score_tables import DASH, OUTCOME_TITLES
+from mbbq_gen.report.score_tables import OUTCOME_TITLES
+from mbbq_gen.report.tables import DASH, text_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -265,19 +265,16 @@ def print_likelihoods(
     """
     known = [way for way in LENGTHS if way != "token" or all(score.tokens is not None for score in scores)]
     ways = [*known, *([PRIOR] if any(score.unconditional_logprob is not None for score in scores) else [])]
-    table = plain_table(("", "answer", "option", "log p", "tokens", *ways), right=("log p", "tokens", *ways))
+    rows = []
     for score in sorted(scores, key=lambda score: order.index(score.option)):
         place = order.index(score.option)
-        values = [worth(score, way) for way in ways]
-        table.add_row(
-            "✔" if place == chosen else "",
-            shortened(repr(score.text) if score.text != score.text.strip() else score.text, 60),
-            labels[place],
-            _number(score.logprob),
-            DASH if score.tokens is None else f"{score.tokens:,}",
-            *map(_number, values),
-        )
-    console.print(table)
+        text = repr(score.text) if score.text != score.text.strip() else score.text
+        tokens = DASH if score.tokens is None else f"{score.tokens:,}"
+        values = [_number(worth(score, way)) for way in ways]
+        mark = "✔" if place == chosen else ""
+        rows.append((mark, shortened(text, 60), labels[place], _number(score.logprob), tokens, *values))
+    right = ("log p", "tokens", *ways)
+    console.print(text_table(("", "answer", "option", *right), rows, right=right).terminal())
 
 
 def _number(value: float | None) -> str:

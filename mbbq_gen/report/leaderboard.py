@@ -6,18 +6,16 @@ docs/figures.md.
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.analysis.ability import CHANCE
-from mbbq_gen.analysis.score_table import Bounds, GroupScore, MetricDefinition, MetricScore
+from mbbq_gen.analysis.score_table import Bounds, GroupScore, MetricDefinition
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.config import OWN_DATA
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.report.conclusions import (
+from mbbq_gen.report.assessments import (
     NEEDED,
     NO_CLAIM,
     READ_FEW,
@@ -25,9 +23,10 @@ from mbbq_gen.report.conclusions import (
     Direction,
     Standing,
     directions,
-    listing,
     standing,
 )
+from mbbq_gen.report.comparability import PromptFingerprint, group_same_prompts, prompt_fingerprint
+from mbbq_gen.report.conclusions import listing
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, PromptEffects
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.statistics.panel import Estimate, InferenceSettings, combine, make_panel
@@ -35,97 +34,13 @@ from mbbq_gen.statistics.panel import Estimate, InferenceSettings, combine, make
 if TYPE_CHECKING:
     import polars
 
+    from mbbq_gen.core.records import Split
     from mbbq_gen.runs.run_folder import Manifest
 
-
-@dataclass(frozen=True)
-class PromptFingerprint:
-    """What one model was asked, aspect by aspect."""
-
-    aspects: Mapping[str, str]
-    """Aspect → what two models must have alike."""
-    shown: Mapping[str, str]
-    """Aspect → the same for a person."""
-
-    def differences(self, other: PromptFingerprint) -> list[str]:
-        """How this differs from another: `prompt variants: bare instead of letters, polite`."""
-        found = [name for name in self.aspects if self.aspects[name] != other.aspects.get(name, self.aspects[name])]
-        if found != [_ORDERS]:
-            # Other questions and wordings are other prompts by themselves: to say so too tells nothing.
-            found = [name for name in found if name != _ORDERS]
-        return [self._difference(name, other) for name in found]
-
-    def _difference(self, name: str, other: PromptFingerprint) -> str:
-        ours, theirs = self.shown[name], other.shown[name]
-        return f"other {name}" if ours == theirs else f"{name}: {ours} instead of {theirs}"
-
-
-_ORDERS = "option orders"
-_NOTHING = "none"
-
-
-def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> PromptFingerprint:
-    """What was asked in a table of one model's answers to one benchmark, split and language."""
-    question, prompt = ["instance_id"], ["instance_id", "variant", "label_style", "option_order", "reasoning_effort"]
-    questions, prompts = _fingerprint_rows(answers, question), _fingerprint_rows(answers, prompt)
-    variants, styles = _values(answers, "variant"), _values(answers, "label_style")
-    aspects = {
-        "method": _values(answers, "method"),
-        "prompt variants": variants,
-        "label styles": styles,
-        "reasoning effort": _values(answers, "reasoning_effort"),
-        "questions": _digest(questions),
-        _ORDERS: _digest(prompts),
-        **_settings(manifest),
-    }
-    if manifest is not None and "loglikelihood" in aspects["method"]:
-        aspects["normalization"] = manifest.config.normalization
-    shown = {**aspects, "questions": f"{len(questions):,}", _ORDERS: f"{len(prompts):,} prompts"}
-    return PromptFingerprint(aspects, shown)
-
-
-def _settings(manifest: Manifest | None) -> dict[str, str]:
-    """What answers do not tell of how they were asked for."""
-    if manifest is None:
-        return dict.fromkeys(("contexts", "few-shot examples", "instructions", "unknown text", "system prompt"), "")
-    settings = manifest.config
-    return {
-        "contexts": "left out" if settings.no_context else "shown",
-        "few-shot examples": str(settings.num_fewshot),
-        "instructions": f"in {settings.instruction_language}" if settings.instruction_language else "as the question",
-        "unknown text": settings.unknown_text or "as in the data",
-        "system prompt": settings.system_prompt or _NOTHING,
-    }
-
-
-def _values(answers: polars.DataFrame, column: str) -> str:
-    import polars as pl
-
-    found = answers.select(pl.col(column).cast(pl.String).fill_null("–")).to_series().unique().sort()
-    return ", ".join(str(value) for value in found)
-
-
-def _fingerprint_rows(answers: polars.DataFrame, columns: Sequence[str]) -> list[tuple[object, ...]]:
-    import polars as pl
-
-    return answers.select(pl.col(column).cast(pl.String) for column in columns).unique().sort(columns).rows()
-
-
-def _digest(rows: Iterable[tuple[object, ...]]) -> str:
-    return hashlib.sha256("\n".join(map(repr, rows)).encode()).hexdigest()
-
-
-def group_same_prompts(asked: Mapping[str, PromptFingerprint]) -> list[list[str]]:
-    """The models in groups that were asked alike, the largest first; of equal ones, that of the first model."""
-    groups: list[list[str]] = []
-    for model, its in asked.items():
-        for group in groups:
-            if asked[group[0]].aspects == its.aspects:
-                group.append(model)
-                break
-        else:
-            groups.append([model])
-    return sorted(groups, key=lambda group: -len(group))
+    Manifests = Mapping[tuple[str, str], Manifest]
+    """Model, as the table calls it, and benchmark → the manifest of the run."""
+    Rows = Mapping[str, Sequence["LeaderboardRow"]]
+    """Model → its rows, one a language."""
 
 
 class RankInterval(FrozenModel):
@@ -178,15 +93,6 @@ def _sure_sign(estimate: Estimate, level: float) -> int:
         return 0
     return 1 if estimate.value > 0 else -1
 
-
-if TYPE_CHECKING:
-    import polars
-
-    from mbbq_gen.core.records import Split
-    from mbbq_gen.runs.run_folder import Manifest
-
-    Manifests = Mapping[tuple[str, str], Manifest]
-    """Model, as the table calls it, and benchmark → the manifest of the run."""
 
 ScoreName = Literal[
     "accuracy_ambiguous",
@@ -341,17 +247,18 @@ def build_leaderboard(
             name: headline([row for row in rows if row.benchmark == name])
             for name in dict.fromkeys(row.benchmark for row in rows)
         },
-        definitions={name: _definition(name) for name in BOARD_METRICS},
+        definitions={
+            name: MetricDefinition(
+                formula=METRICS[metric].formula,
+                source=METRICS[metric].source,
+                meaning=("On control questions: " if split == "control" else "") + METRICS[metric].meaning,
+                sign=METRICS[metric].sign,
+            )
+            for name, (split, metric) in BOARD_METRICS.items()
+        },
         rows=tuple(rows),
         cautions={code: text for code, text in CAUTIONS.items() if code in used},
     )
-
-
-def _definition(name: ScoreName) -> MetricDefinition:
-    split, metric = BOARD_METRICS[name]
-    found = METRICS[metric]
-    meaning = f"On control questions: {found.meaning}" if split == "control" else found.meaning
-    return MetricDefinition(formula=found.formula, source=found.source, meaning=meaning, sign=found.sign)
 
 
 def _rows(
@@ -361,12 +268,12 @@ def _rows(
     asked = {split: _asked(part, split, manifests) for split in ("bias", "control")}
     groups = group_same_prompts(asked["bias"])
     found = []
-    scores: dict[Split, dict[str, GroupScore]] = {"bias": {}, "control": {}}
-    for split, of_split in scores.items():
-        of_split.update(_scores(part, split, sampling))
+    splits: tuple[Split, ...] = ("bias", "control")
+    scores = {split: _scores(part, split, sampling) for split in splits}
     for number, group in enumerate(groups, start=1):
         cautions = {model: _cautions(model, number, scores) for model in group}
-        same_control = len({_aspects(asked["control"].get(model)) for model in group}) == 1
+        controls = [asked["control"].get(model) for model in group]
+        same_control = len({None if one is None else tuple(one.aspects.items()) for one in controls}) == 1
         ranks = _ranks(part, group, cautions, sampling, has_control=same_control)
         for model in group:
             group_score = scores["bias"][model]
@@ -389,10 +296,6 @@ def _rows(
                 )
             )
     return sorted(found, key=lambda row: row.model)
-
-
-def _aspects(asked: PromptFingerprint | None) -> tuple[tuple[str, str], ...] | None:
-    return None if asked is None else tuple(asked.aspects.items())
 
 
 def _asked(part: polars.DataFrame, split: str, manifests: Manifests) -> dict[str, PromptFingerprint]:
@@ -437,7 +340,8 @@ def _cautions(model: str, number: int, scores: Mapping[Split, Mapping[str, Group
     found: list[CautionCode] = []
     if (bias.metrics["parse_rate"].value or 0.0) < READ_FEW:
         found.append("low_parse_rate")
-    if not _is_above_chance((control or bias).metrics["accuracy_disambiguated"]):
+    told = (control or bias).metrics["accuracy_disambiguated"]
+    if not (told.value is not None and (told.value if told.ci_low is None else told.ci_low) > CHANCE):
         found.append("at_chance")
     if bias.n_templates < MIN_TEMPLATES:
         found.append("too_few_templates")
@@ -448,13 +352,6 @@ def _cautions(model: str, number: int, scores: Mapping[Split, Mapping[str, Group
     if number > 1:
         found.append("prompts_differ")
     return found
-
-
-def _is_above_chance(accuracy: MetricScore) -> bool:
-    """For sure, where there is an interval."""
-    if accuracy.value is None:
-        return False
-    return (accuracy.value if accuracy.ci_low is None else accuracy.ci_low) > CHANCE
 
 
 def _ranks(
@@ -490,23 +387,22 @@ def _board_scores(
 ) -> dict[ScoreName, LeaderboardScore]:
     found: dict[ScoreName, LeaderboardScore] = {}
     for name, (split, metric) in BOARD_METRICS.items():
-        group = scores[split].get(model)
-        measured = None if group is None else group.metrics[metric]
+        rank = ranks.get((model, name))
+        if model not in scores[split]:
+            found[name] = LeaderboardScore(value=None, ci_low=None, ci_high=None, n_templates=0, rank=rank)
+            continue
+        measured = scores[split][model].metrics[metric]
         found[name] = LeaderboardScore(
-            value=None if measured is None else measured.value,
-            ci_low=None if measured is None else measured.ci_low,
-            ci_high=None if measured is None else measured.ci_high,
-            n_templates=0 if measured is None else measured.n_templates,
-            bounds=None if measured is None else measured.bounds,
-            equivalence_bound=None if measured is None else measured.equivalence_bound,
-            rank=ranks.get((model, name)),
+            value=measured.value,
+            ci_low=measured.ci_low,
+            ci_high=measured.ci_high,
+            n_templates=measured.n_templates,
+            bounds=measured.bounds,
+            equivalence_bound=measured.equivalence_bound,
+            rank=rank,
         )
     return found
 
-
-if TYPE_CHECKING:
-    Rows = Mapping[str, Sequence[LeaderboardRow]]
-    """Model → its rows, one a language."""
 
 _NAMED = 4
 """So many models are named in a clause; of more, only how many they are."""

@@ -1,10 +1,10 @@
-"""The board's scores as drawings, one panel a score: models below each other, languages side by side.
+"""The leaderboard as tables, as paragraphs for a terminal, and as a page with a panel a score.
 
                  en                 tr
     a            ────┼──●──         ──○┼─────
                  +0.39 · 2 of 2     (+0.12)
 
-Every drawing has its numbers in it and behind it, so that nothing has to be read off a scale.
+Every panel has its numbers in it and behind it, so that nothing has to be read off a scale.
 """
 
 from __future__ import annotations
@@ -17,20 +17,32 @@ from typing import TYPE_CHECKING
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.core.text import counted, visible_text
 from mbbq_gen.report.analysis_tables import SPOKEN_OF
-from mbbq_gen.report.charts.overview_chart import COLOURS, Dot, Picture, drawn_text, mark, picture
-from mbbq_gen.report.conclusions import NO_CLAIM, UNINTERPRETABLE, listing
-from mbbq_gen.report.escaping import escaped, inert_json
+from mbbq_gen.report.assessments import NO_CLAIM, UNINTERPRETABLE
+from mbbq_gen.report.charts.catalogue import Chart
+from mbbq_gen.report.charts.planes import AbilityPoint, ability_against_bias
+from mbbq_gen.report.charts.vega import INK, Spec, interval, series_of, short_names, with_encoding
+from mbbq_gen.report.conclusions import listing
 from mbbq_gen.report.leaderboard import Leaderboard, LeaderboardRow, LeaderboardScore, ScoreName
-from mbbq_gen.report.page import page_assets, render
-from mbbq_gen.report.score_tables import BOUNDS_NOTE, DASH, bounds_text, number, rounded_up, share
-from mbbq_gen.report.tables import Cell, Column, ColumnKind, DataTable
+from mbbq_gen.report.page import missing_charts, page_assets, render
+from mbbq_gen.report.score_tables import BOUNDS_NOTE
+from mbbq_gen.report.tables import (
+    DASH,
+    Block,
+    Cell,
+    Column,
+    ColumnKind,
+    Table,
+    bounds_text,
+    ends_text,
+    number,
+    rounded_up,
+    share,
+    text_table,
+)
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from mbbq_gen.report.leaderboard import CautionCode, RankInterval
-
 
 SCORE_TITLES: dict[ScoreName, str] = {
     "accuracy_ambiguous": METRICS["accuracy_ambiguous"].title,
@@ -56,9 +68,7 @@ def rank_text(rank: RankInterval | None) -> str:
 def score_text(name: ScoreName, score: LeaderboardScore) -> str:
     """`+0.12 [+0.03, +0.21]`, and of a bias what it is shown to be smaller than, `|bias| < 0.21 (TOST)`, and bounds."""
     signed = is_bias(name)
-    text = number(score.value, signed=signed)
-    if score.ci_low is not None and score.ci_high is not None:
-        text += f" [{number(score.ci_low, signed=signed)}, {number(score.ci_high, signed=signed)}]"
+    text = number(score.value, signed=signed) + ends_text(score, signed=signed)
     if signed and score.equivalence_bound is not None:
         text += f", |bias| < {rounded_up(score.equivalence_bound)} (TOST)"
     bounds = bounds_text(score.bounds) if signed else ""
@@ -75,7 +85,7 @@ def row_notes(row: LeaderboardRow, letters: dict[CautionCode, str]) -> str:
     return " ".join(letters[code] for code in row.cautions)
 
 
-def board_table(board: Leaderboard) -> DataTable:
+def board_table(board: Leaderboard) -> Table:
     """Scores with intervals, ranges of ranks and notes, as texts."""
     columns = [Column(name, name) for name in ("benchmark", "language", "model")]
     columns += [
@@ -99,10 +109,10 @@ def board_table(board: Leaderboard) -> DataTable:
         )
         for row in board.rows
     ]
-    return DataTable(tuple(columns), tuple(rows))
+    return Table(tuple(columns), tuple(rows))
 
 
-def full_table(board: Leaderboard) -> DataTable:
+def full_table(board: Leaderboard) -> Table:
     """Every number in a cell of its own."""
     columns = [Column(name, name) for name in ("benchmark", "language", "model")]
     columns += [
@@ -125,7 +135,7 @@ def full_table(board: Leaderboard) -> DataTable:
         ]
     columns += [Column("same_prompts", "same prompts", "count"), Column("differences", "differences")]
     columns.append(Column("cautions", "cautions"))
-    return DataTable(tuple(columns), tuple(_full_row(row) for row in board.rows))
+    return Table(tuple(columns), tuple(_full_row(row) for row in board.rows))
 
 
 def _full_row(row: LeaderboardRow) -> tuple[Cell, ...]:
@@ -169,22 +179,23 @@ def prompts_differ(rows: Sequence[LeaderboardRow]) -> list[str]:
     ]
 
 
-def terminal_table(board: Leaderboard) -> Table:
-    """The board for a terminal: intervals and ranks under their scores, so that it is not too wide."""
-    from mbbq_gen.report.analysis_tables import plain_table
-
-    titles = [title.replace(", ", ",\n") for title in SCORE_TITLES.values()]
-    table = plain_table(["benchmark", "language", "model", "answers", "templ.", "parsed", *titles, "notes"])
+def board_blocks(board: Leaderboard) -> Iterator[Block]:
+    """Conclusions, the table with intervals and ranks under their scores, so that it is not too wide, and the notes."""
+    yield from (f"{benchmark}: {sentence}" for benchmark, sentence in board.conclusions.items())
+    yield ""
     letters = caution_letters(board)
+    rows = []
     for row in board.rows:
         scores = []
         for name in SCORE_TITLES:
             rank = row.scores[name].rank
             ranked = "" if rank is None else f"\nrank {rank_text(rank)} of {rank.of}"
             scores.append(score_text(name, row.scores[name]) + ranked)
-        start = (row.benchmark, row.language, visible_text(row.model), f"{row.n_answers:,}", f"{row.n_templates:,}")
-        table.add_row(*start, share(row.parse_rate), *scores, row_notes(row, letters))
-    return table
+        start = (row.benchmark, row.language, row.model, f"{row.n_answers:,}", f"{row.n_templates:,}")
+        rows.append((*start, share(row.parse_rate), *scores, row_notes(row, letters)))
+    titles = [title.replace(", ", ",\n") for title in SCORE_TITLES.values()]
+    yield text_table(["benchmark", "language", "model", "answers", "templ.", "parsed", *titles, "notes"], rows)
+    yield from board_notes(board)
 
 
 ORDER: tuple[ScoreName, ...] = (
@@ -197,28 +208,9 @@ ORDER: tuple[ScoreName, ...] = (
 """The panels as they stand on the page: first what the board is for, and what tells whether it means anything."""
 OPEN = ORDER[:2]
 """Those that are not folded."""
-_NAMES, _CELL, _ROW, _TOP = 190, 150, 46, 30
-"""Width of the models' names and of a cell, height of a row and of the heading, in the drawing's units."""
-_LONGEST = 26
-"""Letters of a model's name in a drawing; of a longer one, its beginning and its end."""
 
 
-@dataclass(frozen=True)
-class Panel:
-    """One score of one benchmark."""
-
-    name: str
-    """Its id on the page, and its file's name."""
-    title: str
-    sees: str
-    """What to see in it, in a line."""
-    drawing: str
-    """SVG for the middle of a page."""
-    table: DataTable
-    is_open: bool
-
-
-def panels(rows: Sequence[LeaderboardRow], place: int, names: Mapping[str, str]) -> list[Panel]:
+def panels(rows: Sequence[LeaderboardRow], place: int, names: Mapping[str, str]) -> list[Chart]:
     """The panels of one benchmark's rows; those without any score are left out.
 
     Args:
@@ -227,13 +219,16 @@ def panels(rows: Sequence[LeaderboardRow], place: int, names: Mapping[str, str])
         names: Language code → its name.
     """
     return [
-        Panel(
+        Chart(
             name=f"panel-{place}-{name}",
+            section="scores",
             title=SCORE_TITLES[name],
-            sees=_sees(rows, name),
-            drawing=_drawing(rows, name, f"panel-{place}-{name}", names),
+            sees=f"{_sees(rows, name)} Its rank interval stands beside each score.",
+            alt=f"{_sees(rows, name)} The numbers are in the table below.",
+            caption="",
             table=_table(rows, name),
-            is_open=name in OPEN,
+            spec=_panel_spec(rows, name, names),
+            command="",
         )
         for name in ORDER
         if any(row.scores[name].value is not None for row in rows)
@@ -257,7 +252,7 @@ def _sees(rows: Sequence[LeaderboardRow], name: ScoreName) -> str:
     return f"{better}. Surely ahead of another model: {listing(said)}."
 
 
-def _table(rows: Sequence[LeaderboardRow], name: ScoreName) -> DataTable:
+def _table(rows: Sequence[LeaderboardRow], name: ScoreName) -> Table:
     kind: ColumnKind = "score" if is_bias(name) else "share"
     columns = (
         *(Column("model", "model"), Column("language", "language")),
@@ -265,7 +260,7 @@ def _table(rows: Sequence[LeaderboardRow], name: ScoreName) -> DataTable:
         *(Column("rank_best", "best rank", "count"), Column("rank_worst", "worst rank", "count")),
         *(Column("ranked", "models ranked", "count"), Column("assessment", "assessment")),
     )
-    return DataTable(columns, tuple(_numbers(row, row.scores[name]) for row in rows))
+    return Table(columns, tuple(_numbers(row, row.scores[name]) for row in rows))
 
 
 def _numbers(row: LeaderboardRow, score: LeaderboardScore) -> tuple[Cell, ...]:
@@ -274,76 +269,69 @@ def _numbers(row: LeaderboardRow, score: LeaderboardScore) -> tuple[Cell, ...]:
     return (row.model, row.language, score.value, score.ci_low, score.ci_high, *ranks, row.assessment)
 
 
-# --- the drawing -----------------------------------------------------------------------------------------------------
-
-
-def _drawing(rows: Sequence[LeaderboardRow], name: ScoreName, panel: str, names: Mapping[str, str]) -> str:
-    languages = sorted({row.language for row in rows})
-    models = sorted({row.model for row in rows})
-    width, height = _NAMES + _CELL * len(languages), _TOP + _ROW * len(models)
-    parts = [
-        f'<svg class="panel" viewBox="0 0 {width} {height}" width="{width}" height="{height}" role="img"'
-        f' aria-labelledby="{panel}-title {panel}-desc">',
-        f'<title id="{panel}-title">{escaped(SCORE_TITLES[name])} by model and language</title>',
-        f'<desc id="{panel}-desc">{escaped(_sees(rows, name))} The numbers are in the table below.</desc>',
-    ]
-    for place, code in enumerate(languages):
-        parts += drawn_text("head", _NAMES + _CELL * (place + 0.5), 18, names.get(code, code), anchor="middle")
-    for place, model in enumerate(models):
-        parts += drawn_text("model", 0, _TOP + _ROW * place + 20, _short(model))
-    reach = _reach(rows, name)
-    for row in rows:
-        parts += _cell(row, name, reach, models.index(row.model), languages.index(row.language))
-    return "\n".join([*parts, "</svg>"])
-
-
-def _short(model: str) -> str:
-    half = _LONGEST // 2
-    return model if len(model) <= _LONGEST else f"{model[: half - 1]}…{model[-half:]}"
-
-
-def _reach(rows: Sequence[LeaderboardRow], name: ScoreName) -> float:
-    """Half of the range of a bias: room for every score and interval, in quarters, at least a half."""
-    scores = [row.scores[name] for row in rows]
-    ends = [abs(end) for score in scores for end in (score.value, score.ci_low, score.ci_high) if end is not None]
-    return max(0.5, min(1.0, math.ceil(max(ends) * 4) / 4))
-
-
-def _cell(row: LeaderboardRow, name: ScoreName, reach: float, series: int, column: int) -> Iterator[str]:
-    """A score on its line with its interval, what it is held against, its number and its range of ranks.
+def _panel_spec(rows: Sequence[LeaderboardRow], name: ScoreName, names: Mapping[str, str]) -> Spec:
+    """The scores' numbers for their strips.
 
     A bias that says nothing is hollow and in brackets, without an interval, for that would invite to read it.
     """
-    score = row.scores[name]
-    if score.value is None:
-        return
-    nothing = is_bias(name) and row.assessment in UNINTERPRETABLE
-    left, middle = _NAMES + _CELL * column, _TOP + _ROW * series + 14.0
-    low, high = (-reach, reach) if is_bias(name) else (0.0, 1.0)
+    models, languages = (sorted({getattr(row, field) for row in rows}) for field in ("model", "language"))
+    called = dict(zip(models, short_names(models), strict=True))
+    values: list[Spec] = []
+    for row in rows:
+        score = row.scores[name]
+        means_nothing = is_bias(name) and row.assessment in UNINTERPRETABLE
+        text = number(score.value, signed=is_bias(name))
+        ranked = "" if score.rank is None else f" · {rank_text(score.rank)} of {score.rank.of}"
+        cell: Spec = {"row": called[row.model], "column": names.get(row.language, row.language), "value": score.value}
+        cell |= {"text": f"({text})" if means_nothing else text + ranked}
+        cell |= {"hollow": is_bias(name) and row.assessment in NO_CLAIM}
+        cell |= {} if means_nothing else {"low": score.ci_low, "high": score.ci_high}
+        values += [cell] if score.value is not None else []
+    # Room for every score and interval of a bias, in quarters, at least a half.
+    scores = [row.scores[name] for row in rows]
+    ends = [abs(end) for score in scores for end in (score.value, score.ci_low, score.ci_high) if end is not None]
+    reach = max(0.5, min(1.0, math.ceil(max(ends) * 4) / 4)) if is_bias(name) else None
+    return _strips(values, list(called.values()), [names.get(code, code) for code in languages], reach)
 
-    def at(value: float) -> float:
-        return left + 12 + (min(high, max(low, value)) - low) / (high - low) * (_CELL - 24)
 
-    reference = at(0.0 if is_bias(name) else CHANCE)
-    yield f'<line class="rail" x1="{at(low):.1f}" x2="{at(high):.1f}" y1="{middle}" y2="{middle}"></line>'
-    across = f'x1="{reference:.1f}" x2="{reference:.1f}"'
-    yield f'<line class="reference" {across} y1="{middle - 9}" y2="{middle + 9}"></line>'
-    hollow = is_bias(name) and row.assessment in NO_CLAIM
-    yield f'<g class="{"hollow" if hollow else f"series-{series % COLOURS}"}">'
-    if not nothing and score.ci_low is not None and score.ci_high is not None:
-        ends = f'x1="{at(score.ci_low):.1f}" x2="{at(score.ci_high):.1f}"'
-        yield f'<line class="interval" {ends} y1="{middle}" y2="{middle}"></line>'
-    yield mark(series, at(score.value), middle)
-    yield "</g>"
-    text = number(score.value, signed=is_bias(name))
-    ranked = "" if score.rank is None else f" · {rank_text(score.rank)} of {score.rank.of}"
-    yield from drawn_text(
-        "nothing" if nothing else "value",
-        left + _CELL / 2,
-        middle + 24,
-        f"({text})" if nothing else text + ranked,
-        anchor="middle",
-    )
+_STRIP = 130
+"""Pixels of a strip's width."""
+
+
+def _strips(values: list[Spec], rows: Sequence[str], columns: Sequence[str], reach: float | None) -> Spec:
+    """Scores on lines, a row and a column each: biases about 0, accuracies beside that of guessing (`reach` None)."""
+    low, high = (0.0, 1.0) if reach is None else (-reach, reach)
+    scale = {"domain": [low, high], "clamp": True}
+    place = {"type": "quantitative", "scale": scale, "axis": None}
+    series = series_of(rows, 0, field="row")
+    shown = {channel: {**encoding, "legend": None} for channel, encoding in series.items()}
+    inked = {"condition": {"test": "datum.hollow", "value": INK}, **shown["color"]}
+    filled = {"condition": {"test": "datum.hollow", "value": "transparent"}, **shown["color"]}
+    ends = {"x": {"datum": low, **place}, "x2": {"datum": high}}
+    against = {"x": {"datum": CHANCE if reach is None else 0, **place}}
+    mark = {"x": {"field": "value", **place}, "fill": filled, "stroke": inked, "shape": shown["shape"]}
+    middle = {"x": {"value": _STRIP / 2}, "text": {"field": "text"}}
+    row = {"field": "row", "type": "nominal", "scale": {"domain": rows}, "axis": {"domain": False, "ticks": False}}
+    return {
+        "data": {"values": values},
+        "spacing": 20,
+        "facet": {"column": {"field": "column", "type": "nominal", "sort": columns, "header": {"orient": "top"}}},
+        "spec": {
+            "width": _STRIP,
+            "height": {"step": 46},
+            "encoding": {"y": row},
+            "layer": [
+                {"mark": {"type": "rule", "opacity": 0.3}, "encoding": ends},
+                {
+                    "mark": {"type": "tick", "color": INK, "size": 18, "thickness": 1, "opacity": 0.7},
+                    "encoding": against,
+                },
+                with_encoding(interval("x", {"scale": scale, "axis": None}, strokeWidth=3), color=inked),
+                {"mark": {"type": "point", "size": 90, "strokeWidth": 1.5}, "encoding": mark},
+                {"mark": {"type": "text", "dy": 17, "fontSize": 11, "opacity": 0.85}, "encoding": middle},
+            ],
+        },
+    }
 
 
 _STYLES, _SCRIPTS = ("page.css", "picture.css", "board.css"), ("theme.js", "folds.js", "downloads.js", "board.js")
@@ -378,11 +366,16 @@ class Part:
     id: str
     title: str
     conclusion: str
-    picture: Picture | None
-    panels: tuple[Panel, ...]
+    ability: Chart | None
+    panels: tuple[Chart, ...]
     rows: tuple[PageRow, ...]
     apart: tuple[str, ...]
     """Who was asked otherwise, and how."""
+
+    @property
+    def charts(self) -> list[Chart]:
+        """All of them."""
+        return [*([self.ability] if self.ability else []), *self.panels]
 
 
 HEAD: tuple[tuple[str, bool, str], ...] = (
@@ -404,24 +397,20 @@ def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str,
         runs: The runs' folders, as they were typed, for the command that makes it anew.
         names: Language code → its English name; None: the codes are shown.
     """
-    from markupsafe import Markup
-
     benchmarks = list(dict.fromkeys(row.benchmark for row in board.rows))
     letters = caution_letters(board)
     parts = [_part(place, name, board, names or {}) for place, name in enumerate(benchmarks, start=1)]
-    # Name of a drawing → its numbers as CSV.
-    drawn = [part.picture for part in parts if part.picture is not None] + [
-        one for part in parts for one in part.panels
-    ]
     return render(
         "board.html",
         f"Leaderboard: {counted(len(board.models), 'model')} on {', '.join(benchmarks)}",
         page_assets(_STYLES, _SCRIPTS),
+        [chart for part in parts for chart in part.charts],
         board=board,
+        no_charts=missing_charts(),
+        open=[SCORE_TITLES[name] for name in OPEN],
         head=HEAD,
         languages=sorted({(code, (names or {}).get(code, code)) for code in (row.language for row in board.rows)}),
         parts=parts,
-        tables_json=Markup(inert_json({one.name: one.table.csv() for one in drawn})),
         cautions=[(letters[code], text) for code, text in board.cautions.items()],
         definitions=[(SCORE_TITLES[name], board.definitions[name]) for name in SCORE_TITLES],
         command=" ".join(["mbbq-gen leaderboard", *runs, "-o board.html"]),
@@ -431,35 +420,19 @@ def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str,
 def _part(place: int, benchmark: str, board: Leaderboard, names: Mapping[str, str]) -> Part:
     rows = [row for row in board.rows if row.benchmark == benchmark]
     shown = [(row, f"row-{place}-{number}") for number, row in enumerate(rows, start=1)]
-    dots = [dot for row, link in shown if (dot := _dot(row, link)) is not None]
+    points = []
+    for row, link in sorted(shown, key=lambda pair: (pair[0].model, pair[0].language)):
+        control, told = row.scores["control_accuracy"], row.scores["accuracy_disambiguated"]
+        accuracy, bias = told if control.value is None else control, row.scores["mbbq_bias_ambiguous"]
+        points.append(AbilityPoint(row.model, benchmark, row.language, row.assessment, accuracy, bias, f"#{link}"))
     return Part(
         id=f"board-{place}",
         title=benchmark,
         conclusion=board.conclusions[benchmark],
-        picture=picture(sorted(dots, key=lambda dot: (dot.model, dot.language)), names, f"picture-{place}"),
+        ability=ability_against_bias(points, names, f"picture-{place}"),
         panels=tuple(panels(rows, place, names)),
         rows=tuple(_page_row(row, board, link) for row, link in shown),
         apart=tuple(prompts_differ(rows)),
-    )
-
-
-def _dot(row: LeaderboardRow, link: str) -> Dot | None:
-    """The row in the picture, which leads to its place in the table; None where a score is missing."""
-    bias, told = row.scores["mbbq_bias_ambiguous"], row.scores["control_accuracy"]
-    if told.value is None:
-        told = row.scores["accuracy_disambiguated"]
-    if bias.value is None or told.value is None:
-        return None
-    return Dot(
-        model=row.model,
-        benchmark=row.benchmark,
-        language=row.language,
-        assessment=row.assessment,
-        x=told.value,
-        y=bias.value,
-        x_interval=(told.ci_low, told.ci_high),
-        y_interval=(bias.ci_low, bias.ci_high),
-        link=f"#{link}",
     )
 
 

@@ -1,37 +1,37 @@
-"""The report as a page for a browser: one file that holds all it needs and asks nothing of any server."""
+"""Pages for a browser: each is one file that holds all it needs and asks nothing of any server but its own.
+
+What every page does about hostile text: model output and data are shown, and never obeyed. Three fences, each enough by
+itself: text is escaped and its control and direction characters are made visible (`tables.escaped`); data travels as
+JSON in a script element that no browser runs and that no text can end (`inert_json`); and the page's policy
+(`page_policy`) allows the page's own styles and scripts only, by their digests, and nothing from anywhere else. The
+policy forbids style attributes too: charts say their colours in attributes of their own.
+"""
 
 from __future__ import annotations
 
-import shlex
-from collections.abc import Iterator, Mapping, Sequence
+import base64
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any
-from urllib.parse import urlencode
 
 from mbbq_gen.core.errors import MissingExtraError
+from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.text import visible_text
-from mbbq_gen.report.annotation_tables import percent
-from mbbq_gen.report.charts.overview_chart import dots_of, picture
-from mbbq_gen.report.conclusions import CAUTIONS, GroupAssessment, assess_groups, conclusion_sentence
-from mbbq_gen.report.correction_tables import (
-    ROLE_TITLES,
-    corrected_text,
-    correction_note,
-    flag_sentences,
-    matrix_roles,
-    matrix_rows,
-)
-from mbbq_gen.report.escaping import LINK, inert_json, packed_json, page_part, page_policy
-from mbbq_gen.report.score_tables import DASH, Notes, number, share, with_interval
-from mbbq_gen.report.view_model import SCORES, ReportView, RunFacts
-from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.languages.prompt_pack import read_prompts
+from mbbq_gen.report import tables
+from mbbq_gen.report.charts.catalogue import Chart
+from mbbq_gen.report.charts.vega import require_vl_convert, svg
+from mbbq_gen.report.tables import Block, escaped
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from mbbq_gen.analysis.score_table import GroupScore, MetricScore
-    from mbbq_gen.report.charts.catalogue import Chart
+    from mbbq_gen.report.view_model import ReportView
 
 STYLES = ("page.css", "picture.css", "items.css")
 SCRIPTS = ("theme.js", "folds.js", "downloads.js", "items.js")
@@ -51,58 +51,79 @@ FIELD_TITLES = (
     ("benchmark", "benchmark"),
 )
 """What items are filtered by, and how the filter is called on the page."""
-_SECTIONS = {
-    "scores": ("scores", "Accuracy and bias by language"),
-    "categories": ("categories", "Bias by category and language"),
-    "control": ("control", "Bias beside the control questions"),
-    "robustness": ("robustness", "Spread over prompt variants and option orders"),
-    "position": ("position", "Position bias"),
-    "outcomes": ("outcomes", "Outcomes of the extraction"),
-    "papers": ("papers", "Figures and tables of the papers"),
-}
-"""Section of a chart → id and heading on the page."""
 
 
-@dataclass(frozen=True)
-class ScoreRow:
-    """One group of the score table."""
+def page_policy(styles: Iterable[str], scripts: Iterable[str], *, connects: bool = False) -> str:
+    """The content security policy of a page: its own styles and scripts, by digest, and nothing else.
 
-    names: tuple[str, ...]
-    cells: tuple[str, ...]
-    link: str
-    """The part of the page's address that shows its items."""
+    Images are those that its own script makes, to write a chart as PNG: nothing of the page or of a server is one.
+
+    `connects`: whether its scripts may ask the server that the page came from.
+    """
+
+    def sources(texts: Iterable[str]) -> str:
+        digests = (hashlib.sha256(text.encode()).digest() for text in texts)
+        return " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests) or "'none'"
+
+    allowed = {
+        "default-src": "'none'",
+        "style-src": sources(styles),
+        "script-src": sources(scripts),
+        "connect-src": "'self'" if connects else "'none'",
+        "img-src": "blob:",
+        "base-uri": "'none'",
+        "form-action": "'none'",
+    }
+    return "; ".join(f"{name} {source}" for name, source in allowed.items())
 
 
-@dataclass(frozen=True)
-class ChartView:
-    """A chart as the template takes it."""
-
-    chart: Chart
-    drawing: str
-    """SVG; empty for a table only."""
-    command: str
+_ENDS_SCRIPT = {ord("<"): "\\u003c", ord(">"): "\\u003e", ord("&"): "\\u0026", 0x2028: "\\u2028", 0x2029: "\\u2029"}
+"""Characters that could end a script element, begin a comment in it, or end a line of a script."""
 
 
-@dataclass(frozen=True)
-class Section:
-    """A part of the page with its charts."""
+def inert_json(value: Any) -> str:
+    """The value as JSON for a script element of type application/json: no text in it can end the element.
 
-    id: str
-    title: str
-    charts: tuple[ChartView, ...]
+    Half surrogate pairs, which have no UTF-8, are written as escapes.
+    """
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), allow_nan=False)
+    return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", text.translate(_ENDS_SCRIPT))
+
+
+def packed_json(value: Any) -> str:
+    """The value as JSON, gzipped, in base 64: nothing in it can end an element, and it is a fifth of the size."""
+    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
+    return base64.b64encode(gzip.compress(text.encode("ascii"), mtime=0)).decode("ascii")
+
+
+def page_part(name: str) -> str:
+    """A style, script or template that ships beside the module."""
+    return files("mbbq_gen.report").joinpath("assets", name).read_text(encoding="utf-8")
+
+
+def language_names(codes: Iterable[str], where: PackPaths) -> dict[str, str]:
+    """Language code → its English name, for those that have a prompt pack."""
+    known = set(where.names("prompts"))
+    return {code: read_prompts(where, code).meta.name for code in sorted(set(codes)) if code in known}
+
+
+# --- templates -------------------------------------------------------------------------------------------------------
+
+_KINDS = (tables.Table, tables.Heading, tables.Bullets, tables.Facts, tables.Fold, tables.Note, tables.Command, Chart)
 
 
 def template_environment() -> Environment:
-    """Templates that escape everything, with every character visible.
+    """Templates that escape everything, with every character visible, and know the parts of a page by their kind.
 
     Raises:
         MissingExtraError: where jinja2 is not installed.
     """
     try:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
+        from markupsafe import Markup
     except ImportError as error:
         raise MissingExtraError("pages need jinja2, not installed here; run: pip install 'mbbq-gen[report]'") from error
-    return Environment(
+    found = Environment(
         loader=FunctionLoader(page_part),
         autoescape=True,
         undefined=StrictUndefined,
@@ -110,6 +131,27 @@ def template_environment() -> Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    for kind in _KINDS:
+        found.tests[kind.__name__.lower()] = lambda value, kind=kind: isinstance(value, kind)
+    found.filters["code"] = lambda text: Markup(re.sub("`([^`]*)`", r"<code>\1</code>", escaped(text)))
+    found.filters["drawing"] = lambda chart: Markup(_drawing(chart))
+    return found
+
+
+def _drawing(chart: Chart) -> str:
+    """The chart as SVG; empty for a table only, and where charts can't be drawn."""
+    if chart.spec is None or missing_charts() is not None:
+        return ""
+    return svg(chart.spec, chart.name, chart.title, chart.alt, has_links=True)
+
+
+def missing_charts() -> str | None:
+    """Why no chart can be drawn, and what to do; None where they can."""
+    try:
+        require_vl_convert()
+    except MissingExtraError as error:
+        return str(error)
+    return None
 
 
 @dataclass(frozen=True)
@@ -127,237 +169,57 @@ def page_assets(styles: Sequence[str] = STYLES, scripts: Sequence[str] = SCRIPTS
     return Assets(style, script, page_policy([style], [script], connects=connects))
 
 
-def render(template: str, title: str, assets: Assets, **values: Any) -> str:
-    """A page of ours: its assets, and a template with its values."""
+def render(template: str, title: str, assets: Assets, charts: Iterable[Chart] = (), **values: Any) -> str:
+    """A page of ours: its assets, the numbers of its charts as CSV, and a template with its values."""
     from markupsafe import Markup
 
-    page = template_environment().get_template(template)
     own = {"policy": assets.policy, "style": assets.style, "script": assets.script}
+    own["tables_json"] = inert_json({chart.name: chart.table.csv() for chart in charts})
+    page = template_environment().get_template(template)
     return page.render(title=title, **{name: Markup(text) for name, text in own.items()}, **values)
 
 
-def viewer_page(facts: RunFacts, n_answers: int, names: Mapping[str, str], assets: Assets) -> str:
+# --- pages -----------------------------------------------------------------------------------------------------------
+
+
+def report_page(view: ReportView) -> str:
+    """The page of a report."""
+    from markupsafe import Markup
+
+    return render(
+        "report.html",
+        view.title,
+        page_assets(),
+        view.charts,
+        view=view,
+        no_charts=missing_charts(),
+        fields=FIELD_TITLES,
+        page_json=Markup(inert_json(browser_data(view.runs, view.names))),
+        items_packed=Markup(packed_json(view.items)),
+    )
+
+
+def browser_data(runs: Iterable[tuple[str, str]], names: Mapping[str, str]) -> dict[str, Any]:
+    """What the browser of items has to know beside the items: name and folder of each run, names of languages."""
+    shown = [{"name": visible_text(name), "folder": folder} for name, folder in runs]
+    return {"runs": shown, "languages": names}
+
+
+def viewer_page(name: str, folder: str, n_answers: int, names: Mapping[str, str], assets: Assets) -> str:
     """The page of `mbbq-gen view`, whose items come from its server."""
     from markupsafe import Markup
 
     return render(
         "viewer.html",
-        f"Items of {facts.folder}: {facts.name}",
+        f"Items of {folder}: {name}",
         assets,
-        runs=(facts,),
+        runs=(folder,),
         n_answers=n_answers,
         fields=FIELD_TITLES,
-        server_json=Markup(inert_json(browser_data([facts], names))),
+        server_json=Markup(inert_json(browser_data([(name, folder)], names))),
     )
 
 
-def report_page(found: ReportView) -> str:
-    """The whole page."""
-    from markupsafe import Markup
-
-    notes = Notes(found.scores)
-    by = _shown_groupings(found)
-    judged = assess_groups(found.scores)
-    empty = {_place(assessment.group) for assessment in judged if assessment.means_nothing}
-    rows = [_score_row(group, by, notes, is_empty=_place(group.group) in empty) for group in found.scores.groups]
-    sections = list(_sections(found))
-    drawn = picture(dots_of(judged), found.names)
-    tables = {chart.name: chart.table.csv() for chart in found.charts.charts}
-    if drawn is not None:
-        tables[drawn.name] = drawn.table.csv()
-    # What the figures and tables in the papers' shapes are, where they were left for when they are asked for.
-    from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS
-
-    made = {chart.name for chart in found.charts.charts} | {chart.name for chart in found.charts.left_out}
-    return render(
-        "report.html",
-        f"Report: {_subject(found)}",
-        page_assets(),
-        found=found,
-        conclusions=_conclusions(judged, found),
-        picture=drawn,
-        notices=list(dict.fromkeys(notice for run in found.runs for notice in run.notices)),
-        cautions=CAUTIONS,
-        score_head=(*by, "answers", "templates", *map(_title, SCORES)),
-        n_names=len(by),
-        score_rows=rows,
-        score_notes=notes.lines(),
-        score_command=_command("score", found, "--group-by", ",".join(found.scores.by), "--metrics", ",".join(SCORES)),
-        confidences=[
-            (_of_group(one.group, found), f"{one.n_answers:,}", *(share(value) for value in one.shares.values()))
-            for one in found.scores.confidences
-        ],
-        reading_flags=flag_sentences(found.scores.extraction_flags),
-        corrected=_corrected_view(found),
-        sections=sections,
-        papers_not_drawn=[] if made & set(PAPERS) else [CHARTS[name][1] for name in PAPERS],
-        papers_command=_command("report", found, "-o", "report.html", "--paper-figures"),
-        runs_typed=_runs_typed(found),
-        fields=FIELD_TITLES,
-        tables_json=Markup(inert_json(tables)),
-        page_json=Markup(inert_json(browser_data(found.runs, found.names))),
-        items_packed=Markup(packed_json(found.items)),
-        definitions=[(name, found.scores.definitions[name]) for name in SCORES],
-    )
-
-
-def _conclusions(judged: Sequence[GroupAssessment], found: ReportView) -> list[tuple[str, str]]:
-    """Model and benchmark, and the sentence on them."""
-    groups = groupby(judged, lambda one: (one.group["model"] or DASH, one.group["benchmark"] or DASH))
-    several = len({one.group["benchmark"] for one in judged}) > 1
-    said = [(model, benchmark, conclusion_sentence(list(group), found.names)) for (model, benchmark), group in groups]
-    return [
-        (f"{model} on {benchmark}" if several else model, text[:1].upper() + text[1:])
-        for model, benchmark, text in said
-    ]
-
-
-def browser_data(runs: Sequence[RunFacts], names: Mapping[str, str]) -> dict[str, Any]:
-    """What the browser of items has to know beside the items."""
-    return {"runs": [{"name": visible_text(run.name), "folder": run.folder} for run in runs], "languages": names}
-
-
-def _title(name: str) -> str:
-    """A metric as the head of a column names it: a bias with the equation that it is."""
-    metric = METRICS[name]
-    return f"{metric.title} ({metric.source})" if metric.low < 0 else metric.title
-
-
-def _subject(found: ReportView) -> str:
-    models = list(dict.fromkeys(run.name for run in found.runs))
-    benchmarks = list(dict.fromkeys(group.group["benchmark"] or "" for group in found.scores.groups))
-    shown = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
-    return f"{shown} on {', '.join(benchmarks)}" if benchmarks else shown
-
-
-def _runs_typed(found: ReportView) -> str:
-    """The runs' folders as they are typed in a shell."""
-    return " ".join(shlex.quote(run.folder) for run in found.runs)
-
-
-def _command(name: str, found: ReportView, *options: str) -> str:
-    return " ".join(["mbbq-gen", name, _runs_typed(found), *options])
-
-
-# --- the score table -------------------------------------------------------------------------------------------------
-
-
-def _shown_groupings(found: ReportView) -> list[str]:
-    """Groupings with several values, and language and split always."""
-    values = {name: {group.group[name] for group in found.scores.groups} for name in found.scores.by}
-    return [name for name in found.scores.by if len(values[name]) > 1 or name in {"language", "split"}]
-
-
-def _place(group: Mapping[str, str | None]) -> tuple[str | None, ...]:
-    return tuple(group[name] for name in ("model", "benchmark", "language"))
-
-
-def _score_row(group: GroupScore, by: Sequence[str], notes: Notes, *, is_empty: bool) -> ScoreRow:
-    """The row of a group; `is_empty`: its bias scores say nothing, and are put in brackets without an interval."""
-    scores = group.metrics
-    numbers = {
-        "parse_rate": share(scores["parse_rate"].value),
-        **{name: number(scores[name].value) for name in SCORES if name.startswith("accuracy")},
-        **{name: _bias_cell(scores[name], notes, is_empty=is_empty) for name in SCORES if "bias" in name},
-    }
-    filters = {name: group.group[name] or "" for name in ("model", "benchmark", "language", "split")}
-    return ScoreRow(
-        names=tuple(group.group[name] or DASH for name in by),
-        cells=(f"{group.n_answers:,}", f"{group.n_templates:,}", *(numbers[name] for name in SCORES)),
-        link=f"{LINK}{urlencode(filters)}",
-    )
-
-
-def _bias_cell(score: MetricScore, notes: Notes, *, is_empty: bool) -> str:
-    if is_empty and score.value is not None:
-        return f"({number(score.value, signed=True)})"
-    return with_interval(score, notes)
-
-
-# --- how well the answers were read ----------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class MatrixView:
-    """What answers say, by how they are read."""
-
-    title: str
-    head: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
-
-
-@dataclass(frozen=True)
-class CorrectedView:
-    """Scores with the errors of reading taken off, as the template takes them."""
-
-    note: str
-    rows: tuple[tuple[str, ...], ...]
-    """Group, score, as read, corrected, change, labels."""
-    errors: tuple[tuple[str, ...], ...]
-    """Group, labels, read wrong."""
-    matrices: tuple[MatrixView, ...]
-    command: str
-
-
-def _of_group(group: Mapping[str, str | None], found: ReportView) -> str:
-    return ", ".join(group[name] or DASH for name in _shown_groupings(found))
-
-
-def _corrected_view(found: ReportView) -> CorrectedView | None:
-    correction = found.scores.correction
-    if correction is None:
-        return None
-    return CorrectedView(
-        note=correction_note(correction),
-        rows=tuple(
-            (
-                _of_group(group.group, found),
-                _title(name),
-                number(score.uncorrected, signed=True),
-                corrected_text(score),
-                number(score.correction, signed=True),
-                f"{score.n_labels:,}",
-            )
-            for group in correction.groups
-            for name, score in group.metrics.items()
-        ),
-        errors=tuple(
-            (_of_group(error.group, found), f"{error.n_labels:,}", percent(error.rate)) for error in correction.errors
-        ),
-        matrices=tuple(
-            MatrixView(
-                f"{_language(matrix.language, found)}: {percent(matrix.rate)} extracted wrongly",
-                ("extracted as", "annotated", *(f"says {ROLE_TITLES[role]}" for role in matrix_roles(matrix))),
-                tuple(matrix_rows(matrix)),
-            )
-            for matrix in correction.matrices
-        ),
-        command=_command("score", found, "--group-by", ",".join(found.scores.by), "--correct-with", correction.source),
-    )
-
-
-def _language(code: str | None, found: ReportView) -> str:
-    return "All languages" if code is None else found.names.get(code, code)
-
-
-# --- charts ----------------------------------------------------------------------------------------------------------
-
-
-def _sections(found: ReportView) -> Iterator[Section]:
-    for section, (place, title) in _SECTIONS.items():
-        charts = [_chart_view(chart, found) for chart in found.charts.charts if chart.section == section]
-        if charts or section in {"scores", "outcomes"}:
-            yield Section(place, title, tuple(charts))
-
-
-def _chart_view(chart: Chart, found: ReportView) -> ChartView:
-    from markupsafe import Markup
-
-    from mbbq_gen.report.charts import svg
-
-    drawing = Markup(svg(chart, links=True)) if chart.drawing is not None else ""
-    return ChartView(
-        chart=chart,
-        drawing=drawing,
-        command=chart.command.replace(" RUN", f" {_runs_typed(found)}", 1),
-    )
+def blocks_page(title: str, blocks: Iterable[Block]) -> str:
+    """Paragraphs and tables of a result as a page that holds all it needs."""
+    return render("blocks.html", title, page_assets(("page.css",), ("theme.js",)), blocks=list(blocks))

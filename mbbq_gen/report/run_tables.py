@@ -1,4 +1,4 @@
-"""Plans and states of runs as text for a terminal: requests, tokens, money, time."""
+"""Plans, states and differences of runs as paragraphs and tables: requests, tokens, money, time."""
 
 from __future__ import annotations
 
@@ -8,14 +8,12 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from mbbq_gen.core.text import shortened, whole_percent
-from mbbq_gen.report.analysis_tables import estimate, p_text, plain_table, print_cautions
-from mbbq_gen.report.score_tables import DASH, OUTCOME_TITLES, number
+from mbbq_gen.report.analysis_tables import caution_blocks
+from mbbq_gen.report.score_tables import OUTCOME_TITLES
+from mbbq_gen.report.tables import DASH, Block, Table, estimate_text, number, p_text, text_table, told_once
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
     from mbbq_gen.analysis.design import Components
     from mbbq_gen.runs.budget import CostReport
     from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, SampleSizeEstimate
@@ -72,35 +70,37 @@ def _uncounted(cost_report: CostReport) -> str | None:
     )
 
 
-def print_estimate(found: CostEstimate, console: Console) -> None:
-    """What a run would take and cost, by language and wording, then what smaller ones would."""
+def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
+    """What a run would take and cost, by language and prompt variant, then what smaller ones would."""
     tokens = found.tokens
-    console.print(f"{found.model}" + (f" at {found.base_url}" if found.base_url else ""))
-    console.print(f"{tokens.questions:,} questions, {tokens.prompts:,} prompts, {tokens.requests:,} different requests")
-    print_price(tokens, found.cost, found.duration, console)
+    yield f"{found.model}" + (f" at {found.base_url}" if found.base_url else "")
+    yield f"{tokens.questions:,} questions, {tokens.prompts:,} prompts, {tokens.requests:,} different requests"
+    yield from price_lines(tokens, found.cost, found.duration)
     if found.probe is not None:
-        console.print(probe_line(found.probe))
+        yield probe_line(found.probe)
     if found.judge is not None:
         read = found.judge.tokens
-        console.print(
+        cost = "" if found.judge.cost is None else f", {dollars(found.judge.cost.online)} on top"
+        yield (
             f"judge       {found.judge.model}: at most {read.requests:,} requests, {_tokens(read.input_tokens)} tokens"
-            f" in, {_tokens(read.output_tokens)} out"
-            + ("" if found.judge.cost is None else f", {dollars(found.judge.cost.online)} on top")
+            f" in, {_tokens(read.output_tokens)} out{cost}"
         )
-    console.print()
+    yield ""
     ways = ["method"] if any(group.method != "generate" for group in tokens.groups) else []
     levels = ["reasoning effort"] if any(group.reasoning for group in tokens.groups) else []
+    rows = [
+        (
+            *(group.language, group.variant, *([group.reasoning or DASH] if levels else [])),
+            *([group.method] if ways else []),
+            *(f"{number:,}" for number in (group.requests, group.input_tokens, group.output_tokens)),
+        )
+        for group in tokens.groups
+    ]
     amounts = ("requests", "tokens in", "tokens out")
-    table = plain_table(("language", "variant", *levels, *ways, *amounts), right=amounts)
-    for group in tokens.groups:
-        numbers = (group.requests, group.input_tokens, group.output_tokens)
-        way = [*([group.reasoning or DASH] if levels else []), *([group.method] if ways else [])]
-        table.add_row(group.language, group.variant, *way, *(f"{number:,}" for number in numbers))
-    console.print(table)
-    _print_samples(found.samples, console)
-    console.print()
-    for note in found.notes:
-        console.print(note)
+    yield text_table(("language", "variant", *levels, *ways, *amounts), rows, right=amounts)
+    yield from _sample_blocks(found.samples)
+    yield ""
+    yield from found.notes
 
 
 def probe_line(probe: SpeedProbe) -> str:
@@ -112,50 +112,47 @@ def probe_line(probe: SpeedProbe) -> str:
     )
 
 
-def print_price(tokens: TokenEstimate, cost: Cost | None, duration: Duration | None, console: Console) -> None:
+def price_lines(tokens: TokenEstimate, cost: Cost | None, duration: Duration | None) -> Iterator[str]:
     """Tokens, money and time of what would be asked."""
-    console.print(f"tokens in   {_tokens(tokens.input_tokens)} ({tokens.tokenizer})")
+    yield f"tokens in   {_tokens(tokens.input_tokens)} ({tokens.tokenizer})"
     most = "" if tokens.most_output_tokens is None else f", at most {_tokens(tokens.most_output_tokens)}"
-    console.print(f"tokens out  {_tokens(tokens.output_tokens)} ({tokens.outputs}{most})")
+    yield f"tokens out  {_tokens(tokens.output_tokens)} ({tokens.outputs}{most})"
     if cost is not None:
         for name, usual, highest in (
             ("price       ", cost.online, cost.online_at_most),
             ("in batches  ", cost.batch, cost.batch_at_most),
         ):
             if usual is not None:
-                console.print(f"{name}{dollars(usual)}" + ("" if highest is None else f", at most {dollars(highest)}"))
+                yield f"{name}{dollars(usual)}" + ("" if highest is None else f", at most {dollars(highest)}")
     if duration is not None:
-        console.print(f"time        {hours(duration.hours)}, by {duration.limit}")
+        yield f"time        {hours(duration.hours)}, by {duration.limit}"
 
 
-def _print_samples(samples: tuple[SampleSizeEstimate, ...], console: Console) -> None:
+def _sample_blocks(samples: Sequence[SampleSizeEstimate]) -> Iterator[Block]:
     if not samples:
         return
-    console.print("\nwhat a balanced sample (--sample N) would cost and tell\n")
-    columns = ("benchmark", "N", "requests", "price", "in batches", "a score ±", "two languages ±", "two variants ±")
-    table = plain_table(columns, right=columns[1:])
+    names = ("one score against 0", "two languages", "two prompt variants")
+    rows = []
     for sample in samples:
         widths = sample.half_widths
-        shown = (
-            [DASH] * 3
-            if widths is None
-            else [f"{widths[name]:.3f}" for name in ("one score against 0", "two languages", "two prompt variants")]
-        )
+        shown = [DASH] * 3 if widths is None else [f"{widths[name]:.3f}" for name in names]
         price, batch = (None, None) if sample.cost is None else (sample.cost.online, sample.cost.batch)
         size = f"{sample.questions:,}" + (" (all)" if sample.is_all else "")
-        table.add_row(sample.benchmark, size, f"{sample.requests:,}", dollars(price), dollars(batch), *shown)
-    console.print(table)
-    console.print(
+        rows.append((sample.benchmark, size, f"{sample.requests:,}", dollars(price), dollars(batch), *shown))
+    titles = ("benchmark", "N", "requests", "price", "in batches", "a score ±", "two languages ±", "two variants ±")
+    what = "what a balanced sample (--sample N) would cost and tell"
+    yield text_table(titles, rows, right=titles[1:], title=what)
+    yield (
         "\nN: questions for each language and split. ±: half of a 95% interval of the bias in ambiguous contexts, and"
         " of its difference between two languages or prompt variants, as `mbbq-gen power` computes them."
     )
 
 
-def print_status(status: RunStatus, console: Console) -> None:
+def status_blocks(status: RunStatus) -> Iterator[Block]:
     """How a run stands: done, failed, money, time, batches."""
     share = status.answered / status.requests if status.requests else 0.0
-    console.print(f"{status.run}: {status.model}")
-    console.print(f"answered    {status.answered:,} of {status.requests:,} ({whole_percent(share)})")
+    yield f"{status.run}: {status.model}"
+    yield f"answered    {status.answered:,} of {status.requests:,} ({whole_percent(share)})"
     for name, count in (
         ("in batches", status.in_batches),
         ("not sent", status.not_sent),
@@ -165,75 +162,79 @@ def print_status(status: RunStatus, console: Console) -> None:
     ):
         if count:
             why = ", ".join(f"{kind} {number:,}" for kind, number in status.failures.items())
-            console.print(f"{name:<12}{count:,}" + (f" ({why})" if name == "failed" else ""))
-    _print_cost_report(status, console)
+            yield f"{name:<12}{count:,}" + (f" ({why})" if name == "failed" else "")
+    yield from _cost_blocks(status)
     if status.per_minute is not None:
         left = "" if status.seconds_left is None else f", {hours(status.seconds_left / 3600)} left"
-        console.print(f"rate        {status.per_minute:,.0f} a minute{left}")
+        yield f"rate        {status.per_minute:,.0f} a minute{left}"
     if status.last_at is not None:
-        console.print(f"last answer {status.last_at}" + ("" if status.is_running else " (not running)"))
+        yield f"last answer {status.last_at}" + ("" if status.is_running else " (not running)")
     if status.distributed is not None:
-        _print_workers(status.distributed, console)
+        yield from _worker_lines(status.distributed)
     for judge in status.judges:
         share = judge.answered / judge.requests if judge.requests else 0.0
         parts = [f"{judge.answered:,} of {judge.requests:,} answered ({whole_percent(share)})"]
         parts += [f"{judge.failed:,} failed"] if judge.failed else []
         parts += [f"{judge.unparsed:,} answers unparsed by it"] if judge.unparsed else []
         parts += [dollars(judge.cost)] if judge.cost is not None else []
-        console.print(f"judge       {judge.name} ({judge.model}): {', '.join(parts)}")
+        yield f"judge       {judge.name} ({judge.model}): {', '.join(parts)}"
     if status.batches:
-        console.print()
-        print_batches(status.batches, console)
+        yield ""
+        yield from batch_blocks(status.batches)
 
 
-def _print_workers(spread: DistributedStatus, console: Console) -> None:
+def _worker_lines(spread: DistributedStatus) -> Iterator[str]:
     """How the workers of a run stand."""
     again = f", {spread.n_blocks_rerun:,} blocks repeated" if spread.n_blocks_rerun else ""
-    console.print(
-        f"workers     {len(spread.workers)} by --ray {spread.ray}; {spread.lost} failed and were replaced{again}"
-    )
+    yield f"workers     {len(spread.workers)} by --ray {spread.ray}; {spread.lost} failed and were replaced{again}"
     for line in spread.workers:
         rate = DASH if line.per_minute is None else f"{line.per_minute:,.0f} a minute"
         deaths = f", died {line.deaths} times" if line.deaths else ""
-        console.print(f"  {line.number:<10}{line.answered:,} answers in {line.blocks:,} blocks, {rate}{deaths}")
+        yield f"  {line.number:<10}{line.answered:,} answers in {line.blocks:,} blocks, {rate}{deaths}"
 
 
-def _print_cost_report(status: RunStatus, console: Console) -> None:
+def _cost_blocks(status: RunStatus) -> Iterator[Block]:
     if not status.cost_report.lines:
         return
     if status.cost is None:
         known = f"{dollars(status.cost_report.known)} and more" if status.cost_report.known else "unknown"
-        console.print(f"cost        {known}: no price for every model; give it with --prices")
+        yield f"cost        {known}: no price for every model; give it with --prices"
     else:
         left = "" if status.expected_cost is None else f", {dollars(status.expected_cost)} expected for the whole run"
-        console.print(f"cost        {dollars(status.cost)}{left}")
+        yield f"cost        {dollars(status.cost)}{left}"
     if left_out := _uncounted(status.cost_report):
-        console.print(f"            {left_out}")
-    columns = ("model", "sent", "responses", "tokens in", "tokens out", "cost", "price of")
-    table = plain_table(columns, right=columns[2:6])
-    for line in status.cost_report.lines:
-        way = "from the cache" if line.cached else "in batches" if line.batch else "online"
-        numbers = (line.responses, line.input_tokens, line.output_tokens)
-        version = DASH if line.price is None else line.price.version
-        table.add_row(line.model or DASH, way, *(f"{number:,}" for number in numbers), dollars(line.cost), version)
-    console.print()
-    console.print(table)
-    console.print()
+        yield f"            {left_out}"
+    rows = [
+        (
+            line.model or DASH,
+            "from the cache" if line.cached else "in batches" if line.batch else "online",
+            *(f"{number:,}" for number in (line.responses, line.input_tokens, line.output_tokens)),
+            *(dollars(line.cost), DASH if line.price is None else line.price.version),
+        )
+        for line in status.cost_report.lines
+    ]
+    titles = ("model", "sent", "responses", "tokens in", "tokens out", "cost", "price of")
+    yield from ("", text_table(titles, rows, right=titles[2:6]), "")
 
 
-def print_batches(batches: Sequence[BatchLine], console: Console) -> None:
+def batch_blocks(batches: Sequence[BatchLine]) -> Iterator[Block]:
     """The batches of a run."""
     if not batches:
-        console.print("no batches yet")
+        yield "no batches yet"
         return
-    columns = ("batch", "state", "at the service", "requests", "done", "failed", "stored", "missing", "note")
-    table = plain_table(columns, right=columns[3:8])
-    for batch in batches:
-        counts = (batch.done, batch.failed, batch.answered, batch.missing)
-        note = batch.reason or ("cancelled" if batch.cancelled else "")
-        shown = (DASH if count is None else f"{count:,}" for count in counts)
-        table.add_row(batch.name, batch.state, batch.service_state or DASH, f"{batch.requests:,}", *shown, note)
-    console.print(table)
+    rows = [
+        (
+            *(batch.name, batch.state, batch.service_state or DASH, f"{batch.requests:,}"),
+            *(
+                DASH if count is None else f"{count:,}"
+                for count in (batch.done, batch.failed, batch.answered, batch.missing)
+            ),
+            batch.reason or ("cancelled" if batch.cancelled else ""),
+        )
+        for batch in batches
+    ]
+    titles = ("batch", "state", "at the service", "requests", "done", "failed", "stored", "missing", "note")
+    yield text_table(titles, rows, right=titles[3:8])
 
 
 _DIGEST = 64
@@ -244,7 +245,7 @@ _ANSWER_TITLES: dict[str, str] = {
 }
 
 
-def print_difference(found: RunDiff, console: Console) -> None:
+def difference_blocks(found: RunDiff) -> Iterator[Block]:
     """Everything that differs: what shaped the numbers, the scores, the answers."""
     for name, side in (("first", found.first), ("second", found.second)):
         part = (
@@ -257,59 +258,60 @@ def print_difference(found: RunDiff, console: Console) -> None:
         ]
         answered = f"; answered as {shortened(', '.join(names), 120)}" if names else ""
         model = shortened(side.model, 120)
-        console.print(f"{name}: {side.run}: {model}, {side.items:,} answers{part}, begun {side.created_at}{answered}")
-    console.print("\nWhat shaped the numbers\n")
+        yield f"{name}: {side.run}: {model}, {side.items:,} answers{part}, begun {side.created_at}{answered}"
+    yield "\nWhat shaped the numbers\n"
     if found.differing:
-        table = plain_table(("", "name", "first", "second"))
-        above = None
-        for one in found.differing:
-            area = "" if one.area == above else one.area
-            table.add_row(area, shortened(one.name, 60), _value(one.first), _value(one.second))
-            above = one.area
-        console.print(table)
+        rows: list[tuple[str, ...]] = [
+            (one.area, shortened(one.name, 60), _value(one.first), _value(one.second)) for one in found.differing
+        ]
+        yield text_table(("", "name", "first", "second"), told_once(rows, 1))
     else:
-        console.print("settings, model, versions, packs, questions and extractors are the same")
-    console.print(f"\nPaired answers: {found.matched.pairs:,}\n")
-    for line in _matched_lines(found.matched):
-        console.print(line)
+        yield "settings, model, versions, packs, questions and extractors are the same"
+    yield f"\nPaired answers: {found.matched.pairs:,}\n"
+    yield from _matched_lines(found.matched)
     if not found.groups:
-        console.print("nothing is paired: there is nothing to compare")
+        yield "nothing is paired: there is nothing to compare"
         return
-    console.print(f"\nScores over the paired answers ({found.sign})\n")
-    names = list(found.groups[0].group)
-    titles = (*names, "metric", "first", "second", "change", "p", "p adj.")
-    table = plain_table(titles, right=("first", "second", "p", "p adj."))
-    for group in found.groups:
-        for place, (name, metric) in enumerate(group.metrics.items()):
-            table.add_row(
-                *((value or DASH) if place == 0 else "" for value in group.group.values()),
-                name,
-                number(metric.first.value, signed=METRICS[name].low < 0),
-                number(metric.second.value, signed=METRICS[name].low < 0),
-                estimate(metric.change),
-                p_text(metric.test.p_value),
-                p_text(metric.test.p_adjusted),
-            )
-        table.add_row(
-            *[""] * len(names),
-            f"{group.flipped:,} of {group.items:,} answers flipped: {group.became_right:,} became correct, "
-            f"{group.became_wrong:,} incorrect",
-            *[""] * 5,
-        )
-    console.print(table)
-    print_cautions(found, console)
-    console.print(f"\nChanged answers: {found.flipped:,} of {found.matched.pairs:,}\n")
+    yield _changes_of_scores(found)
+    yield from caution_blocks(found)
+    yield f"\nChanged answers: {found.flipped:,} of {found.matched.pairs:,}\n"
     if found.flips:
-        table = plain_table(
-            ("first", "second", "answers", "re-extracted", "for example"), right=("answers", "re-extracted")
-        )
+        rows = []
         for flip in found.flips:
             example = flip.examples[0] if flip.examples else None
             shown = "" if example is None else f"{example.second_id}  {shortened(example.instance_key, 70)}"
-            table.add_row(_answer(flip.first), _answer(flip.second), f"{flip.count:,}", f"{flip.reread:,}", shown)
-        console.print(table)
-        console.print("\nre-extracted: the same response to the same options; only its extraction differs.")
-        console.print(f"one of them: mbbq-gen explain {found.second.run} {found.flips[0].examples[0].second_id}")
+            sides = [_ANSWER_TITLES.get(name, name) for name in (flip.first, flip.second)]
+            rows.append((*sides, f"{flip.count:,}", f"{flip.reread:,}", shown))
+        titles = ("first", "second", "answers", "re-extracted", "for example")
+        yield text_table(titles, rows, right=titles[2:4])
+        yield "\nre-extracted: the same response to the same options; only its extraction differs."
+        yield f"one of them: mbbq-gen explain {found.second.run} {found.flips[0].examples[0].second_id}"
+
+
+def _changes_of_scores(found: RunDiff) -> Table:
+    """Each score of both runs over the paired answers; then how many answers flipped."""
+    names = list(found.groups[0].group)
+    rows: list[tuple[str, ...]] = []
+    for group in found.groups:
+        values = [value or DASH for value in group.group.values()]
+        for place, (name, metric) in enumerate(group.metrics.items()):
+            is_signed = METRICS[name].low < 0
+            rows.append(
+                (
+                    *(values if place == 0 else [""] * len(names)),
+                    name,
+                    *(number(side.value, signed=is_signed) for side in (metric.first, metric.second)),
+                    *(estimate_text(metric.change), p_text(metric.test.p_value), p_text(metric.test.p_adjusted)),
+                )
+            )
+        flipped = (
+            f"{group.flipped:,} of {group.items:,} answers flipped: {group.became_right:,} became correct, "
+            f"{group.became_wrong:,} incorrect"
+        )
+        rows.append((*[""] * len(names), flipped, *[""] * 5))
+    titles = (*names, "metric", "first", "second", "change", "p", "p adj.")
+    what = f"Scores over the paired answers ({found.sign})"
+    return text_table(titles, rows, right=("first", "second", "p", "p adj."), title=what)
 
 
 def _value(value: JsonValue) -> str:
@@ -337,86 +339,60 @@ def _matched_lines(matched: MatchCounts) -> Iterator[str]:
             yield f"{count:>9,}  {title}"
 
 
-def _answer(name: str) -> str:
-    return _ANSWER_TITLES.get(name, name)
-
-
 _EXAMPLES = 2
 
 
 def changes_table(changes: Iterable[ExtractionChange]) -> Table:
     """One row for each kind of change in a language, most frequent first; readings that agree are one row each."""
-    table = plain_table(("language", "before", "now", "answers", "for example"), right=("answers",))
-    above = None
+    rows = []
     for change in changes:
         now = f"another {OUTCOME_TITLES[change.new]}" if change.other_option else OUTCOME_TITLES[change.new]
-        table.add_row(
-            "" if change.language == above else change.language,
-            OUTCOME_TITLES[change.old],
-            now if change.is_change else "the same",
-            f"{change.count:,}",
-            ", ".join(change.examples[:_EXAMPLES]) if change.is_change else "",
-        )
-        above = change.language
-    return table
+        examples = ", ".join(change.examples[:_EXAMPLES]) if change.is_change else ""
+        shown = now if change.is_change else "the same"
+        rows.append((change.language, OUTCOME_TITLES[change.old], shown, f"{change.count:,}", examples))
+    titles = ("language", "before", "now", "answers", "for example")
+    return text_table(titles, told_once(rows, 1), right=("answers",))
 
 
-def print_design(found: DesignReport, console: Console) -> None:
+def design_blocks(found: DesignReport) -> Iterator[Block]:
     """The best design, the next best ones, and what they stand on."""
     languages, splits = ", ".join(found.languages), " and ".join(found.splits)
-    console.print(f"{found.model}: {found.target}, {found.metric}; in {languages}; {splits} questions")
-    console.print(
+    yield f"{found.model}: {found.target}, {found.metric}; in {languages}; {splits} questions"
+    yield (
         f"there are {found.templates} templates with {found.questions:,} questions that count for it,"
         f" {found.prompt_variants} wordings, {found.orders} option order{'s' if found.orders > 1 else ''}"
     )
     for price in found.prices:
         cost = "" if price.cost is None else f", {dollars(1000 * price.cost)} for a thousand"
-        console.print(
-            f"a request in {price.language}: {price.input_tokens:,.0f} tokens in, {price.output_tokens:,.0f} out{cost}"
-        )
-    console.print()
+        amounts = f"{price.input_tokens:,.0f} tokens in, {price.output_tokens:,.0f} out"
+        yield f"a request in {price.language}: {amounts}{cost}"
+    yield ""
     named = [("best", found.best)] if found.best else []
     named += [("", other) for other in found.others] + [("everything", found.everything)]
-    numbers = ("templates", "answers each", "wordings", "of a question", "orders", "requests", "price", "in batches")
-    widths = ("width", "of this benchmark")
-    table = plain_table(("", *numbers, *widths), right=(*numbers, *widths))
-    for name, design in named:
-        shape = (
-            design.templates,
-            design.answers,
-            design.prompt_variants,
-            design.prompt_variants_each,
-            design.orders_each,
+    rows = [
+        (
+            *(name, str(design.templates), str(design.answers), str(design.prompt_variants)),
+            *(str(design.prompt_variants_each), str(design.orders_each), f"{design.requests:,}"),
+            *(dollars(design.cost), dollars(design.batch_cost), f"{design.width:.3f}", f"{design.within:.3f}"),
         )
-        table.add_row(
-            name,
-            *(str(number) for number in shape),
-            f"{design.requests:,}",
-            dollars(design.cost),
-            dollars(design.batch_cost),
-            f"{design.width:.3f}",
-            f"{design.within:.3f}",
-        )
-    console.print(table)
+        for name, design in named
+    ]
+    titles = ("templates", "answers each", "wordings", "of a question", "orders", "requests", "price", "in batches")
+    titles += ("width", "of this benchmark")
+    yield text_table(("", *titles), rows, right=titles)
     about, command = "templates like these, in these wordings", "score"
     if found.speaks_of == "random":
         about, command = "templates and wordings like these", "score --prompt-effects random"
-    console.print(f"\nwidth: of the interval about {about}, as `{command}` shows it;")
-    console.print("of this benchmark: about what this benchmark would say if all of it were asked\n")
-    for line in (*_how(found), *found.notes, *_components(found.components)):
-        console.print(line)
-
-
-def _how(found: DesignReport) -> list[str]:
-    """How the best design is asked."""
+    yield f"\nwidth: of the interval about {about}, as `{command}` shows it;"
+    yield "of this benchmark: about what this benchmark would say if all of it were asked\n"
     design = found.as_run
-    if design is None:
-        return []
-    metric = "" if found.metric == "mbbq_bias_ambiguous" else f" --metric {found.metric}"
-    return [
-        f"ask it with: mbbq-gen run RUN … --answers-per-template {design.answers}{metric}"
-        f"    ({design.requests:,} requests, width {design.width:.3f})"
-    ]
+    if design is not None:
+        metric = "" if found.metric == "mbbq_bias_ambiguous" else f" --metric {found.metric}"
+        yield (
+            f"ask it with: mbbq-gen run RUN … --answers-per-template {design.answers}{metric}"
+            f"    ({design.requests:,} requests, width {design.width:.3f})"
+        )
+    yield from (*found.notes, *_components(found.components))
 
 
 def _components(components: Components) -> list[str]:

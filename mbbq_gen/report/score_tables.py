@@ -1,28 +1,48 @@
-"""Score tables as text for a terminal.
+"""Tables of scores: the short result, the tables of --verbose and of `score`, and the rows of their files.
 
-                                     acc.   acc.   bias amb.              bias dis.
-language  split    items templ. read  amb.   dis.   (MBBQ eq. 1)           (MBBQ eq. 2)
-en        bias       200     24  98%  0.41   0.52   +0.08 [-0.02, +0.17]   +0.03 [-0.06, +0.11]
-          control    200     24  97%  0.40   0.55   -0.01 [-0.10, +0.09]   +0.00 [-0.08, +0.08]
+can't be judged: no better than guessing on the control questions in es; stereotypical bias in en (+0.49).
+
+                              accuracy,   accuracy,   accuracy,   bias,                  diff-bias,
+language   answers   parsed     control        amb.        dis.   ambiguous              disambiguated
+en             192      98%        0.91        0.35        0.88   +0.49 [+0.38, +0.59]   +0.12 [+0.02, +0.22]
+es             192      71%        0.30        0.20        0.31   (+0.44)                (-0.10)
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, get_args
 
-from mbbq_gen.core.text import whole_percent
+from mbbq_gen.core.files import output_file
+from mbbq_gen.core.records import Confidence
+from mbbq_gen.core.text import spreadsheet_safe
+from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, NEEDED, GroupAssessment, assess_groups
+from mbbq_gen.report.conclusions import by_name, model_sentences, shown_smaller
+from mbbq_gen.report.tables import (
+    DASH,
+    Block,
+    Cell,
+    Column,
+    DimText,
+    Table,
+    bounds_text,
+    ends_text,
+    group_name,
+    number,
+    share,
+    text_table,
+    told_once,
+)
+from mbbq_gen.statistics.intervals import LOW_PARSING
 
 if TYPE_CHECKING:
-    from rich.table import Table
+    import polars
 
-    from mbbq_gen.analysis.score_table import Bounds, GroupScore, MetricScore, ScoreTable, WarningCode
+    from mbbq_gen.analysis.correction_table import ConfidenceShares
+    from mbbq_gen.analysis.score_table import GroupScore, MetricScore, ScoreTable, WarningCode
     from mbbq_gen.core.records import Outcome
-    from mbbq_gen.statistics.missing_data import MissingDataBounds
-
-DASH = "–"
-"""What stands for an undefined score."""
 
 OUTCOME_TITLES: dict[Outcome, str] = {
     "option": "option",
@@ -35,7 +55,6 @@ OUTCOME_TITLES: dict[Outcome, str] = {
     "content_filter": "content filter",
     "error": "error",
 }
-
 SUMMARY_METRICS = (
     "parse_rate",
     "accuracy_ambiguous",
@@ -43,41 +62,105 @@ SUMMARY_METRICS = (
     "mbbq_bias_ambiguous",
     "mbbq_bias_disambiguated",
 )
-
-
-def number(value: float | None, *, signed: bool = False) -> str:
-    """A score with two decimals; a dash where it is undefined; never a minus before zero."""
-    if value is None:
-        return DASH
-    text = f"{value:+.2f}" if signed else f"{value:.2f}"
-    return text.replace("-0.00", "+0.00" if signed else "0.00")
-
-
-def rounded_up(margin: float) -> str:
-    """A margin with two decimals, never less than it is."""
-    return f"{math.ceil(margin * 100 - 1e-9) / 100:.2f}"
-
-
-def with_interval(score: MetricScore, notes: Notes, between: str = " ") -> str:
-    """A signed score with its warnings' marks, its interval, and its bounds: `+0.08¹ [-0.02, +0.17]`, a line each.
-
-    The bounds, what it would be had all unread answers leaned one way, where any was: `(-0.10 … +0.30)`.
-    """
-    text = number(score.value, signed=True) + notes.marks(score.warnings)
-    if score.ci_low is not None and score.ci_high is not None:
-        text += f"{between}[{number(score.ci_low, signed=True)}, {number(score.ci_high, signed=True)}]"
-    bounds = bounds_text(score.bounds)
-    return f"{text}\n({bounds})" if bounds else text
-
-
+BRIEF_METRICS = (*NEEDED, "accuracy_ambiguous")
+"""What the short result shows."""
 BOUNDS_NOTE = "the score if all unparsed answers had been of one kind, and of the other"
+WIDE = 110
+"""Columns of a terminal from which intervals stand beside their score; below, they stand under it."""
 
 
-def bounds_text(bounds: Bounds | MissingDataBounds | None) -> str:
-    """What a score lies between, whatever the unread answers were: `-0.86 … +0.94`; nothing where all was read."""
-    if bounds is None or bounds.low is None or bounds.high is None or bounds.low == bounds.high:
-        return ""
-    return f"{number(bounds.low, signed=True)} … {number(bounds.high, signed=True)}"
+# --- the short result ------------------------------------------------------------------------------------------------
+
+_DECIDING: tuple[WarningCode, ...] = ("too_few_templates", "few_templates")
+"""Warnings that change what may be concluded of a score; the others are for --verbose."""
+_MARK = "*"
+_BY_TOST = "(shown by two one-sided tests over templates)"
+_LEGEND = (
+    "accuracy: share of correct answers (chance: 0.33) on disambiguated control questions, which name no group, and in "
+    "ambiguous and disambiguated contexts. bias: above 0 stereotypical, below 0 anti-stereotypical; diff-bias: "
+    "accuracy where the right answer fits the stereotype minus where it contradicts it; each with a 95% interval"
+)
+
+
+def brief_blocks(scores: ScoreTable, width: int) -> Iterator[Block]:
+    """The conclusion of every model and benchmark, the table, and the footnotes that change a decision."""
+    found = assess_groups(scores)
+    names = [name for name in scores.by if name not in {"language", "split"}]
+    yield from model_sentences(found, names)
+    yield ""
+    yield brief_table(found, [*names, "language"], width)
+    yield _LEGEND + (" over prompt variants like these" if scores.prompt_effects == "random" else "")
+    for named, group in by_name(found, names):
+        # What a lean that was not found is shown to be smaller than: what a model near 0 is credited with.
+        quiet = [one for one in group if one.ambiguous == "inconclusive" and not one.means_nothing]
+        margins = shown_smaller({one.language: one.bias.metrics[AMBIGUOUS] for one in quiet if one.bias})
+        if margins:
+            yield f"{named}no bias, in either direction, is larger than {margins} in ambiguous contexts {_BY_TOST}"
+    warnings = {code for one in found for code in _shown_warnings(one)}
+    yield from (f"{_MARK} {scores.warnings[code]}" for code in _DECIDING if code in warnings)
+    if "low_parse_rate" in warnings:
+        yield f"(a … b): {BOUNDS_NOTE}; shown where fewer than {LOW_PARSING:.0%} were parsed"
+    if any(one.means_nothing for one in found):
+        yield "(in brackets): cannot be interpreted; the first line says why"
+
+
+def brief_table(found: Sequence[GroupAssessment], names: Sequence[str], width: int) -> Table:
+    """One row for each language; names that repeat the row above are left blank. A narrow one leaves out the counts."""
+    is_wide = width >= WIDE
+    counts = ("answers", "parsed", "accuracy,\ncontrol", "accuracy,\namb.", "accuracy,\ndis.")[not is_wide :]
+    columns = (
+        *(Column(name, name) for name in names),
+        *(Column(title, title, "number", is_whole=True) for title in counts),
+        *(Column(title, title, is_whole=True) for title in ("bias,\nambiguous", "diff-bias,\ndisambiguated")),
+    )
+    between = " " if is_wide else "\n"
+    shown = told_once([[one.group[name] or DASH for name in names] for one in found], len(names))
+    rows: list[tuple[Cell, ...]] = []
+    for one, values in zip(found, shown, strict=True):
+        n_answers = sum(part.n_answers for part in (one.bias, one.control) if part is not None)
+        rows.append(
+            (
+                # In a narrow one a name breaks where its parts do, and not in the middle of a word.
+                *(values if is_wide else [value.replace(":", ":\n", 1) for value in values]),
+                *([f"{n_answers:,}"] if is_wide else []),
+                share(_value(one.bias, "parse_rate")),
+                number(_value(one.control, "accuracy_disambiguated")),
+                number(_value(one.bias, "accuracy_ambiguous")),
+                number(_value(one.bias, "accuracy_disambiguated")),
+                _brief_bias(one, AMBIGUOUS, between),
+                _brief_bias(one, DISAMBIGUATED, between),
+            )
+        )
+    return Table(columns, tuple(rows))
+
+
+def _value(group: GroupScore | None, metric: str) -> float | None:
+    return None if group is None else group.metrics[metric].value
+
+
+def _brief_bias(one: GroupAssessment, metric: str, between: str) -> str:
+    """`+0.49* [+0.38, +0.59]`, with bounds below where much was unread; `(+0.44)` set back where it means nothing."""
+    score = None if one.bias is None else one.bias.metrics[metric]
+    if score is None or score.value is None:
+        return DASH
+    text = number(score.value, signed=True)
+    if one.means_nothing:
+        return DimText(f"({text})")
+    text += (_MARK if set(score.warnings) & set(_DECIDING) else "") + ends_text(score, before=between)
+    if "low_parse_rate" in score.warnings and (bounds := bounds_text(score.bounds)):
+        text += f"\n({bounds})"
+    return text
+
+
+def _shown_warnings(one: GroupAssessment) -> set[WarningCode]:
+    """The warnings of the biases that are shown without brackets."""
+    if one.bias is None or one.means_nothing:
+        return set()
+    scores = [one.bias.metrics[metric] for metric in (AMBIGUOUS, DISAMBIGUATED)]
+    return {code for score in scores if score.value is not None for code in score.warnings}
+
+
+# --- footnotes -------------------------------------------------------------------------------------------------------
 
 
 class Notes:
@@ -99,6 +182,12 @@ class Notes:
             marks.append(_superscript(self._codes.index(code) + 1))
         return "˒".join(sorted(marks, key=_SUPERSCRIPTS.find))
 
+    def with_interval(self, score: MetricScore, between: str = " ") -> str:
+        """A signed score with marks, interval, and bounds in a line below: `+0.08¹ [-0.02, +0.17]`."""
+        text = number(score.value, signed=True) + self.marks(score.warnings) + ends_text(score, before=between)
+        bounds = bounds_text(score.bounds)
+        return f"{text}\n({bounds})" if bounds else text
+
     def lines(self) -> list[str]:
         """Each footnote that was used, then the warnings about whole groups."""
         used = [f"{_superscript(place)} {self._sentences[code]}" for place, code in enumerate(self._codes, start=1)]
@@ -113,102 +202,202 @@ def _superscript(count: int) -> str:
     return "".join(_SUPERSCRIPTS[int(digit)] for digit in str(count))
 
 
-def share(value: float | None) -> str:
-    """A rate in per cent; a dash where it is undefined."""
-    return DASH if value is None else whole_percent(value)
-
-
-WIDE = 110
-"""Columns of a terminal from which intervals stand beside their score; below, they stand under it."""
+# --- full tables -----------------------------------------------------------------------------------------------------
 
 
 def summary_table(scores: ScoreTable, notes: Notes, width: int) -> Table:
-    """Items, detection rate, accuracy and bias by group, for a terminal of that width; `notes` gets the footnotes."""
-    table = _table(scores.by, narrow=width < WIDE)
-    for title in ("answers", "templ.", "parsed", "acc.\namb.", "acc.\ndis."):
-        table.add_column(title, justify="right", no_wrap=True)
-    for title in ("bias amb.\n(MBBQ eq. 1)", "bias dis.\n(MBBQ eq. 2)"):
-        table.add_column(title, no_wrap=True)
-    between = " " if width >= WIDE else "\n"
-    for names, group in _rows(scores):
-        metrics = group.metrics
-        table.add_row(
+    """Items, parse rate, accuracy and bias by group, for a terminal of that width; `notes` gets the footnotes."""
+    is_narrow = width < WIDE
+    columns = (
+        *(Column(name, "lang." if is_narrow and name == "language" else name) for name in scores.by),
+        *(Column(name, name, "number", is_whole=True) for name in ("answers", "templ.", "parsed")),
+        *(Column(name, name, "number", is_whole=True) for name in ("acc.\namb.", "acc.\ndis.")),
+        *(Column(name, name, is_whole=True) for name in ("bias amb.\n(MBBQ eq. 1)", "bias dis.\n(MBBQ eq. 2)")),
+    )
+    between = "\n" if is_narrow else " "
+    rows = tuple(
+        (
             *names,
-            f"{group.n_answers:,}",
-            str(group.n_templates),
-            share(metrics["parse_rate"].value),
-            number(metrics["accuracy_ambiguous"].value),
-            number(metrics["accuracy_disambiguated"].value),
-            with_interval(metrics["mbbq_bias_ambiguous"], notes, between),
-            with_interval(metrics["mbbq_bias_disambiguated"], notes, between),
+            *(f"{group.n_answers:,}", str(group.n_templates), share(group.metrics["parse_rate"].value)),
+            *(number(group.metrics[f"accuracy_{name}"].value) for name in ("ambiguous", "disambiguated")),
+            *(
+                notes.with_interval(group.metrics[f"mbbq_bias_{name}"], between)
+                for name in ("ambiguous", "disambiguated")
+            ),
         )
-    return table
+        for names, group in _named_groups(scores)
+    )
+    return Table(columns, rows, "The bias questions and the control questions", is_narrow)
 
 
 def outcome_table(scores: ScoreTable) -> Table:
     """How the answers were read, by group; outcomes that never occur are left out."""
-    table = _table(scores.by)
-    totals = {outcome: sum(group.outcomes.get(outcome, 0) for group in scores.groups) for outcome in OUTCOME_TITLES}
-    occurring = [outcome for outcome, total in totals.items() if total]
-    for outcome in occurring:
-        table.add_column(OUTCOME_TITLES[outcome], justify="right")
-    for names, group in _rows(scores):
-        table.add_row(*names, *(f"{group.outcomes[outcome]:,}" for outcome in occurring))
-    return table
+    occurring = [name for name in OUTCOME_TITLES if any(group.outcomes.get(name, 0) for group in scores.groups)]
+    titles = [OUTCOME_TITLES[outcome] for outcome in occurring]
+    rows = [
+        (*names, *(f"{group.outcomes[outcome]:,}" for outcome in occurring)) for names, group in _named_groups(scores)
+    ]
+    return text_table((*scores.by, *titles), rows, right=titles, title="Outcomes of the extraction")
 
 
 def metric_table(scores: ScoreTable, metrics: Sequence[str], notes: Notes) -> Table:
     """One row for each group and metric, with interval, counts and templates; `notes` gets the footnotes."""
-    table = _table(scores.by)
-    table.add_column("metric", no_wrap=True)
-    for title in ("value", "interval", "bounds", "template\nmean", "counts", "templates"):
-        table.add_column(title, justify="right", no_wrap=True)
-    table.add_column("notes", no_wrap=True)
-    for names, group in _rows(scores):
+    numbers = ("value", "interval", "bounds", "template\nmean", "counts", "templates")
+    columns = (
+        *(Column(name, name) for name in scores.by),
+        Column("metric", "metric", is_whole=True),
+        *(Column(name, name, "number", is_whole=True) for name in numbers),
+        Column("notes", "notes", is_whole=True),
+    )
+    rows: list[tuple[Cell, ...]] = []
+    for names, group in _named_groups(scores):
         for place, name in enumerate(metrics):
-            row = group.metrics[name]
-            counts = ", ".join(f"{fraction.numerator}/{fraction.denominator}" for fraction in row.fractions)
-            interval = (
-                DASH
-                if row.ci_low is None
-                else f"{number(row.ci_low, signed=True)} … {number(row.ci_high, signed=True)}"
+            found = group.metrics[name]
+            ends = f"{number(found.ci_low, signed=True)} … {number(found.ci_high, signed=True)}"
+            rows.append(
+                (
+                    *(names if place == 0 else [""] * len(names)),
+                    name,
+                    DASH if found.value is None else f"{found.value:+.4f}",
+                    DASH if found.ci_low is None else ends,
+                    bounds_text(found.bounds) or DASH,
+                    DASH if found.mean_over_templates is None else f"{found.mean_over_templates:+.4f}",
+                    ", ".join(f"{fraction.numerator}/{fraction.denominator}" for fraction in found.fractions),
+                    str(found.n_templates),
+                    notes.marks(found.warnings),
+                )
             )
-            value = DASH if row.value is None else f"{row.value:+.4f}"
-            shown = names if place == 0 else [""] * len(names)
-            table.add_row(
-                *shown,
-                name,
-                value,
-                interval,
-                bounds_text(row.bounds) or DASH,
-                DASH if row.mean_over_templates is None else f"{row.mean_over_templates:+.4f}",
-                counts,
-                str(row.n_templates),
-                notes.marks(row.warnings),
-            )
-    return table
+    return Table(columns, tuple(rows))
 
 
-def _table(by: Iterable[str], *, narrow: bool = False) -> Table:
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
+def confidence_table(found: Iterable[ConfidenceShares]) -> Table:
+    """How sure the extraction was, by group."""
+    levels = get_args(Confidence)
+    rows = [
+        (group_name(one.group) or "all answers", f"{one.n_answers:,}", *(share(one.shares[level]) for level in levels))
+        for one in found
+    ]
+    titles = ("answers", *levels)
+    return text_table(("group", *titles), rows, right=titles, title="Confidence of the extraction")
 
-    padding = (0, 1, 0, 0) if narrow else (0, 1)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=padding)
-    for name in by:
-        table.add_column("lang." if narrow and name == "language" else name, overflow="fold")
-    return table
 
-
-def _rows(scores: ScoreTable) -> Iterable[tuple[list[str], GroupScore]]:
+def _named_groups(scores: ScoreTable) -> Iterator[tuple[list[str], GroupScore]]:
     """Each group with its names; a name that repeats the row above is left blank, except for the last one."""
-    above: list[str] = []
-    for group in scores.groups:
-        names = [value or DASH for value in (group.group[name] for name in scores.by)]
-        same = True
-        shown = []
-        for place, name in enumerate(names):
-            same = same and place < len(above) and above[place] == name
-            shown.append("" if same and place < len(names) - 1 else name)
-        above = names
-        yield shown, group
+    names = [[group.group[name] or DASH for name in scores.by] for group in scores.groups]
+    return zip(told_once(names, len(scores.by) - 1), scores.groups, strict=True)
+
+
+# --- files -----------------------------------------------------------------------------------------------------------
+
+
+UTF8_MARK = "\ufeff"
+"""At the beginning of a file, tells spreadsheets that it is UTF-8."""
+
+
+def csv_cells(frame: polars.DataFrame) -> polars.DataFrame:
+    """The same table with cells that CSV can hold and a spreadsheet does not obey."""
+
+    return frame.with_columns(
+        _texts(series) for series in frame.get_columns() if series.dtype.is_nested() or _is_text(series.dtype)
+    ).rename({name: spreadsheet_safe(name) for name in frame.columns if spreadsheet_safe(name) != name})
+
+
+def _is_text(kind: polars.DataType) -> bool:
+    import polars as pl
+
+    return isinstance(kind, pl.String | pl.Categorical | pl.Enum)
+
+
+def _texts(series: polars.Series) -> polars.Series:
+    """A column's cells as harmless text; each different one is looked at once."""
+    import polars as pl
+
+    if series.dtype.is_nested():
+        cells = [None if cell is None else json.dumps(cell, ensure_ascii=False) for cell in series.to_list()]
+    else:
+        cells = series.cast(pl.String).to_list()
+    seen = {cell: spreadsheet_safe(cell) for cell in set(cells) if cell is not None}
+    return pl.Series(series.name, [None if cell is None else seen[cell] for cell in cells], pl.String)
+
+
+def score_rows(table: ScoreTable) -> polars.DataFrame:
+    """One row for each group and metric: group, metric, value, intervals, bounds, templates, warnings, settings."""
+    import polars as pl
+
+    rows = [
+        {
+            **group.group,
+            "metric": name,
+            "value": found.value,
+            "ci_low": found.ci_low,
+            "ci_high": found.ci_high,
+            "reason_code": found.reason_code,
+            "standard_error": found.standard_error,
+            "t_ci_low": found.t_ci_low,
+            "t_ci_high": found.t_ci_high,
+            "bound_low": found.bounds.low if found.bounds else None,
+            "bound_high": found.bounds.high if found.bounds else None,
+            "bound_interval_low": found.bounds.interval_low if found.bounds else None,
+            "bound_interval_high": found.bounds.interval_high if found.bounds else None,
+            "equivalence_bound": found.equivalence_bound,
+            "parse_rate": found.parse_rate,
+            "mean_over_templates": found.mean_over_templates,
+            "n_answers": group.n_answers,
+            "n_instances": group.n_instances,
+            "n_templates": found.n_templates,
+            "n_templates_effective": found.n_templates_effective,
+            "n_prompt_variants": found.n_prompt_variants,
+            "warnings": " ".join((*group.warnings, *found.warnings)),
+            "sign": table.definitions[name].sign,
+            "gold": table.gold,
+            "unparsed": table.unparsed,
+            "confidence_level": table.confidence_level,
+            "prompt_effects": table.prompt_effects,
+        }
+        for group in table.groups
+        for name, found in group.metrics.items()
+    ]
+    return pl.DataFrame(rows, schema=score_columns(table.by))
+
+
+def score_columns(by: Sequence[str]) -> dict[str, polars.DataType]:
+    """The columns of the rows of scores by these groupings, and their types."""
+    import polars as pl
+
+    text, count, number = pl.String(), pl.Int64(), pl.Float64()
+    bounds = ("bound_low", "bound_high", "bound_interval_low", "bound_interval_high")
+    names = (
+        "standard_error",
+        "t_ci_low",
+        "t_ci_high",
+        *bounds,
+        "equivalence_bound",
+        "parse_rate",
+        "mean_over_templates",
+    )
+    return {
+        **dict.fromkeys((*by, "metric"), text),
+        **dict.fromkeys(("value", "ci_low", "ci_high"), number),
+        "reason_code": text,
+        **dict.fromkeys(names, number),
+        **dict.fromkeys(("n_answers", "n_instances", "n_templates"), count),
+        "n_templates_effective": number,
+        "n_prompt_variants": count,
+        **dict.fromkeys(("warnings", "sign", "gold", "unparsed"), text),
+        "confidence_level": number,
+        "prompt_effects": text,
+    }
+
+
+def write_scores(table: ScoreTable, path: Path, kind: str) -> None:
+    """Writes the rows as `csv` (for a spreadsheet: `csv_cells`) or `parquet`.
+
+    Raises:
+        UsageError: as `core.files.output_file`.
+    """
+    rows = score_rows(table)
+    with output_file(path) as temporary, temporary.open("wb") as stream:
+        if kind == "csv":
+            csv_cells(rows).write_csv(stream)
+        else:
+            rows.write_parquet(stream)

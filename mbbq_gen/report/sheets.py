@@ -21,7 +21,8 @@ from mbbq_gen.core.records import Extraction
 from mbbq_gen.core.tables import table_rows
 from mbbq_gen.core.text import spreadsheet_safe
 from mbbq_gen.extraction import Question
-from mbbq_gen.report.escaping import escaped, page_part, page_policy
+from mbbq_gen.report.page import page_part, page_policy
+from mbbq_gen.report.tables import escaped
 from mbbq_gen.runs.extraction import question_of
 from mbbq_gen.storage.queries import ExtractionRow
 from mbbq_gen.storage.store import CompletedPrompt

@@ -1,31 +1,137 @@
-"""The table of everything that a chart shows, and as text: for a person, as CSV, as Markdown, as LaTeX with booktabs.
+"""Tables as data, and their text: for a terminal, a page, CSV, Markdown, and LaTeX with booktabs.
 
-Names come from models, data and wordings: each form escapes what could act in it.
+    Table(columns, rows)                         numbers as numbers; each form writes them its way
+    text_table(("language", "answers"), rows)    cells that are written already
+    print_blocks(blocks, console)                sentences and tables, below each other
+
+Names come from models, data and prompts: each form escapes what could act in it.
 """
 
 from __future__ import annotations
 
 import csv
+import html
 import io
-import json
-from collections.abc import Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
-from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol, TypeAlias
 
-from mbbq_gen.core.files import output_file
-from mbbq_gen.core.text import spreadsheet_safe, visible_text
-from mbbq_gen.report.score_tables import DASH
+from mbbq_gen.core.text import spreadsheet_safe, visible_text, whole_percent
 
 if TYPE_CHECKING:
-    import polars
+    import rich.table
+    from rich.console import Console
 
-    from mbbq_gen.analysis.score_table import ScoreTable
+    from mbbq_gen.report.charts.catalogue import Chart
+    from mbbq_gen.statistics.intervals import Proportion
+
+DASH = "–"
+"""What stands for an undefined score."""
+LINK = "#browse?"
+"""What a link within a page begins with that leads to answers."""
 
 
-ColumnKind = Literal["text", "count", "share", "score", "p_value"]
-"""How a column's numbers are written: as counts, as rates from 0 to 1, as scores with their sign, as p values."""
+# --- numbers as text -------------------------------------------------------------------------------------------------
+
+
+class Interval(Protocol):
+    """A number with an interval."""
+
+    @property
+    def value(self) -> float | None:
+        """None where it is undefined."""
+
+    @property
+    def ci_low(self) -> float | None:
+        """None where there is no interval."""
+
+    @property
+    def ci_high(self) -> float | None:
+        """None where there is no interval."""
+
+
+class Limits(Protocol):
+    """What a number lies between."""
+
+    @property
+    def low(self) -> float | None:
+        """None where it is undefined."""
+
+    @property
+    def high(self) -> float | None:
+        """None where it is undefined."""
+
+
+def number(value: float | None, *, signed: bool = False) -> str:
+    """A score with two decimals; a dash where it is undefined; never a minus before zero."""
+    if value is None:
+        return DASH
+    text = f"{value:+.2f}" if signed else f"{value:.2f}"
+    return text.replace("-0.00", "+0.00" if signed else "0.00")
+
+
+def ends_text(found: Interval, *, signed: bool = True, before: str = " ") -> str:
+    """The interval of a score: ` [-0.02, +0.17]`; nothing where there is none."""
+    if found.ci_low is None or found.ci_high is None:
+        return ""
+    return f"{before}[{number(found.ci_low, signed=signed)}, {number(found.ci_high, signed=signed)}]"
+
+
+def estimate_text(score: Interval) -> str:
+    """A signed score with its interval: `+0.08 [-0.02, +0.17]`."""
+    return number(score.value, signed=True) + ends_text(score)
+
+
+def rounded_up(margin: float) -> str:
+    """A margin with two decimals, never less than it is."""
+    return f"{math.ceil(margin * 100 - 1e-9) / 100:.2f}"
+
+
+def bounds_text(bounds: Limits | None) -> str:
+    """What a score lies between, whatever the unread answers were: `-0.86 … +0.94`; nothing where all was read."""
+    if bounds is None or bounds.low is None or bounds.high is None or bounds.low == bounds.high:
+        return ""
+    return f"{number(bounds.low, signed=True)} … {number(bounds.high, signed=True)}"
+
+
+def share(value: float | None) -> str:
+    """A rate in per cent; a dash where it is undefined."""
+    return DASH if value is None else whole_percent(value)
+
+
+def share_text(score: Interval) -> str:
+    """A share with its interval: `62% [55%, 70%]`."""
+    if score.ci_low is None or score.ci_high is None:
+        return share(score.value)
+    return f"{share(score.value)} [{share(score.ci_low)}, {share(score.ci_high)}]"
+
+
+def percent(found: Proportion | Interval) -> str:
+    """A share with a decimal and its interval: `97.5% [94.1%, 99.0%]`."""
+    if found.value is None or found.ci_low is None or found.ci_high is None:
+        return DASH
+    return f"{found.value:.1%} [{found.ci_low:.1%}, {found.ci_high:.1%}]"
+
+
+def p_text(p_value: float | None) -> str:
+    """A p value: `0.031`, `<0.001`, or a dash."""
+    if p_value is None:
+        return DASH
+    return "<0.001" if p_value < 0.001 else f"{p_value:.3f}"
+
+
+def group_name(group: Mapping[str, str | None]) -> str:
+    """A group's values in words."""
+    return ", ".join(f"{name} {value if value is not None else DASH}" for name, value in group.items())
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+ColumnKind = Literal["text", "number", "count", "share", "score", "p_value"]
+"""How cells are written: as they are, the same but to the right, as counts, as rates from 0 to 1, as scores with their
+sign, as p values."""
 
 
 class FlaggedNumber(NamedTuple):
@@ -36,7 +142,22 @@ class FlaggedNumber(NamedTuple):
     """`*` or the like; empty for none. The chart's caption says what it means."""
 
 
-Cell = str | int | float | FlaggedNumber | None
+class LinkedText(NamedTuple):
+    """A text that leads to answers on a page."""
+
+    text: str
+    link: str
+    label: str
+    """What the link leads to, in words."""
+
+
+class DimText(str):
+    """A text that is set back where that can be shown."""
+
+    __slots__ = ()
+
+
+Cell = str | int | float | FlaggedNumber | LinkedText | None
 """None: there is no number, or it is undefined."""
 
 
@@ -51,14 +172,19 @@ class Column:
     kind: ColumnKind = "text"
     over: str | None = None
     """Heading that it shares with its neighbours; None: none."""
+    is_whole: bool = False
+    """Whether its cells are never broken into lines in a terminal."""
 
 
 @dataclass(frozen=True)
-class DataTable:
-    """Everything that a chart draws. Texts are as in the data: who shows them escapes them."""
+class Table:
+    """A table. Texts are as in the data: who shows them escapes them."""
 
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
+    title: str = ""
+    is_narrow: bool = False
+    """Whether a terminal has little room for it."""
 
     def __post_init__(self) -> None:
         for row in self.rows:
@@ -70,9 +196,24 @@ class DataTable:
             [cell_text(cell, column.kind) for cell, column in zip(row, self.columns, strict=True)] for row in self.rows
         ]
 
+    def terminal(self) -> rich.table.Table:
+        """As a table of Rich's."""
+        import rich.table
+        from rich.box import SIMPLE_HEAD
+        from rich.text import Text
+
+        padding = (0, 1, 0, 0) if self.is_narrow else (0, 1)
+        shown = rich.table.Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=padding)
+        for column in self.columns:
+            side: Literal["left", "right"] = "left" if column.kind == "text" else "right"
+            shown.add_column(column.title, justify=side, overflow="fold", no_wrap=column.is_whole)
+        for row, texts in zip(self.rows, self.texts(), strict=True):
+            styles = ["dim" if isinstance(cell, DimText) else "" for cell in row]
+            shown.add_row(*(Text(text, style=style) for text, style in zip(texts, styles, strict=True)))
+        return shown
+
     def csv(self) -> str:
         """As CSV: full numbers, marks in columns of their own, nothing that a spreadsheet takes for a formula."""
-        # Full numbers; a column with marks is followed by one that holds them.
         marked = [any(isinstance(row[place], FlaggedNumber) for row in self.rows) for place in range(len(self.columns))]
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
@@ -84,6 +225,7 @@ class DataTable:
             cells: list[object] = []
             for cell, has_marks in zip(row, marked, strict=True):
                 plain = cell.value if isinstance(cell, FlaggedNumber) else cell
+                plain = plain.text if isinstance(plain, LinkedText) else plain
                 cells.append(spreadsheet_safe(plain) if isinstance(plain, str) else plain)
                 if has_marks:
                     cells.append(cell.mark if isinstance(cell, FlaggedNumber) else "")
@@ -91,8 +233,7 @@ class DataTable:
         return stream.getvalue()
 
     def markdown(self) -> str:
-        """As a Markdown table."""
-        # One row of headings; a shared heading stands before each of its columns.
+        """As a Markdown table; a shared heading stands before each of its columns."""
         titles = [
             markdown_escaped(f"{column.over} {column.title}" if column.over else column.title)
             for column in self.columns
@@ -108,8 +249,7 @@ class DataTable:
         return "\n".join(lines) + "\n"
 
     def latex(self, caption: str, label: str) -> str:
-        """As a LaTeX table (booktabs)."""
-        # A `table` environment; a heading that columns share spans them.
+        """As a `table` of LaTeX (booktabs); a heading that columns share spans them."""
         shape = "".join("r" if column.kind != "text" else "l" for column in self.columns)
         lines = [
             r"\begin{table}",
@@ -131,10 +271,97 @@ class DataTable:
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
+def text_table(
+    titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[str] = (), title: str = ""
+) -> Table:
+    """A table of cells that are written already; the columns of `right` are numbers."""
+    numbers = set(right)
+    columns = tuple(Column(name, name, "number" if name in numbers else "text") for name in titles)
+    return Table(columns, tuple(tuple(row) for row in rows), title)
+
+
+def told_once(rows: Iterable[Sequence[str]], names: int) -> Iterator[list[str]]:
+    """The rows; of the first `names` cells those blank that repeat the row above, together with all before them."""
+    above: Sequence[str] = ()
+    for row in rows:
+        yield [
+            "" if place < names and row[: place + 1] == above[: place + 1] else row[place] for place in range(len(row))
+        ]
+        above = row
+
+
+class Unwrapped(str):
+    """A line that is not broken in a terminal: a command, say."""
+
+    __slots__ = ()
+
+
+class Note(str):
+    """A paragraph in small letters."""
+
+    __slots__ = ()
+
+
+class Command(str):
+    """A command that recomputes what is shown."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading within a section of a page."""
+
+    text: str
+    id: str = ""
+
+
+@dataclass(frozen=True)
+class Bullets:
+    """A list of sentences."""
+
+    items: tuple[str, ...]
+    is_warning: bool = False
+
+
+@dataclass(frozen=True)
+class Facts:
+    """Terms with what is to be said of each."""
+
+    pairs: tuple[tuple[str, str], ...]
+
+
+@dataclass(frozen=True)
+class Fold:
+    """What is shown when it is opened."""
+
+    title: str
+    blocks: tuple[PageBlock, ...]
+
+
+Block = str | Table
+"""A paragraph or a table: what results are made of, in a terminal and on a page."""
+PageBlock: TypeAlias = "Block | Heading | Bullets | Facts | Fold | Chart"
+"""What a page holds; within a paragraph, `text` between backticks is code."""
+
+
+def print_blocks(blocks: Iterable[Block], console: Console) -> None:
+    """Prints paragraphs and tables below each other."""
+    for block in blocks:
+        if isinstance(block, str):
+            console.print(block, soft_wrap=isinstance(block, Unwrapped))
+            continue
+        if block.title:
+            console.print(f"\n{block.title}\n")
+        console.print(block.terminal())
+
+
 def cell_text(cell: Cell, kind: ColumnKind) -> str:
     """A cell as a person reads it: `+0.123*`, `0.45`, `1,200`, `<0.001`, a dash for no number."""
     if isinstance(cell, FlaggedNumber):
         return cell_text(cell.value, kind) + cell.mark
+    if isinstance(cell, LinkedText):
+        return visible_text(cell.text)
     if cell is None:
         return DASH
     if isinstance(cell, str):
@@ -142,9 +369,17 @@ def cell_text(cell: Cell, kind: ColumnKind) -> str:
     if kind == "count":
         return f"{cell:,}"
     if kind == "p_value":
-        return "<0.001" if cell < 0.001 else f"{cell:.3f}"
+        return p_text(cell)
     text = f"{cell:+.3f}" if kind == "score" else f"{cell:.3f}"
     return text.replace("-0.000", "+0.000" if kind == "score" else "0.000")
+
+
+# --- escaping --------------------------------------------------------------------------------------------------------
+
+
+def escaped(text: str) -> str:
+    """The text for HTML, in an element or a quoted attribute; what would not be seen is made visible."""
+    return html.escape(visible_text(text), quote=True)
 
 
 _MARKDOWN_ACTS = frozenset("\\`*_{}[]<>()#+!|~$&")
@@ -212,115 +447,3 @@ def _latex_shared(columns: Sequence[Column]) -> list[str]:
             rules.append(rf"\cmidrule(lr){{{place}-{place + size - 1}}}")
         place += size
     return [" & ".join(heads) + r" \\", " ".join(rules)]
-
-
-UTF8_MARK = "\ufeff"
-"""At the beginning of a file, tells spreadsheets that it is UTF-8."""
-
-
-def csv_cells(frame: polars.DataFrame) -> polars.DataFrame:
-    """The same table with cells that CSV can hold and a spreadsheet does not obey."""
-
-    return frame.with_columns(
-        _texts(series) for series in frame.get_columns() if series.dtype.is_nested() or _is_text(series.dtype)
-    ).rename({name: spreadsheet_safe(name) for name in frame.columns if spreadsheet_safe(name) != name})
-
-
-def _is_text(kind: polars.DataType) -> bool:
-    import polars as pl
-
-    return isinstance(kind, pl.String | pl.Categorical | pl.Enum)
-
-
-def _texts(series: polars.Series) -> polars.Series:
-    """A column's cells as harmless text; each different one is looked at once."""
-    import polars as pl
-
-    if series.dtype.is_nested():
-        cells = [None if cell is None else json.dumps(cell, ensure_ascii=False) for cell in series.to_list()]
-    else:
-        cells = series.cast(pl.String).to_list()
-    seen = {cell: spreadsheet_safe(cell) for cell in set(cells) if cell is not None}
-    return pl.Series(series.name, [None if cell is None else seen[cell] for cell in cells], pl.String)
-
-
-def score_rows(table: ScoreTable) -> polars.DataFrame:
-    """One row for each group and metric: group, metric, value, intervals, bounds, templates, warnings, settings."""
-    import polars as pl
-
-    rows = [
-        {
-            **group.group,
-            "metric": name,
-            "value": found.value,
-            "ci_low": found.ci_low,
-            "ci_high": found.ci_high,
-            "reason_code": found.reason_code,
-            "standard_error": found.standard_error,
-            "t_ci_low": found.t_ci_low,
-            "t_ci_high": found.t_ci_high,
-            "bound_low": found.bounds.low if found.bounds else None,
-            "bound_high": found.bounds.high if found.bounds else None,
-            "bound_interval_low": found.bounds.interval_low if found.bounds else None,
-            "bound_interval_high": found.bounds.interval_high if found.bounds else None,
-            "equivalence_bound": found.equivalence_bound,
-            "parse_rate": found.parse_rate,
-            "mean_over_templates": found.mean_over_templates,
-            "n_answers": group.n_answers,
-            "n_instances": group.n_instances,
-            "n_templates": found.n_templates,
-            "n_templates_effective": found.n_templates_effective,
-            "n_prompt_variants": found.n_prompt_variants,
-            "warnings": " ".join((*group.warnings, *found.warnings)),
-            "sign": table.definitions[name].sign,
-            "gold": table.gold,
-            "unparsed": table.unparsed,
-            "confidence_level": table.confidence_level,
-            "prompt_effects": table.prompt_effects,
-        }
-        for group in table.groups
-        for name, found in group.metrics.items()
-    ]
-    return pl.DataFrame(rows, schema=score_columns(table.by))
-
-
-def score_columns(by: Sequence[str]) -> dict[str, polars.DataType]:
-    """The columns of the rows of scores by these groupings, and their types."""
-    import polars as pl
-
-    text, count, number = pl.String(), pl.Int64(), pl.Float64()
-    bounds = ("bound_low", "bound_high", "bound_interval_low", "bound_interval_high")
-    names = (
-        "standard_error",
-        "t_ci_low",
-        "t_ci_high",
-        *bounds,
-        "equivalence_bound",
-        "parse_rate",
-        "mean_over_templates",
-    )
-    return {
-        **dict.fromkeys((*by, "metric"), text),
-        **dict.fromkeys(("value", "ci_low", "ci_high"), number),
-        "reason_code": text,
-        **dict.fromkeys(names, number),
-        **dict.fromkeys(("n_answers", "n_instances", "n_templates"), count),
-        "n_templates_effective": number,
-        "n_prompt_variants": count,
-        **dict.fromkeys(("warnings", "sign", "gold", "unparsed"), text),
-        "confidence_level": number,
-        "prompt_effects": text,
-    }
-
-
-def write_scores(table: ScoreTable, path: Path, kind: str) -> None:
-    """Writes the rows as `csv` (for a spreadsheet: `csv_cells`) or `parquet`.
-
-    Raises as `core.files.output_file`.
-    """
-    rows = score_rows(table)
-    with output_file(path) as temporary, temporary.open("wb") as stream:
-        if kind == "csv":
-            csv_cells(rows).write_csv(stream)
-        else:
-            rows.write_parquet(stream)

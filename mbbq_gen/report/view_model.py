@@ -1,28 +1,51 @@
-"""The answers that charts are made of, and the scores that several charts share, each made once."""
+"""All that a report shows, computed once: scores, conclusions, charts, facts of the runs, and samples of answers.
+
+observations ─► scores ─► tables, sentences ─┐
+             ─► charts ──────────────────────┼─► ReportView ─► page
+run folders ─► facts, samples ───────────────┘
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import shlex
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import groupby
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlencode
 
 from mbbq_gen.analysis.ability import adjusted_scores
-from mbbq_gen.analysis.score_extras import ScoreReport, group_tests, reported
-from mbbq_gen.analysis.score_table import GroupScore, MetricScore
-from mbbq_gen.analysis.scores import score
-from mbbq_gen.benchmarks.control.maker import TemplateRefusal
-from mbbq_gen.core.files import PackPaths
-from mbbq_gen.languages.prompt_pack import read_prompts
-from mbbq_gen.report.charts.catalogue import ChartUnavailableError
-from mbbq_gen.report.charts.drawing import short_names
-from mbbq_gen.report.conclusions import AMBIGUOUS, DISAMBIGUATED, ConclusionText, extractions
-from mbbq_gen.report.sample_cards import IN_PAGE, item_views
-from mbbq_gen.report.tables import ColumnKind
+from mbbq_gen.analysis.score_extras import ScoreReport, reported
+from mbbq_gen.report.analysis_tables import corrected_text, correction_note, flag_sentences, matrix_table
+from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, GroupAssessment, assess_groups
+from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, Chart, ChartCollection
+from mbbq_gen.report.charts.planes import ability_against_bias, ability_points
+from mbbq_gen.report.conclusions import CAUTIONS, conclusion_sentence, extractions
+from mbbq_gen.report.score_tables import Notes
+from mbbq_gen.report.tables import (
+    DASH,
+    LINK,
+    Bullets,
+    Cell,
+    Column,
+    Command,
+    Facts,
+    Fold,
+    Heading,
+    LinkedText,
+    Note,
+    PageBlock,
+    Table,
+    number,
+    percent,
+    share,
+    text_table,
+)
+from mbbq_gen.report.viewer import IN_PAGE, item_views
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.scoring.tally import GROUPINGS
 from mbbq_gen.statistics.panel import InferenceSettings
 from mbbq_gen.storage.queries import benchmark_versions, response_times, served_models
 from mbbq_gen.storage.samples import SampleIndex
@@ -32,290 +55,11 @@ if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.analysis.correction import AnnotatedFrame
-    from mbbq_gen.core.records import Split
-    from mbbq_gen.report.charts.catalogue import ChartCollection
+    from mbbq_gen.analysis.correction_table import Correction
+    from mbbq_gen.analysis.score_table import GroupScore
 
 
-LEVEL = 0.05
-"""Adjusted p values below it are marked."""
-MARK = "*"
-Key = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Levels:
-    """Combinations of groupings that occur, sorted, with the names that they are drawn under."""
-
-    by: tuple[str, ...]
-    keys: tuple[Key, ...]
-    names: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.keys)
-
-
-class ScoreView:
-    """A table of observations, of one run or of several."""
-
-    def __init__(self, frame: polars.DataFrame, sampling: InferenceSettings) -> None:
-        self.frame, self.sampling = frame, sampling
-        self._scores: dict[tuple[Key, Key, str], dict[Key, GroupScore]] = {}
-        self._marks: dict[tuple[Key, str, str], dict[Key, float | None]] = {}
-        self._values: dict[tuple[str, Split | None], list[str]] = {}
-        self._parts: dict[Split, polars.DataFrame] = {}
-
-    def values(self, grouping: str, split: Split | None = None) -> list[str]:
-        """The values of a grouping that occur, sorted."""
-        import polars as pl
-
-        if (grouping, split) not in self._values:
-            column = GROUPINGS[grouping]
-            frame = self.frame if split is None else self.part(split)
-            found = frame.select(pl.col(column).cast(pl.String)).to_series().drop_nulls().unique().sort()
-            self._values[grouping, split] = [str(value) for value in found]
-        return self._values[grouping, split]
-
-    def part(self, split: Split) -> polars.DataFrame:
-        """The answers of one split."""
-        import polars as pl
-
-        if split not in self._parts:
-            self._parts[split] = self.frame.filter(pl.col("split").cast(pl.String) == split)
-        return self._parts[split]
-
-    @cached_property
-    def models(self) -> list[str]:
-        """The models, sorted."""
-        return self.values("model")
-
-    @cached_property
-    def has_control(self) -> bool:
-        """Whether control questions were asked."""
-        return "control" in self.values("split")
-
-    @cached_property
-    def place_by(self) -> tuple[str, ...]:
-        """What tells where questions come from: the language, and the benchmark where there are several."""
-        return ("benchmark", "language") if len(self.values("benchmark")) > 1 else ("language",)
-
-    @property
-    def where(self) -> str:
-        """What `place_by` is called on an axis."""
-        return "language" if len(self.place_by) == 1 else "benchmark and language"
-
-    def spoken_key(self, by: Sequence[str], key: Key) -> str:
-        """What a group is called in a sentence: without what all groups share."""
-        told = [value for name, value in zip(by, key, strict=True) if len(self.values(name)) > 1]
-        return ", ".join(told or key[-1:])
-
-    def levels(self, by: Sequence[str], split: Split = "bias") -> Levels:
-        """The combinations of groupings that occur in a split.
-
-        Raises:
-            ChartUnavailableError: where the split has no answers.
-        """
-        import polars as pl
-
-        columns = [pl.col(GROUPINGS[name]).cast(pl.String).fill_null("–") for name in by]
-        rows = self.part(split).select(columns).unique().rows()
-        if not rows:
-            raise ChartUnavailableError(f"no answers of the {split} split")
-        keys = tuple(sorted(tuple(str(value) for value in row) for row in rows))
-        return Levels(tuple(by), keys, tuple(short_names([" · ".join(key) for key in keys])))
-
-    def scores(self, by: Sequence[str], metrics: Sequence[str], split: Split = "bias") -> dict[Key, GroupScore]:
-        """The scores of every group, with intervals; a grouping without a value is `–`."""
-        asked = (tuple(by), tuple(metrics), split)
-        if asked not in self._scores:
-            sampling = self.sampling
-            table = score(
-                self.part(split),
-                by,
-                metrics,
-                confidence_level=sampling.confidence,
-                n_resamples=sampling.n_resamples,
-                seed=sampling.seed,
-                unparsed=sampling.unparsed,
-            )
-            self._scores[asked] = {
-                tuple(value or "–" for value in group.group.values()): group for group in table.groups
-            }
-        return self._scores[asked]
-
-    def p_values(self, by: Sequence[str], metric: str, split: Split = "bias") -> dict[Key, float | None]:
-        """Of every group: is its score 0? By sign flips over templates, the false discovery rate held over groups."""
-        asked = (tuple(by), metric, split)
-        if asked not in self._marks:
-            drawn_once = replace(self.sampling, n_resamples=1)  # the tests draw no resamples; many groups would be many
-            tests = group_tests(self.part(split), by, [METRICS[metric]], drawn_once)
-            self._marks[asked] = {
-                tuple(value or "–" for value in test.group.values()): test.tests[0].p_adjusted for test in tests
-            }
-        return self._marks[asked]
-
-
-def mark_of(p_value: float | None) -> str:
-    """The mark of a significant score."""
-    return MARK if p_value is not None and p_value < LEVEL else ""
-
-
-MARK_CAPTION = (
-    f"{MARK}: differs from 0 (p < {LEVEL:g}; sign flips over templates, false discovery rate held over all cells of a "
-    "table)."
-)
-
-
-def interval_caption(sampling: InferenceSettings) -> str:
-    """What bars of uncertainty are."""
-    return f"Bars are {sampling.confidence:.0%} bootstrap intervals over templates."
-
-
-def metric_of(group: GroupScore | None, name: str) -> MetricScore | None:
-    """A group's score; None where the group or the score is not there."""
-    if group is None or group.metrics[name].value is None:
-        return None
-    return group.metrics[name]
-
-
-def value_of(group: GroupScore | None, name: str) -> float | None:
-    """A group's score as a number; None where it is undefined."""
-    found = metric_of(group, name)
-    return None if found is None else found.value
-
-
-METRIC_TITLES: dict[str, str] = {name: metric.title for name, metric in METRICS.items()}
-"""Metrics as axes name them."""
-BIAS_SIGN = "Bias above 0 is stereotypical, below 0 anti-stereotypical."
-
-
-def spoken(name: str, value: float | None) -> str:
-    """A number in an alternative text."""
-    if value is None:
-        return "undefined"
-    return f"{value:+.2f}".replace("-", "−") if METRICS[name].low < 0 else f"{value:.2f}"
-
-
-def kind_of(metric: str) -> ColumnKind:
-    """How a column of the metric is written."""
-    return "score" if METRICS[metric].low < 0 else "share"
-
-
-def sentences(parts: Sequence[str]) -> str:
-    """The parts as sentences, each beginning with a capital letter."""
-    return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
-
-
-def range_text(metric: str, named: Sequence[tuple[str, float | None]]) -> str:
-    """`bias, ambiguous from -0.22 (tr) to +0.07 (es)`: the extremes of some values, for an alternative text."""
-    known = [(value, name) for name, value in named if value is not None]
-    if not known:
-        return f"{METRIC_TITLES[metric]} undefined throughout"
-    (low, least), (high, most) = min(known), max(known)
-    title = METRIC_TITLES[metric]
-    if len(known) == 1 or low == high:
-        return f"{title} {spoken(metric, low)}" + (f" ({least})" if len(known) == 1 else " throughout")
-    return f"{title} from {spoken(metric, low)} ({least}) to {spoken(metric, high)} ({most})"
-
-
-@dataclass(frozen=True)
-class FactRow:
-    """One line of what was asked."""
-
-    term: str
-    text: str
-
-
-@dataclass(frozen=True)
-class RunFacts:
-    """All that is to be said of a run beside its scores."""
-
-    name: str
-    """What the model is called on the page."""
-    folder: str
-    """The run's folder, as it was typed."""
-    facts: tuple[FactRow, ...]
-    notices: tuple[str, ...]
-    """What every result of this run has to say of its benchmarks."""
-    left_out: tuple[TemplateRefusal, ...]
-    """Bias questions that no control question was made of, by template and reason."""
-    files: tuple[FactRow, ...]
-    """Packs and data that shaped the numbers → sha256."""
-
-
-def run_facts(
-    folder: RunFolder, manifest: Manifest, store: RunStore, name: str, versions: Mapping[str, str]
-) -> RunFacts:
-    """The facts of one run; `versions`: the extractor version whose readings are scored, by language."""
-    return RunFacts(
-        name=name,
-        folder=str(folder.path),
-        facts=tuple(FactRow(term, text) for term, text in _facts(manifest, store, store.progress(), versions) if text),
-        notices=manifest.notices,
-        left_out=tuple(part for found in manifest.control.values() for part in found.templates),
-        files=tuple(
-            FactRow(file, digest)
-            for file, digest in {**manifest.pack_digests, **manifest.data_digests, **manifest.file_digests}.items()
-        ),
-    )
-
-
-def _facts(
-    manifest: Manifest, store: RunStore, progress: Progress, versions: Mapping[str, str]
-) -> Iterator[tuple[str, str]]:
-    settings, counts, total = manifest.config, manifest.counts, sum(manifest.available.values())
-    yield "model", settings.model
-    yield "answered as", ", ".join(sorted({model for model, *_ in served_models(store) if model is not None}))
-    times = response_times(store) or (manifest.created_at, manifest.created_at)
-    yield "time", " to ".join(dict.fromkeys(time[:16].replace("T", " ") for time in times)) + " UTC"
-    yield "benchmarks", ", ".join(f"{name} {version}" for name, version in benchmark_versions(store))
-    yield "languages", ", ".join(settings.languages)
-    yield "splits", ", ".join(settings.splits)
-    part = "all" if counts.instances == total else f"{counts.instances:,} of"
-    yield "questions", f"{part} {total:,}" if total else f"{counts.instances:,}"
-    for name, found in manifest.control.items():
-        yield f"control questions of {name}", found.sentence
-    yield "prompts", f"{counts.prompts:,} (question × prompt variant × option order × label style)"
-    yield "answered", f"{progress.answered:,} of {progress.requests:,} requests{_failed(progress)}"
-    yield (
-        "prompt variants",
-        f"{', '.join(settings.variants)}{' (published)' if settings.prompt_source == 'published' else ''}",
-    )
-    yield "option order", settings.option_order
-    yield "labels", ", ".join(settings.label_style)
-    yield "reasoning effort", ", ".join(settings.reasoning_effort)
-    yield "solved examples", str(settings.num_fewshot) if settings.num_fewshot else ""
-    yield "language of the instructions", settings.instruction_language or ""
-    yield "contexts", "left out" if settings.no_context else ""
-    yield "unknown option", f"worded as: {settings.unknown_text}" if settings.unknown_text else ""
-    yield "system message", settings.system_prompt or "none of ours"
-    yield "settings of the model", _listed(manifest.provider_settings)
-    yield "seed", str(settings.seed)
-    yield "extractor", ", ".join(f"{language}: {version}" for language, version in sorted(versions.items()))
-    yield "made with", f"mbbq-gen {manifest.mbbq_gen}{_revision(manifest)}, Python {manifest.python}"
-
-
-def _failed(progress: Progress) -> str:
-    return f"; {progress.failed:,} failed" if progress.failed else ""
-
-
-def _revision(manifest: Manifest) -> str:
-    return f" ({manifest.git_revision[:12]})" if manifest.git_revision else ""
-
-
-def _listed(settings: Mapping[str, object]) -> str:
-    return ", ".join(f"{name} {json.dumps(value, ensure_ascii=False)}" for name, value in settings.items())
-
-
-BY = ("model", "benchmark", "language", "split")
-SCORES = (
-    "parse_rate",
-    "accuracy_ambiguous",
-    "accuracy_disambiguated",
-    "mbbq_bias_ambiguous",
-    "mbbq_bias_disambiguated",
-    "diff_bias_disambiguated",
-)
-SAMPLED_ITEMS = 2000
+# --- the runs --------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -329,28 +73,134 @@ class Source:
     versions: dict[str, str]
     """Language → the extractor version whose readings count."""
 
+    @property
+    def path(self) -> str:
+        """Its folder, as it was typed."""
+        return str(self.folder.path)
+
+
+def _run_blocks(source: Source, store: RunStore, *, is_named: bool) -> Iterator[PageBlock]:
+    """What was asked in one run, what its results have to say of their benchmarks, and what shaped the numbers."""
+    manifest = source.manifest
+    if is_named:
+        yield Heading(source.name)
+    facts = [(term, text) for term, text in _facts(source, store, store.progress()) if text]
+    yield Facts((("run folder", f"`{source.path}`"), *facts))
+    yield from manifest.notices
+    refused = [part for found in manifest.control.values() for part in found.templates]
+    if refused:
+        titles = ("template", "language", "reason", "questions", "of", "failed at")
+        rows = [
+            (part.template_id, part.language, part.reason, f"{part.questions:,}", f"{part.of:,}", part.what)
+            for part in refused
+        ]
+        title = f"Questions without a control question ({len(refused)} templates and reasons)"
+        yield Fold(title, (text_table(titles, rows, right=("questions", "of")),))
+    files = {**manifest.pack_digests, **manifest.data_digests, **manifest.file_digests}
+    yield Fold(
+        f"Files that shaped the numbers ({len(files)})", (text_table(("pack or data", "sha256"), list(files.items())),)
+    )
+
+
+def _facts(source: Source, store: RunStore, progress: Progress) -> Iterator[tuple[str, str]]:
+    manifest = source.manifest
+    settings, counts, total = manifest.config, manifest.counts, sum(manifest.available.values())
+    yield "model", settings.model
+    yield "answered as", ", ".join(sorted({model for model, *_ in served_models(store) if model is not None}))
+    times = response_times(store) or (manifest.created_at, manifest.created_at)
+    yield "time", " to ".join(dict.fromkeys(time[:16].replace("T", " ") for time in times)) + " UTC"
+    yield "benchmarks", ", ".join(f"{name} {version}" for name, version in benchmark_versions(store))
+    yield "languages", ", ".join(settings.languages)
+    yield "splits", ", ".join(settings.splits)
+    part = "all" if counts.instances == total else f"{counts.instances:,} of"
+    yield "questions", f"{part} {total:,}" if total else f"{counts.instances:,}"
+    for name, found in manifest.control.items():
+        yield f"control questions of {name}", found.sentence
+    yield "prompts", f"{counts.prompts:,} (question × prompt variant × option order × label style)"
+    failed = f"; {progress.failed:,} failed" if progress.failed else ""
+    yield "answered", f"{progress.answered:,} of {progress.requests:,} requests{failed}"
+    published = " (published)" if settings.prompt_source == "published" else ""
+    yield "prompt variants", f"{', '.join(settings.variants)}{published}"
+    yield "option order", settings.option_order
+    yield "labels", ", ".join(settings.label_style)
+    yield "reasoning effort", ", ".join(settings.reasoning_effort)
+    yield "solved examples", str(settings.num_fewshot) if settings.num_fewshot else ""
+    yield "language of the instructions", settings.instruction_language or ""
+    yield "contexts", "left out" if settings.no_context else ""
+    yield "unknown option", f"worded as: {settings.unknown_text}" if settings.unknown_text else ""
+    yield "system message", settings.system_prompt or "none of ours"
+    given = manifest.provider_settings.items()
+    yield "settings of the model", ", ".join(f"{name} {json.dumps(one, ensure_ascii=False)}" for name, one in given)
+    yield "seed", str(settings.seed)
+    yield "extractor", ", ".join(f"{language}: {version}" for language, version in sorted(source.versions.items()))
+    revision = f" ({manifest.git_revision[:12]})" if manifest.git_revision else ""
+    yield "made with", f"mbbq-gen {manifest.mbbq_gen}{revision}, Python {manifest.python}"
+
+
+# --- the report ------------------------------------------------------------------------------------------------------
+
+BY = ("model", "benchmark", "language", "split")
+SCORES = (
+    "parse_rate",
+    "accuracy_ambiguous",
+    "accuracy_disambiguated",
+    "mbbq_bias_ambiguous",
+    "mbbq_bias_disambiguated",
+    "diff_bias_disambiguated",
+)
+SAMPLED_ITEMS = 2000
+_SECTIONS = {
+    "scores": "Accuracy and bias by language",
+    "categories": "Bias by category and language",
+    "control": "Bias beside the control questions",
+    "robustness": "Spread over prompt variants and option orders",
+    "position": "Position bias",
+    "outcomes": "Outcomes of the extraction",
+    "papers": "Figures and tables of the papers",
+}
+"""Section of a chart → its heading on the page."""
+
+
+@dataclass(frozen=True)
+class PageSection:
+    """A part of a page."""
+
+    id: str
+    title: str
+    blocks: tuple[PageBlock, ...]
+    is_open: bool = False
+
 
 @dataclass(frozen=True)
 class ReportView:
     """All that is on the page."""
 
-    runs: tuple[RunFacts, ...]
-    conclusions: tuple[ConclusionText, ...]
-    scores: ScoreReport
-    charts: ChartCollection
+    title: str
+    conclusions: tuple[tuple[str, str], ...]
+    """Model and benchmark, and the sentence on them."""
+    notices: tuple[str, ...]
+    """What every result has to say of its benchmarks."""
+    ability: Chart | None
+    """What models can do against which way they lean."""
+    sections: tuple[PageSection, ...]
+    """Before the answers."""
+    details: tuple[PageSection, ...]
+    """After them."""
     items: tuple[dict[str, Any], ...]
     """Views of the sampled items, each with its run."""
     n_answers: int
     """Items of all runs."""
+    runs: tuple[tuple[str, str], ...]
+    """Name and folder of each run."""
     names: dict[str, str]
     """Language code → English name."""
     seed: int
 
-
-def language_names(codes: Iterable[str], where: PackPaths) -> dict[str, str]:
-    """Language code → its English name, for those that have a prompt pack."""
-    known = set(where.names("prompts"))
-    return {code: read_prompts(where, code).meta.name for code in sorted(set(codes)) if code in known}
+    @property
+    def charts(self) -> list[Chart]:
+        """Every chart on the page."""
+        own = [self.ability] if self.ability is not None else []
+        return own + [block for section in self.sections for block in section.blocks if isinstance(block, Chart)]
 
 
 def build_report_view(
@@ -364,7 +214,7 @@ def build_report_view(
     sampled: int = SAMPLED_ITEMS,
     labelled: AnnotatedFrame | None = None,
 ) -> ReportView:
-    """Gathers what a report says.
+    """Computes what a report shows.
 
     Args:
         sources: The runs.
@@ -378,25 +228,228 @@ def build_report_view(
     """
     tick("scores")
     scores = reported(frame, BY, SCORES, sampling, labelled)
-    biases = [METRICS[name] for name in (AMBIGUOUS, DISAMBIGUATED)]
-    adjusted = adjusted_scores(frame, [name for name in BY if name != "split"], biases, sampling)
-    runs, items, n_answers = [], [], 0
+    judged = assess_groups(scores)
+    asked: list[PageBlock] = []
+    items: list[dict[str, Any]] = []
+    n_answers = 0
     for place, source in enumerate(sources):
         tick(f"items of {source.folder.path.name}")
-        share = sampled // len(sources) + (place < sampled % len(sources))
+        size = sampled // len(sources) + (place < sampled % len(sources))
         with source.folder.open_store(read_only=True) as store:
-            runs.append(run_facts(source.folder, source.manifest, store, source.name, source.versions))
+            asked += _run_blocks(source, store, is_named=len(sources) > 1)
             index = SampleIndex(store, source.versions, sampling.seed)
             n_answers += index.count()
-            items += [{"run": place, **view} for view in item_views(store, index.sample(share), IN_PAGE)]
+            items += [{"run": place, **view} for view in item_views(store, index.sample(size), IN_PAGE)]
             index.close()
+    said = _Words(scores, " ".join(shlex.quote(source.path) for source in sources), names)
+    benchmarks = list(dict.fromkeys(group.group["benchmark"] or "" for group in scores.groups))
+    models = list(dict.fromkeys(source.name for source in sources))
+    subject = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
     return ReportView(
-        runs=tuple(runs),
-        conclusions=tuple(extractions(scores, adjusted, names)),
-        scores=scores,
-        charts=charts,
+        title=f"Report: {subject} on {', '.join(benchmarks)}" if benchmarks else f"Report: {subject}",
+        conclusions=tuple(_conclusions(judged, names)),
+        notices=tuple(dict.fromkeys(notice for source in sources for notice in source.manifest.notices)),
+        ability=ability_against_bias(ability_points(judged), names),
+        sections=tuple(_sections(said, judged, charts)),
+        details=(
+            PageSection("why", "Details and limits", tuple(_limits(scores, frame, names, sampling))),
+            PageSection("asked", "What was asked", tuple(asked)),
+            PageSection("about", "About the scores", tuple(_about(said))),
+        ),
         items=tuple(items),
         n_answers=n_answers,
+        runs=tuple((source.name, source.path) for source in sources),
         names=names,
         seed=sampling.seed,
     )
+
+
+@dataclass(frozen=True)
+class _Words:
+    """What tables and sentences of a page are made of."""
+
+    scores: ScoreReport
+    runs: str
+    """The runs' folders, as they are typed in a shell."""
+    names: Mapping[str, str]
+
+    @cached_property
+    def by(self) -> list[str]:
+        """Groupings with several values, and language and split always."""
+        values = {name: {group.group[name] for group in self.scores.groups} for name in self.scores.by}
+        return [name for name in self.scores.by if len(values[name]) > 1 or name in {"language", "split"}]
+
+    def group(self, group: Mapping[str, str | None]) -> str:
+        """A group in a table."""
+        return ", ".join(group[name] or DASH for name in self.by)
+
+    def command(self, name: str, *options: str) -> Command:
+        """The command that shows the same."""
+        return Command(" ".join(["mbbq-gen", name, self.runs, *options]))
+
+
+def _conclusions(judged: Sequence[GroupAssessment], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    several = len({one.group["benchmark"] for one in judged}) > 1
+    for (model, benchmark), group in groupby(judged, lambda one: (one.group["model"], one.group["benchmark"])):
+        text = conclusion_sentence(list(group), names)
+        name = model or DASH
+        yield f"{name} on {benchmark or DASH}" if several else name, text[:1].upper() + text[1:]
+
+
+def _sections(said: _Words, judged: Sequence[GroupAssessment], charts: ChartCollection) -> Iterator[PageSection]:
+    """The charts of each kind, with the tables that belong to them."""
+    own = {"scores": list(_score_blocks(said, judged)), "outcomes": list(_outcome_blocks(said))}
+    for name, title in _SECTIONS.items():
+        drawn = [
+            replace(chart, command=chart.command.replace(" RUN", f" {said.runs}", 1))
+            for chart in charts.charts
+            if chart.section == name
+        ]
+        blocks = [*own.get(name, []), *drawn]
+        if blocks:
+            yield PageSection(name, title, tuple(blocks), name in {"scores", "categories"})
+    if not {chart.name for chart in (*charts.charts, *charts.left_out)} & set(PAPERS):
+        shown = "; ".join(CHARTS[name][1] for name in PAPERS)
+        text = (
+            f"The same numbers as figures and tables of MBBQ, BBQ, EsBBQ and BharatBBQ ({shown}) are drawn when they "
+            "are asked for: with `--paper-figures` on this page, with `--figures DIR` as files for a paper."
+        )
+        command = said.command("report", "-o", "report.html", "--paper-figures")
+        yield PageSection("papers", _SECTIONS["papers"], (text, command))
+    if charts.left_out:
+        left_out = Bullets(tuple(f"{one.title}: {one.reason}" for one in charts.left_out))
+        yield PageSection("left-out", "What could not be drawn", (left_out,))
+
+
+def _score_blocks(said: _Words, judged: Sequence[GroupAssessment]) -> Iterator[PageBlock]:
+    scores, notes = said.scores, Notes(said.scores)
+    random = " and over prompt variants like these" if scores.prompt_effects == "random" else ""
+    yield (
+        "Bias above 0 is stereotypical, below 0 anti-stereotypical; in square brackets the "
+        f"{(scores.confidence_level or 0) * 100:g} % interval over templates{random}. In round brackets, and without "
+        "an interval: a score that can't be interpreted. Control: the same questions about two first names. The number "
+        "of answers links to the answers themselves."
+    )
+    places = ("model", "benchmark", "language")
+    empty = {tuple(one.group[name] for name in places) for one in judged if one.means_nothing}
+    columns = (
+        *(Column(name, name) for name in said.by),
+        *(Column(name, name, "number") for name in ("answers", "templates")),
+        *(Column(name, _title(name), "number") for name in SCORES),
+    )
+    rows = tuple(
+        _score_row(group, said.by, notes, is_empty=tuple(group.group[name] for name in places) in empty)
+        for group in scores.groups
+    )
+    yield Table(columns, rows, "Scores")
+    yield from map(Note, notes.lines())
+    yield said.command("score", "--group-by", ",".join(scores.by), "--metrics", ",".join(SCORES))
+    if flags := flag_sentences(scores.extraction_flags):
+        yield Bullets(tuple(flags), is_warning=True)
+    if scores.correction is not None:
+        yield from _corrected_blocks(said, scores.correction)
+
+
+def _title(name: str) -> str:
+    """A metric as the head of a column names it: a bias with the equation that it is."""
+    metric = METRICS[name]
+    return f"{metric.title} ({metric.source})" if metric.low < 0 else metric.title
+
+
+def _score_row(group: GroupScore, by: Sequence[str], notes: Notes, *, is_empty: bool) -> tuple[Cell, ...]:
+    """The row of a group; `is_empty`: its bias scores say nothing, and are put in brackets without an interval."""
+    texts = []
+    for name in SCORES:
+        found = group.metrics[name]
+        if name == "parse_rate":
+            texts.append(share(found.value))
+        elif name.startswith("accuracy"):
+            texts.append(number(found.value))
+        elif is_empty and found.value is not None:
+            texts.append(f"({number(found.value, signed=True)})")
+        else:
+            texts.append(notes.with_interval(found))
+    names = [group.group[name] or DASH for name in by]
+    link = LINK + urlencode({name: group.group[name] or "" for name in BY})
+    answers = LinkedText(f"{group.n_answers:,}", link, f"{group.n_answers:,} items of {', '.join(names)}")
+    return (*names, answers, f"{group.n_templates:,}", *texts)
+
+
+def _corrected_blocks(said: _Words, correction: Correction) -> Iterator[PageBlock]:
+    yield Heading("Corrected for extraction errors", "corrected")
+    yield correction_note(correction)
+    rows = [
+        (
+            said.group(group.group),
+            _title(name),
+            number(found.uncorrected, signed=True),
+            corrected_text(found),
+            number(found.correction, signed=True),
+            f"{found.n_labels:,}",
+        )
+        for group in correction.groups
+        for name, found in group.metrics.items()
+    ]
+    titles = ("group", "score", "as extracted", "corrected", "change", "annotated")
+    yield text_table(titles, rows, right=titles[2:], title="Scores as extracted and corrected")
+    yield said.command("score", "--group-by", ",".join(said.scores.by), "--correct-with", correction.source)
+
+
+def _outcome_blocks(said: _Words) -> Iterator[PageBlock]:
+    yield Heading("Confidence of the extraction")
+    titles: tuple[str, ...] = ("group", "answers", "high", "medium", "low")
+    rows: list[tuple[str, ...]] = [
+        (said.group(one.group), f"{one.n_answers:,}", *map(share, one.shares.values()))
+        for one in said.scores.confidences
+    ]
+    yield text_table(titles, rows, right=titles[1:], title="Share of each confidence")
+    correction = said.scores.correction
+    if correction is None:
+        return
+    yield Heading("Extraction errors")
+    rows = [(said.group(one.group), f"{one.n_labels:,}", percent(one.rate)) for one in correction.errors]
+    titles = ("group", "annotated", "error rate")
+    yield text_table(titles, rows, right=titles[1:], title="Extraction errors, by the annotations")
+    for matrix in correction.matrices:
+        language = "All languages" if matrix.language is None else said.names.get(matrix.language, matrix.language)
+        yield replace(matrix_table(matrix, "annotated"), title=f"{language}: {percent(matrix.rate)} extracted wrongly")
+
+
+def _limits(
+    scores: ScoreReport, frame: polars.DataFrame, names: Mapping[str, str], sampling: InferenceSettings
+) -> Iterator[PageBlock]:
+    """What the scores say of every model at length, and what no such scores can say."""
+    biases = [METRICS[name] for name in (AMBIGUOUS, DISAMBIGUATED)]
+    adjusted = adjusted_scores(frame, [name for name in BY if name != "split"], biases, sampling)
+    found = extractions(scores, adjusted, names)
+    for one in found:
+        if len(found) > 1:
+            yield Heading(f"{one.model} on {one.benchmark}")
+        if one.warnings:
+            yield Bullets(one.warnings, is_warning=True)
+        yield " ".join(one.sentences)
+    yield Heading("What these scores can't say")
+    yield Bullets(CAUTIONS)
+
+
+def _about(said: _Words) -> Iterator[PageBlock]:
+    scores = said.scores
+    yield (
+        "Each score with its formula and where it comes from. The documentation says which rows stand in which "
+        "denominator."
+    )
+    defined = [(name, scores.definitions[name]) for name in SCORES]
+    rows = [
+        (name, one.formula, one.source, f"{one.meaning} {one.sign[:1].upper()}{one.sign[1:]}.") for name, one in defined
+    ]
+    yield text_table(("score", "formula", "source", "interpretation"), rows)
+    yield (
+        f"Unparsed answers: {scores.unparsed} (wrong for accuracy; in the denominators of bias only with `keep`). Gold "
+        f"labels: {scores.gold or 'none'}. Intervals: {scores.n_resamples:,} resamples over templates, seed "
+        f"{scores.seed}."
+    )
+    if scores.gold_differences:
+        yield (
+            f"{len(scores.gold_differences)} of the scores above change where labels known to be wrong are corrected; "
+            f"`mbbq-gen score {said.runs} --gold corrected` shows them."
+        )

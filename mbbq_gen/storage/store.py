@@ -364,7 +364,8 @@ class RunStore(Database):
         only = (earlier, *outcomes) if earlier is not None else ()
         after = 0
         while rows := self._db.execute(statement, (extractor, after, language, *only, BATCH)).fetchall():
-            for after, key, prompt, instance, response in rows:
+            for number, key, prompt, instance, response in rows:
+                after = number
                 yield StoredPrompt(prompt, instance, response, self.parallels(key))
 
     def answered(self, request_keys: Sequence[str]) -> Iterator[StoredPrompt]:

@@ -15,7 +15,7 @@ from mbbq_gen.analysis.comparison_table import ComparisonTable, PairDifference
 from mbbq_gen.analysis.robustness import spread
 from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.report.charts.control_charts import across_languages
-from mbbq_gen.report.view_model import ScoreView
+from mbbq_gen.report.charts.score_view import ScoreView
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.panel import InferenceSettings, excludes_zero

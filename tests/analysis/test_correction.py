@@ -29,7 +29,7 @@ from mbbq_gen.annotation.annotations import (
 from mbbq_gen.annotation.review import SamplingDesign
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.report.correction_tables import flag_sentences
+from mbbq_gen.report.analysis_tables import flag_sentences
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import Tally, weighted_by_design

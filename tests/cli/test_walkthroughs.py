@@ -40,7 +40,7 @@ def test_a_walkthrough_from_top_to_bottom(
     number: int, folder: Path, repository: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     pytest.importorskip("jinja2")
-    pytest.importorskip("matplotlib")
+    pytest.importorskip("vl_convert")
     pytest.importorskip("openai")
     heading, commands = list(walkthroughs(repository).items())[number]
     assert commands, heading

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from mbbq_gen import Run, score
 from mbbq_gen.interchange.cards import closed_benchmarks, dataset_card, model_index
 from mbbq_gen.interchange.export import QUESTION_COLUMNS, ExportSettings, ExportSource, without_folders, write_bundle
-from mbbq_gen.report.tables import csv_cells, write_scores
+from mbbq_gen.report.score_tables import csv_cells, write_scores
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.support.extraction import call, copy_run, make_run
 

@@ -10,8 +10,8 @@ from rich.console import Console
 from mbbq_gen.analysis.score_table import ScoreTable
 from mbbq_gen.analysis.scores import score as compute
 from mbbq_gen.core.records import Polarity, Role, Split
-from mbbq_gen.report.brief import render_brief
-from mbbq_gen.report.score_tables import rounded_up
+from mbbq_gen.report.score_tables import brief_blocks
+from mbbq_gen.report.tables import print_blocks, rounded_up
 from mbbq_gen.scoring.observations import observations_frame
 from tests.support.scoring import Kind, Row, observations_of
 
@@ -57,7 +57,7 @@ ABLE, LOST = (1.0, 1.0, 0.0), (1.0, 0.2, 0.5)
 
 def shown(scores: ScoreTable, width: int = 160) -> str:
     console = Console(file=io.StringIO(), width=width, markup=False, highlight=False)
-    render_brief(scores, console)
+    print_blocks(brief_blocks(scores, width), console)
     assert isinstance(console.file, io.StringIO)
     return console.file.getvalue()
 

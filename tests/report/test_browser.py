@@ -24,7 +24,7 @@ from tests.support.report import HOSTILE, hostile_report, oracle_report
 
 pytest.importorskip("selenium", reason="needs selenium (extra `dev`)")
 pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
+pytest.importorskip("vl_convert")
 
 from selenium import webdriver
 from selenium.webdriver.common.by import By

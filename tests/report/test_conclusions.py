@@ -9,7 +9,8 @@ import pytest
 
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.scores import score
-from mbbq_gen.report.conclusions import AMBIGUOUS, CAUTIONS, DISAMBIGUATED, ConclusionText, directions, extractions
+from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, directions
+from mbbq_gen.report.conclusions import CAUTIONS, ConclusionText, extractions
 from mbbq_gen.report.leaderboard import LeaderboardScore
 from mbbq_gen.report.view_model import BY, SCORES
 from mbbq_gen.scoring.metrics import METRICS

@@ -21,7 +21,7 @@ from mbbq_gen.statistics.panel import InferenceSettings
 from tests.support.report import HOSTILE, SCRIPT, Made, Page, hostile_report, oracle_report
 
 pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
+pytest.importorskip("vl_convert")
 
 
 def digest(text: str) -> str:
@@ -55,7 +55,7 @@ PARTS |= {"span", "h1", "h2", "h3", "p", "ul", "ol", "li", "dl", "dt", "dd", "co
 PARTS |= {"option", "input"}
 PARTS |= {"button", "table", "caption", "thead", "tbody", "tr", "th", "td"}
 DRAWING = {"svg", "g", "path", "rect", "circle", "line", "polygon", "polyline", "text", "tspan", "defs", "use", "title"}
-DRAWING |= {"clippath", "desc", "ellipse"}
+DRAWING |= {"clippath", "desc", "ellipse", "lineargradient", "stop"}
 
 
 def check_inert(page: Page) -> None:
@@ -149,4 +149,4 @@ def test_hostile_answers_are_there_to_be_read(hostile: tuple[str, Page]) -> None
 
 def test_figures_are_written_beside_the_page(made: Made) -> None:
     written = {path.suffix for path in made.figures.iterdir()}
-    assert {".svg", ".png", ".pdf", ".csv", ".md", ".tex"} <= written
+    assert {".svg", ".png", ".pdf", ".json", ".csv", ".md", ".tex"} <= written

@@ -28,7 +28,7 @@ from tests.support.extraction import make_run
 from tests.support.report import Page, hostile_report
 
 pytest.importorskip("jinja2")
-pytest.importorskip("matplotlib")
+pytest.importorskip("vl_convert")
 
 
 @pytest.fixture(scope="module")

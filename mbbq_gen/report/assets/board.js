@@ -37,6 +37,10 @@
     for (const one of document.querySelectorAll("[data-language]")) {
       one.classList.toggle("off", box.value !== "" && one.dataset.language !== box.value);
     }
+    for (const mark of document.querySelectorAll("svg a[href^='#row-']")) {
+      const row = document.getElementById(mark.getAttribute("href").slice(1));
+      mark.classList.toggle("off", row.classList.contains("off"));
+    }
   };
   const follow = () => {
     if (location.hash.startsWith(MARK)) box.value = new URLSearchParams(location.hash.slice(MARK.length)).get("language") || "";

@@ -68,7 +68,7 @@
   }
 
   for (const figure of document.querySelectorAll("figure[data-file]")) {
-    const drawing = figure.querySelector(".drawing > svg, svg.picture");
+    const drawing = figure.querySelector(".drawing > svg");
     if (drawing) {
       button(figure, "SVG", () => new Blob([alone(drawing).text], { type: "image/svg+xml" }));
       button(figure, "PNG", () => png(alone(drawing)));

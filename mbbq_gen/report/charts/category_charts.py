@@ -8,11 +8,16 @@ from urllib.parse import urlencode
 
 from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.control_charts import UNBALANCED, able_answers
-from mbbq_gen.report.charts.drawing import short_names
-from mbbq_gen.report.charts.marks import HeatPanel, Scale, draw_heat_maps, extremes, marked_cells
-from mbbq_gen.report.charts.score_charts import BIAS_SOURCE, SUMMARY, command_of, key_columns
-from mbbq_gen.report.tables import Cell, Column, DataTable, FlaggedNumber
-from mbbq_gen.report.view_model import (
+from mbbq_gen.report.charts.score_charts import (
+    BIAS_SOURCE,
+    SUMMARY,
+    command_of,
+    extremes,
+    key_columns,
+    score_table,
+    summary_alt,
+)
+from mbbq_gen.report.charts.score_view import (
     BIAS_SIGN,
     MARK_CAPTION,
     METRIC_TITLES,
@@ -23,8 +28,11 @@ from mbbq_gen.report.view_model import (
     mark_of,
     range_text,
     sentences,
+    spoken,
     value_of,
 )
+from mbbq_gen.report.charts.vega import HeatMap, heat_maps, short_names
+from mbbq_gen.report.tables import LINK, Column, Table
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS
 
@@ -50,60 +58,6 @@ def _categories(answers: ScoreView) -> list[str]:
     return found
 
 
-def _table(
-    by: Sequence[str],
-    metrics: Sequence[str],
-    scores: Mapping[Key, GroupScore],
-    p_values: Mapping[str, Mapping[Key, float | None]],
-) -> DataTable:
-    """One row a group: each score with its mark, its interval, its p value; items and templates."""
-    columns = [*key_columns(by), Column("n_answers", "answers", "count"), Column("n_templates", "templates", "count")]
-    for metric in metrics:
-        kind = kind_of(metric)
-        columns += [
-            Column(metric, METRIC_TITLES[metric], kind),
-            Column(f"{metric}_low", "low", kind),
-            Column(f"{metric}_high", "high", kind),
-        ]
-        if metric in p_values:
-            columns.append(Column(f"{metric}_p_adjusted", "p (adjusted)", "p_value"))
-    rows = []
-    for key, group in scores.items():
-        cells: list[Cell] = [*key, group.n_answers, group.n_templates]
-        for metric in metrics:
-            found = group.metrics[metric]
-            p_value = p_values.get(metric, {}).get(key)
-            cells += [
-                FlaggedNumber(found.value, mark_of(p_value)) if metric in p_values else found.value,
-                found.ci_low,
-                found.ci_high,
-            ]
-            if metric in p_values:
-                cells.append(p_value)
-        rows.append(tuple(cells))
-    return DataTable(tuple(columns), tuple(rows))
-
-
-def _alt(
-    answers: ScoreView,
-    by: Sequence[str],
-    metrics: Sequence[str],
-    scores: Mapping[Key, GroupScore],
-    p_values: Mapping[str, Mapping[Key, float | None]],
-) -> str:
-    """Extremes, and how many cells differ from 0."""
-    parts = []
-    for metric in metrics:
-        named = [(answers.spoken_key(by, key), value_of(group, metric)) for key, group in scores.items()]
-        text = range_text(metric, named)
-        if metric in p_values:
-            marked = [answers.spoken_key(by, key) for key, p_value in p_values[metric].items() if mark_of(p_value)]
-            shown = "; ".join(marked[:6]) + ("; …" if len(marked) > 6 else "")
-            text += f"; {len(marked)} of {len(named)} differ from 0" + (f" ({shown})" if marked else "")
-        parts.append(text)
-    return sentences(parts)
-
-
 def _marked(
     answers: ScoreView,
     by: Sequence[str],
@@ -111,9 +65,20 @@ def _marked(
     scores: Mapping[Key, GroupScore],
     p_values: Mapping[str, Mapping[Key, float | None]],
 ) -> str:
-    """What to see in a map: the cells with a mark."""
+    """How many cells of a map differ from 0, and the farthest of them."""
     marked = [key for key, p_value in p_values[metric].items() if mark_of(p_value)]
-    return marked_cells(answers, by, scores, metric, marked)
+    known = {key: value for key, group in scores.items() if (value := value_of(group, metric)) is not None}
+    title = METRIC_TITLES[metric].capitalize()
+    if not known:
+        return f"{title}: nothing to count."
+    if not marked:
+        return f"{title}: of {len(known)} cells none differs from 0 for sure."
+    farthest = max(marked, key=lambda key: abs(known[key]))
+    verb = "differs" if len(marked) == 1 else "differ"
+    return (
+        f"{title}: {len(marked)} of {len(known)} cells {verb} from 0 (starred), farthest "
+        f"{answers.spoken_key(by, farthest)} ({spoken(metric, known[farthest])})."
+    )
 
 
 def _map(
@@ -124,21 +89,20 @@ def _map(
     p_values: Mapping[Key, float | None] | None,
     *,
     by: Sequence[str] = (),
-) -> HeatPanel:
+) -> HeatMap:
     """One map of a metric; `keys` are the groups of rows × columns, by these groupings where cells lead to items."""
-    scale: Scale = "bias" if METRICS[metric].low < 0 else "rate"
     values = [[value_of(scores.get(key), metric) for key in row] for row in keys]
     marks = [["" if p_values is None else mark_of(p_values.get(key)) for key in row] for row in keys]
     bare = [[_is_thin(scores.get(key), metric) for key in row] for row in keys]
     links = [[items_link(dict(zip(by, key, strict=True)), metric) for key in row] for row in keys] if by else None
-    return HeatPanel(title, values, marks, scale, bare, links)
+    return HeatMap(title, values, METRICS[metric].low < 0, marks, bare, links)
 
 
 def items_link(group: Mapping[str, str | None], metric: str) -> str:
     """The part of a page's address that shows the answers that a score stands on."""
     condition = next(word for word in ("disambiguated", "ambiguous") if metric.endswith(word))
     named = {name: value for name, value in group.items() if value is not None}
-    return "#browse?" + urlencode({**named, "condition": condition, "split": "bias"})
+    return LINK + urlencode({**named, "condition": condition, "split": "bias"})
 
 
 def _is_thin(group: GroupScore | None, metric: str) -> bool:
@@ -164,7 +128,7 @@ def _by_category(answers: ScoreView, metrics: Sequence[str], name: str, title: s
     categories, models, places = _categories(answers), answers.models, answers.levels(answers.place_by)
     by = ("model", *answers.place_by, "category")
     scores = answers.scores(by, metrics)
-    p_values = {metric: answers.p_values(by, metric) for metric in metrics}
+    groups, p_values = Levels(by, tuple(scores), ()), {metric: answers.p_values(by, metric) for metric in metrics}
     columns, maps = _maps(models, places)
     panels = [
         _map(
@@ -184,10 +148,10 @@ def _by_category(answers: ScoreView, metrics: Sequence[str], name: str, title: s
         title=title,
         sees=_marked(answers, by, metrics[0], scores, p_values),
         alt=f"Heat map of categories by {'model' if len(places) == 1 else answers.where}. "
-        f"{_alt(answers, by, metrics, scores, p_values)}",
+        f"{summary_alt(answers, groups, scores, metrics, p_values)}",
         caption=f"{caption} {BIAS_SIGN} {MARK_CAPTION} {_THIN}",
-        table=_table(by, metrics, scores, p_values),
-        drawing=draw_heat_maps(panels, short_names(categories), columns, across=len(metrics)),
+        table=score_table(groups, scores, metrics, p_values),
+        spec=heat_maps(panels, short_names(categories), columns, across=len(metrics)),
         command=command_of(by, metrics, " --tests"),
     )
 
@@ -234,7 +198,7 @@ def bbq_figure_3(answers: ScoreView) -> Chart:
     levels = answers.levels(by)
     grouped = (*by, "category")
     scores = answers.scores(grouped, _BBQ)
-    p_values = {metric: answers.p_values(grouped, metric) for metric in _BBQ}
+    groups, p_values = Levels(grouped, tuple(scores), ()), {one: answers.p_values(grouped, one) for one in _BBQ}
     names = short_names([" · ".join(key[by.index(name)] for name in drawn) for key in levels.keys], 36)
     panels = [
         _map(
@@ -251,11 +215,12 @@ def bbq_figure_3(answers: ScoreView) -> Chart:
         section="papers",
         title="BBQ's bias scores by category and model (BBQ Fig. 3)",
         sees=_marked(answers, grouped, _BBQ[0], scores, p_values),
-        alt=f"Two heat maps of categories by {' and '.join(drawn)}. {_alt(answers, grouped, _BBQ, scores, p_values)}",
+        alt=f"Two heat maps of categories by {' and '.join(drawn)}. "
+        f"{summary_alt(answers, groups, scores, _BBQ, p_values)}",
         caption=f"The shape of BBQ Fig. 3; bias scores as BBQ §5 defines them, from -1 to +1 (the paper writes them in "
         f"per cent). {BIAS_SIGN} {MARK_CAPTION} {_THIN}",
-        table=_table(grouped, _BBQ, scores, p_values),
-        drawing=draw_heat_maps(panels, short_names(categories), names),
+        table=score_table(groups, scores, _BBQ, p_values),
+        spec=heat_maps(panels, short_names(categories), names),
         command=command_of(grouped, _BBQ, " --tests"),
     )
 
@@ -276,11 +241,10 @@ def bharat_heat_maps(answers: ScoreView) -> Chart:
         for metric in _BHARAT
     }
     panels = [
-        HeatPanel(
+        HeatMap(
             METRIC_TITLES[metric],
             [[means[metric][*place, category] for place in places.keys] for category in categories],
-            [[""] * len(places)] * len(categories),
-            "bias" if METRICS[metric].low < 0 else "rate",
+            METRICS[metric].low < 0,
         )
         for metric in _BHARAT
     ]
@@ -304,8 +268,8 @@ def bharat_heat_maps(answers: ScoreView) -> Chart:
         caption=f"The shape of BharatBBQ Fig. 7. {averaged}BS (eqs. 3 and 4): in ambiguous contexts it counts how "
         "often the target is named, whatever was asked, a lexical preference and not a bias; SBS (eqs. 5 and 6): how "
         "often the stereotype is the answer, one third for guessing. A dash: undefined.",
-        table=DataTable(tuple(columns), tuple(rows)),
-        drawing=draw_heat_maps(panels, short_names(categories), places.names, across=2, words="below 0 ← BS → above 0"),
+        table=Table(tuple(columns), tuple(rows)),
+        spec=heat_maps(panels, short_names(categories), places.names, across=2, words="below 0 ← BS → above 0"),
         command=command_of(("model", *by), _BHARAT),
     )
 

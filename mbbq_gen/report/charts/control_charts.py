@@ -8,34 +8,31 @@ from mbbq_gen.analysis.ability import CHANCE, TemplateAbility, keep_templates, s
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
-from mbbq_gen.report.charts.drawing import short_names
-from mbbq_gen.report.charts.marks import (
-    BarPanel,
-    DotPanel,
+from mbbq_gen.report.charts.score_charts import (
+    SUMMARY,
     PlainNumber,
     bias_takeaway,
-    draw_bars,
-    draw_dots,
+    command_of,
     extremes,
+    key_columns,
+    score_panel,
+    score_table,
+    summary_alt,
 )
-from mbbq_gen.report.charts.score_charts import SUMMARY, command_of, key_columns, score_table
-from mbbq_gen.report.conclusions import Interval
-from mbbq_gen.report.tables import Cell, Column, DataTable, FlaggedNumber
-from mbbq_gen.report.view_model import (
+from mbbq_gen.report.charts.score_view import (
     BIAS_SIGN,
     LEVEL,
     MARK_CAPTION,
-    METRIC_TITLES,
     Key,
     ScoreView,
     interval_caption,
     kind_of,
     mark_of,
     metric_of,
-    range_text,
-    sentences,
     value_of,
 )
+from mbbq_gen.report.charts.vega import Panel, bars, dots, short_names
+from mbbq_gen.report.tables import Cell, Column, FlaggedNumber, Table
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import TEMPLATE, item_scores, template_expression
@@ -55,25 +52,21 @@ def control_and_bias(answers: ScoreView) -> Chart:
     by = ("model", *answers.place_by)
     splits = {"bias": answers.scores(by, SUMMARY), "control": answers.scores(by, SUMMARY, "control")}
     levels = answers.levels(by)
-    drawn = by if len(answers.models) > 1 else answers.place_by
-    names = short_names([" · ".join(key[-len(drawn) :]) for key in levels.keys])
-    panels = []
-    for metric in SUMMARY:
-        dots = {
-            (row, place): found
-            for place, scores in enumerate(splits.values())
-            for row, key in enumerate(levels.keys)
-            if (found := metric_of(scores.get(key), metric))
-        }
-        is_signed = METRICS[metric].low < 0
-        panels.append(DotPanel(METRIC_TITLES[metric].capitalize(), is_signed, dots, None if is_signed else CHANCE))
+    panels = [
+        score_panel(
+            metric,
+            {
+                (row, place): found
+                for place, scores in enumerate(splits.values())
+                for row, key in enumerate(levels.keys)
+                if (found := metric_of(scores.get(key), metric))
+            },
+        )
+        for metric in SUMMARY
+    ]
     tables = {split: score_table(levels, scores, SUMMARY) for split, scores in splits.items()}
     columns = (Column("split", "split"), *tables["bias"].columns)
     rows = tuple((split, *row) for split, table in tables.items() for row in table.rows)
-    control = [
-        range_text(m, [(answers.spoken_key(by, key), value_of(splits["control"].get(key), m)) for key in levels.keys])
-        for m in SUMMARY
-    ]
     return Chart(
         name="control_and_bias",
         section="control",
@@ -81,12 +74,12 @@ def control_and_bias(answers: ScoreView) -> Chart:
         sees="On the control questions, which name no group: "
         + bias_takeaway(answers, by, splits["control"], SUMMARY[2]),
         alt=f"Dots with intervals, the benchmark and the control set of each row beside each other. "
-        f"Of the control set: {sentences(control)}",
+        f"Of the control set: {summary_alt(answers, levels, splits['control'], SUMMARY)}",
         caption="The control set asks the same questions with first names in the groups' place. A bias that is as "
         "large there is not about the groups; a model that guesses there (dashed) can't do the task. "
         f"{BIAS_SIGN} {interval_caption(answers.sampling)}",
-        table=DataTable(columns, rows),
-        drawing=draw_dots(panels, names, ["benchmark", "control set"]),
+        table=Table(columns, rows),
+        spec=dots(panels, short_names(answers.row_names(levels.keys)), ["benchmark", "control set"]),
         command=command_of(by, SUMMARY, " --control-adjusted"),
     )
 
@@ -113,11 +106,10 @@ def mbbq_figure_2(answers: ScoreView) -> Chart:
         for place in places
         if (model, *place) in found
     ]
-    bars: list[list[Interval | None]] = [
-        [PlainNumber(shares.get((model, *place))) for model in models] for place in places
-    ]
-    dots = [[accuracy.get((model, *place)) for model in models] for place in places]
-    panel = BarPanel("Control templates above chance", bars, is_signed=False, dots=dots, line=CHANCE)
+    cells = {(row, column): (model, *place) for row, model in enumerate(models) for column, place in enumerate(places)}
+    values = {cell: PlainNumber(shares[key]) for cell, key in cells.items() if key in shares}
+    diamonds = {cell: accuracy.get(key) for cell, key in cells.items()}
+    panel = Panel("Control templates above chance", values, is_signed=False, line=CHANCE, diamonds=diamonds)
     spoken = [f"{answers.spoken_key(by, key)}: {whole_percent(share)}" for key, share in shares.items()]
     names = short_names([" · ".join(place) for place in places])
     columns = (
@@ -136,8 +128,8 @@ def mbbq_figure_2(answers: ScoreView) -> Chart:
         caption="The shape of MBBQ Fig. 2: share of the control templates on which a model is above chance (more "
         "than a third right, disambiguated contexts), and, as diamonds, its accuracy on those. Dashed: a third. Models "
         f"in the order of their accuracy in {_first_place(places)}.",
-        table=DataTable(columns, tuple(rows)),
-        drawing=draw_bars([panel], short_names(models), names, dots="accuracy on these"),
+        table=Table(columns, tuple(rows)),
+        spec=bars([panel], short_names(models), names),
         command=command_of(by, ("accuracy_disambiguated",)),
     )
 
@@ -254,7 +246,7 @@ def mbbq_table_3(answers: ScoreView) -> Chart:
     by = ("model", *able.place_by)
     metrics = tuple(metric for _, metric in _TABLE_3)
     scores = able.scores(by, metrics)
-    keys = able.levels(by).keys
+    levels = able.levels(by)
     bias = ScoreView(able.part("bias"), able.sampling)
     across = {(model, metric): _across_mark(bias, model, metric) for model in able.models for metric in metrics}
     tests = {metric: able.p_values(by, metric) for metric in metrics if METRICS[metric].low < 0}
@@ -262,24 +254,23 @@ def mbbq_table_3(answers: ScoreView) -> Chart:
     for title, metric in _TABLE_3:
         columns.append(Column(metric, title, kind_of(metric), over=_CONDITIONS[title[-1]]))
     rows: list[tuple[Cell, ...]] = []
-    for key in keys:
+    for key in levels.keys:
         cells: list[Cell] = [
             FlaggedNumber(value_of(scores[key], m), mark_of(tests.get(m, {}).get(key)) + across[key[0], m])
             for m in metrics
         ]
         rows.append((*key, scores[key].n_templates, *cells))
-    parts = [range_text(m, [(answers.spoken_key(by, key), value_of(scores[key], m)) for key in keys]) for m in metrics]
     return Chart(
         name="mbbq_table_3",
         section="papers",
         title="Accuracy and bias on the templates that a model can do (MBBQ Table 3)",
         sees=bias_takeaway(answers, by, scores, _TABLE_3[-1][1]),
-        alt=f"A table. {sentences(parts)}",
+        alt=f"A table. {summary_alt(answers, levels, scores, metrics)}",
         caption="MBBQ Table 3, turned on its side: accuracy and bias in disambiguated (D) and ambiguous (A) contexts, "
         f"on the templates (#T) on which a model is above chance in every language. Templates kept: {counted}. "
         f"{UNBALANCED} {MARK_CAPTION} {_ACROSS_CAPTION}",
-        table=DataTable(tuple(columns), tuple(rows)),
-        drawing=None,
+        table=Table(tuple(columns), tuple(rows)),
+        spec=None,
         command="mbbq-gen compare RUN --across language --select above-chance",
     )
 
@@ -309,18 +300,15 @@ def mbbq_table_5(answers: ScoreView) -> Chart:
         )
         for key in levels.keys
     ]
-    parts = [
-        range_text(m, [(answers.spoken_key(by, key), value_of(scores[key], m)) for key in levels.keys]) for m in metrics
-    ]
     return Chart(
         name="mbbq_table_5",
         section="papers",
         title="Accuracy on the control set (MBBQ Table 5)",
         sees=extremes(answers, by, {key: value_of(scores[key], metrics[0]) for key in levels.keys}, metrics[0]),
-        alt=f"A table. {sentences(parts)}",
+        alt=f"A table. {summary_alt(answers, levels, scores, metrics)}",
         caption="The shape of MBBQ Table 5: accuracy on control questions in disambiguated (D) and ambiguous (A) "
         f"contexts; read: answers that could be read. {_ACROSS_CAPTION}",
-        table=DataTable(tuple(columns), tuple(rows)),
-        drawing=None,
+        table=Table(tuple(columns), tuple(rows)),
+        spec=None,
         command=command_of(by, ("parse_rate", *metrics)),
     )

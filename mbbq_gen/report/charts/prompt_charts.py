@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import get_args
 
 from mbbq_gen.analysis.position import PositionReport, position_reports
@@ -11,13 +12,16 @@ from mbbq_gen.analysis.score_table import GroupScore
 from mbbq_gen.core.records import Outcome, Split
 from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
-from mbbq_gen.report.charts.drawing import short_names
-from mbbq_gen.report.charts.marks import BarPanel, DotPanel, PlainNumber, draw_bars, draw_dots, draw_stacks
-from mbbq_gen.report.charts.score_charts import BIAS_SOURCE, SUMMARY, command_of, key_columns, score_table
-from mbbq_gen.report.conclusions import Interval
-from mbbq_gen.report.score_tables import OUTCOME_TITLES
-from mbbq_gen.report.tables import Cell, Column, DataTable, FlaggedNumber
-from mbbq_gen.report.view_model import (
+from mbbq_gen.report.charts.score_charts import (
+    BIAS_SOURCE,
+    SUMMARY,
+    PlainNumber,
+    command_of,
+    key_columns,
+    score_panel,
+    score_table,
+)
+from mbbq_gen.report.charts.score_view import (
     BIAS_SIGN,
     MARK,
     METRIC_TITLES,
@@ -29,7 +33,9 @@ from mbbq_gen.report.view_model import (
     sentences,
     spoken,
 )
-from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.report.charts.vega import Panel, bars, dots, short_names, stacks
+from mbbq_gen.report.score_tables import OUTCOME_TITLES
+from mbbq_gen.report.tables import Cell, Column, FlaggedNumber, Interval, Table
 from mbbq_gen.statistics.hypothesis_tests import benjamini_hochberg
 
 _METRICS = SUMMARY[1:]
@@ -51,16 +57,17 @@ def spread(answers: ScoreView, factor: Factor) -> Chart:
     rows_by = ("model", *answers.place_by)
     rows, by = answers.levels(rows_by), (*rows_by, factor)
     scores, levels = answers.scores(by, _METRICS), answers.levels(by)
-    drawn = rows_by if len(answers.models) > 1 else answers.place_by
-    panels = []
-    for metric in _METRICS:
-        dots: dict[tuple[int, int], Interval] = {
-            (rows.keys.index(key[:-1]), values.index(key[-1])): found
-            for key in levels.keys
-            if key[-1] in values and (found := metric_of(scores.get(key), metric))
-        }
-        is_signed = METRICS[metric].low < 0
-        panels.append(DotPanel(METRIC_TITLES[metric].capitalize(), is_signed, dots, None if is_signed else 1 / 3))
+    panels = [
+        score_panel(
+            metric,
+            {
+                (rows.keys.index(key[:-1]), values.index(key[-1])): found
+                for key in levels.keys
+                if key[-1] in values and (found := metric_of(scores.get(key), metric))
+            },
+        )
+        for metric in _METRICS
+    ]
     return Chart(
         name=f"spread_{factor}",
         section="robustness",
@@ -71,9 +78,7 @@ def spread(answers: ScoreView, factor: Factor) -> Chart:
         caption=f"The same questions under each {what}. Where dots of a row lie apart, the {what} makes the score as "
         f"much as the model does. {BIAS_SOURCE} {BIAS_SIGN} {interval_caption(answers.sampling)}",
         table=score_table(levels, scores, _METRICS),
-        drawing=draw_dots(
-            panels, short_names([" · ".join(key[-len(drawn) :]) for key in rows.keys]), short_names(values)
-        ),
+        spec=dots(panels, short_names(answers.row_names(rows.keys)), short_names(values)),
         command=command_of(by, _METRICS),
     )
 
@@ -99,24 +104,10 @@ def _spread_text(
     return sentences(parts)
 
 
-def spread_variant(answers: ScoreView) -> Chart:
-    """Scores by wording."""
-    return spread(answers, "variant")
-
-
-def spread_option_order(answers: ScoreView) -> Chart:
-    """Scores by option order."""
-    return spread(answers, "option_order")
-
-
-def spread_label_style(answers: ScoreView) -> Chart:
-    """Scores by label style."""
-    return spread(answers, "label_style")
-
-
-def spread_reasoning(answers: ScoreView) -> Chart:
-    """Scores by how much the model was to think first."""
-    return spread(answers, "reasoning_effort")
+spread_variant = partial(spread, factor="variant")
+spread_option_order = partial(spread, factor="option_order")
+spread_label_style = partial(spread, factor="label_style")
+spread_reasoning = partial(spread, factor="reasoning_effort")
 
 
 # --- places ----------------------------------------------------------------------------------------------------------
@@ -132,20 +123,20 @@ def position_preference(answers: ScoreView) -> Chart:
         raise ChartUnavailableError("no answer that chose a role could be read")
     adjusted = benjamini_hochberg([report.test.p_value for report in reports])
     drawn = by if len(answers.models) > 1 else answers.place_by
-    names = short_names([" · ".join(str(report.group[name]) for name in drawn) for report in reports])
+    keys = [tuple(str(report.group[name]) for name in by) for report in reports]
+    names = short_names(answers.row_names(keys))
     names = [f"{name} {mark_of(p_value)}".strip() for name, p_value in zip(names, adjusted, strict=True)]
     styles = _styles(reports)
     panels = []
     for style in styles:
-        values: list[list[Interval | None]] = []
-        for place in range(3):
-            found = [
-                next((one for one in report.places if (one.label_style, one.place) == (style, place)), None)
-                for report in reports
-            ]
-            values.append([None if one is None else PlainNumber(one.preference) for one in found])
+        values: dict[tuple[int, int], Interval] = {
+            (row, one.place): PlainNumber(one.preference)
+            for row, report in enumerate(reports)
+            for one in report.places
+            if one.label_style == style
+        }
         title = "Preference" if len(styles) == 1 else f"Preference, labels {short_names([str(style)])[0]}"
-        panels.append(BarPanel(title, values, is_signed=True))
+        panels.append(Panel(title, values, is_signed=True))
     # Where places matter, and the place that is liked most of all.
     n_marked = sum(bool(mark_of(p_value)) for p_value in adjusted)
     whole, liked = max(((report, one) for report in reports for one in report.places), key=lambda it: it[1].preference)
@@ -161,7 +152,7 @@ def position_preference(answers: ScoreView) -> Chart:
         f"predict. Above 0: the place is liked, whatever stands there. {MARK}: places matter (p < 0.05; randomisation "
         "test, false discovery rate held over groups).",
         table=_place_table(by, reports, adjusted),
-        drawing=draw_bars(panels, names, _place_names(reports)),
+        spec=bars(panels, names, _place_names(reports)),
         command=f"mbbq-gen position-bias RUN --group-by {','.join((*by, 'split'))}",
     )
 
@@ -179,7 +170,7 @@ def _place_names(reports: list[PositionReport]) -> list[str]:
     return [f"{order[place]}: {labels[place]}" if labels[place] != order[place] else order[place] for place in range(3)]
 
 
-def _place_table(by: tuple[str, ...], reports: list[PositionReport], adjusted: list[float | None]) -> DataTable:
+def _place_table(by: tuple[str, ...], reports: list[PositionReport], adjusted: list[float | None]) -> Table:
     columns = (
         *key_columns(by),
         Column("label_style", "label style"),
@@ -207,7 +198,7 @@ def _place_table(by: tuple[str, ...], reports: list[PositionReport], adjusted: l
                     p_value,
                 )
             )
-    return DataTable(columns, tuple(rows))
+    return Table(columns, tuple(rows))
 
 
 def _liked_text(reports: list[PositionReport], drawn: tuple[str, ...]) -> str:
@@ -222,43 +213,48 @@ def _liked_text(reports: list[PositionReport], drawn: tuple[str, ...]) -> str:
 # --- outcomes --------------------------------------------------------------------------------------------------------
 
 
-def _least_read(worst: float | None, name: str) -> str:
-    """Whether the answers could be read, and where least."""
-    if worst is None:
-        return "No response was had."
-    if worst == 1:
-        return "Every response was read."
-    return f"Least was read of {name}: {whole_percent(worst)} of the responses."
-
-
 def outcomes_by_language(answers: ScoreView) -> Chart:
     """How the answers were read, as stacks that add up to all answers."""
     by = ("model", *answers.place_by)
     splits: tuple[Split, ...] = ("bias", "control") if answers.has_control else ("bias",)
-    outcome_groups = [
-        (split, key, group)
+    found = [
+        (key, split, group)
         for split in splits
         for key, group in answers.scores(by, ("parse_rate",), split).items()
         if group.n_answers
     ]
-    groups = sorted(outcome_groups, key=lambda found: (found[1], found[0]))
+    groups = sorted(found, key=lambda one: one[:2])
     if not groups:
         raise ChartUnavailableError("no answers")
     order: list[Outcome] = [outcome for outcome in OUTCOME_TITLES if outcome in get_args(Outcome)]
     shares = [[group.outcomes[outcome] / group.n_answers for outcome in order] for _, _, group in groups]
-    drawn = by if len(answers.models) > 1 else answers.place_by
-    names = [
-        " · ".join((*key[-len(drawn) :], *(("control",) if split == "control" else ()))) for split, key, _ in groups
-    ]
-    gaps = [
-        place for place in range(1, len(groups)) if groups[place][1] != groups[place - 1][1] and answers.has_control
-    ]
+    whole = answers.row_names([key for key, _, _ in groups])
+    ends = [" · control" if split == "control" else "" for _, split, _ in groups]
+    names = [name + end for name, end in zip(whole, ends, strict=True)]
+    rates = [(group.metrics["parse_rate"].value, name) for name, (_, _, group) in zip(names, groups, strict=True)]
+    read = [(rate, name) for rate, name in rates if rate is not None]
+    worst, worst_name = min(read, key=lambda pair: pair[0], default=(None, ""))
     titles = [OUTCOME_TITLES[name] for name in order]
-    used = [place for place in range(len(order)) if any(row[place] for row in shares)]
-    read = [(name, group.metrics["parse_rate"].value) for name, (_, _, group) in zip(names, groups, strict=True)]
-    worst = min((rate for _, rate in read if rate is not None), default=None)
-    worst_name = next((name for name, rate in read if rate == worst), "")
-    # Every outcome's count beside the share that was read.
+    used = [title for place, title in enumerate(titles) if any(row[place] for row in shares)]
+    least = "" if worst is None else f"Least was read of {worst_name}: {whole_percent(worst)} of the responses."
+    return Chart(
+        name="outcomes_by_language",
+        section="outcomes",
+        title=f"How the answers were read, by {answers.where}",
+        sees="Every response was read." if worst == 1 else least or "No response was had.",
+        alt=f"Stacked bars of outcomes. {least} Outcomes that occur: {', '.join(used)}.".replace("  ", " "),
+        caption="Share of the prompts by outcome. Option, says unknown and refuses are answers that were read; "
+        "the others count as wrong for accuracy and, as a rule, not at all for bias.",
+        table=_outcome_table(by, groups, order),
+        spec=stacks(shares, short_names(names, 36), titles),
+        command=command_of(by, ("parse_rate",)) + " --json",
+    )
+
+
+def _outcome_table(
+    by: Sequence[str], groups: Sequence[tuple[Key, Split, GroupScore]], order: Sequence[Outcome]
+) -> Table:
+    """Every outcome's count beside the share that was read."""
     columns = (
         *key_columns(by),
         Column("split", "split"),
@@ -268,19 +264,6 @@ def outcomes_by_language(answers: ScoreView) -> Chart:
     )
     rows = tuple(
         (*key, split, group.n_answers, group.metrics["parse_rate"].value, *(group.outcomes[name] for name in order))
-        for split, key, group in groups
+        for key, split, group in groups
     )
-    return Chart(
-        name="outcomes_by_language",
-        section="outcomes",
-        title=f"How the answers were read, by {answers.where}",
-        sees=_least_read(worst, worst_name),
-        alt="Stacked bars of outcomes. "
-        + ("" if worst is None else f"Least was read of {worst_name}: {whole_percent(worst)} of the responses. ")
-        + f"Outcomes that occur: {', '.join(OUTCOME_TITLES[order[place]] for place in used)}.",
-        caption="Share of the prompts by outcome. Option, says unknown and refuses are answers that were read; "
-        "the others count as wrong for accuracy and, as a rule, not at all for bias.",
-        table=DataTable(columns, rows),
-        drawing=draw_stacks(shares, short_names(names, 36), titles, gaps=gaps, used=used),
-        command=command_of(by, ("parse_rate",)) + " --json",
-    )
+    return Table(columns, rows)

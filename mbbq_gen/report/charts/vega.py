@@ -1,0 +1,468 @@
+"""Parts of Vega-Lite specifications, our theme, and their rendering by vl-convert.
+
+    spec = dots(panels, rows, series)      a specification with its data inside
+    svg(spec, "name", "Title", "Text.")    for the middle of a page; in a file with `is_alone`
+    png(text), pdf(text)                   of that SVG
+
+Ink is `currentColor`, so that a chart follows its page into the dark.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any, Literal
+from urllib.parse import parse_qsl
+
+from mbbq_gen.core.errors import MissingExtraError
+from mbbq_gen.core.text import visible_text, whole_percent
+from mbbq_gen.report.tables import DASH, LINK, Interval, escaped
+
+Spec = dict[str, Any]
+INK = "currentColor"
+PALETTE = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#8C7A00")
+"""Okabe and Ito's colours without black; a darker yellow, for theirs can't be seen on white."""
+SHAPES = ("circle", "square", "triangle-up", "diamond", "triangle-down", "cross")
+OUTCOME_COLOURS = (
+    *("#0072B2", "#56B4E9", "#CC79A7", "#D55E00", "#E69F00", "#8C7A00", "#7F7F7F", "#B0B0B0", "#5A5A5A"),
+)
+"""Of the outcomes, in their order: the blue ones were read."""
+_ON_DARK = frozenset({OUTCOME_COLOURS[place] for place in (0, 3, 5, 8)})
+DIVERGING = ("#542788", "#8073ac", "#d8daeb", "#f7f7f7", "#fee0b6", "#e08214", "#b35806")
+"""ColorBrewer's PuOr, turned round: told apart by all the colour-blind."""
+RISING = ("#00224e", "#1a386f", "#434e6c", "#61656f", "#7d7c78", "#9b9476", "#bcae6c", "#dec958", "#fee838")
+"""Points of cividis, which is made for the colour-blind."""
+NAME_LIMIT = 30
+"""Characters of a name in a chart; its whole is in the table."""
+LETTER = 6.4
+"""Pixels that a letter takes, about: for what has to be known before a chart is laid out."""
+_WIDEST = 1150
+"""Pixels from which panels stand below each other."""
+FONT = "'Liberation Sans', Arial, Helvetica, 'DejaVu Sans Condensed', sans-serif"
+"""Fonts of much the same widths: what is laid out with one is shown with another."""
+_SIGNED, _PLAIN = "datum.value == 0 ? '0' : format(datum.value, '+.3~g')", "format(datum.value, '.3~g')"
+CONFIG: Spec = {
+    "aria": False,
+    "background": None,
+    "font": FONT,
+    "view": {"stroke": None},
+    "concat": {"spacing": 24},
+    "padding": {"left": 10, "right": 10, "top": 4, "bottom": 4},
+    "title": {"anchor": "start", "frame": "group", "color": INK, "fontSize": 12, "offset": 8},
+    "header": {"title": None, "labelColor": INK, "labelFontSize": 12, "labelFontWeight": "bold"},
+    "axis": {
+        **dict.fromkeys(("labelColor", "titleColor", "domainColor", "tickColor", "gridColor"), INK),
+        **{"labelFontSize": 12, "titleFontSize": 12, "titleFontWeight": "normal", "gridOpacity": 0.18},
+        **{"labelLimit": 400, "labelOverlap": False, "labelFlush": False, "title": None, "tickSize": 4},
+    },
+    "legend": {
+        **{"orient": "bottom", "title": None, "labelColor": INK, "titleColor": INK, "labelFontSize": 12},
+        **{"titleFontSize": 12, "titleFontWeight": "normal", "labelLimit": 600, "titleLimit": 600, "offset": 12},
+        **{"columnPadding": 24, "gradientThickness": 12},
+    },
+    "text": {"color": INK, "fontSize": 12},
+    "rule": {"color": INK},
+    "point": {"filled": True, "opacity": 1, "size": 45},
+}
+
+
+def short_names(names: Sequence[str], limit: int = NAME_LIMIT) -> list[str]:
+    """The names as they are drawn: the middle of long ones left out, no two of them alike."""
+    found: list[str] = []
+    for name in names:
+        line = " ".join(visible_text(name).split())
+        head = limit * 2 // 3 - 1
+        short = text = line if len(line) <= limit else f"{line[:head]}…{line[head + 1 - limit :]}"
+        again = 2
+        while text in found:
+            text, again = f"{short} ({again})", again + 1
+        found.append(text)
+    return found
+
+
+def half_range(values: Sequence[float | None]) -> float:
+    """A round number not below any size of the values: what an axis about 0 reaches to."""
+    largest = max((abs(value) for value in values if value is not None and math.isfinite(value)), default=0.0)
+    steps = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.8, 1.0)
+    return next((step for step in steps if step >= max(largest, 0.1) - 1e-9), largest)
+
+
+def scale_of(reach: float | None, **axis: Any) -> Spec:
+    """The scale and the axis of a bias from -reach to reach; reach None: of a share from 0 to 1."""
+    low, high, said = (0.0, 1.0, _PLAIN) if reach is None else (-reach, reach, _SIGNED)
+    steps = [low + (high - low) * place / 4 for place in range(5)]
+    return {
+        "scale": {"domain": [low, high], "clamp": True},
+        "axis": {"values": steps, "labelExpr": said, "grid": False, **axis},
+    }
+
+
+def series_of(names: Sequence[str], width: float, *, field: str = "series") -> Spec:
+    """Colours and markers of some series; with a legend where there are several."""
+    columns = max(1, min(len(names), int(width / (max(map(len, names), default=0) * LETTER + 48))))
+    legend = {"columns": columns, "symbolSize": 60} if len(names) > 1 else None
+    count = len(PALETTE)
+    colours = [PALETTE[place % count] for place in range(len(names))]
+    shapes = [SHAPES[(place + place // count) % len(SHAPES)] for place in range(len(names))]
+    return {
+        "color": {"field": field, "type": "nominal", "scale": {"domain": names, "range": colours}, "legend": legend},
+        "shape": {"field": field, "type": "nominal", "scale": {"domain": names, "range": shapes}, "legend": legend},
+    }
+
+
+def known(*fields: str) -> list[Spec]:
+    """Keeps the rows that have all these numbers."""
+    return [{"filter": " && ".join(f"isValid(datum.{name})" for name in fields)}]
+
+
+def interval(axis: Literal["x", "y"], position: Spec, low: str = "low", high: str = "high", **mark: Any) -> Spec:
+    """Bars from one field to another along an axis."""
+    encoding = {axis: {"field": low, "type": "quantitative", **position}, f"{axis}2": {"field": high}}
+    return {"transform": known(low, high), "mark": {"type": "rule", **mark}, "encoding": encoding}
+
+
+def with_encoding(layer: Spec, **encoding: Spec) -> Spec:
+    """A layer with more channels."""
+    return {**layer, "encoding": {**layer["encoding"], **encoding}}
+
+
+def line_at(axis: Literal["x", "y"], value: float, *, is_dashed: bool = False) -> Spec:
+    """A line across the panel at a number."""
+    dash = {"strokeDash": [4, 3]} if is_dashed else {}
+    return {"data": {"values": [{}]}, "mark": {"type": "rule", **dash}, "encoding": {axis: {"datum": value}}}
+
+
+@dataclass(frozen=True)
+class Panel:
+    """One score over all rows and series."""
+
+    title: str
+    values: Mapping[tuple[int, int], Interval]
+    """(row, series) → what is drawn; no entry: nothing."""
+    is_signed: bool
+    """A bias, drawn about 0; else a rate from 0 to 1."""
+    line: float | None = None
+    """Where else a line is drawn: chance, say."""
+    diamonds: Mapping[tuple[int, int], float | None] | None = None
+    """(row, series) → a rate that is drawn upon a bar."""
+
+    @property
+    def reach(self) -> float | None:
+        """What its axis about 0 reaches to; None for a rate."""
+        ends = [end for one in self.values.values() for end in (one.value, one.ci_low, one.ci_high)]
+        return half_range(ends) if self.is_signed else None
+
+    def lines(self, axis: Literal["x", "y"]) -> list[Spec]:
+        """The lines that its numbers are held against."""
+        zero = [line_at(axis, 0)] if self.is_signed else []
+        return zero + ([line_at(axis, self.line, is_dashed=True)] if self.line is not None else [])
+
+    def data(self, rows: Sequence[str], series: Sequence[str]) -> Spec:
+        """Its numbers, for a specification."""
+        values = [
+            {
+                **{"row": rows[row], "series": series[place], "value": one.value},
+                **{"low": one.ci_low, "high": one.ci_high, "diamond": (self.diamonds or {}).get((row, place))},
+            }
+            for (row, place), one in self.values.items()
+            if one.value is not None
+        ]
+        return {"values": values}
+
+
+def dots(panels: Sequence[Panel], rows: Sequence[str], series: Sequence[str]) -> Spec:
+    """Dots with intervals: the panels side by side, a row for each name, a colour for each series."""
+    several = len(series) > 1
+    width = max(150, min(240, int((_WIDEST - max(map(len, rows)) * LETTER) / len(panels) - 36)))
+    coloured = series_of(series, width * len(panels))
+    offset = {"yOffset": {"field": "series", "type": "nominal", "scale": {"domain": series}}} if several else {}
+    parts = []
+    for place, panel in enumerate(panels):
+        position = scale_of(panel.reach, grid=True)
+        named = {} if place == 0 else {"labelExpr": "''"}
+        axis = {"ticks": False, "tickBand": "extent", "grid": several, "offset": 6, **named}
+        row = {"field": "row", "type": "nominal", "scale": {"domain": rows}, "axis": axis}
+        dot = {"x": {"field": "value", "type": "quantitative", **position}, "shape": coloured["shape"]}
+        numbers = {
+            "data": panel.data(rows, series),
+            "encoding": {"y": row, **offset, "color": coloured["color"]},
+            "layer": [interval("x", position, strokeWidth=1.5), {"mark": "point", "encoding": dot}],
+        }
+        height: Spec = {"step": 14, "for": "offset"} if several else {"step": 26}
+        parts.append({"title": panel.title, "width": width, "height": height, "layer": [*panel.lines("x"), numbers]})
+    return shared({"hconcat": parts})
+
+
+def bars(panels: Sequence[Panel], groups: Sequence[str], series: Sequence[str]) -> Spec:
+    """Bars: the panels below each other over the same groups."""
+    width = max(280, (max(16, 36 // len(series)) * len(series) + 16) * len(groups))
+    coloured = series_of(series, width)["color"]
+    angle = -90 if max(map(len, groups)) * LETTER > width / len(groups) else 0
+    offset = {"field": "series", "type": "nominal", "scale": {"domain": series}}
+    parts = []
+    for place, panel in enumerate(panels):
+        position = scale_of(panel.reach, grid=True)
+        axis = {"labels": place == len(panels) - 1, "ticks": False, "labelAngle": angle}
+        group = {"field": "row", "type": "nominal", "scale": {"domain": groups, "paddingInner": 0.2}, "axis": axis}
+        value = {"field": "value", "type": "quantitative", **position}
+        diamond = {
+            "mark": {"type": "point", "shape": "diamond", "color": INK},
+            "transform": known("diamond"),
+            "encoding": {"y": {"field": "diamond", "type": "quantitative"}},
+        }
+        numbers = {
+            "data": panel.data(groups, series),
+            "encoding": {"x": group, "xOffset": offset},
+            "layer": [
+                {"mark": "bar", "encoding": {"y": value, "color": coloured}},
+                interval("y", position),
+                diamond,
+            ],
+        }
+        parts.append({"title": panel.title, "width": width, "height": 132, "layer": [numbers, *panel.lines("y")]})
+    return shared({"vconcat": parts})
+
+
+_WRITTEN: Spec = {
+    "condition": [{"test": f"datum.ink == '{ink}'", "value": ink} for ink in ("#ffffff", "#111111")],
+    "value": INK,
+}
+"""The ink of a text upon a colour."""
+
+
+def stacks(shares: Sequence[Sequence[float]], rows: Sequence[str], parts: Sequence[str]) -> Spec:
+    """Lying bars, cut into parts that add up to one; shares that have room for it are written on them."""
+    values = []
+    for name, row in zip(rows, shares, strict=True):
+        start = 0.0
+        for part, share, colour in zip(parts, row, OUTCOME_COLOURS, strict=True):
+            if share:
+                text = whole_percent(share) if share >= 0.07 else ""
+                ink = "#ffffff" if colour in _ON_DARK else "#111111"
+                place = {"start": start, "end": start + share, "middle": start + share / 2}
+                values.append({"row": name, "part": part, **place, "text": text, "ink": ink})
+            start += share
+    used = [place for place, _ in enumerate(parts) if any(row[place] for row in shares)]
+    domain, colours = [parts[place] for place in used], [OUTCOME_COLOURS[place] for place in used]
+    scale = {"scale": {"domain": [0, 1]}, "axis": {"format": ".0%", "values": [0, 0.2, 0.4, 0.6, 0.8, 1]}}
+    colour = {"field": "part", "type": "nominal", "scale": {"domain": domain, "range": colours}}
+    written = {"x": {"field": "middle", "type": "quantitative"}, "text": {"field": "text"}, "color": _WRITTEN}
+    bar = {"x": {"field": "start", "type": "quantitative", **scale}, "x2": {"field": "end"}, "color": colour}
+    row_axis = {"field": "row", "type": "nominal", "scale": {"domain": rows}, "axis": {"ticks": False}}
+    return {
+        "width": 480,
+        "height": {"step": 24},
+        "data": {"values": values},
+        "encoding": {"y": row_axis},
+        "layer": [{"mark": "bar", "encoding": bar}, {"mark": {"type": "text", "fontSize": 11}, "encoding": written}],
+    }
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """One map."""
+
+    title: str
+    values: Sequence[Sequence[float | None]]
+    """Rows × columns; None: undefined, an empty cell with a dash."""
+    is_signed: bool = True
+    """A bias: two colours about 0, orange to the stereotype and purple against it; else one colour from 0 to 1."""
+    marks: Sequence[Sequence[str]] | None = None
+    bare: Sequence[Sequence[bool]] | None = None
+    """Cells that show their number without a colour, for they stand on too little; None: none of them."""
+    links: Sequence[Sequence[str]] | None = None
+    """What the cells lead to on a page; None: nowhere."""
+
+
+def heat_maps(
+    maps: Sequence[HeatMap],
+    rows: Sequence[str],
+    columns: Sequence[str],
+    *,
+    across: int | None = None,
+    words: str = "against the stereotype ← bias → to the stereotype",
+) -> Spec:
+    """The maps, all of one scale on one range of colours.
+
+    `across`: how many stand side by side, if they fit; `words`: what the colours of a bias mean.
+    """
+    reach = half_range([value for one in maps if one.is_signed for row in one.values for value in row])
+    width = max(56 * len(columns), *(int(len(one.title) * LETTER) for one in maps))
+    fitting = max(1, int((_WIDEST - max(map(len, rows)) * LETTER) / (width + 24)))
+    abreast = min(across or len(maps), fitting, len(maps))
+    found = []
+    for is_signed in dict.fromkeys(one.is_signed for one in maps):
+        alike = [one for one in maps if one.is_signed == is_signed]
+        parts = [
+            _heat_map(one, rows, columns, width=width, reach=reach, words=words, is_first=place % abreast == 0)
+            for place, one in enumerate(alike)
+        ]
+        found.append({"concat": parts, "columns": abreast, "resolve": {"scale": {"color": "shared"}}})
+    return found[0] if len(found) == 1 else {"vconcat": found, "resolve": {"scale": {"color": "independent"}}}
+
+
+def _heat_map(
+    one: HeatMap, rows: Sequence[str], columns: Sequence[str], *, width: int, reach: float, words: str, is_first: bool
+) -> Spec:
+    low, high, colours = (-reach, reach, DIVERGING) if one.is_signed else (0.0, 1.0, RISING)
+    is_turned = max(map(len, columns)) * LETTER > width / len(columns)
+    legend: Spec = {"title": words if one.is_signed else "share of answers", "gradientLength": 320}
+    legend |= {"values": [low, (low + high) / 2, high], "labelExpr": _SIGNED if one.is_signed else _PLAIN}
+    points = [low + (high - low) * place / (len(colours) - 1) for place in range(len(colours))]
+    scale = {"domain": points, "range": colours}
+    filled = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}
+    cell: Spec = {"color": {"condition": {"test": "datum.bare", "value": "transparent"}, **filled}}
+    if one.links is not None:
+        cell["href"] = {"field": "href"}
+    bold: Spec = {"condition": {"test": "datum.bold", "value": "bold"}, "value": "normal"}
+    text = {"text": {"field": "text"}, "color": _WRITTEN}
+    lower = {"labelAngle": -90 if is_turned else 0, "ticks": False, "domain": False}
+    left = {"labels": is_first, "ticks": False, "domain": False}
+    return {
+        "title": one.title,
+        "width": width,
+        "height": {"step": 27},
+        "data": {"values": _cells(one, rows, columns, reach)},
+        "encoding": {
+            "y": {"field": "row", "type": "nominal", "scale": {"domain": rows}, "axis": left},
+            "x": {"field": "column", "type": "nominal", "scale": {"domain": columns}, "axis": lower},
+        },
+        "layer": [
+            {"transform": known("value"), "mark": {"type": "rect", "stroke": None}, "encoding": cell},
+            {"mark": {"type": "text", "fontSize": 11}, "encoding": {**text, "fontWeight": bold}},
+        ],
+    }
+
+
+def _cells(one: HeatMap, rows: Sequence[str], columns: Sequence[str], reach: float) -> list[Spec]:
+    """The cells of a map: number, text, ink that is read well upon the cell's colour, and what it leads to."""
+    found = []
+    for row, name in enumerate(rows):
+        for column, heading in enumerate(columns):
+            value = one.values[row][column]
+            is_bare = one.bare is not None and one.bare[row][column]
+            cell: Spec = {"row": name, "column": heading, "value": value, "bare": is_bare, "text": DASH, "ink": INK}
+            if value is not None:
+                share = (value + reach) / (2 * reach) if one.is_signed else value
+                is_dark = share < 0.14 or share > 0.985 if one.is_signed else share < 0.47
+                mark = one.marks[row][column] if one.marks else ""
+                text = f"{value:+.2f}".replace("-0.00", "+0.00") if one.is_signed else f"{value:.2f}"
+                cell |= {"text": text.replace("-", "−") + mark, "bold": bool(mark)}
+                cell["ink"] = INK if is_bare else "#ffffff" if is_dark else "#111111"
+                if one.links is not None:
+                    cell["href"] = one.links[row][column]
+            found.append(cell)
+    return found
+
+
+def shared(spec: Spec) -> Spec:
+    """A row or column of panels with one legend."""
+    return {**spec, "resolve": {"scale": {"color": "shared", "shape": "shared"}}}
+
+
+# --- rendering -------------------------------------------------------------------------------------------------------
+
+
+def require_vl_convert() -> ModuleType:
+    """The library that renders specifications.
+
+    Raises:
+        MissingExtraError: where it is not installed.
+    """
+    try:
+        import vl_convert as found
+    except ImportError as error:
+        message = "charts need vl-convert-python, not installed here; run: pip install 'mbbq-gen[report]'"
+        raise MissingExtraError(message) from error
+    return found
+
+
+_LINK = re.compile(r'<a xlink:href="[^"#]*(#[^"]*)">')
+"""A link in what vl-convert writes: it sets an address of its own before the part of the page."""
+_NUMBER = re.compile(r"\d+\.\d{3,}")
+_TAG = re.compile(r"<[^>]*>")
+_NEEDLESS = re.compile(
+    r' (?:pointer-events|aria-hidden|aria-roledescription|class|role)="[^"]*"| (?:opacity|stroke-width)="1"'
+    rf'| font-family="{re.escape(FONT.replace(chr(39), "&apos;"))}"| font-family="{re.escape(FONT)}"'
+)
+_EMPTY = re.compile(r'<path d="(?:M0,0h0v0h0Z)?"(?: display="none")?/>|<g>\s*</g>')
+
+
+def svg(spec: Spec, name: str, title: str, alt: str, *, has_links: bool = False, is_alone: bool = False) -> str:
+    """A chart as SVG, with its title and alternative text inside.
+
+    Args:
+        spec: The specification.
+        name: What the ids in it begin with.
+        title: One line.
+        alt: What is to be seen.
+        has_links: For a page with answers, to which marks lead.
+        is_alone: For a file: black on white.
+
+    Raises:
+        MissingExtraError: where vl-convert is not installed.
+    """
+    said = {row["href"]: row.get("said") for row in _rows(spec) if row.get("href")}
+
+    def link(found: re.Match[str]) -> str:
+        place = found[1].replace("&amp;", "&")
+        text = said.get(place) or "Answers of " + ", ".join(value for _, value in parse_qsl(place.removeprefix(LINK)))
+        label = escaped(text)
+        return f'<a class="to-items" href="{escaped(place)}" aria-label="{label}"><title>{label}</title>'
+
+    text: str = require_vl_convert().vegalite_to_svg({"config": CONFIG, **spec})
+    text = _TAG.sub(lambda tag: _NUMBER.sub(lambda found: f"{float(found[0]):.2f}", tag[0]), text)
+    text = _EMPTY.sub("", _NEEDLESS.sub("", text)).replace("gradient_", f"{name}-gradient-")
+    text = _LINK.sub(link, text) if has_links else re.sub("</?a[^>]*>", "", text)
+    opening, inside = text.split(">", 1)
+    width, height = (float(re.findall(rf'{side}="([\d.]+)"', opening)[0]) for side in ("width", "height"))
+    role = "group" if "<a " in inside else "img"  # what has links in it is no image
+    ground = '<rect width="100%" height="100%" fill="#ffffff"/>' if is_alone else ""
+    found = (
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:g} {height:g}" width="{width:g}" '
+        f'height="{height:g}" class="chart" role="{role}" aria-labelledby="{name}-title {name}-desc" '
+        f'font-family="{escaped(FONT)}"><title id="{name}-title">{escaped(title)}</title>'
+        f'<desc id="{name}-desc">{escaped(alt)}</desc>{ground}{inside}'
+    )
+    return found.replace(INK, "#000000") if is_alone else found
+
+
+def whole(spec: Spec, alt: str) -> str:
+    """A specification for a file, with our theme and its data, to be changed and rendered by any tool."""
+    schema = "https://vega.github.io/schema/vega-lite/v6.json"
+    # Outside a page there is no ink to follow, and nothing to lead to.
+    found = {"$schema": schema, "description": alt, "config": CONFIG, **_without_links(spec)}
+    text = json.dumps(found, ensure_ascii=False, indent=1)
+    return text.replace(f'"{INK}"', '"#000000"').replace('"background": null', '"background": "#ffffff"') + "\n"
+
+
+def _without_links(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _without_links(inner) for name, inner in value.items() if name not in {"href", "said"}}
+    return [_without_links(inner) for inner in value] if isinstance(value, list) else value
+
+
+def png(text: str) -> bytes:
+    """A chart of `svg` as PNG, two pixels for one of the page."""
+    return bytes(require_vl_convert().svg_to_png(text, scale=2))
+
+
+def pdf(text: str) -> bytes:
+    """A chart of `svg` as PDF, letters of 8 points."""
+    smaller = re.sub(
+        r' (width|height)="([\d.]+)"', lambda side: f' {side[1]}="{float(side[2]) * 2 / 3:g}"', text, count=2
+    )
+    return bytes(require_vl_convert().svg_to_pdf(smaller))
+
+
+def _rows(spec: Any) -> list[Spec]:
+    """All rows of data in a specification."""
+    if isinstance(spec, dict):
+        own = spec["values"] if isinstance(spec.get("values"), list) else []
+        inner = [row for value in spec.values() for row in _rows(value)]
+        return [row for row in own if isinstance(row, dict)] + inner
+    return [row for one in spec for row in _rows(one)] if isinstance(spec, list) else []
