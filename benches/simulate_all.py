@@ -42,9 +42,10 @@ from simulated import AMBIGUOUS, BIAS, CHOICES, MBBQ, Array, Generator, Held, he
 
 from mbbq_gen.scoring.cells import CELLS
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
-from mbbq_gen.statistics.hypothesis_tests import EXACT_UP_TO, friedman, sign_flip, sign_flip_groups, tost, wilcoxon
+from mbbq_gen.statistics.estimate import InferenceSettings
+from mbbq_gen.statistics.hypothesis_tests import EXACT_UP_TO, equality_test, friedman, tost, wilcoxon, zero_test
 from mbbq_gen.statistics.missing_data import MissingDataPanels, missing_data_bounds
-from mbbq_gen.statistics.panel import InferenceSettings, Panel, contributions, shares
+from mbbq_gen.statistics.panel import Panel
 
 SAMPLING = InferenceSettings()
 FASTER = InferenceSettings(n_resamples=1000)
@@ -221,7 +222,7 @@ def of_one(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> di
         panel = panel_of(draw(NULL, read, templates, sizes, generator), replace(SAMPLING, n_resamples=10))
         lean = panel_of(draw(MARGIN, read, templates, sizes, generator), SAMPLING).estimates(BIAS)[0]
         tests = (
-            sign_flip(contributions(panel.estimates(BIAS)[0]), "h", seed=run % 4),
+            zero_test(panel.estimates(BIAS)[0], "h", seed=run % 4),
             wilcoxon(panel.template_scores(BIAS)[0], "h"),
             tost(lean, abs(MARGIN.truth), "h", SAMPLING),
         )
@@ -241,7 +242,7 @@ def of_two(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> di
     missing, missed = np.random.default_rng([templates, runs, 67]), np.zeros(2)
     for run in range(runs):
         panel = panel_of(draw(NULL, read, templates, sizes, generator), replace(SAMPLING, n_resamples=10))
-        flipped = sign_flip_groups(shares(panel.estimates(BIAS)), "h", seed=run % 4)
+        flipped = equality_test(panel.estimates(BIAS), "h", seed=run % 4)
         spoken += [speaks(flipped), speaks(friedman(panel.template_scores(BIAS).T, "h"))]
         for place, model in enumerate((MARGIN, NEAR_AN_END)):
             apart = draw(model, read, templates, sizes, missing, lost=("target", "non_target"))

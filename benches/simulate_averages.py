@@ -15,9 +15,9 @@ from simulated import BIAS, CHOICES, MBBQ, RIGHT, Array, Generator, Held, World,
 from mbbq_gen.scoring.cells import CELLS
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.statistics.hypothesis_tests import crossed, friedman, sign_flip, sign_flip_groups
-from mbbq_gen.statistics.intervals import resample_weights
-from mbbq_gen.statistics.panel import Estimate, InferenceSettings, Panel, contributions, mean_of_strata, shares
+from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, mean_of_strata
+from mbbq_gen.statistics.hypothesis_tests import crossed, equality_test, friedman, zero_test
+from mbbq_gen.statistics.panel import Panel, resample_weights
 from mbbq_gen.statistics.variance_components import Cells, estimate_components
 
 SAMPLING = InferenceSettings(n_resamples=1000)
@@ -52,7 +52,7 @@ def power(runs: int) -> None:
         generator, found = np.random.default_rng([templates, runs, 7]), np.zeros(2)
         for run in range(runs):
             panel = panel_of(world.draw(templates, generator), InferenceSettings(n_resamples=10))
-            flipped = sign_flip_groups(shares(panel.estimates(BIAS)), "h", seed=run)
+            flipped = equality_test(panel.estimates(BIAS), "h", seed=run)
             found += [speaks(flipped), speaks(friedman(panel.template_scores(BIAS).T, "h"))]
         row(templates, *(f"{100 * count / runs:.1f}" for count in found))
 
@@ -62,7 +62,7 @@ def power(runs: int) -> None:
 
 def macro(runs: int) -> None:
     """Prints coverage of means over MBBQ's six categories, with all of its questions or a tenth."""
-    drawn = [resample_weights([f"{name} {n}" for n in range(len(sizes))], 1000, 0) for name, sizes in MBBQ.items()]
+    drawn = [resample_weights(tuple(f"{name} {n}" for n in range(len(sizes))), 1000, 0) for name, sizes in MBBQ.items()]
     weights = np.concatenate(drawn, axis=1)
     head("score", "sd of templates", "questions asked", "held (mean width)")
     for name, spread, share in product(
@@ -109,7 +109,7 @@ def wordings(runs: int) -> None:
                 fixed = replace(random, crossed_effect=None)
                 held[2 * place].add(fixed, 0)
                 held[2 * place + 1].add(random, 0)
-                tests = sign_flip(contributions(fixed), "h", seed=run), crossed(random, "h", seed=run)
+                tests = zero_test(fixed, "h", seed=run), crossed(random, "h", seed=run)
                 spoken[2 * place : 2 * place + 2] += [speaks(test) for test in tests]
         rates = [f"{100 * count / runs:.1f}" for count in spoken]
         cells = [(f"{held[at]} → {held[at + 1]}", f"{rates[at]} → {rates[at + 1]}") for at in (0, 2)]

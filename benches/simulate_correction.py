@@ -168,8 +168,8 @@ def correction(runs: int) -> None:
             for place, name in enumerate(METRIC_NAMES):
                 first, second = (correct(METRICS[name], group, "discard") for group in groups)
                 difference = first.minus(second)
-                is_held = abs(second.value - truths[name]) <= second.margin(0.95)
-                is_found = abs(difference.value) > difference.margin(0.95)
+                is_held = abs(second.value - truths[name]) <= second.analytic_reach(0.95)
+                is_found = abs(difference.value) > difference.analytic_reach(0.95)
                 counts[:, place] += is_held, is_found, second.ppi_lambda
         wrong = " and ".join(f"{100 * rate:g}" for rate in dict.fromkeys(world.error))
         shares = (f"{100 * count / runs:.1f}" for count in (*counts[0], *counts[1, :2]))

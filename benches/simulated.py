@@ -10,9 +10,9 @@ import numpy as np
 from mbbq_gen.scoring.cells import CELLS, Cell
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import Tally
+from mbbq_gen.statistics.estimate import Estimate, InferenceSettings
 from mbbq_gen.statistics.hypothesis_tests import TestResult
-from mbbq_gen.statistics.intervals import resample_weights
-from mbbq_gen.statistics.panel import Estimate, InferenceSettings, Panel
+from mbbq_gen.statistics.panel import Panel, resample_weights
 
 Array = Any
 Generator = np.random.Generator

@@ -29,6 +29,7 @@ from mbbq_gen.scoring.cells import Array, Counts, count_matrix, scenario_matrix
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS, Fraction, Metric
 from mbbq_gen.scoring.tally import grouping_columns, item_scores
+from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, delta_method, no_score, number
 from mbbq_gen.statistics.hypothesis_tests import (
     TestResult,
     crossed,
@@ -51,21 +52,12 @@ from mbbq_gen.statistics.missing_data import (
     missing_data_bounds,
     parse_rate,
 )
-from mbbq_gen.statistics.panel import (
-    Estimate,
-    EstimateResult,
-    InferenceSettings,
-    Panel,
-    delta_method,
-    excludes_zero,
-    no_score,
-    number,
-)
+from mbbq_gen.statistics.panel import Panel
 
 
 def _rate(name: str, *fractions: Fraction, combine: Callable[..., Any] | None = None) -> Metric:
     """A metric that is only ever a part of another."""
-    metric = Metric(name, name, "", "BBQ §5", "", "", low=-1, high=1, fractions=fractions)
+    metric = Metric(name, name, "", "BBQ §5", "", fractions, extremes=None)
     return metric if combine is None else replace(metric, combine=combine)
 
 
@@ -266,7 +258,7 @@ class ComparedLevels:
         return missing_data_bounds(lowest, highest, difference, self._wide)
 
     def _tipping_point(self, metric: Metric, pair: tuple[int, int], found: EstimateResult) -> TippingPoint | None:
-        if not excludes_zero(found):
+        if not found.excludes_zero:
             return None
         return self._unread.tipping_point(metric, pair, first_is_higher=(found.value or 0.0) > 0)
 
@@ -370,14 +362,14 @@ class ComparedLevels:
             yield "parse_rate_differs"
         read_gap = gap(*rates) or 0.0
         yield from flags_of(found, read_gap, self._corrected.error_gap(pair) if self._corrected else None)
-        is_found = excludes_zero(found)
+        is_found = found.excludes_zero
         if is_found and self._unparsed_could_explain(metric, pair, found):
             yield "unparsed_could_explain"
-        if is_found and parts is not None and not excludes_zero(parts.direction):
+        if is_found and parts is not None and not parts.direction.excludes_zero:
             yield "ability_could_explain"
         if is_found and self._position_could_explain(metric, pair):
             yield "position_could_explain"
-        if excludes_zero(controlled.score(self._sampling)):
+        if controlled.score(self._sampling).excludes_zero:
             yield "control_differs"
         templates = len(self._bias.templates) if found.value is None else found.n_templates
         if templates < MIN_TEMPLATES:

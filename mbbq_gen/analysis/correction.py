@@ -39,9 +39,10 @@ from mbbq_gen.scoring.tally import (
     weight_of_rows,
     weights_of_answers,
 )
+from mbbq_gen.statistics.estimate import InferenceSettings, number
 from mbbq_gen.statistics.intervals import proportion
-from mbbq_gen.statistics.panel import InferenceSettings, Panel, number, panel_of
-from mbbq_gen.statistics.ppi import MIN_LABELS, AnnotatedCells, PPIEstimate, PPIGroup, correct, usual_error_rate
+from mbbq_gen.statistics.panel import Panel, panel_of
+from mbbq_gen.statistics.ppi import MIN_LABELS, AnnotatedCells, CorrectedEstimate, PPIGroup, correct, usual_error_rate
 
 
 @dataclass(frozen=True)
@@ -89,7 +90,7 @@ class AnnotatedGroup:
     correctable: PPIGroup | None
     reason: str | None
 
-    def estimate(self, metric: Metric, sampling: InferenceSettings) -> PPIEstimate | None:
+    def estimate(self, metric: Metric, sampling: InferenceSettings) -> CorrectedEstimate | None:
         """The corrected metric; None where nothing can be corrected."""
         return None if self.correctable is None else correct(metric, self.correctable, sampling.unparsed)
 
@@ -246,31 +247,29 @@ def corrected_metric(group: AnnotatedGroup, metric: Metric, sampling: InferenceS
     estimate = group.estimate(metric, sampling)
     if estimate is None:
         return CorrectedScore(value=None, n_labels=group.n_labels, reason=group.reason, reason_code="undefined")
-    return CorrectedScore(**_numbers(estimate, group.n_labels, sampling, (metric.low, metric.high)))
+    return CorrectedScore(**_numbers(estimate, group.n_labels, sampling))
 
 
-def _numbers(
-    estimate: PPIEstimate, labels: int, sampling: InferenceSettings, bounds: tuple[float, float]
-) -> dict[str, Any]:
+def _numbers(estimate: CorrectedEstimate, labels: int, sampling: InferenceSettings) -> dict[str, Any]:
     """The fields of a corrected score; value and interval are cut off where the score can't go."""
     found, plain = number(estimate.value), number(estimate.plain)
     is_enough = estimate.n_templates >= MIN_TEMPLATES
-    margin = number(estimate.margin(sampling.confidence)) if found is not None and is_enough else None
+    margin = number(estimate.analytic_reach(sampling.confidence)) if found is not None and is_enough else None
     reason, code = None, None
     if found is None:
         reason, code = "a denominator is 0", "undefined"
     elif margin is None:
         reason, code = TOO_FEW, "too_few_templates"
-    value = None if found is None else _within(found, bounds)
+    value = None if found is None else _within(found, estimate.bounds)
     return {
         "value": value,
-        "ci_low": None if found is None or margin is None else _within(found - margin, bounds),
-        "ci_high": None if found is None or margin is None else _within(found + margin, bounds),
-        "standard_error": None if found is None or margin is None else number(estimate.error),
+        "ci_low": None if found is None or margin is None else _within(found - margin, estimate.bounds),
+        "ci_high": None if found is None or margin is None else _within(found + margin, estimate.bounds),
+        "standard_error": None if found is None or margin is None else number(estimate.standard_error),
         "uncorrected": plain,
         "correction": None if value is None or plain is None else value - plain,
         "ppi_lambda": number(estimate.ppi_lambda),
-        "degrees_of_freedom": None if margin is None else number(estimate.degrees),
+        "degrees_of_freedom": None if margin is None else number(estimate.units - 1),
         "n_labels": labels,
         "reason": reason,
         "reason_code": code,
@@ -406,11 +405,11 @@ class CorrectedLevels:
             reason = first.reason or second.reason
             return CorrectedDifference(value=None, n_labels=labels, reason=reason, reason_code="undefined")
         difference = one.minus(other)
-        is_testable = difference.error > 0 and difference.n_templates >= MIN_TEMPLATES
-        statistic = abs(difference.value) / difference.error if is_testable else float("nan")
+        is_testable = difference.standard_error > 0 and difference.n_templates >= MIN_TEMPLATES
+        statistic = abs(difference.value) / difference.standard_error if is_testable else float("nan")
         return CorrectedDifference(
-            **_numbers(difference, labels, self._sampling, (metric.low - metric.high, metric.high - metric.low)),
-            p_value=number(float(2 * special.stdtr(difference.degrees, -statistic))),
+            **_numbers(difference, labels, self._sampling),
+            p_value=number(float(2 * special.stdtr(difference.units - 1, -statistic))),
         )
 
     def error_gap(self, pair: tuple[int, int]) -> float | None:

@@ -40,7 +40,7 @@ from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, PromptEffects
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, answer_scores
 from mbbq_gen.statistics.crossed_effects import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.variance_components import variance_components
 
 DesignTarget = Literal["score", "difference between languages"]

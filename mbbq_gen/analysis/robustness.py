@@ -16,8 +16,9 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.languages.axes import confounded_interactions, is_orthogonal, parse_variant_name, varied_axes
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import partition
+from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, combine, mean, no_score
 from mbbq_gen.statistics.hypothesis_tests import TestResult, equality_test, friedman, holm, kendall_w, zero_test
-from mbbq_gen.statistics.panel import Estimate, EstimateResult, InferenceSettings, combine, make_panel, mean, no_score
+from mbbq_gen.statistics.panel import make_panel
 from mbbq_gen.statistics.variance_components import VarianceTable, variance_components
 
 Levels = Mapping[str, str]

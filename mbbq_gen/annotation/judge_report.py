@@ -18,8 +18,8 @@ from mbbq_gen.annotation.judge import UNPARSED, is_read
 from mbbq_gen.annotation.judge_table import BY_CHANCE, ChosenBy, LLMJudge
 from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.records import Confidence, FrozenModel, Outcome
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, no_score
 from mbbq_gen.statistics.intervals import Proportion, proportion
-from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, no_score
 from mbbq_gen.storage.store import Progress, RunStore
 
 NOBODY = "none"

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.report.leaderboard import Leaderboard
     from mbbq_gen.runs.run_folder import Manifest, RunFolder
-    from mbbq_gen.statistics.panel import InferenceSettings
+    from mbbq_gen.statistics.estimate import InferenceSettings
 
 
 _STEPS_BESIDE_CHARTS = 1

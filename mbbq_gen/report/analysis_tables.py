@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.robustness import Effect, EffectTable
     from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.core.records import FrozenModel
+    from mbbq_gen.statistics.estimate import EstimateResult
     from mbbq_gen.statistics.hypothesis_tests import TestResult
-    from mbbq_gen.statistics.panel import EstimateResult
 
 
 def estimate(score: EstimateResult) -> str:

@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from mbbq_gen.annotation.review import AgreementRate, AnnotationReport, Mistake
     from mbbq_gen.core.records import Outcome
     from mbbq_gen.runs.cost_estimate import JudgeEstimate
+    from mbbq_gen.statistics.estimate import EstimateResult
     from mbbq_gen.statistics.intervals import Proportion
-    from mbbq_gen.statistics.panel import EstimateResult
 
 
 MISTAKE_TITLES: dict[Mistake, str] = {

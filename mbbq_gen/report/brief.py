@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from mbbq_gen.analysis.score_table import GroupScore, ScoreTable, WarningCode
+    from mbbq_gen.analysis.scores import GroupScore, ScoreTable, WarningCode
 
 BRIEF_METRICS = (*NEEDED, "accuracy_ambiguous")
 """What the short result shows."""

@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.agreement import MethodAgreement, MethodPair
     from mbbq_gen.analysis.comparison_table import Comparison, ComparisonTable, MetricComparison, PairDifference
     from mbbq_gen.analysis.robustness import RobustnessTable
+    from mbbq_gen.statistics.estimate import EstimateResult
     from mbbq_gen.statistics.hypothesis_tests import TestResult
-    from mbbq_gen.statistics.panel import EstimateResult
     from mbbq_gen.statistics.variance_components import VarianceTable
 
 

@@ -15,7 +15,7 @@ from typing import Literal, Protocol, TypeVar, get_args
 from scipy import special
 
 from mbbq_gen.analysis.ability import CHANCE, AdjustedScore
-from mbbq_gen.analysis.score_table import GroupScore, MetricScore, ScoreTable
+from mbbq_gen.analysis.scores import GroupScore, MetricScore, ScoreTable
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, Outcome
 from mbbq_gen.report.score_tables import number, rounded_up, share
 from mbbq_gen.scoring.codes import MIN_TEMPLATES

@@ -30,7 +30,7 @@ from mbbq_gen.scoring.metrics import METRICS
 if TYPE_CHECKING:
     from jinja2 import Environment
 
-    from mbbq_gen.analysis.score_table import GroupScore, MetricScore
+    from mbbq_gen.analysis.scores import GroupScore, MetricScore
     from mbbq_gen.report.charts.catalogue import Chart
 
 STYLES = ("page.css", "picture.css", "items.css")

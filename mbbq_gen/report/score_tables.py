@@ -17,7 +17,7 @@ from mbbq_gen.core.text import whole_percent
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from mbbq_gen.analysis.score_table import Bounds, GroupScore, MetricScore, ScoreTable, WarningCode
+    from mbbq_gen.analysis.scores import Bounds, GroupScore, MetricScore, ScoreTable, WarningCode
     from mbbq_gen.core.records import Outcome
     from mbbq_gen.statistics.missing_data import MissingDataBounds
 

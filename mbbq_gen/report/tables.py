@@ -21,7 +21,7 @@ from mbbq_gen.report.score_tables import DASH
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.analysis.score_table import ScoreTable
+    from mbbq_gen.analysis.scores import ScoreTable
 
 
 ColumnKind = Literal["text", "count", "share", "score", "p_value"]

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.score_extras import ScoreReport, group_tests, reported
-from mbbq_gen.analysis.score_table import GroupScore, MetricScore
-from mbbq_gen.analysis.scores import score
+from mbbq_gen.analysis.scores import GroupScore, MetricScore, score
 from mbbq_gen.benchmarks.control.maker import TemplateRefusal
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.languages.prompt_pack import read_prompts
@@ -24,7 +23,7 @@ from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.samples import SampleIndex
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import GROUPINGS
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.store import Progress, RunStore
 
 if TYPE_CHECKING:
@@ -126,16 +125,7 @@ class ScoreView:
         """The scores of every group, with intervals; a grouping without a value is `–`."""
         asked = (tuple(by), tuple(metrics), split)
         if asked not in self._scores:
-            sampling = self.sampling
-            table = score(
-                self.part(split),
-                by,
-                metrics,
-                confidence_level=sampling.confidence,
-                n_resamples=sampling.n_resamples,
-                seed=sampling.seed,
-                unparsed=sampling.unparsed,
-            )
+            table = score(self.part(split), by, metrics, self.sampling)
             self._scores[asked] = {
                 tuple(value or "–" for value in group.group.values()): group for group in table.groups
             }

@@ -23,8 +23,9 @@ from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.observations import GoldLabels, Observation
 from mbbq_gen.scoring.tally import alike, weighted_by_design
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings
 from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, zero_test
-from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, Panel, make_panel
+from mbbq_gen.statistics.panel import Panel, make_panel
 
 if TYPE_CHECKING:
     import polars

@@ -25,7 +25,7 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, ReasonCode
 from mbbq_gen.statistics.crossed_effects import TOO_FEW_PROMPT_VARIANTS
-from mbbq_gen.statistics.panel import Estimate, InferenceSettings, contributions, mid_ranks, shares
+from mbbq_gen.statistics.estimate import REASONS, Estimate, InferenceSettings
 
 Unit = Literal["template", "item", "question", "answer", "level"]
 """What is taken to be independent: a template; a question over all its prompt variants; a question in one order with
@@ -103,6 +103,34 @@ def too_few(test: TestName, unit: Unit, hypothesis: str, n: int) -> TestResult |
         return None
     reason = TOO_FEW if unit == "template" else f"fewer than two {unit}s"
     return untestable(test, unit, hypothesis, n, reason, "too_few_templates" if unit == "template" else "undefined")
+
+
+def mid_ranks(values: Array) -> Array:
+    """The rank of each value, from 1; equal ones share the middle of theirs (`scipy.stats.rankdata`, a slow import)."""
+    ordered = np.sort(values)
+    found: Array = (ordered.searchsorted(values) + ordered.searchsorted(values, "right") + 1) / 2
+    return found
+
+
+SIZE_TEMPLATES: Final = 10
+"""Templates below which nothing is said of their sizes."""
+SIZE_LEVEL: Final = 0.01
+
+
+def sizes_matter(scores: Array, sizes: Array) -> bool:
+    """Whether larger templates have other scores: Spearman's rank correlation, with its t approximation.
+
+    `scores`: NaN for none; `sizes`: 0 for a template without answers.
+    """
+    has = (sizes > 0) & ~np.isnan(scores)
+    scores, sizes = scores[has], sizes[has]
+    n = scores.size
+    if n < SIZE_TEMPLATES or sizes.min() == sizes.max() or scores.min() == scores.max():
+        return False
+    one, other = (mid_ranks(values) - (n + 1) / 2 for values in (scores, sizes))
+    correlation = float(one @ other) / math.sqrt(float(one @ one) * float(other @ other))
+    away = abs(correlation) * ((n - 2) / max(1 - correlation**2, 1e-12)) ** 0.5
+    return bool(2 * special.stdtr(n - 2, -away) < SIZE_LEVEL)
 
 
 # --- one score against 0 ---------------------------------------------------------------------------------------------
@@ -221,19 +249,17 @@ def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit) -> Tes
         return untestable("kruskal_wallis", unit, hypothesis, n, "fewer than two groups", "not_applicable")
     if np.all(pooled == pooled[0]):
         return untestable("kruskal_wallis", unit, hypothesis, n, "all scores are equal")
-    ranks = np.split(mid_ranks(pooled), np.cumsum([sample.size for sample in found])[:-1])
-    spread = sum(float(part.sum()) ** 2 / part.size for part in ranks)
-    ties = np.unique(pooled, return_counts=True)[1].astype(float)
-    corrected = 1 - float((ties**3 - ties).sum()) / (float(n) ** 3 - n)
-    statistic = (12 / (n * (n + 1)) * spread - 3 * (n + 1)) / corrected
+    from scipy import stats  # a slow import, and no other test needs it
+
+    statistic, p_value = stats.kruskal(*found)
     return TestResult(
         test="kruskal_wallis",
         unit=unit,
         hypothesis=hypothesis,
-        statistic=statistic,
+        statistic=float(statistic),
         statistic_name="H",
-        p_value=float(special.chdtrc(len(found) - 1, statistic)),
-        effect=statistic / (n - 1),
+        p_value=float(p_value),
+        effect=float(statistic) / (n - 1),
         effect_name="epsilon_squared",
         n=n,
     )
@@ -416,23 +442,19 @@ def _lies_within(estimate: Estimate, margin: float, level: float, sampling: Infe
     return found is not None and -margin < found[0] and found[1] < margin
 
 
-_REASONS: Final[dict[ReasonCode, str]] = {
-    "undefined": "a score is undefined",
-    "too_few_templates": TOO_FEW,
-    "too_few_prompt_variants": TOO_FEW_PROMPT_VARIANTS,
-}
-
-
 def zero_test(estimate: Estimate, hypothesis: str, *, seed: int = 0) -> TestResult:
     """Is the number 0? `hypothesis` says which."""
     nothing = missing("sign_flip", [estimate], hypothesis)
-    return nothing or sign_flip(contributions(estimate), hypothesis, seed=seed)
+    return nothing or sign_flip(estimate.contributions[estimate.template_weights > 0], hypothesis, seed=seed)
 
 
 def equality_test(estimates: Sequence[Estimate], hypothesis: str, *, seed: int = 0) -> TestResult:
     """Are the numbers equal? `hypothesis` says which."""
-    nothing = missing("sign_flip", estimates, hypothesis)
-    return nothing or sign_flip_groups(shares(estimates), hypothesis, seed=seed)
+    if (nothing := missing("sign_flip", estimates, hypothesis)) is not None:
+        return nothing
+    bears = np.any([estimate.template_weights > 0 for estimate in estimates], axis=0)
+    shares = np.stack([estimate.contributions[bears] for estimate in estimates])
+    return sign_flip_groups(shares, hypothesis, seed=seed)
 
 
 def missing(test: TestName, estimates: Sequence[Estimate], hypothesis: str) -> TestResult | None:
@@ -440,7 +462,8 @@ def missing(test: TestName, estimates: Sequence[Estimate], hypothesis: str) -> T
     found = [(estimate.missing_reason, estimate.n_templates) for estimate in estimates]
     for code, templates in found:
         if code is not None:
-            return untestable(test, "template", hypothesis, templates, _REASONS[code], code)
+            reason = "a score is undefined" if code == "undefined" else REASONS[code]
+            return untestable(test, "template", hypothesis, templates, reason, code)
     return None
 
 

@@ -35,7 +35,7 @@ from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import TEMPLATE, answer_scores
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 
 Codes = NDArray[np.int64]
 

@@ -18,7 +18,7 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.scoring.tally import weighted_by_design
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.variance_components import variance_components
 from tests.support.scoring import Row, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate

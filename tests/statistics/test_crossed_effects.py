@@ -16,8 +16,9 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.crossed_effects import CrossedEffect, widen_for_prompts
-from mbbq_gen.statistics.hypothesis_tests import crossed, crossed_groups, sign_flip, tost
-from mbbq_gen.statistics.panel import InferenceSettings, contributions, make_panel
+from mbbq_gen.statistics.estimate import InferenceSettings
+from mbbq_gen.statistics.hypothesis_tests import crossed, crossed_groups, tost, zero_test
+from mbbq_gen.statistics.panel import make_panel
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 BIAS = METRICS["mbbq_bias_ambiguous"]
@@ -72,7 +73,8 @@ def test_ends_are_moved_out_but_not_beyond_what_there_can_be() -> None:
 def test_over_wordings_nothing_is_surer_than_of_the_ones_asked(seed: int) -> None:
     frame = simulated(seed, unparsed=0.1)
     fixed, drawn = (
-        score(frame, ["language", "split"], n_resamples=200, prompt_effects=how) for how in ("fixed", "random")
+        score(frame, ["language", "split"], settings=InferenceSettings(0.95, 200, prompt_effects=how))
+        for how in ("fixed", "random")
     )
     widened = 0
     for one, other in zip(fixed.groups, drawn.groups, strict=True):
@@ -98,7 +100,9 @@ def test_over_wordings_nothing_is_surer_than_of_the_ones_asked(seed: int) -> Non
 def test_two_wordings_tell_nothing_of_others() -> None:
     frame = simulated(variants=2)
     found = (
-        score(frame, ["language"], [BIAS.name], n_resamples=200, prompt_effects="random").groups[0].metrics[BIAS.name]
+        score(frame, ["language"], [BIAS.name], InferenceSettings(0.95, 200, prompt_effects="random"))
+        .groups[0]
+        .metrics[BIAS.name]
     )
     assert found.value is not None
     assert (found.ci_low, found.standard_error, found.equivalence_bound) == (None, None, None)
@@ -116,7 +120,7 @@ def test_the_test_and_the_analytic_interval_agree() -> None:
     for seed in range(12):
         (estimate,) = make_panel(simulated(seed), [], RANDOM).estimates(BIAS)
         found = crossed(estimate, "h", seed=seed)
-        flipped = sign_flip(contributions(estimate), "h", seed=seed)
+        flipped = zero_test(estimate, "h", seed=seed)
         ends = estimate.score(RANDOM)
         assert ends.t_ci_low is not None
         assert ends.t_ci_high is not None
@@ -173,4 +177,4 @@ def test_what_can_not_be_asked_over_wordings_is_refused() -> None:
     with pytest.raises(UsageError, match="--across variant"):
         compare(simulated(), "variant", [BIAS], sampling=RANDOM)
     with pytest.raises(UnknownNameError, match="prompt effects"):
-        score(simulated(), prompt_effects="all")  # type: ignore[arg-type]
+        score(simulated(), settings=InferenceSettings(prompt_effects="all"))  # type: ignore[arg-type]

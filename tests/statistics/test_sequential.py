@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mbbq_gen.scoring.baselines import kind_of, needed_kinds
 from mbbq_gen.scoring.cells import CELLS
-from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.scoring.metrics import METRICS, kind_of, needed_kinds
 from mbbq_gen.scoring.tally import WEIGHT, tally_groups, weighted_by_design
-from mbbq_gen.statistics.panel import InferenceSettings, Panel, panel_of
+from mbbq_gen.statistics.estimate import InferenceSettings
+from mbbq_gen.statistics.panel import Panel, panel_of
 from mbbq_gen.statistics.sequential import (
     FOR_DECISION,
     FOR_WIDTH,

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from mbbq_gen.statistics.panel import InferenceSettings
+    from mbbq_gen.statistics.estimate import InferenceSettings
 
 Section = Literal["scores", "categories", "control", "robustness", "position", "outcomes", "papers"]
 """What a chart is about."""
@@ -127,7 +127,7 @@ def make_charts(
     if frame.is_empty():
         raise UsageError("no answers to draw; ask some first: mbbq-gen run RUN")
     from mbbq_gen.report.view_model import ScoreView
-    from mbbq_gen.statistics.panel import InferenceSettings
+    from mbbq_gen.statistics.estimate import InferenceSettings
 
     answers = ScoreView(_named_models(frame), sampling or InferenceSettings())
     charts: list[Chart] = []

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from mbbq_gen.analysis.score_table import GroupScore
+from mbbq_gen.analysis.scores import GroupScore
 from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts.drawing import (
     FONT_SIZE,

@@ -50,7 +50,7 @@ from mbbq_gen.report.view_model import (
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.score_table import GroupScore
+    from mbbq_gen.analysis.scores import GroupScore
 
 NAMED = 36
 """Points in a panel up to which they are named."""
