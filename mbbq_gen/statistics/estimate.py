@@ -268,7 +268,7 @@ class Estimate:
         if self.missing_reason is not None or math.isnan(self.standard_error):
             return None
         plain = math.sqrt(float(self.influence_values @ self.influence_values))
-        tail = expanded_tail(confidence, self.units, self.standard_error / plain if plain else 1.0)
+        tail = expanded_tail(confidence, self.units, self.standard_error / plain if plain else widening(self.units))
         low, high = percentile_interval(self._ordered_values, tail)
         return self.with_room(low, high, confidence, tail * self.bootstrap_values.size)
 
