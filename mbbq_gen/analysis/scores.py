@@ -6,6 +6,7 @@ The records are what `mbbq-gen score` writes as JSON (docs/scores.md describes i
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Literal, get_args
 
 import numpy as np
@@ -284,10 +285,11 @@ def _score_batch(
         if what not in made:
             alone, sizes = panel.template_scores(metric), metric.fractions[0].denominator(panel.by_template)
             ends, fractions = unread.ends(metric), _fractions(metric, requested)
+            support = metric.has_rows(panel.by_template).sum(axis=-1)
             made[what] = [
                 _metric_score(
                     metric,
-                    estimate,
+                    replace(estimate, support=int(support[place])),
                     None if ends is None else (ends[0][place], ends[1][place]),
                     settings if intervals else None,
                     mean_over_templates=_mean(alone[place]),

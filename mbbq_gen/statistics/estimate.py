@@ -155,7 +155,8 @@ class Estimate:
     components: tuple[Estimate, ...] = ()
     """Numbers that it is no difference of, but can't be known better than: those that a function combines."""
     support: int | None = None
-    """Templates with rows in any denominator; None: those with a weight."""
+    """Templates that count for there being an interval, such as those with rows in any denominator; None: those with a
+    weight."""
 
     @property
     def contributions(self) -> Array:

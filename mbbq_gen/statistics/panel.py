@@ -85,7 +85,7 @@ class Panel:
         read = metric.parse_rate(self.total)
         influences = influence_values(metric, self.by_template, self.total)
         sizes = template_shares(metric, self.by_template)
-        crossed, support = self._crossed_effects(metric), metric.has_rows(self.by_template).sum(axis=-1)
+        crossed = self._crossed_effects(metric)
         return [
             Estimate(
                 value=float(values[place]),
@@ -96,7 +96,6 @@ class Panel:
                 bounds=(metric.low, metric.high),
                 parse_rate=float(read[place]),
                 crossed_effect=crossed[place] if crossed else None,
-                support=int(support[place]),
             )
             for place in range(len(self.groups))
         ]
