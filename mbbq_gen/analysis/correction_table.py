@@ -54,7 +54,7 @@ class CorrectedDifference(CorrectedScore):
     """A corrected difference of two levels, first minus second, with its test against 0."""
 
     p_value: float | None = None
-    """By the t distribution that the interval is made of; two-sided."""
+    """The least level at which the interval excludes 0."""
     p_adjusted: float | None = None
     """Holm's over all pairs."""
 

@@ -190,11 +190,7 @@ class _Contrasts:
             against=against,
             language=language,
             difference=difference.score(self._sampling),
-            test=zero_test(
-                difference,
-                f"{what} does nothing to {self._metric.name}",
-                seed=self._sampling.seed,
-            ),
+            test=zero_test(difference, f"{what} does nothing to {self._metric.name}", self._sampling),
             aliased_with=aliased_with,
         )
 
@@ -344,8 +340,8 @@ def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: Infere
         worst=worst[1].value if worst else None,
         worst_level=worst[0] if worst else None,
         tests=(
-            equality_test(shared.estimates(metric), hypothesis, seed=sampling.seed),
-            friedman(shared.template_scores(metric).T, hypothesis),
+            equality_test(shared.estimates(metric), hypothesis, sampling),
+            friedman(shared.template_scores(metric).T, hypothesis, is_even=shared.has_even_counts(metric)),
         ),
     )
 

@@ -30,7 +30,7 @@ from mbbq_gen.statistics.estimate import (
     no_score,
     number,
 )
-from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, crossed, tost, wilcoxon, zero_test
+from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, tost, wilcoxon, zero_test
 from mbbq_gen.statistics.panel import make_panel, panel_of
 
 
@@ -128,6 +128,8 @@ def macro_averages(
         UsageError: where `over` is also in `by`.
         UnknownNameError: for an unknown grouping.
     """
+    if over in ("template", "subcategory"):
+        raise UsageError(f"--macro-average {over}: average over category or variant")
     if over in by:
         raise UsageError(f"--macro-average {over}: also in --group-by; average over a grouping or show it")
     tallies = list(tally_groups(frame, grouping_columns([*by, over]), sampling.prompt_effects))
@@ -148,9 +150,7 @@ def macro_averages(
                     over=averaged,
                     group=dict(zip(names, values, strict=True)),
                     metric=metric.name,
-                    score=(mean_of_strata if panel.strata else mean)(defined).score(sampling)
-                    if defined
-                    else no_score("undefined throughout"),
+                    score=_average(defined, sampling, is_stratified=panel.strata is not None),
                     n_levels=len(defined),
                     undefined=tuple(
                         level
@@ -159,6 +159,19 @@ def macro_averages(
                     ),
                 )
             )
+    return found
+
+
+def _average(defined: Sequence[Estimate], sampling: InferenceSettings, *, is_stratified: bool) -> EstimateResult:
+    if not defined:
+        return no_score("undefined throughout")
+    found = (mean_of_strata if is_stratified else mean)(defined).score(sampling)
+    if found.ci_low is None and is_stratified and any(estimate.n_templates < 2 for estimate in defined):
+        update = {
+            "reason": "a category has a single template: its error is unknown",
+            "reason_code": "too_few_templates",
+        }
+        return found.model_copy(update=update)
     return found
 
 
@@ -207,12 +220,10 @@ def group_tests(
 def _against_zero(
     metric: Metric, estimate: Estimate, scores: Array, sampling: InferenceSettings
 ) -> tuple[TestResult, ...]:
+    test = zero_test(estimate, f"{metric.name} is 0", sampling)
     if sampling.prompt_effects == "random":
-        return (crossed(estimate, f"{metric.name} is 0", seed=sampling.seed),)
-    return (
-        zero_test(estimate, f"{metric.name} is 0", seed=sampling.seed),
-        wilcoxon(scores, f"{metric.name} is 0 in the middle of the templates"),
-    )
+        return (test,)
+    return test, wilcoxon(scores, f"{metric.name} is 0 in the middle of the templates")
 
 
 def baseline_scores(

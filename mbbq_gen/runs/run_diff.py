@@ -436,7 +436,7 @@ def _metric_change(panel: Panel, metric: Metric, sampling: InferenceSettings) ->
         first=first.score(sampling),
         second=second.score(sampling),
         change=change.score(sampling),
-        test=zero_test(change, f"{metric.name} has not changed", seed=sampling.seed),
+        test=zero_test(change, f"{metric.name} has not changed", sampling),
     )
 
 

@@ -124,8 +124,8 @@ class Metric:
 
 
 def _scaled(wrong: Array, biased: Array, persons: Array) -> Array:
-    """How often a person is named, times how one-sidedly; 0, the limit, where no person is; NaN without questions."""
-    scaled: Array = np.where((wrong == 0) & (persons == 0), 0.0, wrong * (2 * biased - 1))
+    """How often answers are wrong, times how one-sidedly; 0, the limit, where none is; NaN without questions."""
+    scaled: Array = np.where(wrong == 0, 0.0, wrong * (2 * biased - 1))
     return scaled
 
 

@@ -154,6 +154,8 @@ class Estimate:
     """The two that it is the difference of; None: it is no difference."""
     components: tuple[Estimate, ...] = ()
     """Numbers that it is no difference of, but can't be known better than: those that a function combines."""
+    is_curved: bool = False
+    """Whether several fractions make it: percentiles alone are then too narrow, and the t interval is held too."""
     support: int | None = None
     """Templates that count for there being an interval, such as those with rows in any denominator; None: those with a
     weight."""
@@ -190,7 +192,7 @@ class Estimate:
         """Why there is no value, or no interval; None where there are both."""
         if math.isnan(self.value):
             return "undefined"
-        if self.n_templates < MIN_TEMPLATES:
+        if self.n_templates < MIN_TEMPLATES or math.isnan(self.standard_error):
             return "too_few_templates"
         too_few = self.crossed_effect is not None and self.crossed_effect.count < MIN_PROMPT_VARIANTS
         return "too_few_prompt_variants" if too_few else None
@@ -295,7 +297,7 @@ class Estimate:
 
         `beyond`: the resamples beyond either end; infinitely many of an interval that rests on none.
         """
-        units = t_interval_units(self._n_weighted, self.units, beyond)
+        units = t_interval_units(self._n_weighted, self.units, 0.0 if self.is_curved else beyond)
         least = t_interval(self.value, self.standard_error, units, confidence, self.bounds)
         room = None if self.boundary is None else self.boundary.ends(confidence)
         return interval_hull((low, high), least, room, self.from_sides(confidence))
@@ -445,6 +447,7 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
         parse_rate=min(rates, default=math.nan),
         crossed_effect=CrossedEffect.combine(crossed, factors) if len(crossed) == len(pairs) else None,
         operands=(_sum(added), _sum(taken)) if added and taken else None,
+        is_curved=any(estimate.is_curved for estimate in estimates),
     )
 
 

@@ -12,7 +12,7 @@ drawn) (Phipson & Smyth 2010): never 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import combinations
 from typing import Final, Literal
@@ -25,13 +25,13 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, ReasonCode
 from mbbq_gen.statistics.crossed_effects import TOO_FEW_PROMPT_VARIANTS
-from mbbq_gen.statistics.estimate import REASONS, Estimate, InferenceSettings
+from mbbq_gen.statistics.estimate import REASONS, Estimate, InferenceSettings, number
 
 Unit = Literal["template", "item", "question", "answer", "level"]
 """What is taken to be independent: a template; a question over all its prompt variants; a question in one order with
 all the answers to it; one answer; a prompt variant or language."""
 TestName = Literal[
-    "sign_flip", "wilcoxon", "kruskal_wallis", "friedman", "randomisation", "binomial", "tost", "crossed"
+    "interval", "sign_flip", "wilcoxon", "kruskal_wallis", "friedman", "randomisation", "binomial", "tost"
 ]
 Adjustment = Literal["holm", "benjamini_hochberg"]
 
@@ -97,8 +97,18 @@ def untestable(  # noqa: PLR0917
     )
 
 
-def too_few(test: TestName, unit: Unit, hypothesis: str, n: int) -> TestResult | None:
-    """The result of a test on fewer units than tell anything; None where there are enough of them."""
+EVEN: Final = 0.9
+"""Answers of the smallest over the largest group, template by template, above which ranks keep their level."""
+UNEVEN: Final = (
+    f"the groups have unlike numbers of answers in the templates (least over most below {EVEN:.0%}): "
+    "ranks of template scores would find differences of reading"
+)
+
+
+def unrankable(test: TestName, unit: Unit, hypothesis: str, n: int, *, is_even: bool = True) -> TestResult | None:
+    """The result of a test on too few units, or on ranks of unlike groups; None where it can be made."""
+    if not is_even:
+        return untestable(test, unit, hypothesis, n, UNEVEN, "uneven_counts")
     if n >= (MIN_TEMPLATES if unit == "template" else 2):
         return None
     reason = TOO_FEW if unit == "template" else f"fewer than two {unit}s"
@@ -133,35 +143,7 @@ def sizes_matter(scores: Array, sizes: Array) -> bool:
     return bool(2 * special.stdtr(n - 2, -away) < SIZE_LEVEL)
 
 
-# --- one score against 0 ---------------------------------------------------------------------------------------------
-
-
-def sign_flip(contributions: Array, hypothesis: str, *, unit: Unit = "template", seed: int = 0) -> TestResult:
-    """Is the sum of the contributions 0? Under the hypothesis every one of them could as well have the other sign.
-
-    Assumes that contributions are symmetric about 0 under the hypothesis, and independent (Fisher 1935, §21).
-    Effect: the mean over the standard deviation of the contributions (Cohen's d_z).
-    """
-    found = contributions[~np.isnan(contributions)]
-    n = int(found.size)
-    if (nothing := too_few("sign_flip", unit, hypothesis, n)) is not None:
-        return nothing
-    speaking = found[np.abs(found) > _TIE]  # the sign of 0 is nobody's
-    observed, is_exact = float(found.sum()), speaking.size <= EXACT_UP_TO
-    sums = signs(speaking.size, seed) @ speaking
-    spread = float(found.std(ddof=1)) if found.size > 1 else 0.0
-    return TestResult(
-        test="sign_flip",
-        unit=unit,
-        hypothesis=hypothesis,
-        statistic=observed,
-        statistic_name="sum",
-        p_value=permutation_p(np.abs(sums), abs(observed), is_exact=is_exact),
-        effect=float(found.mean()) / spread if spread > _TIE else None,
-        effect_name="d_z",
-        n=n,
-        is_exact=is_exact,
-    )
+# --- ranks of one score ---------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=4)
@@ -183,7 +165,7 @@ def permutation_p(statistics: Array, observed: float, *, is_exact: bool) -> floa
     return extreme / statistics.size if is_exact else (1 + extreme) / (1 + statistics.size)
 
 
-def wilcoxon(scores: Array, hypothesis: str) -> TestResult:
+def wilcoxon(scores: Array, hypothesis: str, *, is_even: bool = True) -> TestResult:
     """Is the middle of the template scores 0? Wilcoxon's signed-rank test; zeros keep their ranks (Pratt 1959).
 
     Exact for up to RANKS_EXACT_UP_TO templates, ties and zeros included; beyond, the normal approximation. Assumes
@@ -191,7 +173,7 @@ def wilcoxon(scores: Array, hypothesis: str) -> TestResult:
     """
     found = np.round(scores[~np.isnan(scores)], _DIGITS)
     n = int(found.size)
-    if (nothing := too_few("wilcoxon", "template", hypothesis, n)) is not None:
+    if (nothing := unrankable("wilcoxon", "template", hypothesis, n, is_even=is_even)) is not None:
         return nothing
     if not np.any(found):
         return untestable("wilcoxon", "template", hypothesis, n, "every template has the score 0")
@@ -234,7 +216,7 @@ def _pratt(scores: Array) -> float:
 # --- several groups --------------------------------------------------------------------------------------------------
 
 
-def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit) -> TestResult:
+def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit, *, is_even: bool = True) -> TestResult:
     """Do the groups come from one distribution? Kruskal & Wallis 1952, with the correction for ties, χ² approximation.
 
     Takes all units to be independent, between the groups too: with parallel items it wastes the pairing, and with
@@ -243,7 +225,8 @@ def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit) -> Tes
     found = [sample[~np.isnan(sample)] for sample in samples]
     pooled = np.concatenate(found) if found else np.zeros(0)
     n = int(pooled.size)
-    if (nothing := too_few("kruskal_wallis", unit, hypothesis, min((s.size for s in found), default=0))) is not None:
+    least = min((sample.size for sample in found), default=0)
+    if (nothing := unrankable("kruskal_wallis", unit, hypothesis, least, is_even=is_even)) is not None:
         return nothing
     if len(found) < 2:
         return untestable("kruskal_wallis", unit, hypothesis, n, "fewer than two groups", "not_applicable")
@@ -265,7 +248,7 @@ def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit) -> Tes
     )
 
 
-def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template") -> TestResult:
+def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template", is_even: bool = True) -> TestResult:
     """Do the groups rank alike within templates? `scores`: templates × groups; templates with a gap are left out.
 
     Friedman 1937, with the correction for ties. Two groups: the exact sign test that it is then. More: ranks are
@@ -273,7 +256,7 @@ def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template") -> Test
     """
     whole = scores[~np.isnan(scores).any(axis=1)]
     n, groups = whole.shape
-    if (nothing := too_few("friedman", unit, hypothesis, n)) is not None:
+    if (nothing := unrankable("friedman", unit, hypothesis, n, is_even=is_even)) is not None:
         return nothing
     if groups < 2:
         return untestable("friedman", unit, hypothesis, n, "fewer than two groups", "not_applicable")
@@ -345,7 +328,7 @@ def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestRe
     groups, n = shares.shape
     if np.isnan(shares).any():
         return untestable("sign_flip", "template", hypothesis, n, "a score is undefined", "undefined")
-    if (nothing := too_few("sign_flip", "template", hypothesis, n)) is not None:
+    if (nothing := unrankable("sign_flip", "template", hypothesis, n)) is not None:
         return nothing
     if groups < 2:
         return untestable("sign_flip", "template", hypothesis, n, "fewer than two groups", "not_applicable")
@@ -404,7 +387,7 @@ def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettin
     hypothesis = f"{what} is {margin:g} or farther from 0"
     if estimate.value != estimate.value:
         return untestable("tost", "template", hypothesis, estimate.n_templates, "a denominator is 0", "undefined")
-    if (nothing := too_few("tost", "template", hypothesis, estimate.n_templates)) is not None:
+    if (nothing := unrankable("tost", "template", hypothesis, estimate.n_templates)) is not None:
         return nothing
     if estimate.missing_reason == "too_few_prompt_variants":
         return untestable(
@@ -442,70 +425,85 @@ def _lies_within(estimate: Estimate, margin: float, level: float, sampling: Infe
     return found is not None and -margin < found[0] and found[1] < margin
 
 
-def zero_test(estimate: Estimate, hypothesis: str, *, seed: int = 0) -> TestResult:
-    """Is the number 0? `hypothesis` says which."""
-    nothing = missing("sign_flip", [estimate], hypothesis)
-    return nothing or sign_flip(estimate.contributions[estimate.template_weights > 0], hypothesis, seed=seed)
+def zero_test(estimate: Estimate, hypothesis: str, sampling: InferenceSettings) -> TestResult:
+    """Is the number 0? The p value is the least level at which its interval excludes 0.
 
-
-def equality_test(estimates: Sequence[Estimate], hypothesis: str, *, seed: int = 0) -> TestResult:
-    """Are the numbers equal? `hypothesis` says which."""
-    if (nothing := missing("sign_flip", estimates, hypothesis)) is not None:
+    So p is below 1 − confidence if and only if the interval that is shown excludes 0 (inversion of a confidence
+    interval: Davison & Hinkley 1997, §5.6). Where prompt variants are random, so is the interval over them.
+    Effect: the number over the standard deviation of templates (Cohen's d_z).
+    """
+    level = 1 - sampling.confidence
+    if (nothing := missing("interval", [estimate], hypothesis)) is not None:
         return nothing
-    bears = np.any([estimate.template_weights > 0 for estimate in estimates], axis=0)
-    shares = np.stack([estimate.contributions[bears] for estimate in estimates])
-    return sign_flip_groups(shares, hypothesis, seed=seed)
 
+    def excludes_zero(p: float) -> bool:
+        low, high = estimate.interval(1 - p) or (math.nan, math.nan)
+        return low > 0 or high < 0
 
-def missing(test: TestName, estimates: Sequence[Estimate], hypothesis: str) -> TestResult | None:
-    """The result of a test of numbers of which one has no interval, and why; None where all have one."""
-    found = [(estimate.missing_reason, estimate.n_templates) for estimate in estimates]
-    for code, templates in found:
-        if code is not None:
-            reason = "a score is undefined" if code == "undefined" else REASONS[code]
-            return untestable(test, "template", hypothesis, templates, reason, code)
-    return None
-
-
-_LEAST = 1e-6
-"""The smallest p value that is looked for."""
-_STEPS = 30
-"""Of the bisection, on the logarithm."""
-
-
-def crossed(estimate: Estimate, hypothesis: str, *, seed: int = 0) -> TestResult:
-    """Is the number 0 over prompt variants like these? `hypothesis` is what speaks against."""
-    if (nothing := missing("crossed", [estimate], hypothesis)) is not None:
-        return nothing
-    flipped = zero_test(estimate, hypothesis, seed=seed).p_value
-    low, high = math.log(_LEAST), 0.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        reaches = estimate.analytic_reach(1 - math.exp(middle)) >= abs(estimate.value)
-        low, high = (middle, high) if reaches else (low, middle)
+    spread = estimate.standard_error * estimate.effective**0.5
     return TestResult(
-        test="crossed",
+        test="interval",
         unit="template",
         hypothesis=hypothesis,
         statistic=estimate.value,
         statistic_name="value",
-        p_value=max(math.exp(high), flipped or 0.0),
+        p_value=_least_level(excludes_zero, level),
+        effect=number(estimate.value / spread) if spread > _TIE else None,
+        effect_name="d_z",
         n=estimate.n_templates,
         n_prompt_variants=None if estimate.crossed_effect is None else estimate.crossed_effect.count,
     )
 
 
-def crossed_groups(estimates: Sequence[Estimate], hypothesis: str, *, seed: int = 0) -> TestResult:
-    """Do several scores differ over prompt variants like these? The least of the pairs' p values, as Holm adjusts
-    it."""
-    pairs = [crossed(one.subtract(other), hypothesis, seed=seed) for one, other in combinations(estimates, 2)]
-    if not pairs:
-        reason = "fewer than two groups"
-        return untestable("crossed", "template", hypothesis, 0, reason, "not_applicable")
-    known = [p for p in holm([pair.p_value for pair in pairs]) if p is not None]
-    if not known:
-        return pairs[0]
-    statistic = max(abs(pair.statistic or 0.0) for pair in pairs)
-    return pairs[0].model_copy(
-        update={"p_value": min(known), "statistic": statistic, "statistic_name": "largest difference"}
-    )
+_LEAST = 1e-6
+"""The smallest p value that is looked for."""
+_STEPS = 16
+"""Of the bisection, on the logarithm."""
+
+
+def _least_level(is_found: Callable[[float], bool], first: float) -> float:
+    """The least level at which something is found; `first` is looked at itself, so that no rounding moves p over it."""
+    low, high = math.log(first), 0.0
+    if is_found(first):
+        if is_found(_LEAST):
+            return _LEAST
+        low, high = math.log(_LEAST), math.log(first * (1 - _TIE))
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_found(math.exp(middle)) else (middle, high)
+    return math.exp(high)
+
+
+def equality_test(estimates: Sequence[Estimate], hypothesis: str, sampling: InferenceSettings) -> TestResult:
+    """Are the numbers equal? Two: is their difference 0; more: sign flips of templates.
+
+    Where prompt variants are random, several are compared by the least of their pairs' p values, as Holm adjusts it.
+    """
+    if (nothing := missing("sign_flip" if len(estimates) > 2 else "interval", estimates, hypothesis)) is not None:
+        return nothing
+    if len(estimates) < 2:
+        return untestable("interval", "template", hypothesis, 0, "fewer than two groups", "not_applicable")
+    pairs = combinations(estimates, 2)
+    if len(estimates) == 2 or estimates[0].crossed_effect is not None:
+        tests = [zero_test(one.subtract(other), hypothesis, sampling) for one, other in pairs]
+        known = [p for p in holm([test.p_value for test in tests]) if p is not None]
+        if len(tests) == 1 or not known:
+            return tests[0]
+        largest = max(abs(test.statistic or 0.0) for test in tests)
+        return tests[0].model_copy(
+            update={"p_value": min(known), "statistic": largest, "statistic_name": "largest difference", "effect": None}
+        )
+    # A template has the same share of each value: with its own shares, uneven reading would make it differ.
+    shares = np.mean([estimate.template_weights for estimate in estimates], axis=0)
+    added = np.stack([estimate.influence_values + estimate.value * shares for estimate in estimates])
+    return sign_flip_groups(added[:, shares > 0], hypothesis, seed=sampling.seed)
+
+
+def missing(test: TestName, estimates: Sequence[Estimate], hypothesis: str) -> TestResult | None:
+    """The result of a test of numbers of which one has no interval, and why; None where all have one."""
+    for estimate in estimates:
+        code = estimate.missing_reason
+        if code is not None:
+            reason = "a score is undefined" if code == "undefined" else REASONS[code]
+            return untestable(test, "template", hypothesis, estimate.n_templates, reason, code)
+    return None

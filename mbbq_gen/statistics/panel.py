@@ -26,6 +26,7 @@ from mbbq_gen.statistics.estimate import (
     template_shares,
     widening,
 )
+from mbbq_gen.statistics.hypothesis_tests import EVEN
 from mbbq_gen.statistics.intervals import effective_number
 
 
@@ -96,6 +97,7 @@ class Panel:
                 bounds=(metric.low, metric.high),
                 parse_rate=float(read[place]),
                 crossed_effect=crossed[place] if crossed else None,
+                is_curved=len(metric.fractions) > 1,
             )
             for place in range(len(self.groups))
         ]
@@ -115,6 +117,11 @@ class Panel:
     def template_scores(self, metric: Metric) -> Array:
         """The metric of every group and template; NaN where undefined."""
         return metric.value(self.by_template)
+
+    def has_even_counts(self, metric: Metric) -> bool:
+        """Whether the groups have about as many answers in every template, so that template scores can be ranked."""
+        counts = [fraction.denominator(self.by_template) for fraction in metric.fractions]
+        return all(float(part.min(axis=0).sum()) >= EVEN * float(part.max(axis=0).sum()) for part in counts)
 
     def on_templates(self, templates: Sequence[str]) -> Panel:
         """The same groups on some of the templates."""

@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from mbbq_gen.scoring.cells import CELLS, Array, Counts, UnparsedPolicy, count_matrix, question_kinds
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.statistics.estimate import Estimate, influence_values, template_shares, widening
-from mbbq_gen.statistics.intervals import effective_number
+from mbbq_gen.statistics.intervals import Ends, effective_number, t_quantile
 
 Places = NDArray[np.int64]
 
@@ -91,8 +91,10 @@ class PPIGroup:
 class CorrectedEstimate(Estimate):
     """A corrected number; `influence_values` are the u_t above, and there are no bootstrap values."""
 
+    extracted: Estimate | None = None
+    """The same number as it was extracted, with its interval over templates; None: nothing is known of it."""
     plain: float = math.nan
-    """As it was extracted."""
+    """Its value as it was extracted."""
     annotation_influence: Array = field(default_factory=lambda: np.zeros(0))
     """The part of the influences that labels are off their class."""
     rare_variance: float = 0.0
@@ -115,6 +117,25 @@ class CorrectedEstimate(Estimate):
         degrees = max(1.0, (whole + self.rare_variance) ** 2 / spread) if spread > 0 else self.effective - 1
         return degrees + 1
 
+    def _over_templates(self, confidence: float) -> Ends | None:
+        """Value ± t · standard error, and at least the interval as extracted with what labels add to it.
+
+        A template that was not seen can lie as far off the corrected score as off the extracted one, so either end is
+        √(reach as extracted² + reach of labels²) away from the value (MOVER: Zou & Donner 2008).
+        """
+        if self.missing_reason is not None:
+            return None
+        margin, off = self.analytic_reach(confidence), self.annotation_influence
+        low, high = self.value - margin, self.value + margin
+        plain = None if self.extracted is None else self.extracted.over_templates(confidence)
+        if self.extracted is not None and plain is not None:
+            variance, spread = float(off @ off) + self.rare_variance, float((off**4).sum()) / 2
+            units = max(1.0, variance**2 / spread) + 1 if spread > 0 else self.effective
+            labels = t_quantile(confidence, units) * math.sqrt(variance)
+            low = min(low, self.value - math.hypot(self.extracted.value - plain[0], labels))
+            high = max(high, self.value + math.hypot(plain[1] - self.extracted.value, labels))
+        return max(low, self.bounds[0]), min(high, self.bounds[1])
+
     def minus(self, other: CorrectedEstimate) -> CorrectedEstimate:
         """The difference, paired by template; it stands on the templates of the side that has fewer."""
         influences = self.influence_values - other.influence_values
@@ -122,6 +143,9 @@ class CorrectedEstimate(Estimate):
         return replace(
             self,
             value=self.value - other.value,
+            extracted=None
+            if self.extracted is None or other.extracted is None
+            else self.extracted.subtract(other.extracted),
             plain=self.plain - other.plain,
             influence_values=influences,
             adjusted_influence=influences * widening(fewer.effective),
@@ -134,8 +158,13 @@ class CorrectedEstimate(Estimate):
         )
 
 
-def correct(metric: Metric, group: PPIGroup, unparsed: UnparsedPolicy) -> CorrectedEstimate:
-    """The corrected metric of a group that has labels; undefined where a denominator is not above 0."""
+def correct(
+    metric: Metric, group: PPIGroup, unparsed: UnparsedPolicy, extracted: Estimate | None = None
+) -> CorrectedEstimate:
+    """The corrected metric of a group that has labels; undefined where a denominator is not above 0.
+
+    `extracted`: the metric as it was extracted, over the same templates.
+    """
     prepared = prepare(group)
     weight = 1.0
     for _ in range(2):  # the score's linear part depends on the score, and so does the best weight of the extractions
@@ -154,6 +183,7 @@ def correct(metric: Metric, group: PPIGroup, unparsed: UnparsedPolicy) -> Correc
         bootstrap_values=np.zeros(0),
         bounds=(metric.low, metric.high),
         support=int(metric.has_rows(counts).sum()),
+        extracted=extracted,
         plain=float(metric.value(Counts(counts.values.sum(axis=0), unparsed))),
         annotation_influence=off,
         rare_variance=rare,
