@@ -227,9 +227,7 @@ def components(runs: int) -> None:
         scores = np.zeros(len(grid))
         for term, sd in COMPONENTS.items():
             scores += generator.normal(0, sd, codes[term].max() + 1)[codes[term]]
-        estimates = estimate_components(
-            Cells(scores, codes, None, 0.0, np.ones(len(grid))), InferenceSettings(seed=run)
-        )
+        estimates = estimate_components(Cells(scores, codes, None, np.ones(len(grid))), InferenceSettings(seed=run))
         for term, sd in COMPONENTS.items():
             variance, low, high = estimates[term]
             found[term].append(variance)

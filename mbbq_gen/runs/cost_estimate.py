@@ -171,7 +171,8 @@ def _half_widths(
             benchmark,
             templates,
             variants,
-            questions=sum(sizes) * orders / max(templates, 1),
+            questions=sum(sizes) / max(templates, 1),
+            orders=orders,
             effective_share=effective / max(templates, 1),
             assumptions=assumptions,
         )

@@ -279,7 +279,7 @@ def test_power_by_hand() -> None:
     """98 templates of MBBQ count as 38.2; t(0.975) + t(0.8) at 37.2 degrees of freedom is 2.026 + 0.851."""
     table = power_table("mbbq", 98, 5)
     found = {entry.question: entry for entry in table.detectable}["two prompt variants"]
-    error = (2 * (DEFAULTS.template_prompt_variant**2 / 38.22 + DEFAULTS.answer**2 / (98 * 51.4))) ** 0.5
+    error = (2 * (DEFAULTS.template_prompt_variant**2 / 38.22 + 0.5 * DEFAULTS.answer**2 / (98 * 51.4))) ** 0.5
     assert found.standard_error == pytest.approx(error)
     assert found.minimum_detectable_effect == pytest.approx(2.877 * error, rel=1e-3)
 
