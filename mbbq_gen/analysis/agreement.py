@@ -18,8 +18,8 @@ from mbbq_gen.core.records import NO_RESPONSE, PARSED, Condition, FrozenModel, M
 from mbbq_gen.scoring.cells import Array, Choice, UnparsedPolicy
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, question_expression, template_expression
-from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, jackknife, number, ratio_of
-from mbbq_gen.statistics.panel import make_panel, resample_weights
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, number, ratio_of
+from mbbq_gen.statistics.panel import jackknife, make_panel, resample_weights
 
 CHOICES: tuple[Choice, ...] = ("target", "non_target", "unknown", "unparsed")
 _ROLES = 3

@@ -12,7 +12,7 @@ from typing import Final, Literal
 MIN_TEMPLATES: Final = 5
 """Templates below which there is no interval and no p value."""
 FEW_TEMPLATES: Final = 10
-"""Below this, an interval over templates is wide and only roughly as sure as it says (docs/statistics.md)."""
+"""Below this, an interval over templates is wide and only roughly as sure as it says (docs/evidence.md)."""
 TOO_FEW: Final = f"fewer than {MIN_TEMPLATES} templates: no interval, no p value"
 
 TooFew = Literal["too_few_templates", "too_few_prompt_variants"]

@@ -24,7 +24,6 @@ from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, ReasonCode
-from mbbq_gen.statistics.crossed_effects import TOO_FEW_PROMPT_VARIANTS
 from mbbq_gen.statistics.estimate import REASONS, Estimate, InferenceSettings, number
 
 Unit = Literal["template", "item", "question", "answer", "level"]
@@ -40,7 +39,7 @@ EXACT_UP_TO = 16
 RANKS_EXACT_UP_TO = 200
 """Templates for which all signs of ranks are counted."""
 RANKS_DRAWN_UP_TO = 25
-"""Units for which ranks of three or more groups are permuted; with more, χ² keeps its level (docs/statistics.md)."""
+"""Units for which ranks of three or more groups are permuted; with more, χ² keeps its level (docs/evidence.md)."""
 PERMUTATIONS = 4999
 _DIGITS = 9
 _TIE = 1e-9
@@ -321,7 +320,7 @@ def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestRe
     Under the hypothesis a template's differences between groups could as well have the other sign; that holds however
     unequal the groups are in what could be parsed of them. Whole templates change places in a permutation test as well,
     but their answers weigh unequally then: with 95 % read in one language and 12 % in the other it finds a difference
-    in 10 to 13 % of runs without one (docs/statistics.md). For two groups the statistic is the difference of the
+    in 10 to 13 % of runs without one (docs/evidence.md). For two groups the statistic is the difference of the
     scores; for more it is the sum s of the templates' deviations from their mean, as s′ C⁺ s, where C is the sum of
     their outer products, which no flip changes. Assumes symmetric differences, as `sign_flip` does.
     """
@@ -377,22 +376,25 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-_LEAST_P = 0.001
-"""The smallest p value: the interval's draws tell no finer."""
-_P_STEPS = 14
-
-
 def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettings) -> TestResult:
-    """The test that a number is nearer to 0 than the margin. `what` names the number."""
+    """The test that a number is nearer to 0 than the margin, by two one-sided tests (Schuirmann 1987).
+
+    The p value is the least level p at which the interval of confidence 1 − 2p lies within the margin. `what` names the
+    number.
+    """
     hypothesis = f"{what} is {margin:g} or farther from 0"
-    if estimate.value != estimate.value:
-        return untestable("tost", "template", hypothesis, estimate.n_templates, "a denominator is 0", "undefined")
-    if (nothing := unrankable("tost", "template", hypothesis, estimate.n_templates)) is not None:
+    if (nothing := missing("tost", [estimate], hypothesis)) is not None:
         return nothing
-    if estimate.missing_reason == "too_few_prompt_variants":
-        return untestable(
-            "tost", "template", hypothesis, estimate.n_templates, TOO_FEW_PROMPT_VARIANTS, "too_few_prompt_variants"
-        )
+
+    def lies_within(p: float) -> bool:
+        low, high = estimate.interval(1 - 2 * p) or (-math.inf, math.inf)
+        return -margin < low and high < margin
+
+    beyond, error = abs(estimate.value) - margin, estimate.standard_error
+    if beyond < 0:
+        p_value = _least_level(lies_within, 1 - sampling.confidence, 0.5)
+    else:  # no interval of any level lies within: the one-sided t test
+        p_value = float(special.stdtr(estimate.effective - 1, beyond / error)) if error > 0 else 1.0
     return TestResult(
         test="tost",
         unit="template",
@@ -400,29 +402,10 @@ def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettin
         statistic=abs(estimate.value),
         statistic_name="size",
         margin=margin,
-        p_value=_p_value(estimate, margin, sampling),
+        p_value=p_value,
         n=estimate.n_templates,
         n_prompt_variants=None if estimate.crossed_effect is None else estimate.crossed_effect.count,
     )
-
-
-def _p_value(estimate: Estimate, margin: float, sampling: InferenceSettings) -> float | None:
-    if abs(estimate.value) >= margin:
-        if not estimate.standard_error > 0:
-            return 1.0
-        return float(special.stdtr(estimate.effective - 1, (abs(estimate.value) - margin) / estimate.standard_error))
-    low, high = _LEAST_P, 0.5
-    if _lies_within(estimate, margin, low, sampling):
-        return low
-    for _ in range(_P_STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _lies_within(estimate, margin, middle, sampling) else (middle, high)
-    return high
-
-
-def _lies_within(estimate: Estimate, margin: float, level: float, sampling: InferenceSettings) -> bool:
-    found = estimate.interval(1 - 2 * level)
-    return found is not None and -margin < found[0] and found[1] < margin
 
 
 def zero_test(estimate: Estimate, hypothesis: str, sampling: InferenceSettings) -> TestResult:
@@ -461,9 +444,12 @@ _STEPS = 16
 """Of the bisection, on the logarithm."""
 
 
-def _least_level(is_found: Callable[[float], bool], first: float) -> float:
-    """The least level at which something is found; `first` is looked at itself, so that no rounding moves p over it."""
-    low, high = math.log(first), 0.0
+def _least_level(is_found: Callable[[float], bool], first: float, most: float = 1.0) -> float:
+    """The least level at which something is found, `most` if at none that is looked at.
+
+    `first` is looked at itself, so that no rounding moves p over it.
+    """
+    low, high = math.log(min(first, most)), math.log(most)
     if is_found(first):
         if is_found(_LEAST):
             return _LEAST

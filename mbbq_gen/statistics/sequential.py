@@ -66,7 +66,7 @@ HOPELESS: Final = 0.05
 """Chance of giving up on a width that all questions together would have reached."""
 
 
-class SpendingBounds:
+class ErrorSpending:
     """The levels of successive looks, one after another."""
 
     def __init__(self, alpha: float, rho: float) -> None:
@@ -258,8 +258,8 @@ class SequentialMonitor:
 
     def _begin(self, aim: float) -> None:
         self._aim = aim
-        self._bounds, self._counted = SpendingBounds(self._alpha, self._rho), 0
-        self._reach = SpendingBounds(self._alpha, self._rho).look(1.0, FIRST_PART)
+        self._bounds, self._counted = ErrorSpending(self._alpha, self._rho), 0
+        self._reach = ErrorSpending(self._alpha, self._rho).look(1.0, FIRST_PART)
 
 
 def reach_of(level: float) -> float:
