@@ -96,7 +96,7 @@ def untestable(  # noqa: PLR0917
     )
 
 
-EVEN: Final = 0.9
+EVEN: Final = 0.85
 """Answers of the smallest over the largest group, template by template, above which ranks keep their level."""
 UNEVEN: Final = (
     f"the groups have unlike numbers of answers in the templates (least over most below {EVEN:.0%}): "
