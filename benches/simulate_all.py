@@ -237,21 +237,26 @@ def of_one(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> di
 
 
 def of_two(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> dict[str, Level]:
-    """The same for tests of a difference of two languages."""
-    generator, spoken = np.random.default_rng([templates, runs, 57]), np.zeros(2)
+    """The same for tests of a difference of two languages; Friedman's is made where both were read alike."""
+    generator, spoken = np.random.default_rng([templates, runs, 57]), np.zeros(3)
     missing, missed = np.random.default_rng([templates, runs, 67]), np.zeros(2)
     for _ in range(runs):
         panel = panel_of(draw(NULL, read, templates, sizes, generator), FASTER)
-        equal = equality_test(panel.estimates(BIAS), "h", FASTER)
-        spoken += [
-            speaks(equal),
-            speaks(friedman(panel.template_scores(BIAS).T, "h", is_even=panel.has_even_counts(BIAS))),
-        ]
+        ranks = friedman(panel.template_scores(BIAS).T, "h", is_even=panel.has_even_counts(BIAS))
+        high = panel_of(draw(NEAR_AN_END, read, templates, sizes, generator), FASTER).estimates(BIAS)
+        equal = [equality_test(scores, "h", FASTER) for scores in (panel.estimates(BIAS), high)]
+        spoken += [speaks(equal[0]), speaks(ranks), speaks(equal[1])]
         for place, model in enumerate((MARGIN, NEAR_AN_END)):
             apart = draw(model, read, templates, sizes, missing, lost=("target", "non_target"))
             missed[place] += misses(panel_of(apart, FASTER), 0.0)
-    most = (None, most_of_heads(templates), None, None)
-    names = ("interval, difference", "Friedman, difference", "bounds miss, difference", "the same, near an end")
+    names = (
+        "interval, difference",
+        "Friedman, difference",
+        "interval, near an end",
+        "bounds miss",
+        "bounds, near an end",
+    )
+    most = (None, most_of_heads(templates), None, None, None)
     return dict(zip(names, map(Level, np.concatenate((spoken, missed)) / runs, most), strict=True))
 
 

@@ -158,6 +158,7 @@ def correction(runs: int) -> None:
     cases = [(World(pair), labels) for rate in rates for pair in ((rate, rate), (rate / 5, rate)) for labels in LABELS]
     cases += [(World((0.02, 0.1), templates=templates), labels) for templates in (12, 100) for labels in (50, 200)]
     cases += [(World((rate, rate)), 25) for rate in (0.01, 0.1, 0.2)]
+    cases += [(World((rate, rate), 0.75, 0.97, templates=number), 100) for rate, number in ((0.0, 15), (0.01, 98))]
     for world, labels in cases:
         truths = {name: world.truth(name) for name in METRIC_NAMES}
         generator = np.random.default_rng([labels, runs, world.templates, round(1000 * sum(world.error))])

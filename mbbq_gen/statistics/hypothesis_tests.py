@@ -106,10 +106,8 @@ UNEVEN: Final = (
 
 def unrankable(test: TestName, unit: Unit, hypothesis: str, n: int, *, is_even: bool = True) -> TestResult | None:
     """The result of a test on too few units, or on ranks of unlike groups; None where it can be made."""
-    if not is_even:
-        return untestable(test, unit, hypothesis, n, UNEVEN, "uneven_counts")
     if n >= (MIN_TEMPLATES if unit == "template" else 2):
-        return None
+        return None if is_even else untestable(test, unit, hypothesis, n, UNEVEN, "uneven_counts")
     reason = TOO_FEW if unit == "template" else f"fewer than two {unit}s"
     return untestable(test, unit, hypothesis, n, reason, "too_few_templates" if unit == "template" else "undefined")
 

@@ -207,10 +207,16 @@ def boundary_interval(
 
 
 def _usual_score(scores: Array, sizes: Array, whole: float) -> float | None:
-    """The score that templates of more than half of the weight have: it can only be their median; None for none."""
-    order, half = scores.argsort(), whole / 2 * (1 + 10**-_DIGITS)
-    median = float(scores[order[min(int(sizes[order].cumsum().searchsorted(half)), scores.size - 1)]])
-    return median if float(sizes[scores == median].sum()) > half else None
+    """The score that templates of more than half of the weight have; None for none."""
+    order, half = scores.argsort(), whole / 2
+    nearly = half * (1 - 10**-_DIGITS)
+    median = scores[order[min(int(sizes[order].cumsum().searchsorted(nearly)), scores.size - 1)]]
+    if float(sizes[scores == median].sum()) < nearly:  # quick: only the median can have so much
+        return None
+    values, places = np.unique(scores, return_inverse=True)
+    weights = np.bincount(places, weights=sizes)
+    most = int(weights.argmax())
+    return float(values[most]) if weights[most] > half else None
 
 
 def effective_number(parts: Array) -> float:

@@ -20,9 +20,10 @@ labels say of all their answers, and of how far its own labels are off that,
 
 ψ being the score's linear part. Σ u² over templates holds both the sampling of templates and of labels (two-phase
 sampling: Särndal, Swensson & Wretman 1992, ch. 9). The degrees of freedom are Satterthwaite's (1946), of the templates
-and of the labels that are off: two wrong extractions tell a rate badly, however many were right. Where few labels bear
-on a score, errors may be too rare to be among them at all; the variance then takes half a label more in each class,
-wrong as often as labels of the whole run are. `benches/simulate_all.py` holds all this to what it promises.
+and of the labels that are off: two wrong extractions tell a rate badly, however many were right. Where few wrong
+extractions are among the labels of a class, errors may be too rare to be seen at all; the variance then takes one more
+there, wrong as often as labels of the whole run are, but no more than one in as many labels as the class has and one
+more. `benches/simulate_all.py` holds all this to what it promises.
 """
 
 from __future__ import annotations
@@ -50,8 +51,8 @@ CLASS_LABELS = 10
 AnswerClass = tuple[str, ...]
 """What labels are weighed within, the most important first: language, kind of extraction, confidence."""
 _REST = "(rest)"
-USUAL_LABELS = 0.5
-"""As how many labels the usual rate of errors counts in each class."""
+USUAL_ERRORS = 1.0
+"""As how many wrong extractions the usual rate of errors counts in each class."""
 
 
 @dataclass(frozen=True)
@@ -262,10 +263,11 @@ class PPIProblem:
         squares = ((linear[:, None] - linear[None, :]) ** 2 * same).sum(axis=1)
         found: Array = squares / np.maximum(same.sum(axis=1) - 1, 1)
         swing = found[self.group.labelled.read]
-        bearing = np.maximum(np.bincount(self.joined, swing > 0, classes) - 1, 0)
+        wrong = np.bincount(self.joined, (swing > 0) & (labelled.read != labelled.right), classes)
         seen = np.bincount(self.joined, off**2, classes)
-        usual = np.bincount(self.joined, self.weights**2 * swing, classes) * self.group.error_rate
-        mixed = (bearing * seen + USUAL_LABELS * usual) / (bearing + USUAL_LABELS)
+        rate = np.minimum(self.group.error_rate, 1 / (np.bincount(self.joined, minlength=classes) + 1))
+        usual = np.bincount(self.joined, self.weights**2 * swing, classes) * rate
+        mixed = (wrong * seen + USUAL_ERRORS * usual) / (wrong + USUAL_ERRORS)
         rare = max(0.0, float((mixed - seen).sum()))
         own = self.group.cells @ predicted + self.group.settled @ linear
         return own, self.class_totals @ means, self._by_template(off), rare
