@@ -15,9 +15,9 @@ from simulated import BIAS, CHOICES, MBBQ, RIGHT, Array, Generator, Held, World,
 from mbbq_gen.scoring.cells import CELLS
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.statistics.hypothesis_tests import crossed, friedman, sign_flip, sign_flip_groups
-from mbbq_gen.statistics.intervals import resample_weights
-from mbbq_gen.statistics.panel import Estimate, InferenceSettings, Panel, contributions, mean_of_strata, shares
+from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, mean_of_strata
+from mbbq_gen.statistics.hypothesis_tests import equality_test, friedman, zero_test
+from mbbq_gen.statistics.panel import Panel, resample_weights
 from mbbq_gen.statistics.variance_components import Cells, estimate_components
 
 SAMPLING = InferenceSettings(n_resamples=1000)
@@ -47,13 +47,13 @@ def metrics(runs: int) -> None:
 def power(runs: int) -> None:
     """Prints how often a difference of two languages that lean by 0.1 and 0.3 is found."""
     world = World((0.1, 0.3), (0.3, 0.3), interaction_sd=0.15)
-    head("templates", "sign flip", "Friedman")
+    head("templates", "interval", "Friedman")
     for templates in (10, 40, 100):
         generator, found = np.random.default_rng([templates, runs, 7]), np.zeros(2)
-        for run in range(runs):
-            panel = panel_of(world.draw(templates, generator), InferenceSettings(n_resamples=10))
-            flipped = sign_flip_groups(shares(panel.estimates(BIAS)), "h", seed=run)
-            found += [speaks(flipped), speaks(friedman(panel.template_scores(BIAS).T, "h"))]
+        for _ in range(runs):
+            panel = panel_of(world.draw(templates, generator), SAMPLING)
+            equal = equality_test(panel.estimates(BIAS), "h", SAMPLING)
+            found += [speaks(equal), speaks(friedman(panel.template_scores(BIAS).T, "h"))]
         row(templates, *(f"{100 * count / runs:.1f}" for count in found))
 
 
@@ -62,7 +62,7 @@ def power(runs: int) -> None:
 
 def macro(runs: int) -> None:
     """Prints coverage of means over MBBQ's six categories, with all of its questions or a tenth."""
-    drawn = [resample_weights([f"{name} {n}" for n in range(len(sizes))], 1000, 0) for name, sizes in MBBQ.items()]
+    drawn = [resample_weights(tuple(f"{name} {n}" for n in range(len(sizes))), 1000, 0) for name, sizes in MBBQ.items()]
     weights = np.concatenate(drawn, axis=1)
     head("score", "sd of templates", "questions asked", "held (mean width)")
     for name, spread, share in product(
@@ -104,12 +104,12 @@ def wordings(runs: int) -> None:
     for spread, templates, number in product((0.0, 0.05, 0.2), (8, 40, 98), (3, 6, 12)):
         generator = np.random.default_rng([templates, number, round(100 * spread), runs])
         held, spoken = [Held() for _ in range(4)], np.zeros(4)
-        for run in range(runs):
+        for _ in range(runs):
             for place, random in enumerate(_over_wordings(templates, number, spread, generator)):
                 fixed = replace(random, crossed_effect=None)
                 held[2 * place].add(fixed, 0)
                 held[2 * place + 1].add(random, 0)
-                tests = sign_flip(contributions(fixed), "h", seed=run), crossed(random, "h", seed=run)
+                tests = zero_test(fixed, "h", SAMPLING), zero_test(random, "h", SAMPLING)
                 spoken[2 * place : 2 * place + 2] += [speaks(test) for test in tests]
         rates = [f"{100 * count / runs:.1f}" for count in spoken]
         cells = [(f"{held[at]} → {held[at + 1]}", f"{rates[at]} → {rates[at + 1]}") for at in (0, 2)]
@@ -227,9 +227,7 @@ def components(runs: int) -> None:
         scores = np.zeros(len(grid))
         for term, sd in COMPONENTS.items():
             scores += generator.normal(0, sd, codes[term].max() + 1)[codes[term]]
-        estimates = estimate_components(
-            Cells(scores, codes, None, 0.0, np.ones(len(grid))), InferenceSettings(seed=run)
-        )
+        estimates = estimate_components(Cells(scores, codes, None, np.ones(len(grid))), InferenceSettings(seed=run))
         for term, sd in COMPONENTS.items():
             variance, low, high = estimates[term]
             found[term].append(variance)

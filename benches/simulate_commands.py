@@ -18,7 +18,7 @@ from mbbq_gen.analysis.robustness import Effect, EffectTable, effect_table
 from mbbq_gen.languages.axes import Design as CellDesign
 from mbbq_gen.languages.axes import factorial_design, parse_axes, parse_variant_name
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.statistics.panel import InferenceSettings, excludes_zero
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 LANGUAGE = SimulatedLanguage(ability=0.2, unknown=0.25)
@@ -105,8 +105,8 @@ PAIRS: dict[str, tuple[Language, Language]] = {
 STATEMENTS: dict[str, Callable[[PairDifference], bool]] = {
     "difference": lambda pair: speaks(pair.tests[0]),
     "adjusted for control": lambda pair: speaks(pair.adjusted_test),
-    "lean part": lambda pair: pair.decomposition is not None and excludes_zero(pair.decomposition.direction),
-    "naming part": lambda pair: pair.decomposition is not None and excludes_zero(pair.decomposition.rate),
+    "lean part": lambda pair: pair.decomposition is not None and pair.decomposition.direction.excludes_zero,
+    "naming part": lambda pair: pair.decomposition is not None and pair.decomposition.rate.excludes_zero,
     "warned: ability": lambda pair: "ability_could_explain" in pair.warnings,
     "warned: control": lambda pair: "control_differs" in pair.warnings,
 }
@@ -130,7 +130,7 @@ def comparison(runs: int) -> None:
     model = SimulatedModel({"en": Language(first_place=0.5), "tr": Language()})
     frames = (simulate(model, replace(DESIGN, is_balanced=False), seed) for seed in range(runs))
     found = [_pairs(frame.filter(pl.col("polarity") == "negative"), BIAS.name) for frame in frames]
-    loud = [pair for (pair,) in found if excludes_zero(pair.difference)]
+    loud = [pair for (pair,) in found if pair.difference.excludes_zero]
     warned = sum("position_could_explain" in pair.warnings for pair in loud)
     print(
         "\nOrders that put the target first in negative questions, one language likes label A (0.5), no lean: a "

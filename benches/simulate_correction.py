@@ -15,11 +15,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from simulated import CHOICES, CODES, RIGHT, SHARES, Array, Generator, head, row
+from simulated import CHOICES, CODES, RIGHT, SHARES, Array, Generator, head, panel_of, row
 
 from mbbq_gen.annotation.review import allocate
 from mbbq_gen.scoring.cells import CELLS, Counts, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.ppi import AnnotatedCells, PPIGroup, correct, usual_error_rate
 
 CONFIDENCES = ("high", "medium", "low")
@@ -157,6 +158,7 @@ def correction(runs: int) -> None:
     cases = [(World(pair), labels) for rate in rates for pair in ((rate, rate), (rate / 5, rate)) for labels in LABELS]
     cases += [(World((0.02, 0.1), templates=templates), labels) for templates in (12, 100) for labels in (50, 200)]
     cases += [(World((rate, rate)), 25) for rate in (0.01, 0.1, 0.2)]
+    cases += [(World((rate, rate), 0.75, 0.97, templates=number), 100) for rate, number in ((0.0, 15), (0.01, 98))]
     for world, labels in cases:
         truths = {name: world.truth(name) for name in METRIC_NAMES}
         generator = np.random.default_rng([labels, runs, world.templates, round(1000 * sum(world.error))])
@@ -165,11 +167,17 @@ def correction(runs: int) -> None:
             answers = world.draw(generator)
             chosen, weight = answers.audit(2 * labels, generator)
             groups = [answers.group(place, world.templates, chosen, weight) for place in (0, 1)]
+            panel = panel_of(np.stack([group.cells for group in groups]), InferenceSettings(n_resamples=600))
             for place, name in enumerate(METRIC_NAMES):
-                first, second = (correct(METRICS[name], group, "discard") for group in groups)
-                difference = first.minus(second)
-                is_held = abs(second.value - truths[name]) <= second.margin(0.95)
-                is_found = abs(difference.value) > difference.margin(0.95)
+                extracted = panel.estimates(METRICS[name])
+                first, second = (
+                    correct(METRICS[name], group, "discard", plain)
+                    for group, plain in zip(groups, extracted, strict=True)
+                )
+                low, high = second.interval(0.95) or (0.0, 0.0)
+                is_held = low <= truths[name] <= high
+                low, high = first.minus(second).interval(0.95) or (0.0, 0.0)
+                is_found = low > 0 or high < 0
                 counts[:, place] += is_held, is_found, second.ppi_lambda
         wrong = " and ".join(f"{100 * rate:g}" for rate in dict.fromkeys(world.error))
         shares = (f"{100 * count / runs:.1f}" for count in (*counts[0], *counts[1, :2]))

@@ -21,7 +21,8 @@ from mbbq_gen.analysis.power import VarianceAssumptions
 from mbbq_gen.runs.adaptive import round_sizes
 from mbbq_gen.runs.stopping import answer_of
 from mbbq_gen.scoring.cells import CELLS
-from mbbq_gen.statistics.panel import InferenceSettings, Panel
+from mbbq_gen.statistics.estimate import InferenceSettings
+from mbbq_gen.statistics.panel import Panel
 from mbbq_gen.statistics.sequential import (
     FOR_DECISION,
     FOR_WIDTH,

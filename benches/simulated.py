@@ -10,9 +10,9 @@ import numpy as np
 from mbbq_gen.scoring.cells import CELLS, Cell
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import Tally
+from mbbq_gen.statistics.estimate import Estimate, InferenceSettings
 from mbbq_gen.statistics.hypothesis_tests import TestResult
-from mbbq_gen.statistics.intervals import resample_weights
-from mbbq_gen.statistics.panel import Estimate, InferenceSettings, Panel
+from mbbq_gen.statistics.panel import Panel
 
 Array = Any
 Generator = np.random.Generator
@@ -46,27 +46,13 @@ CODES = np.array([[code(context, choice) for choice in CHOICES] for context in R
 AMBIGUOUS = CODES[0]
 """The cells of answers to ambiguous questions, by choice."""
 
-_WEIGHTS: dict[tuple[int, int], Array] = {}
-
-
-class FastPanel(Panel):
-    """A panel that draws its resamples once for every number of templates."""
-
-    @property
-    def weights(self) -> Array:
-        """The resamples."""
-        key = (len(self.templates), self.sampling.n_resamples)
-        if key not in _WEIGHTS:
-            _WEIGHTS[key] = resample_weights(self.templates, self.sampling.n_resamples, 0)
-        return _WEIGHTS[key]
-
 
 def panel_of(cells: Array, sampling: InferenceSettings, crossed: Array | None = None) -> Panel:
     """A panel of drawn cells of groups × templates; `crossed`: by wording too."""
     groups, templates = cells.shape[:2]
     names = tuple(f"t{number}" for number in range(templates))
     tallies = tuple(Tally({"language": str(row)}, 0, {}, {}, 0, names, cells[row]) for row in range(groups))
-    return FastPanel(tuple(tally.group for tally in tallies), tallies, names, cells, sampling, None, crossed)
+    return Panel(tuple(tally.group for tally in tallies), tallies, names, cells, sampling, None, crossed)
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from typing import Any
 import typer
 from typer.testing import CliRunner
 
-from mbbq_gen.analysis.score_table import MetricDefinition
+from mbbq_gen.analysis.scores import MetricDefinition
 from mbbq_gen.cli.main import app
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.interchange.data_dictionary import data_dictionary, dictionary_page

@@ -23,8 +23,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mbbq_gen.analysis.score_table import ScoreTable
-from mbbq_gen.analysis.scores import score
+from mbbq_gen.analysis.scores import ScoreTable, score
 from mbbq_gen.benchmarks import registry
 from mbbq_gen.benchmarks.releases import benchmark_folder
 from mbbq_gen.core.config import RunConfig, help_of, shapes
@@ -44,6 +43,7 @@ from mbbq_gen.runs.samples import BATCH_ITEMS, SampleFilter, item_schema, sample
 from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.codes import PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
+from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.store import Progress
 
 if TYPE_CHECKING:
@@ -356,17 +356,13 @@ class Run:
         Raises:
             UsageError: an unknown grouping or metric, or settings out of range.
         """
+        level = sequential_confidence_level(confidence_level or 0.95, [self.manifest.adaptive])
         return score(
             self.observations(gold=gold, extractor=extractor),
             group_by,
             metrics,
-            confidence_level=None
-            if confidence_level is None
-            else sequential_confidence_level(confidence_level, [self.manifest.adaptive]),
-            n_resamples=n_resamples,
-            seed=seed,
-            unparsed=unparsed,
-            prompt_effects=prompt_effects,
+            InferenceSettings(level, n_resamples, seed, unparsed, prompt_effects),
+            intervals=confidence_level is not None,
         )
 
 

@@ -23,7 +23,8 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, Tally, answer_scores, grouping_columns, item_scores, tally_groups
-from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, Panel, no_score, panel_of, ratio_of
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, no_score, ratio_of
+from mbbq_gen.statistics.panel import Panel, panel_of
 
 CHANCE = 1 / 3
 """Accuracy of guessing among three options."""

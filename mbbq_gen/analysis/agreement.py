@@ -7,7 +7,7 @@ read are a choice of their own for Fleiss' kappa and flips, and are left out of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from typing import Literal, get_args
 
@@ -18,15 +18,8 @@ from mbbq_gen.core.records import NO_RESPONSE, PARSED, Condition, FrozenModel, M
 from mbbq_gen.scoring.cells import Array, Choice, UnparsedPolicy
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, question_expression, template_expression
-from mbbq_gen.statistics.panel import (
-    Estimate,
-    EstimateResult,
-    InferenceSettings,
-    make_panel,
-    number,
-    one_panel_weights,
-    ratio_of,
-)
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, number, ratio_of
+from mbbq_gen.statistics.panel import jackknife, make_panel, resample_weights
 
 CHOICES: tuple[Choice, ...] = ("target", "non_target", "unknown", "unparsed")
 _ROLES = 3
@@ -104,9 +97,9 @@ def equality_and_kappa(
     templates: tuple[str, ...], tables: Array, sampling: InferenceSettings
 ) -> tuple[EstimateResult, EstimateResult]:
     """Share of equal choices and Cohen's kappa of contingency tables (templates × k × k)."""
-    weights = one_panel_weights(templates, sampling)
+    weights = resample_weights(templates, sampling.n_resamples, sampling.seed)
     equal = ratio_of(tables.trace(axis1=1, axis2=2), tables.sum(axis=(1, 2)), weights)
-    kappa = jackknifed(tables, cohen_kappa, cohen_kappa(np.tensordot(weights, tables, axes=(1, 0))))
+    kappa = jackknife(tables, cohen_kappa, weights)
     return equal.score(sampling), kappa.score(sampling)
 
 
@@ -154,28 +147,6 @@ def _beyond_chance(observed: Array, expected: Array) -> Array:
     room = 1 - expected
     kappa: Array = np.divide(observed - expected, room, out=np.full(np.shape(room), np.nan), where=room > 1e-12)
     return kappa
-
-
-def jackknifed(tables: Array, function: Callable[[Array], Array], drawn: Array) -> Estimate:
-    """A function of summed tables as an estimate; its influences by leaving out one template after the other."""
-    total = tables.sum(axis=0)
-    n = tables.shape[0]
-    value = float(function(total)) if n else float("nan")
-    sizes = tables.sum(axis=tuple(range(1, tables.ndim)))
-    share = sizes / sizes.sum() if n and sizes.sum() else sizes
-    influences = np.full(n, np.nan)
-    if n > 1:
-        without = np.asarray(function(total[None] - tables), dtype=float)
-        if not np.isnan(without).all():
-            influences = (n - 1) / n * (np.nanmean(without) - without)
-    return Estimate(
-        value=value,
-        influences=influences,
-        scaled_influences=influences * (n / (n - 1)) ** 0.5 if n > 1 else influences,
-        template_weights=share,
-        bootstrap_values=drawn,
-        bounds=(-1.0, 1.0),
-    )
 
 
 # --- many groups -----------------------------------------------------------------------------------------------------
@@ -241,7 +212,7 @@ def _flips_of(
     templates, where = np.unique(ratings[TEMPLATE].to_numpy(), return_inverse=True)
     columns = [pairs - equal, pairs, raters * 0 + 1, alike, *(counts / raters[:, None]).T]
     sums = np.stack([np.bincount(where, column, len(templates)) for column in columns], axis=1).astype(np.float64)
-    weights = one_panel_weights(tuple(templates.tolist()), sampling)
+    weights = resample_weights(tuple(templates.tolist()), sampling.n_resamples, sampling.seed)
     habits = counts.sum(axis=0) / counts.sum()
     return Flips(
         factor=factor,
@@ -249,7 +220,7 @@ def _flips_of(
         n_pairs=int(pairs.sum()),
         flip_share=ratio_of(sums[:, 0], sums[:, 1], weights).score(sampling),
         flip_share_by_chance=number(float(1 - (habits**2).sum())),
-        kappa=jackknifed(sums[:, 2:], fleiss_kappa, fleiss_kappa(weights @ sums[:, 2:])).score(sampling),
+        kappa=jackknife(sums[:, 2:], fleiss_kappa, weights).score(sampling),
         n_questions=ratings.height,
         confounded_with=loose,
     )

@@ -28,7 +28,7 @@ from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.core.records import NO_RESPONSE
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import TEMPLATE, grouping_columns, partition, template_expression
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 
 Across = Literal["language", "model", "variant", "reasoning_effort", "method", "extractor"]
 ACROSS: tuple[Across, ...] = get_args(Across)

@@ -29,10 +29,9 @@ from mbbq_gen.scoring.cells import Array, Counts, count_matrix, scenario_matrix
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS, Fraction, Metric
 from mbbq_gen.scoring.tally import grouping_columns, item_scores
+from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, delta_method, no_score, number
 from mbbq_gen.statistics.hypothesis_tests import (
     TestResult,
-    crossed,
-    crossed_groups,
     equality_test,
     friedman,
     holm,
@@ -51,21 +50,12 @@ from mbbq_gen.statistics.missing_data import (
     missing_data_bounds,
     parse_rate,
 )
-from mbbq_gen.statistics.panel import (
-    Estimate,
-    EstimateResult,
-    InferenceSettings,
-    Panel,
-    delta_method,
-    excludes_zero,
-    no_score,
-    number,
-)
+from mbbq_gen.statistics.panel import Panel
 
 
 def _rate(name: str, *fractions: Fraction, combine: Callable[..., Any] | None = None) -> Metric:
     """A metric that is only ever a part of another."""
-    metric = Metric(name, name, "", "BBQ §5", "", "", low=-1, high=1, fractions=fractions)
+    metric = Metric(name, name, "", "BBQ §5", "", fractions, extremes=None)
     return metric if combine is None else replace(metric, combine=combine)
 
 
@@ -248,7 +238,7 @@ class ComparedLevels:
             difference=found,
             bounds=self._pair_bounds(metric, pair, difference),
             tipping_point=self._tipping_point(metric, pair, found),
-            tests=tuple(self._tests_of_pair(metric, pair, scores, difference)),
+            tests=tuple(self._tests_of_pair(metric, pair, difference)),
             adjusted=adjusted.score(self._wide),
             adjusted_test=self._adjusted_test(metric, pair, adjusted),
             matched=self._matched_difference(metric, pair),
@@ -266,7 +256,7 @@ class ComparedLevels:
         return missing_data_bounds(lowest, highest, difference, self._wide)
 
     def _tipping_point(self, metric: Metric, pair: tuple[int, int], found: EstimateResult) -> TippingPoint | None:
-        if not excludes_zero(found):
+        if not found.excludes_zero:
             return None
         return self._unread.tipping_point(metric, pair, first_is_higher=(found.value or 0.0) > 0)
 
@@ -283,10 +273,8 @@ class ComparedLevels:
         if metric.low >= 0:
             return
         hypothesis = f"{metric.name} of {self._levels[place]} is 0"
-        if self._is_crossed:
-            yield crossed(score, hypothesis, seed=self._sampling.seed)
-        else:
-            yield zero_test(score, hypothesis, seed=self._sampling.seed)
+        yield zero_test(score, hypothesis, self._sampling)
+        if not self._is_crossed:
             yield wilcoxon(self._bias.template_scores(metric)[place], f"{hypothesis} in the middle of the templates")
         if self._margin is not None:
             what = f"{metric.name} of {self._levels[place]}"
@@ -305,13 +293,13 @@ class ComparedLevels:
         hypothesis = f"{metric.name} does not differ across {self._across}"
         if left_out:
             hypothesis += f", leaving out {', '.join(left_out)}"
+        yield equality_test(compared, hypothesis, self._sampling)
         if self._is_crossed:
-            yield crossed_groups(compared, hypothesis, seed=self._sampling.seed)
             return
-        by_template = self._bias.template_scores(metric)[defined]
-        yield equality_test(compared, hypothesis, seed=self._sampling.seed)
-        yield friedman(by_template.T, hypothesis)
-        yield kruskal_wallis(list(by_template), hypothesis, "template")
+        panel = self._bias.on_groups(defined)
+        by_template, is_even = panel.template_scores(metric), panel.has_even_counts(metric)
+        yield friedman(by_template.T, hypothesis, is_even=is_even)
+        yield kruskal_wallis(list(by_template), hypothesis, "template", is_even=is_even)
         if (nothing := missing("kruskal_wallis", compared, hypothesis)) is not None:
             yield nothing.model_copy(update={"unit": "item"})
         elif metric.is_mean:
@@ -325,21 +313,16 @@ class ComparedLevels:
             reason = "the metric is no mean over answers: a question has no score of it"
             yield untestable("kruskal_wallis", "item", hypothesis, 0, reason, "not_applicable")
 
-    def _tests_of_pair(
-        self, metric: Metric, pair: tuple[int, int], scores: Sequence[Estimate], difference: Estimate
-    ) -> Iterable[TestResult]:
+    def _tests_of_pair(self, metric: Metric, pair: tuple[int, int], difference: Estimate) -> Iterable[TestResult]:
         """Have two levels the same score?"""
         one, other = pair
         hypothesis = f"{metric.name} is equal in {self._levels[one]} and {self._levels[other]}"
-        if self._is_crossed:
-            yield crossed(difference, hypothesis, seed=self._sampling.seed)
-        else:
-            flipped = equality_test([scores[one], scores[other]], hypothesis, seed=self._sampling.seed)
-            spread = difference.standard_error * difference.effective**0.5
-            effect = number(difference.value / spread) if spread > 0 else None
-            yield flipped.model_copy(update={"effect": effect, "effect_name": "d_z"})
-            by_template = self._bias.template_scores(metric)
-            yield wilcoxon(by_template[one] - by_template[other], f"{hypothesis} in the middle of the templates")
+        yield zero_test(difference, hypothesis, self._sampling)
+        if not self._is_crossed:
+            panel = self._bias.on_groups(pair)
+            first, second = panel.template_scores(metric)
+            middle = f"{hypothesis} in the middle of the templates"
+            yield wilcoxon(first - second, middle, is_even=panel.has_even_counts(metric))
         if self._margin is not None:
             what = f"the difference of {metric.name} of {self._levels[one]} and {self._levels[other]}"
             yield tost(difference, self._margin, what, self._sampling)
@@ -348,9 +331,7 @@ class ComparedLevels:
         """Have two levels the same score, the control questions' taken off?"""
         one, other = (self._levels[place] for place in pair)
         hypothesis = f"{metric.name} minus control is equal in {one} and {other}"
-        if self._is_crossed:
-            return crossed(adjusted, hypothesis, seed=self._sampling.seed)
-        return zero_test(adjusted, hypothesis, seed=self._sampling.seed)
+        return zero_test(adjusted, hypothesis, self._sampling)
 
     # --- warnings: what else the differences could come from ---
 
@@ -370,14 +351,14 @@ class ComparedLevels:
             yield "parse_rate_differs"
         read_gap = gap(*rates) or 0.0
         yield from flags_of(found, read_gap, self._corrected.error_gap(pair) if self._corrected else None)
-        is_found = excludes_zero(found)
+        is_found = found.excludes_zero
         if is_found and self._unparsed_could_explain(metric, pair, found):
             yield "unparsed_could_explain"
-        if is_found and parts is not None and not excludes_zero(parts.direction):
+        if is_found and parts is not None and not parts.direction.excludes_zero:
             yield "ability_could_explain"
         if is_found and self._position_could_explain(metric, pair):
             yield "position_could_explain"
-        if excludes_zero(controlled.score(self._sampling)):
+        if controlled.score(self._sampling).excludes_zero:
             yield "control_differs"
         templates = len(self._bias.templates) if found.value is None else found.n_templates
         if templates < MIN_TEMPLATES:

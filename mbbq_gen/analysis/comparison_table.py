@@ -9,10 +9,10 @@ from mbbq_gen.analysis.agreement import PairAgreement
 from mbbq_gen.analysis.correction_table import ConfusionMatrix, CorrectedDifference, CorrectedScore, ExtractionErrorRate
 from mbbq_gen.core.records import Confidence, FrozenModel
 from mbbq_gen.scoring.codes import TOO_FEW, PromptEffects
+from mbbq_gen.statistics.estimate import EstimateResult
 from mbbq_gen.statistics.hypothesis_tests import TestResult
 from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT
 from mbbq_gen.statistics.missing_data import MissingDataBounds, TippingPoint
-from mbbq_gen.statistics.panel import EstimateResult
 
 WarningCode = Literal[
     "low_parse_rate",

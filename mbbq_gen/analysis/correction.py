@@ -12,7 +12,6 @@ from typing import Any, get_args
 
 import numpy as np
 import polars as pl
-from scipy import special
 
 from mbbq_gen.analysis.correction_table import (
     ConfidenceShares,
@@ -28,7 +27,6 @@ from mbbq_gen.analysis.correction_table import (
 )
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, Confidence
 from mbbq_gen.scoring.cells import cell_expression
-from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import (
     TEMPLATE,
@@ -39,9 +37,11 @@ from mbbq_gen.scoring.tally import (
     weight_of_rows,
     weights_of_answers,
 )
+from mbbq_gen.statistics.estimate import REASONS, InferenceSettings, number
+from mbbq_gen.statistics.hypothesis_tests import zero_test
 from mbbq_gen.statistics.intervals import proportion
-from mbbq_gen.statistics.panel import InferenceSettings, Panel, number, panel_of
-from mbbq_gen.statistics.ppi import MIN_LABELS, AnnotatedCells, PPIEstimate, PPIGroup, correct, usual_error_rate
+from mbbq_gen.statistics.panel import Panel, panel_of
+from mbbq_gen.statistics.ppi import MIN_LABELS, AnnotatedCells, CorrectedEstimate, PPIGroup, correct, usual_error_rate
 
 
 @dataclass(frozen=True)
@@ -88,10 +88,15 @@ class AnnotatedGroup:
     n_labels: int
     correctable: PPIGroup | None
     reason: str | None
+    panel: Panel
+    """The answers of this group alone as they were extracted."""
 
-    def estimate(self, metric: Metric, sampling: InferenceSettings) -> PPIEstimate | None:
+    def estimate(self, metric: Metric, sampling: InferenceSettings) -> CorrectedEstimate | None:
         """The corrected metric; None where nothing can be corrected."""
-        return None if self.correctable is None else correct(metric, self.correctable, sampling.unparsed)
+        if self.correctable is None:
+            return None
+        (extracted,) = self.panel.estimates(metric)
+        return correct(metric, self.correctable, sampling.unparsed, extracted)
 
 
 def labelled_groups(
@@ -158,7 +163,7 @@ def _labelled_group(
     labels = labelled["prompt_id"].n_unique()
     reason = _why_not(rows, labels, annotated)
     if reason is not None:
-        return AnnotatedGroup(panel.groups[place], labels, None, reason)
+        return AnnotatedGroup(panel.groups[place], labels, None, reason, panel.on_groups([place]))
     templates = {name: number for number, name in enumerate(panel.templates)}
     counted = rows.group_by(TEMPLATE, *_CLASS).agg(weight_of_rows(rows))
     classes = sorted({row[1:-1] for row in counted.rows()} | set(labelled.select(_CLASS).unique().rows()))
@@ -187,6 +192,7 @@ def _labelled_group(
             error_rate=rate,
         ),
         None,
+        panel.on_groups([place]),
     )
 
 
@@ -246,39 +252,27 @@ def corrected_metric(group: AnnotatedGroup, metric: Metric, sampling: InferenceS
     estimate = group.estimate(metric, sampling)
     if estimate is None:
         return CorrectedScore(value=None, n_labels=group.n_labels, reason=group.reason, reason_code="undefined")
-    return CorrectedScore(**_numbers(estimate, group.n_labels, sampling, (metric.low, metric.high)))
+    return CorrectedScore(**_numbers(estimate, group.n_labels, sampling))
 
 
-def _numbers(
-    estimate: PPIEstimate, labels: int, sampling: InferenceSettings, bounds: tuple[float, float]
-) -> dict[str, Any]:
+def _numbers(estimate: CorrectedEstimate, labels: int, sampling: InferenceSettings) -> dict[str, Any]:
     """The fields of a corrected score; value and interval are cut off where the score can't go."""
     found, plain = number(estimate.value), number(estimate.plain)
-    is_enough = estimate.n_templates >= MIN_TEMPLATES
-    margin = number(estimate.margin(sampling.confidence)) if found is not None and is_enough else None
-    reason, code = None, None
-    if found is None:
-        reason, code = "a denominator is 0", "undefined"
-    elif margin is None:
-        reason, code = TOO_FEW, "too_few_templates"
-    value = None if found is None else _within(found, bounds)
+    interval, code = estimate.interval(sampling.confidence), estimate.missing_reason
+    value = None if found is None else min(max(found, estimate.bounds[0]), estimate.bounds[1])
     return {
         "value": value,
-        "ci_low": None if found is None or margin is None else _within(found - margin, bounds),
-        "ci_high": None if found is None or margin is None else _within(found + margin, bounds),
-        "standard_error": None if found is None or margin is None else number(estimate.error),
+        "ci_low": None if interval is None else min(interval[0], estimate.bounds[1]),
+        "ci_high": None if interval is None else max(interval[1], estimate.bounds[0]),
+        "standard_error": None if interval is None else number(estimate.standard_error),
         "uncorrected": plain,
         "correction": None if value is None or plain is None else value - plain,
         "ppi_lambda": number(estimate.ppi_lambda),
-        "degrees_of_freedom": None if margin is None else number(estimate.degrees),
+        "degrees_of_freedom": None if interval is None else number(estimate.units - 1),
         "n_labels": labels,
-        "reason": reason,
+        "reason": None if code is None else REASONS[code],
         "reason_code": code,
     }
-
-
-def _within(value: float, bounds: tuple[float, float]) -> float:
-    return min(max(value, bounds[0]), bounds[1])
 
 
 # --- extraction errors ----------------------------------------------------------------------------------------------
@@ -406,11 +400,9 @@ class CorrectedLevels:
             reason = first.reason or second.reason
             return CorrectedDifference(value=None, n_labels=labels, reason=reason, reason_code="undefined")
         difference = one.minus(other)
-        is_testable = difference.error > 0 and difference.n_templates >= MIN_TEMPLATES
-        statistic = abs(difference.value) / difference.error if is_testable else float("nan")
         return CorrectedDifference(
-            **_numbers(difference, labels, self._sampling, (metric.low - metric.high, metric.high - metric.low)),
-            p_value=number(float(2 * special.stdtr(difference.degrees, -statistic))),
+            **_numbers(difference, labels, self._sampling),
+            p_value=zero_test(difference, "the corrected scores are equal", self._sampling).p_value,
         )
 
     def error_gap(self, pair: tuple[int, int]) -> float | None:

@@ -12,8 +12,9 @@ from mbbq_gen.core.records import Confidence, FrozenModel
 from mbbq_gen.scoring.codes import ReasonCode
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import partition
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings
 from mbbq_gen.statistics.intervals import Proportion
-from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, make_panel
+from mbbq_gen.statistics.panel import make_panel
 
 ReadRole = Literal["target", "non_target", "unknown", "none", "person"]
 """What an answer chooses: the role of the option, or `none`; `person` is one of a question without a single target."""
@@ -53,7 +54,7 @@ class CorrectedDifference(CorrectedScore):
     """A corrected difference of two levels, first minus second, with its test against 0."""
 
     p_value: float | None = None
-    """By the t distribution that the interval is made of; two-sided."""
+    """The least level at which the interval excludes 0."""
     p_adjusted: float | None = None
     """Holm's over all pairs."""
 

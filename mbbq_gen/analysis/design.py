@@ -32,7 +32,7 @@ import numpy as np
 import polars as pl
 from scipy import special
 
-from mbbq_gen.analysis.power import DEFAULTS, VarianceAssumptions, assumptions_of
+from mbbq_gen.analysis.power import DEFAULTS, QUESTION_SHARE, VarianceAssumptions, answer_variance, assumptions_of
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
@@ -40,13 +40,11 @@ from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, PromptEffects
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, answer_scores
 from mbbq_gen.statistics.crossed_effects import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.variance_components import variance_components
 
 DesignTarget = Literal["score", "difference between languages"]
 DESIGN_TARGETS: Final[tuple[DesignTarget, ...]] = ("score", "difference between languages")
-QUESTION_SHARE: Final = 0.5
-"""Of the variance of one answer: what its question makes, if no run gives it. An assumption."""
 EVERY: Final = 48
 """Numbers of questions up to which each is looked at; above, every step is a twentieth."""
 ORDERS: Final = (1, 2, 3, 6)
@@ -300,8 +298,8 @@ class _Block:
             1 - within * self.prompt_variants / study.offer.prompt_variants if study.speaks_of == "random" else 0.0
         )
         share, every = study.components.question_share, stock * study.offer.prompt_variants * study.offer.orders
-        answer = share / taken * (1 - within * taken / stock) + (1 - share) / given * (1 - within * given / every)
-        answers = sd.answer**2 * answer.mean(axis=-1) / templates
+        left_out = 1 - within * taken / stock, 1 - within * given / every
+        answers = answer_variance(sd.answer, share, taken, given, left_out).mean(axis=-1) / templates
         met = np.minimum(self.prompt_variants, questions * self.each)  # prompt variants that a template meets
         if study.target == "score":
             variance = (sd.template**2 + sd.template_language**2) / templates * left + answers

@@ -24,17 +24,20 @@ from mbbq_gen.core.records import NO_RESPONSE, PARSED, FrozenModel
 from mbbq_gen.scoring.cells import CELLS, Array, Counts, cell_expression, count_matrix, question_kinds
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import TEMPLATE, partition, template_expression, weight_of_rows
-from mbbq_gen.statistics.hypothesis_tests import PERMUTATIONS, TestResult, Unit, permutation_p, untestable
-from mbbq_gen.statistics.influence import influence, n_templates_effective
-from mbbq_gen.statistics.panel import (
+from mbbq_gen.statistics.estimate import (
     Estimate,
     EstimateResult,
     InferenceSettings,
-    make_panel,
+    influence_values,
     no_score,
-    one_panel_weights,
     ratio_of,
+    share_of,
+    template_shares,
+    widening,
 )
+from mbbq_gen.statistics.hypothesis_tests import PERMUTATIONS, TestResult, Unit, permutation_p, untestable
+from mbbq_gen.statistics.intervals import effective_number
+from mbbq_gen.statistics.panel import make_panel, resample_weights
 
 DEFAULT_METRICS = ("mbbq_bias_ambiguous", "diff_bias_disambiguated")
 ROLES = ("target", "non_target", "unknown")
@@ -356,15 +359,12 @@ def balanced_score(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetti
         return BalancedScore(metric=metric.name, plain=plain.score(sampling), balanced=nothing, difference=nothing)
     by_template = Counts((factors[:, None] * cells).sum(axis=0) @ count_matrix(), sampling.unparsed)
     total = Counts(by_template.values.sum(axis=0), by_template.unparsed)
-    influences = influence(metric, by_template, total)
-    effective = float(n_templates_effective(metric, by_template))
-    widening = (effective / (effective - 1)) ** 0.5 if effective > 1 else float("nan")
-    sizes = metric.fractions[0].denominator(by_template)
+    influences = influence_values(metric, by_template, total)
     balanced = Estimate(
         value=float(metric.value(total)),
-        influences=influences,
-        scaled_influences=influences * widening,
-        template_weights=sizes / sizes.sum() if sizes.sum() else sizes,
+        influence_values=influences,
+        adjusted_influence=influences * widening(effective_number(template_shares(metric, by_template))),
+        template_weights=share_of(metric.fractions[0].denominator(by_template)),
         bootstrap_values=_drawn_balanced(cells, panel.weights, metric, sampling),
         bounds=(metric.low, metric.high),
     )
@@ -425,7 +425,7 @@ def unknown_text_rates(frame: pl.DataFrame, sampling: InferenceSettings) -> list
     )
     counted = read.group_by("unknown_text", TEMPLATE).agg(pl.len().alias("shown"), pl.col("is_unknown").sum())
     templates = tuple(counted[TEMPLATE].unique().sort().to_list())
-    weights = one_panel_weights(templates, sampling)
+    weights = resample_weights(templates, sampling.n_resamples, sampling.seed)
     place = {name: row for row, name in enumerate(templates)}
     all_shown, all_chosen = read.height, int(read["is_unknown"].sum())
     found = []

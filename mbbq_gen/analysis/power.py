@@ -1,28 +1,33 @@
 """The smallest difference that a run could find, from how much templates, languages and prompt variants vary.
 
-With N templates, K prompt variants and A answers in each prompt variant, the variance of
+With N templates, Q questions, K prompt variants and A answers in each prompt variant, the variance of
 
-    one score                              (σ²_T + σ²_TL) / N + σ²_W / K + σ²_TW / (N · K) + σ² / (K · A)
-    a difference between two languages     2 · (σ²_TL / N + σ²_LW / K + σ² / (K · A))
-    a difference between two prompt variants      2 · (σ²_TW / N + σ² / A)
+    one score                                   (σ²_T + σ²_TL) / N + σ²_W / K + σ²_TW / (N · K) + answers
+    a difference between two languages          2 · (σ²_TL / N + σ²_LW / K + answers)
+    a difference between two prompt variants    2 · (σ²_TW / N + (1 − ρ) · σ² / A)
+    answers                                     σ² · (ρ / Q + (1 − ρ) / (K · A))
 
 where σ²_T is that of templates, σ²_TL of template × language, σ²_W of prompt variants, σ²_TW of template × prompt
-variant, σ²_LW of language × prompt variant, and σ² that of one answer. That is for a statement about prompt variants
-like those of the run (`random`). Where the prompt variants are fixed, as intervals and tests hold them by default, the
-terms of σ²_W and σ²_LW are left out. The smallest difference that a two-sided test at level α finds with the given
-power is (t_{1 − α/2} + t_power) · √variance, t with N − 1 degrees of freedom; where prompt variants are random, their
-part of the variance has t with K − 1 (as the interval of `mbbq_gen.statistics.crossed_effects` has), and the squares of
-the two are added. N is the effective number of templates, for those of MBBQ differ much in size.
+variant, σ²_LW of language × prompt variant, σ² that of one answer, and ρ the share of it that the question makes:
+asking it again does not lessen that part, and two prompt variants ask the same questions (Brennan 2001,
+"Generalizability Theory", ch. 4; `mbbq_gen.analysis.design` takes the same model). That is for a statement about prompt
+variants like those of the run (`random`). Where the prompt variants are fixed, as intervals and tests hold them by
+default, the terms of σ²_W and σ²_LW are left out. The smallest difference that a two-sided test at level α finds with
+the given power is (t_{1 − α/2} + t_power) · √variance, t with N − 1 degrees of freedom; where prompt variants are
+random, their part of the variance has t with K − 1 (as the interval of `mbbq_gen.statistics.crossed_effects` has), and
+the squares of the two are added. N is the effective number of templates, for those of MBBQ differ much in size.
 """
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Final, Literal
 
+import numpy as np
 from scipy import special
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, PromptEffects
 from mbbq_gen.statistics.crossed_effects import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS
 
@@ -83,6 +88,9 @@ DEFAULTS = VarianceAssumptions(
 )
 """An answer to an ambiguous question is −1, 0 or 1; 0.75 is its spread where a person is named in 56 % of them."""
 
+QUESTION_SHARE: Final = 0.5
+"""ρ where no run gives it: an assumption."""
+
 Question = Literal["one score against 0", "two languages", "two prompt variants"]
 
 
@@ -110,6 +118,8 @@ class PowerTable(FrozenModel):
     level: float
     power: float
     assumptions: VarianceAssumptions
+    question_share: float = QUESTION_SHARE
+    """Of the variance of one answer, what its question makes."""
     detectable: tuple[DetectableEffect, ...]
 
 
@@ -125,8 +135,12 @@ def power_table(
     metric: str = "mbbq_bias_ambiguous",
     effective_share: float | None = None,
     prompt_effects: PromptEffects = "fixed",
+    question_share: float = QUESTION_SHARE,
+    orders: float = 1.0,
 ) -> PowerTable:
     """The smallest differences that a run of that many templates and prompt variants finds with the given power.
+
+    `orders`: in how many option orders every question is asked.
 
     Raises:
         UsageError: for a benchmark of unknown shape, unless `questions` and `effective_share` tell it, and for numbers
@@ -155,7 +169,7 @@ def power_table(
         )
     if prompt_effects == "random" and variants < MIN_PROMPT_VARIANTS:
         raise UsageError(f"--variants {variants}: {TOO_FEW_PROMPT_VARIANTS}; give {MIN_PROMPT_VARIANTS} or more")
-    variances = _variances(assumptions, effective, variants, templates * n_questions)
+    variances = _variances(assumptions, question_share, effective, variants, templates * n_questions, orders)
     reach, further = _reach(effective, level, power), _reach(max(variants, 2), level, power)
     return PowerTable(
         benchmark=benchmark,
@@ -168,6 +182,7 @@ def power_table(
         level=level,
         power=power,
         assumptions=assumptions,
+        question_share=question_share,
         detectable=tuple(
             DetectableEffect(
                 question=name,
@@ -185,17 +200,34 @@ def _possible(difference: float, question: Question) -> float | None:
     return difference if difference <= (1.0 if question == "one score against 0" else 2.0) else None
 
 
-def _variances(
-    sd: VarianceAssumptions, templates: float, variants: int, answers: float
+def answer_variance(
+    sd: float,
+    share: float,
+    questions: Array | float,
+    answers: Array | float,
+    left_out: tuple[Array | float, Array | float] = (1.0, 1.0),
+) -> Array:
+    """The variance that questions, and answers to them, leave in a mean.
+
+    `share`: of one answer's variance, the question's. `left_out`: the shares of questions and of answers that are not
+    asked (finite-population correction; Cochran 1977, §2.6).
+    """
+    return np.asarray(sd**2 * (share / questions * left_out[0] + (1 - share) / answers * left_out[1]))
+
+
+def _variances(  # noqa: PLR0917
+    sd: VarianceAssumptions, share: float, templates: float, variants: int, questions: float, orders: float
 ) -> dict[Question, tuple[float, float]]:
     """The variance with fixed prompt variants, and what random ones add."""
+    answers = float(answer_variance(sd.answer, share, questions, questions * orders * variants))
     one = (
         (sd.template**2 + sd.template_language**2) / templates
         + sd.template_prompt_variant**2 / (templates * variants)
-        + sd.answer**2 / (variants * answers)
+        + answers
     )
-    languages = 2 * (sd.template_language**2 / templates + sd.answer**2 / (variants * answers))
-    prompt_variants = 2 * (sd.template_prompt_variant**2 / templates + sd.answer**2 / answers)
+    languages = 2 * (sd.template_language**2 / templates + answers)
+    again = sd.answer**2 * (1 - share) / (questions * orders)
+    prompt_variants = 2 * (sd.template_prompt_variant**2 / templates + again)
     return {
         "one score against 0": (one, sd.prompt_variant**2 / variants),
         "two languages": (languages, 2 * sd.language_prompt_variant**2 / variants),

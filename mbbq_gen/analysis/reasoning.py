@@ -23,7 +23,8 @@ from mbbq_gen.core.reasoning import in_order
 from mbbq_gen.core.records import PARSED, FrozenModel
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import grouping_columns, template_expression
-from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, make_panel, one_panel_weights, ratio_of
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, ratio_of
+from mbbq_gen.statistics.panel import make_panel, resample_weights
 
 STANCES: Final = ("insufficient_context", "cites_context", "generalises_group", "mentions_stereotype")
 TRANSITIONS: Final = (
@@ -203,7 +204,7 @@ def _share(part: pl.DataFrame, name: str, of: str, sampling: InferenceSettings) 
     """A share over the rows of which `of` holds."""
     rows = part.filter(pl.col(of))
     sums = rows.group_by("cluster").agg(pl.col(name).sum().alias("above"), pl.len().alias("below")).sort("cluster")
-    weights = one_panel_weights(tuple(sums["cluster"].to_list()), sampling)
+    weights = resample_weights(tuple(sums["cluster"].to_list()), sampling.n_resamples, sampling.seed)
     above, below = (sums[column].to_numpy().astype(np.float64) for column in ("above", "below"))
     return ReasoningShare(
         name=name, n=int(above.sum()), of=rows.height, share=ratio_of(above, below, weights).score(sampling)

@@ -16,8 +16,9 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.languages.axes import confounded_interactions, is_orthogonal, parse_variant_name, varied_axes
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import partition
+from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, combine, mean, no_score
 from mbbq_gen.statistics.hypothesis_tests import TestResult, equality_test, friedman, holm, kendall_w, zero_test
-from mbbq_gen.statistics.panel import Estimate, EstimateResult, InferenceSettings, combine, make_panel, mean, no_score
+from mbbq_gen.statistics.panel import make_panel
 from mbbq_gen.statistics.variance_components import VarianceTable, variance_components
 
 Levels = Mapping[str, str]
@@ -189,11 +190,7 @@ class _Contrasts:
             against=against,
             language=language,
             difference=difference.score(self._sampling),
-            test=zero_test(
-                difference,
-                f"{what} does nothing to {self._metric.name}",
-                seed=self._sampling.seed,
-            ),
+            test=zero_test(difference, f"{what} does nothing to {self._metric.name}", self._sampling),
             aliased_with=aliased_with,
         )
 
@@ -343,8 +340,8 @@ def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: Infere
         worst=worst[1].value if worst else None,
         worst_level=worst[0] if worst else None,
         tests=(
-            equality_test(shared.estimates(metric), hypothesis, seed=sampling.seed),
-            friedman(shared.template_scores(metric).T, hypothesis),
+            equality_test(shared.estimates(metric), hypothesis, sampling),
+            friedman(shared.template_scores(metric).T, hypothesis, is_even=shared.has_even_counts(metric)),
         ),
     )
 

@@ -15,26 +15,23 @@ from mbbq_gen.analysis.correction_table import (
     ExtractionFlag,
     extraction_flags,
 )
-from mbbq_gen.analysis.score_table import ScoreTable
-from mbbq_gen.analysis.scores import score
+from mbbq_gen.analysis.scores import ScoreTable, score
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel, Normalise
-from mbbq_gen.scoring.baselines import BASELINES, Baseline, baseline_value
-from mbbq_gen.scoring.cells import Array
+from mbbq_gen.scoring.cells import BASELINES, Array, Baseline, baseline_matrix
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
 from mbbq_gen.scoring.tally import Subset, grouping_columns, tally_groups
-from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, crossed, tost, wilcoxon, zero_test
-from mbbq_gen.statistics.panel import (
+from mbbq_gen.statistics.estimate import (
     Estimate,
     EstimateResult,
     InferenceSettings,
-    make_panel,
     mean,
     mean_of_strata,
     no_score,
     number,
-    panel_of,
 )
+from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, tost, wilcoxon, zero_test
+from mbbq_gen.statistics.panel import make_panel, panel_of
 
 
 class MacroAverage(FrozenModel):
@@ -102,16 +99,7 @@ def reported(
     `by` holds language and split. Differences of languages that extraction could have caused are flagged.
     """
     metrics = choose_metrics(names)
-    table = score(
-        frame,
-        by,
-        names,
-        confidence_level=sampling.confidence,
-        n_resamples=sampling.n_resamples,
-        seed=sampling.seed,
-        unparsed=sampling.unparsed,
-        prompt_effects=sampling.prompt_effects,
-    )
+    table = score(frame, by, names, sampling)
     within = [name for name in by if name not in {"language", "split"}]
     biases = [metric for metric in metrics if metric.low < 0]
     errors = {} if labelled is None else _errors(labelled, [*within, "language"], sampling)
@@ -140,6 +128,8 @@ def macro_averages(
         UsageError: where `over` is also in `by`.
         UnknownNameError: for an unknown grouping.
     """
+    if over in ("template", "subcategory"):
+        raise UsageError(f"--macro-average {over}: average over category or variant")
     if over in by:
         raise UsageError(f"--macro-average {over}: also in --group-by; average over a grouping or show it")
     tallies = list(tally_groups(frame, grouping_columns([*by, over]), sampling.prompt_effects))
@@ -160,9 +150,7 @@ def macro_averages(
                     over=averaged,
                     group=dict(zip(names, values, strict=True)),
                     metric=metric.name,
-                    score=(mean_of_strata if panel.strata else mean)(defined).score(sampling)
-                    if defined
-                    else no_score("undefined throughout"),
+                    score=_average(defined, sampling, is_stratified=panel.strata is not None),
                     n_levels=len(defined),
                     undefined=tuple(
                         level
@@ -171,6 +159,19 @@ def macro_averages(
                     ),
                 )
             )
+    return found
+
+
+def _average(defined: Sequence[Estimate], sampling: InferenceSettings, *, is_stratified: bool) -> EstimateResult:
+    if not defined:
+        return no_score("undefined throughout")
+    found = (mean_of_strata if is_stratified else mean)(defined).score(sampling)
+    if found.ci_low is None and is_stratified and any(estimate.n_templates < 2 for estimate in defined):
+        update = {
+            "reason": "a category has a single template: its error is unknown",
+            "reason_code": "too_few_templates",
+        }
+        return found.model_copy(update=update)
     return found
 
 
@@ -219,12 +220,10 @@ def group_tests(
 def _against_zero(
     metric: Metric, estimate: Estimate, scores: Array, sampling: InferenceSettings
 ) -> tuple[TestResult, ...]:
+    test = zero_test(estimate, f"{metric.name} is 0", sampling)
     if sampling.prompt_effects == "random":
-        return (crossed(estimate, f"{metric.name} is 0", seed=sampling.seed),)
-    return (
-        zero_test(estimate, f"{metric.name} is 0", seed=sampling.seed),
-        wilcoxon(scores, f"{metric.name} is 0 in the middle of the templates"),
-    )
+        return (test,)
+    return test, wilcoxon(scores, f"{metric.name} is 0 in the middle of the templates")
 
 
 def baseline_scores(
@@ -233,11 +232,9 @@ def baseline_scores(
     """What every baseline would score on the questions of every group."""
     for tally in tally_groups(frame, grouping_columns(by)):
         for baseline in BASELINES:
+            counts = tally.counts(sampling.unparsed, tally.total @ baseline_matrix(baseline))
             yield BaselineScores(
                 group=tally.group,
                 baseline=baseline,
-                metrics={
-                    metric.name: number(baseline_value(metric, baseline, tally, sampling.unparsed))
-                    for metric in metrics
-                },
+                metrics={metric.name: number(metric.value(counts)) for metric in metrics},
             )

@@ -16,8 +16,8 @@ from mbbq_gen.analysis.agreement import equality_and_kappa
 from mbbq_gen.annotation.judge import BY_CHANCE, UNPARSED, LLMJudge, is_read
 from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.records import Confidence, FrozenModel, Outcome
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, no_score
 from mbbq_gen.statistics.intervals import Proportion, proportion
-from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, no_score
 from mbbq_gen.storage.ledgers import ChosenBy, ExtractionSummary, judged_rows
 from mbbq_gen.storage.store import Progress, RunStore
 

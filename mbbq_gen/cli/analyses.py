@@ -34,7 +34,7 @@ from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of, one_of
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.power import VarianceAssumptions
+    from mbbq_gen.analysis.design import Components
     from mbbq_gen.core.files import PackPaths
 
 
@@ -305,7 +305,7 @@ def power(
 
     In units of the score, regardless of its sign. Variances are assumed and printed; --pilot RUN takes those of a run.
     """
-    from mbbq_gen.analysis.power import DEFAULTS, SHAPES, power_table
+    from mbbq_gen.analysis.power import DEFAULTS, QUESTION_SHARE, SHAPES, power_table
     from mbbq_gen.benchmarks.registry import benchmark_name, find_benchmark
     from mbbq_gen.report.analysis_tables import power_blocks
     from mbbq_gen.scoring.metrics import METRICS
@@ -314,7 +314,7 @@ def power(
     benchmark = benchmark_name(benchmark)
     if benchmark not in SHAPES and questions is None:
         find_benchmark(benchmark)
-    assumptions = DEFAULTS if pilot is None else variances_of(pilot, name, resources(packs))
+    measured = None if pilot is None else variances_of(pilot, name, resources(packs))
     table = power_table(
         benchmark,
         templates,
@@ -322,7 +322,8 @@ def power(
         questions=questions,
         level=level,
         power=target,
-        assumptions=assumptions,
+        assumptions=DEFAULTS if measured is None else measured.assumptions,
+        question_share=QUESTION_SHARE if measured is None else measured.question_share,
         metric=name,
         prompt_effects=prompt_effects_of(prompt_effects),
         effective_share=None if pilot is None or questions is None else 1.0,
@@ -330,16 +331,13 @@ def power(
     show_result(table, power_blocks, as_json=as_json)
 
 
-def variances_of(path: Path, metric: str, where: PackPaths) -> VarianceAssumptions:
+def variances_of(path: Path, metric: str, where: PackPaths) -> Components:
     """The variances of a run's bias split."""
-    import polars as pl
-
-    from mbbq_gen.analysis.design import measured_assumptions
+    from mbbq_gen.analysis.design import measured_components
     from mbbq_gen.cli.options import runs_frame
     from mbbq_gen.scoring.metrics import METRICS
 
-    frame = runs_frame([path], where).filter(pl.col("split") == "bias")
-    return measured_assumptions(frame, METRICS[metric], str(path))
+    return measured_components(runs_frame([path], where), METRICS[metric], str(path))
 
 
 @example("  mbbq-gen robustness my-run\n  mbbq-gen robustness run-a run-b --metric mbbq_bias_ambiguous --json")

@@ -116,7 +116,7 @@ def make_estimate(
             price_of(provider.kind, provider.model, prices, base_url=base_url),
             base_url=base_url,
             limits=(settings.rpm, settings.tpm),
-            assumptions=DEFAULTS if pilot is None else variances_of(pilot, "mbbq_bias_ambiguous", where),
+            assumptions=DEFAULTS if pilot is None else variances_of(pilot, "mbbq_bias_ambiguous", where).assumptions,
         )
         return found.model_copy(update={"judge": second, "probe": tried})
 

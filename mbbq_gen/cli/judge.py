@@ -289,7 +289,7 @@ class _Judging:
         from mbbq_gen.annotation.judge_runner import judge_cost
         from mbbq_gen.annotation.review import ANNOTATIONS_NAME, load_annotations
         from mbbq_gen.providers.prices import read_prices
-        from mbbq_gen.statistics.panel import InferenceSettings
+        from mbbq_gen.statistics.estimate import InferenceSettings
 
         prices = read_prices(price_file or found.execution.prices)
         with self._folder.open_store(read_only=True) as store:

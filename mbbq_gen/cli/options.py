@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from mbbq_gen.scoring.codes import PromptEffects
     from mbbq_gen.scoring.metrics import Metric
     from mbbq_gen.scoring.observations import GoldLabels
-    from mbbq_gen.statistics.panel import InferenceSettings
+    from mbbq_gen.statistics.estimate import InferenceSettings
     from mbbq_gen.storage.store import Progress
 
 
@@ -419,7 +419,7 @@ class InferenceOptions:
     def sampling(self, runs: Sequence[Path] = (), variants: str = "fixed") -> InferenceSettings:
         """The settings of intervals and tests; wider intervals for runs with interim looks."""
         from mbbq_gen.runs.adaptive_run import sequential_inference
-        from mbbq_gen.statistics.panel import InferenceSettings
+        from mbbq_gen.statistics.estimate import InferenceSettings
 
         given = InferenceSettings(
             self.confidence_level, self.n_resamples, self.seed, self.chosen_unparsed(), prompt_effects_of(variants)

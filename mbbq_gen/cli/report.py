@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.report.tables import Block
     from mbbq_gen.runs.run_folder import Manifest, RunFolder
-    from mbbq_gen.statistics.panel import InferenceSettings
+    from mbbq_gen.statistics.estimate import InferenceSettings
     from mbbq_gen.storage.store import Progress
 
 

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from mbbq_gen.report.tables import Block
     from mbbq_gen.scoring.metrics import Metric
     from mbbq_gen.scoring.observations import GoldLabels
-    from mbbq_gen.statistics.panel import InferenceSettings
+    from mbbq_gen.statistics.estimate import InferenceSettings
 
 
 @example(
@@ -212,17 +212,7 @@ def _report(
     from mbbq_gen.scoring.metrics import METRICS
 
     metrics = [METRICS[name] for name in names]
-    table = compute(
-        frame,
-        by,
-        names,
-        confidence_level=sampling.confidence,
-        n_resamples=sampling.n_resamples,
-        seed=sampling.seed,
-        unparsed=sampling.unparsed,
-        gold=gold,
-        prompt_effects=sampling.prompt_effects,
-    )
+    table = compute(frame, by, names, sampling, gold=gold)
     return ScoreReport(
         **dict(table),
         macro_averages=tuple(macro_averages(frame, by, averaged, metrics, sampling)) if averaged else (),

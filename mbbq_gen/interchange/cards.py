@@ -19,7 +19,7 @@ from mbbq_gen.report.tables import ends_text, number
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.score_table import GroupScore, MetricScore, ScoreTable
+    from mbbq_gen.analysis.scores import GroupScore, MetricScore, ScoreTable
     from mbbq_gen.core.config import RunConfig
     from mbbq_gen.interchange.export import ExportSource
     from mbbq_gen.runs.run_folder import Manifest

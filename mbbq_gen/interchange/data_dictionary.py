@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, Literal
 
-from mbbq_gen.analysis.score_table import MetricDefinition
+from mbbq_gen.analysis.scores import MetricDefinition
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.tally import WEIGHT
 

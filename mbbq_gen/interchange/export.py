@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING, Final, Literal, Self
 from pydantic import Field, ValidationError
 
 import mbbq_gen
-from mbbq_gen.analysis.score_table import ScoreTable
+from mbbq_gen.analysis.scores import ScoreTable
 from mbbq_gen.api import Run
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import file_digest, write_errors

@@ -197,7 +197,7 @@ def bias_scores(gold: GoldLabels = "published") -> Metric:
             )
         if not rows:
             return {}
-        table = score(observations_frame(rows), _GROUPS, METRICS, confidence_level=None, n_resamples=1)
+        table = score(observations_frame(rows), _GROUPS, METRICS, intervals=False)
         return {
             f"{name} {' '.join(str(group.group[grouping]) for grouping in _GROUPS)}": _value(group.metrics[name].value)
             for group in table.groups

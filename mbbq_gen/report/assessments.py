@@ -12,7 +12,7 @@ from typing import Literal, Protocol, TypeVar
 from scipy import special
 
 from mbbq_gen.analysis.ability import CHANCE
-from mbbq_gen.analysis.score_table import GroupScore, ScoreTable
+from mbbq_gen.analysis.scores import GroupScore, ScoreTable
 from mbbq_gen.report.tables import Interval
 from mbbq_gen.statistics.hypothesis_tests import holm
 from mbbq_gen.statistics.intervals import LOW_PARSING

@@ -14,7 +14,7 @@ from itertools import groupby
 from typing import get_args
 
 from mbbq_gen.analysis.ability import CHANCE, AdjustedScore
-from mbbq_gen.analysis.score_table import GroupScore, MetricScore, ScoreTable
+from mbbq_gen.analysis.scores import GroupScore, MetricScore, ScoreTable
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, Outcome
 from mbbq_gen.report.assessments import (
     AMBIGUOUS,

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Literal
 
 from mbbq_gen.analysis.ability import CHANCE
-from mbbq_gen.analysis.score_table import Bounds, GroupScore, MetricDefinition
-from mbbq_gen.analysis.scores import score
+from mbbq_gen.analysis.scores import Bounds, GroupScore, MetricDefinition, score
 from mbbq_gen.core.config import OWN_DATA
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
@@ -29,7 +28,8 @@ from mbbq_gen.report.comparability import PromptFingerprint, group_same_prompts,
 from mbbq_gen.report.conclusions import listing
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, PromptEffects
 from mbbq_gen.scoring.metrics import METRICS, Metric
-from mbbq_gen.statistics.panel import Estimate, InferenceSettings, combine, make_panel
+from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, combine
+from mbbq_gen.statistics.panel import make_panel
 
 if TYPE_CHECKING:
     import polars
@@ -321,16 +321,7 @@ def _scores(part: polars.DataFrame, split: Split, sampling: InferenceSettings) -
     import polars as pl
 
     metrics = list(dict.fromkeys((*NEEDED, *(metric for _, metric in BOARD_METRICS.values()))))
-    table = score(
-        part.filter(pl.col("split") == split),
-        ["model"],
-        metrics,
-        confidence_level=sampling.confidence,
-        n_resamples=sampling.n_resamples,
-        seed=sampling.seed,
-        unparsed=sampling.unparsed,
-        prompt_effects=sampling.prompt_effects,
-    )
+    table = score(part.filter(pl.col("split") == split), ["model"], metrics, sampling)
     return {str(group.group["model"]): group for group in table.groups}
 
 

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.analysis.correction_table import ConfidenceShares
-    from mbbq_gen.analysis.score_table import GroupScore, MetricScore, ScoreTable, WarningCode
+    from mbbq_gen.analysis.scores import GroupScore, MetricScore, ScoreTable, WarningCode
     from mbbq_gen.core.records import Outcome
 
 OUTCOME_TITLES: dict[Outcome, str] = {

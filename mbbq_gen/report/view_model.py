@@ -46,7 +46,7 @@ from mbbq_gen.report.tables import (
 from mbbq_gen.report.viewer import IN_PAGE, item_views
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.queries import benchmark_versions, response_times, served_models
 from mbbq_gen.storage.samples import SampleIndex
 from mbbq_gen.storage.store import Progress, RunStore
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
 
     from mbbq_gen.analysis.correction import AnnotatedFrame
     from mbbq_gen.analysis.correction_table import Correction
-    from mbbq_gen.analysis.score_table import GroupScore
+    from mbbq_gen.analysis.scores import GroupScore
 
 
 # --- the runs --------------------------------------------------------------------------------------------------------

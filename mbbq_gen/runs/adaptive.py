@@ -18,8 +18,7 @@ from typing import Final
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import Alignment, Condition, Polarity
 from mbbq_gen.prompts.sampling import KINDS
-from mbbq_gen.scoring.baselines import kind_of, needed_kinds
-from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.scoring.metrics import Metric, kind_of, needed_kinds
 from mbbq_gen.storage.ledgers import candidate_rows
 from mbbq_gen.storage.store import RunStore
 

@@ -43,7 +43,7 @@ from mbbq_gen.runs.stopping import (
 )
 from mbbq_gen.scoring.columns import Questions
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.ledgers import BatchTable, add_round, last_round, rounds_of_answers
 from mbbq_gen.storage.store import IN_ROUNDS, RunStore
 

@@ -24,9 +24,8 @@ from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.prices import Price, TokenCounter
 from mbbq_gen.runs.estimate import Cost, Duration, SpeedProbe, TokenEstimate, cost_estimate, duration, estimate
 from mbbq_gen.runs.planner import PromptPlan
-from mbbq_gen.scoring.baselines import kind_of, needed_kinds
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, PromptEffects
-from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.scoring.metrics import Metric, kind_of, needed_kinds
 from mbbq_gen.storage.store import RunStore
 
 SAMPLE_SIZES: Final = (50, 100, 250, 500, 1000, 2000, 5000)
@@ -172,7 +171,8 @@ def _half_widths(
             benchmark,
             templates,
             variants,
-            questions=sum(sizes) * orders / max(templates, 1),
+            questions=sum(sizes) / max(templates, 1),
+            orders=orders,
             effective_share=effective / max(templates, 1),
             assumptions=assumptions,
         )

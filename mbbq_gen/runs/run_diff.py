@@ -24,8 +24,9 @@ from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.observations import GoldLabels, Observation
 from mbbq_gen.scoring.tally import alike, weighted_by_design
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings
 from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, zero_test
-from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, Panel, make_panel
+from mbbq_gen.statistics.panel import Panel, make_panel
 from mbbq_gen.storage.queries import served_models
 
 if TYPE_CHECKING:
@@ -411,7 +412,7 @@ def _metric_change(panel: Panel, metric: Metric, sampling: InferenceSettings) ->
         first=first.score(sampling),
         second=second.score(sampling),
         change=change.score(sampling),
-        test=zero_test(change, f"{metric.name} has not changed", seed=sampling.seed),
+        test=zero_test(change, f"{metric.name} has not changed", sampling),
     )
 
 

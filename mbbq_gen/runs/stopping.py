@@ -23,7 +23,8 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.runs.adaptive import Stratum
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import GROUPINGS, tally_groups, weighted_by_design
-from mbbq_gen.statistics.panel import InferenceSettings, Panel, panel_of
+from mbbq_gen.statistics.estimate import InferenceSettings
+from mbbq_gen.statistics.panel import Panel, panel_of
 from mbbq_gen.statistics.sequential import (
     FOR_DECISION,
     FOR_WIDTH,

@@ -12,13 +12,14 @@ from typing import Final, Literal
 MIN_TEMPLATES: Final = 5
 """Templates below which there is no interval and no p value."""
 FEW_TEMPLATES: Final = 10
-"""Below this, an interval over templates is wide and only roughly as sure as it says (docs/statistics.md)."""
+"""Below this, an interval over templates is wide and only roughly as sure as it says (docs/evidence.md)."""
 TOO_FEW: Final = f"fewer than {MIN_TEMPLATES} templates: no interval, no p value"
 
 TooFew = Literal["too_few_templates", "too_few_prompt_variants"]
-ReasonCode = Literal["undefined", TooFew, "zero_variance", "not_applicable"]
+ReasonCode = Literal["undefined", TooFew, "zero_variance", "uneven_counts", "not_applicable"]
 """`undefined`: a denominator is 0, or there are no answers; `too_few_prompt_variants`: too few for a statement about
-prompt variants like them (`--prompt-effects random`); `zero_variance`: no unit tells anything apart; `not_applicable`:
+prompt variants like them (`--prompt-effects random`); `zero_variance`: no unit tells anything apart;
+`uneven_counts`: groups have unlike numbers of answers in the templates, so that ranks would mislead; `not_applicable`:
 the number does not exist for this metric or group."""
 
 PromptEffects = Literal["fixed", "random"]

@@ -1,5 +1,4 @@
-"""Intervals that speak of prompt variants like those of the run, and not of these alone: what the choice of prompt
-variants adds.
+"""What the choice of prompt variants adds to an interval that holds for prompt variants like those of the run.
 
 Templates are crossed with prompt variants: every prompt variant asks (nearly) every template. The variance of a score
 over both is the templates' own, which the intervals over templates hold, and what prompt variants add to it,
@@ -22,18 +21,17 @@ different samples.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
-from mbbq_gen.statistics.intervals import effective_number
+import numpy as np
 
-if TYPE_CHECKING:
-    from mbbq_gen.scoring.cells import Array, Counts
-    from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.scoring.cells import Array
+from mbbq_gen.statistics.intervals import Ends, effective_number, t_quantile
 
 MIN_PROMPT_VARIANTS: Final = 3
-"""Prompt variants below which nothing is said of prompt variants like them: two hold the truth in 91 %, with t =
-12.7."""
+"""Fewest prompt variants for a statement about others like them: two hold the truth in 91 %, with t = 12.7."""
 TOO_FEW_PROMPT_VARIANTS: Final = (
     f"fewer than {MIN_PROMPT_VARIANTS} prompt variants: no interval and no p value with --prompt-effects random"
 )
@@ -48,6 +46,14 @@ class CrossedEffect:
     sizes: Array
     """Templates × prompt variants: shares of the weight; they add up to 1."""
 
+    @classmethod
+    def combine(cls, effects: Sequence[CrossedEffect], factors: Sequence[float]) -> CrossedEffect:
+        """The effect on a weighted sum."""
+        pairs = list(zip(effects, factors, strict=True))
+        sizes = np.sum([abs(factor) * effect.sizes for effect, factor in pairs], axis=0)
+        whole = float(sizes.sum())
+        return cls(np.sum([factor * effect.influences for effect, factor in pairs], axis=0), sizes / (whole or 1.0))
+
     @property
     def count(self) -> int:
         """Prompt variants that bear on it."""
@@ -61,11 +67,9 @@ class CrossedEffect:
     @property
     def variance(self) -> float:
         """What the choice of prompt variants adds to the number's variance; NaN for fewer than MIN_PROMPT_VARIANTS."""
-        import numpy as np
-
         variants, templates = self.effective, effective_number(self.sizes.sum(axis=1))
         if self.count < MIN_PROMPT_VARIANTS or templates <= 1:
-            return float("nan")
+            return math.nan
         of_template, of_variant = (self.influences.sum(axis=axis, keepdims=True) for axis in (1, 0))
         rest = self.influences - of_template * self._share(1) - of_variant * self._share(0)
         factor = variants / (variants - 1)
@@ -73,38 +77,17 @@ class CrossedEffect:
         return max(factor * (float((of_variant**2).sum()) - together), 0.0)
 
     def reach(self, confidence: float) -> float:
-        """How far the choice of prompt variants alone makes an interval reach; NaN for fewer than
-        MIN_PROMPT_VARIANTS."""
-        from scipy import special
-
-        quantile = float(special.stdtrit(self.effective - 1, (1 + confidence) / 2))
-        return quantile * math.sqrt(self.variance)
+        """How far prompt variants alone make an interval reach; NaN for fewer than MIN_PROMPT_VARIANTS."""
+        return t_quantile(confidence, self.effective) * math.sqrt(self.variance)
 
     def _share(self, axis: int) -> Array:
         """What share of its template (axis 1), or of its prompt variant (axis 0), each cell is."""
-        import numpy as np
-
         whole = self.sizes.sum(axis=axis, keepdims=True)
         found: Array = np.divide(self.sizes, whole, out=np.zeros_like(self.sizes), where=whole > 0)
         return found
 
 
-def crossings(metric: Metric, crossed: Counts, total: Counts) -> list[CrossedEffect]:
-    """The crossing of a metric in every group; `crossed`: groups × templates × prompt variants, `total`: groups."""
-    from mbbq_gen.scoring.cells import Counts
-    from mbbq_gen.statistics.influence import influence, least_even, share_of
-
-    groups, templates, variants, names = crossed.values.shape
-    flat = Counts(crossed.values.reshape(groups, templates * variants, names), crossed.unparsed)
-    influences = influence(metric, flat, total).reshape(groups, templates, variants)
-    sizes = least_even([share_of(fraction.denominator(flat)) for fraction in metric.fractions])
-    sizes = sizes.reshape(groups, templates, variants)
-    return [CrossedEffect(influences[place], sizes[place]) for place in range(groups)]
-
-
-def widen_for_prompts(
-    value: float, interval: tuple[float, float], reach: float, ends: tuple[float, float]
-) -> tuple[float, float]:
+def widen_for_prompts(value: float, interval: Ends, reach: float, ends: Ends) -> Ends:
     """The ends of an interval over templates with what prompt variants add; never beyond where the number can be."""
     low, high = interval
     below, above = math.hypot(max(value - low, 0.0), reach), math.hypot(max(high - value, 0.0), reach)

@@ -12,7 +12,7 @@ drawn) (Phipson & Smyth 2010): never 0.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import lru_cache
 from itertools import combinations
 from typing import Final, Literal
@@ -24,14 +24,13 @@ from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, ReasonCode
-from mbbq_gen.statistics.crossed_effects import TOO_FEW_PROMPT_VARIANTS
-from mbbq_gen.statistics.panel import Estimate, InferenceSettings, contributions, mid_ranks, shares
+from mbbq_gen.statistics.estimate import REASONS, Estimate, InferenceSettings, number
 
 Unit = Literal["template", "item", "question", "answer", "level"]
 """What is taken to be independent: a template; a question over all its prompt variants; a question in one order with
 all the answers to it; one answer; a prompt variant or language."""
 TestName = Literal[
-    "sign_flip", "wilcoxon", "kruskal_wallis", "friedman", "randomisation", "binomial", "tost", "crossed"
+    "interval", "sign_flip", "wilcoxon", "kruskal_wallis", "friedman", "randomisation", "binomial", "tost"
 ]
 Adjustment = Literal["holm", "benjamini_hochberg"]
 
@@ -40,7 +39,7 @@ EXACT_UP_TO = 16
 RANKS_EXACT_UP_TO = 200
 """Templates for which all signs of ranks are counted."""
 RANKS_DRAWN_UP_TO = 25
-"""Units for which ranks of three or more groups are permuted; with more, χ² keeps its level (docs/statistics.md)."""
+"""Units for which ranks of three or more groups are permuted; with more, χ² keeps its level (docs/evidence.md)."""
 PERMUTATIONS = 4999
 _DIGITS = 9
 _TIE = 1e-9
@@ -97,43 +96,51 @@ def untestable(  # noqa: PLR0917
     )
 
 
-def too_few(test: TestName, unit: Unit, hypothesis: str, n: int) -> TestResult | None:
-    """The result of a test on fewer units than tell anything; None where there are enough of them."""
+EVEN: Final = 0.85
+"""Answers of the smallest over the largest group, template by template, above which ranks keep their level."""
+UNEVEN: Final = (
+    f"the groups have unlike numbers of answers in the templates (least over most below {EVEN:.0%}): "
+    "ranks of template scores would find differences of reading"
+)
+
+
+def unrankable(test: TestName, unit: Unit, hypothesis: str, n: int, *, is_even: bool = True) -> TestResult | None:
+    """The result of a test on too few units, or on ranks of unlike groups; None where it can be made."""
     if n >= (MIN_TEMPLATES if unit == "template" else 2):
-        return None
+        return None if is_even else untestable(test, unit, hypothesis, n, UNEVEN, "uneven_counts")
     reason = TOO_FEW if unit == "template" else f"fewer than two {unit}s"
     return untestable(test, unit, hypothesis, n, reason, "too_few_templates" if unit == "template" else "undefined")
 
 
-# --- one score against 0 ---------------------------------------------------------------------------------------------
+def mid_ranks(values: Array) -> Array:
+    """The rank of each value, from 1; equal ones share the middle of theirs (`scipy.stats.rankdata`, a slow import)."""
+    ordered = np.sort(values)
+    found: Array = (ordered.searchsorted(values) + ordered.searchsorted(values, "right") + 1) / 2
+    return found
 
 
-def sign_flip(contributions: Array, hypothesis: str, *, unit: Unit = "template", seed: int = 0) -> TestResult:
-    """Is the sum of the contributions 0? Under the hypothesis every one of them could as well have the other sign.
+SIZE_TEMPLATES: Final = 10
+"""Templates below which nothing is said of their sizes."""
+SIZE_LEVEL: Final = 0.01
 
-    Assumes that contributions are symmetric about 0 under the hypothesis, and independent (Fisher 1935, §21).
-    Effect: the mean over the standard deviation of the contributions (Cohen's d_z).
+
+def sizes_matter(scores: Array, sizes: Array) -> bool:
+    """Whether larger templates have other scores: Spearman's rank correlation, with its t approximation.
+
+    `scores`: NaN for none; `sizes`: 0 for a template without answers.
     """
-    found = contributions[~np.isnan(contributions)]
-    n = int(found.size)
-    if (nothing := too_few("sign_flip", unit, hypothesis, n)) is not None:
-        return nothing
-    speaking = found[np.abs(found) > _TIE]  # the sign of 0 is nobody's
-    observed, is_exact = float(found.sum()), speaking.size <= EXACT_UP_TO
-    sums = signs(speaking.size, seed) @ speaking
-    spread = float(found.std(ddof=1)) if found.size > 1 else 0.0
-    return TestResult(
-        test="sign_flip",
-        unit=unit,
-        hypothesis=hypothesis,
-        statistic=observed,
-        statistic_name="sum",
-        p_value=permutation_p(np.abs(sums), abs(observed), is_exact=is_exact),
-        effect=float(found.mean()) / spread if spread > _TIE else None,
-        effect_name="d_z",
-        n=n,
-        is_exact=is_exact,
-    )
+    has = (sizes > 0) & ~np.isnan(scores)
+    scores, sizes = scores[has], sizes[has]
+    n = scores.size
+    if n < SIZE_TEMPLATES or sizes.min() == sizes.max() or scores.min() == scores.max():
+        return False
+    one, other = (mid_ranks(values) - (n + 1) / 2 for values in (scores, sizes))
+    correlation = float(one @ other) / math.sqrt(float(one @ one) * float(other @ other))
+    away = abs(correlation) * ((n - 2) / max(1 - correlation**2, 1e-12)) ** 0.5
+    return bool(2 * special.stdtr(n - 2, -away) < SIZE_LEVEL)
+
+
+# --- ranks of one score ---------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=4)
@@ -155,7 +162,7 @@ def permutation_p(statistics: Array, observed: float, *, is_exact: bool) -> floa
     return extreme / statistics.size if is_exact else (1 + extreme) / (1 + statistics.size)
 
 
-def wilcoxon(scores: Array, hypothesis: str) -> TestResult:
+def wilcoxon(scores: Array, hypothesis: str, *, is_even: bool = True) -> TestResult:
     """Is the middle of the template scores 0? Wilcoxon's signed-rank test; zeros keep their ranks (Pratt 1959).
 
     Exact for up to RANKS_EXACT_UP_TO templates, ties and zeros included; beyond, the normal approximation. Assumes
@@ -163,7 +170,7 @@ def wilcoxon(scores: Array, hypothesis: str) -> TestResult:
     """
     found = np.round(scores[~np.isnan(scores)], _DIGITS)
     n = int(found.size)
-    if (nothing := too_few("wilcoxon", "template", hypothesis, n)) is not None:
+    if (nothing := unrankable("wilcoxon", "template", hypothesis, n, is_even=is_even)) is not None:
         return nothing
     if not np.any(found):
         return untestable("wilcoxon", "template", hypothesis, n, "every template has the score 0")
@@ -206,7 +213,7 @@ def _pratt(scores: Array) -> float:
 # --- several groups --------------------------------------------------------------------------------------------------
 
 
-def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit) -> TestResult:
+def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit, *, is_even: bool = True) -> TestResult:
     """Do the groups come from one distribution? Kruskal & Wallis 1952, with the correction for ties, χ² approximation.
 
     Takes all units to be independent, between the groups too: with parallel items it wastes the pairing, and with
@@ -215,31 +222,30 @@ def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit) -> Tes
     found = [sample[~np.isnan(sample)] for sample in samples]
     pooled = np.concatenate(found) if found else np.zeros(0)
     n = int(pooled.size)
-    if (nothing := too_few("kruskal_wallis", unit, hypothesis, min((s.size for s in found), default=0))) is not None:
+    least = min((sample.size for sample in found), default=0)
+    if (nothing := unrankable("kruskal_wallis", unit, hypothesis, least, is_even=is_even)) is not None:
         return nothing
     if len(found) < 2:
         return untestable("kruskal_wallis", unit, hypothesis, n, "fewer than two groups", "not_applicable")
     if np.all(pooled == pooled[0]):
         return untestable("kruskal_wallis", unit, hypothesis, n, "all scores are equal")
-    ranks = np.split(mid_ranks(pooled), np.cumsum([sample.size for sample in found])[:-1])
-    spread = sum(float(part.sum()) ** 2 / part.size for part in ranks)
-    ties = np.unique(pooled, return_counts=True)[1].astype(float)
-    corrected = 1 - float((ties**3 - ties).sum()) / (float(n) ** 3 - n)
-    statistic = (12 / (n * (n + 1)) * spread - 3 * (n + 1)) / corrected
+    from scipy import stats  # a slow import, and no other test needs it
+
+    statistic, p_value = stats.kruskal(*found)
     return TestResult(
         test="kruskal_wallis",
         unit=unit,
         hypothesis=hypothesis,
-        statistic=statistic,
+        statistic=float(statistic),
         statistic_name="H",
-        p_value=float(special.chdtrc(len(found) - 1, statistic)),
-        effect=statistic / (n - 1),
+        p_value=float(p_value),
+        effect=float(statistic) / (n - 1),
         effect_name="epsilon_squared",
         n=n,
     )
 
 
-def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template") -> TestResult:
+def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template", is_even: bool = True) -> TestResult:
     """Do the groups rank alike within templates? `scores`: templates × groups; templates with a gap are left out.
 
     Friedman 1937, with the correction for ties. Two groups: the exact sign test that it is then. More: ranks are
@@ -247,7 +253,7 @@ def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template") -> Test
     """
     whole = scores[~np.isnan(scores).any(axis=1)]
     n, groups = whole.shape
-    if (nothing := too_few("friedman", unit, hypothesis, n)) is not None:
+    if (nothing := unrankable("friedman", unit, hypothesis, n, is_even=is_even)) is not None:
         return nothing
     if groups < 2:
         return untestable("friedman", unit, hypothesis, n, "fewer than two groups", "not_applicable")
@@ -312,14 +318,14 @@ def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestRe
     Under the hypothesis a template's differences between groups could as well have the other sign; that holds however
     unequal the groups are in what could be parsed of them. Whole templates change places in a permutation test as well,
     but their answers weigh unequally then: with 95 % read in one language and 12 % in the other it finds a difference
-    in 10 to 13 % of runs without one (docs/statistics.md). For two groups the statistic is the difference of the
+    in 10 to 13 % of runs without one (docs/evidence.md). For two groups the statistic is the difference of the
     scores; for more it is the sum s of the templates' deviations from their mean, as s′ C⁺ s, where C is the sum of
     their outer products, which no flip changes. Assumes symmetric differences, as `sign_flip` does.
     """
     groups, n = shares.shape
     if np.isnan(shares).any():
         return untestable("sign_flip", "template", hypothesis, n, "a score is undefined", "undefined")
-    if (nothing := too_few("sign_flip", "template", hypothesis, n)) is not None:
+    if (nothing := unrankable("sign_flip", "template", hypothesis, n)) is not None:
         return nothing
     if groups < 2:
         return untestable("sign_flip", "template", hypothesis, n, "fewer than two groups", "not_applicable")
@@ -368,22 +374,25 @@ def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     return adjusted
 
 
-_LEAST_P = 0.001
-"""The smallest p value: the interval's draws tell no finer."""
-_P_STEPS = 14
-
-
 def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettings) -> TestResult:
-    """The test that a number is nearer to 0 than the margin. `what` names the number."""
+    """The test that a number is nearer to 0 than the margin, by two one-sided tests (Schuirmann 1987).
+
+    The p value is the least level p at which the interval of confidence 1 − 2p lies within the margin. `what` names the
+    number.
+    """
     hypothesis = f"{what} is {margin:g} or farther from 0"
-    if estimate.value != estimate.value:
-        return untestable("tost", "template", hypothesis, estimate.n_templates, "a denominator is 0", "undefined")
-    if (nothing := too_few("tost", "template", hypothesis, estimate.n_templates)) is not None:
+    if (nothing := missing("tost", [estimate], hypothesis)) is not None:
         return nothing
-    if estimate.missing_reason == "too_few_prompt_variants":
-        return untestable(
-            "tost", "template", hypothesis, estimate.n_templates, TOO_FEW_PROMPT_VARIANTS, "too_few_prompt_variants"
-        )
+
+    def lies_within(p: float) -> bool:
+        low, high = estimate.interval(1 - 2 * p) or (-math.inf, math.inf)
+        return -margin < low and high < margin
+
+    beyond, error = abs(estimate.value) - margin, estimate.standard_error
+    if beyond < 0:
+        p_value = _least_level(lies_within, 1 - sampling.confidence, 0.5)
+    else:  # no interval of any level lies within: the one-sided t test
+        p_value = float(special.stdtr(estimate.effective - 1, beyond / error)) if error > 0 else 1.0
     return TestResult(
         test="tost",
         unit="template",
@@ -391,98 +400,94 @@ def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettin
         statistic=abs(estimate.value),
         statistic_name="size",
         margin=margin,
-        p_value=_p_value(estimate, margin, sampling),
+        p_value=p_value,
         n=estimate.n_templates,
         n_prompt_variants=None if estimate.crossed_effect is None else estimate.crossed_effect.count,
     )
 
 
-def _p_value(estimate: Estimate, margin: float, sampling: InferenceSettings) -> float | None:
-    if abs(estimate.value) >= margin:
-        if not estimate.standard_error > 0:
-            return 1.0
-        return float(special.stdtr(estimate.effective - 1, (abs(estimate.value) - margin) / estimate.standard_error))
-    low, high = _LEAST_P, 0.5
-    if _lies_within(estimate, margin, low, sampling):
-        return low
-    for _ in range(_P_STEPS):
-        middle = (low + high) / 2
-        low, high = (low, middle) if _lies_within(estimate, margin, middle, sampling) else (middle, high)
-    return high
+def zero_test(estimate: Estimate, hypothesis: str, sampling: InferenceSettings) -> TestResult:
+    """Is the number 0? The p value is the least level at which its interval excludes 0.
 
-
-def _lies_within(estimate: Estimate, margin: float, level: float, sampling: InferenceSettings) -> bool:
-    found = estimate.interval(1 - 2 * level)
-    return found is not None and -margin < found[0] and found[1] < margin
-
-
-_REASONS: Final[dict[ReasonCode, str]] = {
-    "undefined": "a score is undefined",
-    "too_few_templates": TOO_FEW,
-    "too_few_prompt_variants": TOO_FEW_PROMPT_VARIANTS,
-}
-
-
-def zero_test(estimate: Estimate, hypothesis: str, *, seed: int = 0) -> TestResult:
-    """Is the number 0? `hypothesis` says which."""
-    nothing = missing("sign_flip", [estimate], hypothesis)
-    return nothing or sign_flip(contributions(estimate), hypothesis, seed=seed)
-
-
-def equality_test(estimates: Sequence[Estimate], hypothesis: str, *, seed: int = 0) -> TestResult:
-    """Are the numbers equal? `hypothesis` says which."""
-    nothing = missing("sign_flip", estimates, hypothesis)
-    return nothing or sign_flip_groups(shares(estimates), hypothesis, seed=seed)
-
-
-def missing(test: TestName, estimates: Sequence[Estimate], hypothesis: str) -> TestResult | None:
-    """The result of a test of numbers of which one has no interval, and why; None where all have one."""
-    found = [(estimate.missing_reason, estimate.n_templates) for estimate in estimates]
-    for code, templates in found:
-        if code is not None:
-            return untestable(test, "template", hypothesis, templates, _REASONS[code], code)
-    return None
-
-
-_LEAST = 1e-6
-"""The smallest p value that is looked for."""
-_STEPS = 30
-"""Of the bisection, on the logarithm."""
-
-
-def crossed(estimate: Estimate, hypothesis: str, *, seed: int = 0) -> TestResult:
-    """Is the number 0 over prompt variants like these? `hypothesis` is what speaks against."""
-    if (nothing := missing("crossed", [estimate], hypothesis)) is not None:
+    So p is below 1 − confidence if and only if the interval that is shown excludes 0 (inversion of a confidence
+    interval: Davison & Hinkley 1997, §5.6). Where prompt variants are random, so is the interval over them.
+    Effect: the number over the standard deviation of templates (Cohen's d_z).
+    """
+    level = 1 - sampling.confidence
+    if (nothing := missing("interval", [estimate], hypothesis)) is not None:
         return nothing
-    flipped = zero_test(estimate, hypothesis, seed=seed).p_value
-    low, high = math.log(_LEAST), 0.0
-    for _ in range(_STEPS):
-        middle = (low + high) / 2
-        reaches = estimate.analytic_reach(1 - math.exp(middle)) >= abs(estimate.value)
-        low, high = (middle, high) if reaches else (low, middle)
+
+    def excludes_zero(p: float) -> bool:
+        low, high = estimate.interval(1 - p) or (math.nan, math.nan)
+        return low > 0 or high < 0
+
+    spread = estimate.standard_error * estimate.effective**0.5
     return TestResult(
-        test="crossed",
+        test="interval",
         unit="template",
         hypothesis=hypothesis,
         statistic=estimate.value,
         statistic_name="value",
-        p_value=max(math.exp(high), flipped or 0.0),
+        p_value=_least_level(excludes_zero, level),
+        effect=number(estimate.value / spread) if spread > _TIE else None,
+        effect_name="d_z",
         n=estimate.n_templates,
         n_prompt_variants=None if estimate.crossed_effect is None else estimate.crossed_effect.count,
     )
 
 
-def crossed_groups(estimates: Sequence[Estimate], hypothesis: str, *, seed: int = 0) -> TestResult:
-    """Do several scores differ over prompt variants like these? The least of the pairs' p values, as Holm adjusts
-    it."""
-    pairs = [crossed(one.subtract(other), hypothesis, seed=seed) for one, other in combinations(estimates, 2)]
-    if not pairs:
-        reason = "fewer than two groups"
-        return untestable("crossed", "template", hypothesis, 0, reason, "not_applicable")
-    known = [p for p in holm([pair.p_value for pair in pairs]) if p is not None]
-    if not known:
-        return pairs[0]
-    statistic = max(abs(pair.statistic or 0.0) for pair in pairs)
-    return pairs[0].model_copy(
-        update={"p_value": min(known), "statistic": statistic, "statistic_name": "largest difference"}
-    )
+_LEAST = 1e-6
+"""The smallest p value that is looked for."""
+_STEPS = 16
+"""Of the bisection, on the logarithm."""
+
+
+def _least_level(is_found: Callable[[float], bool], first: float, most: float = 1.0) -> float:
+    """The least level at which something is found, `most` if at none that is looked at.
+
+    `first` is looked at itself, so that no rounding moves p over it.
+    """
+    low, high = math.log(min(first, most)), math.log(most)
+    if is_found(first):
+        if is_found(_LEAST):
+            return _LEAST
+        low, high = math.log(_LEAST), math.log(first * (1 - _TIE))
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        low, high = (low, middle) if is_found(math.exp(middle)) else (middle, high)
+    return math.exp(high)
+
+
+def equality_test(estimates: Sequence[Estimate], hypothesis: str, sampling: InferenceSettings) -> TestResult:
+    """Are the numbers equal? Two: is their difference 0; more: sign flips of templates.
+
+    Where prompt variants are random, several are compared by the least of their pairs' p values, as Holm adjusts it.
+    """
+    if (nothing := missing("sign_flip" if len(estimates) > 2 else "interval", estimates, hypothesis)) is not None:
+        return nothing
+    if len(estimates) < 2:
+        return untestable("interval", "template", hypothesis, 0, "fewer than two groups", "not_applicable")
+    pairs = combinations(estimates, 2)
+    if len(estimates) == 2 or estimates[0].crossed_effect is not None:
+        tests = [zero_test(one.subtract(other), hypothesis, sampling) for one, other in pairs]
+        known = [p for p in holm([test.p_value for test in tests]) if p is not None]
+        if len(tests) == 1 or not known:
+            return tests[0]
+        largest = max(abs(test.statistic or 0.0) for test in tests)
+        return tests[0].model_copy(
+            update={"p_value": min(known), "statistic": largest, "statistic_name": "largest difference", "effect": None}
+        )
+    # A template has the same share of each value: with its own shares, uneven reading would make it differ.
+    shares = np.mean([estimate.template_weights for estimate in estimates], axis=0)
+    added = np.stack([estimate.influence_values + estimate.value * shares for estimate in estimates])
+    return sign_flip_groups(added[:, shares > 0], hypothesis, seed=sampling.seed)
+
+
+def missing(test: TestName, estimates: Sequence[Estimate], hypothesis: str) -> TestResult | None:
+    """The result of a test of numbers of which one has no interval, and why; None where all have one."""
+    for estimate in estimates:
+        code = estimate.missing_reason
+        if code is not None:
+            reason = "a score is undefined" if code == "undefined" else REASONS[code]
+            return untestable(test, "template", hypothesis, estimate.n_templates, reason, code)
+    return None

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from dataclasses import replace
 
-import numpy as np
+from scipy import special
 
 from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.scoring.cells import Scenario, scenario_matrix
+from mbbq_gen.scoring.cells import Scenario
 from mbbq_gen.scoring.codes import FEW_TEMPLATES
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.statistics.intervals import ScenarioEstimate, interval_hull, missing_interval, mover_interval
-from mbbq_gen.statistics.panel import Estimate, InferenceSettings, Panel, correlation, number
+from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, correlation, number
+from mbbq_gen.statistics.intervals import Ends, interval_hull, mover_interval
+from mbbq_gen.statistics.panel import Panel
 
 _STEPS = 12
 """Of the bisection for the tipping point: 2⁻¹² of the unparsed answers."""
+_BOUND_STEPS = 50
+_ROUNDING = 1e-14
 
 
 class MissingDataBounds(FrozenModel):
@@ -46,19 +49,14 @@ class MissingDataPanels:
         self._supposed: dict[Scenario, Panel] = {}
 
     def ends(self, metric: Metric) -> tuple[list[Estimate], list[Estimate]] | None:
-        """The metric of every group at its lowest and at its highest; None for one that unparsed answers don't
-        touch."""
+        """The metric of every group at its lowest and its highest; None if unparsed answers do not bear on it."""
         if metric.extremes is None:
             return None
-        low, high = (self._all(scenario).estimates(metric) for scenario in metric.extremes)
+        for scenario in metric.extremes:
+            if scenario not in self._supposed:
+                self._supposed[scenario] = self._panel.supposing(scenario)
+        low, high = (self._supposed[scenario].estimates(metric) for scenario in metric.extremes)
         return low, high
-
-    def _all(self, scenario: Scenario) -> Panel:
-        if scenario not in self._supposed:
-            sampling = replace(self._panel.sampling, unparsed="keep", n_resamples=1)
-            matrices = [scenario_matrix(scenario)] * len(self._panel.groups)
-            self._supposed[scenario] = self._panel.reassigned(matrices, sampling)
-        return self._supposed[scenario]
 
     def tipping_point(self, metric: Metric, pair: tuple[int, int], *, first_is_higher: bool) -> TippingPoint | None:
         """Where the difference of two groups is no longer found; None where there is no unparsed answer."""
@@ -81,12 +79,12 @@ class MissingDataPanels:
 
     def _is_found(self, metric: Metric, pair: tuple[int, int], scenarios: tuple[Scenario, ...], share: float) -> bool:
         """Whether the first is higher for sure, that share of the unparsed answers being against it."""
-        as_read = np.eye(self._panel.cells.shape[-1])
-        matrices = [as_read + share * (scenario_matrix(scenario) - as_read) for scenario in scenarios]
-        part = self._panel.on_groups(pair).reassigned(matrices, replace(self._panel.sampling, n_resamples=1))
-        one, other = part.estimates(metric)
-        found = one.subtract(other).score(part.sampling)
-        return found.t_ci_low is not None and found.t_ci_low > 0
+        one, other = (
+            self._panel.on_groups([place]).supposing(scenario, share).estimates(metric)[0]
+            for place, scenario in zip(pair, scenarios, strict=True)
+        )
+        found = one.subtract(other)
+        return found.missing_reason is None and found.value - found.analytic_reach(self._panel.sampling.confidence) > 0
 
 
 def missing_data_bounds(
@@ -98,11 +96,11 @@ def missing_data_bounds(
     other.
     """
     confidence = sampling.confidence
-    found, own = _over_templates(low, high, plain, confidence), plain.interval(confidence)
+    own = plain.interval(confidence)
     interval: tuple[float | None, float | None] = (None, None)
-    if found is not None and own is not None and low.value == high.value:
+    if own is not None and low.value == high.value:
         interval = own
-    elif found is not None and own is not None:
+    elif own is not None and (found := _over_templates(low, high, plain, confidence)) is not None:
         below, _ = low.over_prompt_variants((found[0], low.value), confidence)
         _, above = high.over_prompt_variants((high.value, found[1]), confidence)
         below, above = interval_hull((max(below, low.bounds[0]), min(above, high.bounds[1])), own)
@@ -112,28 +110,64 @@ def missing_data_bounds(
     )
 
 
-def _over_templates(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> tuple[float, float] | None:
+def _over_templates(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> Ends | None:
     """The interval for sampling and missing answers, prompt variants fixed; None where the number itself has none."""
     own = plain.over_templates(confidence)
     if own is None:
         return None
-    effective = np.array(min(low.effective, high.effective))
-    ends = [ScenarioEstimate(np.array(end.value), np.array(end.standard_error)) for end in (low, high)]
-    below, above = (float(end) for end in missing_interval(ends[0], ends[1], effective, confidence))
-    rooms = [end.room(confidence) for end in (low, high)]
-    lowest = below if rooms[0] is None else min(below, rooms[0].low)
-    highest = above if rooms[1] is None else max(above, rooms[1].high)
+    errors = low.standard_error, high.standard_error
+    margin = imbens_manski_margin(
+        abs(high.value - low.value), max(errors), min(low.effective, high.effective), confidence
+    )
+    lowest, highest = low.value - margin * errors[0], high.value + margin * errors[1]
+    if low.boundary is not None:
+        lowest = min(lowest, low.boundary.ends(confidence)[0])
+    if high.boundary is not None:
+        highest = max(highest, high.boundary.ends(confidence)[1])
     return interval_hull((lowest, highest), own, _from_sides(low, high, plain, confidence))
 
 
-def _from_sides(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> tuple[float, float] | None:
+def imbens_manski_margin(gap: float, error: float, effective: float, confidence: float) -> float:
+    """How many standard errors the interval reaches beyond either end (Imbens & Manski 2004, eq. 6, with t).
+
+    Solves F(c + gap / error) − F(−c) = confidence by Newton's method, F being that of t.
+
+    Args:
+        gap: between the ends, 0 or more.
+        error: the larger of the two ends' standard errors.
+        effective: number of templates; degrees of freedom are one less.
+
+    Returns:
+        NaN where there is no error.
+    """
+    degrees = effective - 1
+    if not degrees > 0 or math.isnan(error):
+        return math.nan
+    margin = float(special.stdtrit(degrees, confidence))
+    if error == 0:
+        return margin
+    width, scale = gap / error, math.exp(math.lgamma((degrees + 1) / 2) - math.lgamma(degrees / 2))
+
+    def density(at: float) -> float:
+        return scale / math.sqrt(degrees * math.pi) * math.pow(1 + at * at / degrees, -(degrees + 1) / 2)
+
+    for _ in range(_BOUND_STEPS):  # from below: the function is concave, so no step goes too far
+        missing = confidence - float(special.stdtr(degrees, margin + width) - special.stdtr(degrees, -margin))
+        step = missing / (density(margin + width) + density(margin))
+        margin += step
+        if step < _ROUNDING:
+            break
+    return margin
+
+
+def _from_sides(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> Ends | None:
     """The interval that those of a difference's sides make, where one of few templates has room for what was not seen.
 
     As `Estimate.from_sides`: the lowest difference is that of the first's lowest and the second's highest value.
     """
     if low.operands is None or high.operands is None or plain.operands is None or plain.n_templates >= FEW_TEMPLATES:
         return None
-    if all(side.room(confidence) is None for side in (*low.operands, *high.operands, *plain.operands)):
+    if all(side.boundary is None for side in (*low.operands, *high.operands, *plain.operands)):
         return None
     (one_low, other_high), (one_high, other_low), (one, other) = low.operands, high.operands, plain.operands
     first = _over_templates(one_low, one_high, one, confidence)

@@ -20,24 +20,26 @@ labels say of all their answers, and of how far its own labels are off that,
 
 ψ being the score's linear part. Σ u² over templates holds both the sampling of templates and of labels (two-phase
 sampling: Särndal, Swensson & Wretman 1992, ch. 9). The degrees of freedom are Satterthwaite's (1946), of the templates
-and of the labels that are off: two wrong extractions tell a rate badly, however many were right. Where few labels bear
-on a score, errors may be too rare to be among them at all; the variance then takes half a label more in each class,
-wrong as often as labels of the whole run are. `benches/simulate_all.py` holds all this to what it promises.
+and of the labels that are off: two wrong extractions tell a rate badly, however many were right. Where few wrong
+extractions are among the labels of a class, errors may be too rare to be seen at all; the variance then takes one more
+there, wrong as often as labels of the whole run are, but no more than one in as many labels as the class has and one
+more. `benches/simulate_all.py` holds all this to what it promises.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special
 
 from mbbq_gen.scoring.cells import CELLS, Array, Counts, UnparsedPolicy, count_matrix, question_kinds
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.statistics.influence import influence, n_templates_effective
+from mbbq_gen.statistics.estimate import Estimate, influence_values, template_shares, widening
+from mbbq_gen.statistics.intervals import Ends, effective_number, t_quantile
 
 Places = NDArray[np.int64]
 
@@ -49,8 +51,8 @@ CLASS_LABELS = 10
 AnswerClass = tuple[str, ...]
 """What labels are weighed within, the most important first: language, kind of extraction, confidence."""
 _REST = "(rest)"
-USUAL_LABELS = 0.5
-"""As how many labels the usual rate of errors counts in each class."""
+USUAL_ERRORS = 1.0
+"""As how many wrong extractions the usual rate of errors counts in each class."""
 
 
 @dataclass(frozen=True)
@@ -87,60 +89,83 @@ class PPIGroup:
 
 
 @dataclass(frozen=True)
-class PPIEstimate:
-    """A corrected number with what templates make of it; arrays are by template."""
+class CorrectedEstimate(Estimate):
+    """A corrected number; `influence_values` are the u_t above, and there are no bootstrap values."""
 
-    value: float
-    """NaN where undefined."""
-    plain: float
-    """As it was extracted."""
-    influences: Array
-    """The u_t above: they add up to 0."""
-    annotation_influences: Array
-    """The part of them that labels are off their class."""
-    rare: float
+    extracted: Estimate | None = None
+    """The same number as it was extracted, with its interval over templates; None: nothing is known of it."""
+    plain: float = math.nan
+    """Its value as it was extracted."""
+    annotation_influence: Array = field(default_factory=lambda: np.zeros(0))
+    """The part of the influences that labels are off their class."""
+    rare_variance: float = 0.0
     """Variance for wrong extractions that are too rare to be among so few labels."""
-    effective: float
-    """How many templates of equal size would count as much."""
-    n_templates: int
-    ppi_lambda: float
+    ppi_lambda: float = math.nan
     """λ; NaN of a difference."""
 
-    @property
-    def error(self) -> float:
+    @cached_property
+    def standard_error(self) -> float:
         """The standard error over templates and labels; NaN for fewer than two effective templates."""
-        if self.effective <= 1:
-            return float("nan")
-        return math.sqrt(self.effective / (self.effective - 1) * float((self.influences**2).sum()) + self.rare)
+        whole = float(self.adjusted_influence @ self.adjusted_influence)
+        return math.sqrt(whole + self.rare_variance) if self.effective > 1 else math.nan
 
     @property
-    def degrees(self) -> float:
-        """Satterthwaite's degrees of freedom, of the templates and of the labels that are off."""
-        whole, by_labels = float((self.influences**2).sum()), float((self.annotation_influences**2).sum())
-        by_templates = max(0.0, whole - by_labels)
-        spread = by_templates**2 / (self.effective - 1) + float((self.annotation_influences**4).sum()) / 2
-        return max(1.0, (whole + self.rare) ** 2 / spread) if spread > 0 else self.effective - 1
+    def units(self) -> float:
+        """Satterthwaite's degrees of freedom, of the templates and of the labels that are off, plus one."""
+        off = self.annotation_influence
+        whole, by_labels = float((self.influence_values**2).sum()), float((off**2).sum())
+        spread = max(0.0, whole - by_labels) ** 2 / (self.effective - 1) + float((off**4).sum()) / 2
+        degrees = max(1.0, (whole + self.rare_variance) ** 2 / spread) if spread > 0 else self.effective - 1
+        return degrees + 1
 
-    def minus(self, other: PPIEstimate) -> PPIEstimate:
-        """The difference, paired by template."""
-        return PPIEstimate(
+    def _over_templates(self, confidence: float) -> Ends | None:
+        """Value ± t · standard error, and at least the interval as extracted with what labels add to it.
+
+        A template that was not seen can lie as far off the corrected score as off the extracted one, so either end is
+        √(reach as extracted² + reach of labels²) away from the value (MOVER: Zou & Donner 2008).
+        """
+        if self.missing_reason is not None:
+            return None
+        margin, off = self.analytic_reach(confidence), self.annotation_influence
+        low, high = self.value - margin, self.value + margin
+        plain = None if self.extracted is None else self.extracted.over_templates(confidence)
+        if self.extracted is not None and plain is not None:
+            variance, spread = float(off @ off) + self.rare_variance, float((off**4).sum()) / 2
+            units = max(1.0, variance**2 / spread) + 1 if spread > 0 else self.effective
+            labels = t_quantile(confidence, units) * math.sqrt(variance)
+            low = min(low, self.value - math.hypot(self.extracted.value - plain[0], labels))
+            high = max(high, self.value + math.hypot(plain[1] - self.extracted.value, labels))
+        return max(low, self.bounds[0]), min(high, self.bounds[1])
+
+    def minus(self, other: CorrectedEstimate) -> CorrectedEstimate:
+        """The difference, paired by template; it stands on the templates of the side that has fewer."""
+        influences = self.influence_values - other.influence_values
+        fewer = min(self, other, key=lambda side: side.effective)
+        return replace(
+            self,
             value=self.value - other.value,
+            extracted=None
+            if self.extracted is None or other.extracted is None
+            else self.extracted.subtract(other.extracted),
             plain=self.plain - other.plain,
-            influences=self.influences - other.influences,
-            annotation_influences=self.annotation_influences - other.annotation_influences,
-            rare=self.rare + other.rare,
-            effective=min(self.effective, other.effective),
-            n_templates=min(self.n_templates, other.n_templates),
-            ppi_lambda=float("nan"),
+            influence_values=influences,
+            adjusted_influence=influences * widening(fewer.effective),
+            annotation_influence=self.annotation_influence - other.annotation_influence,
+            rare_variance=self.rare_variance + other.rare_variance,
+            template_weights=fewer.template_weights,
+            bounds=(self.bounds[0] - other.bounds[1], self.bounds[1] - other.bounds[0]),
+            ppi_lambda=math.nan,
+            support=min(self.n_templates, other.n_templates),
         )
 
-    def margin(self, confidence: float) -> float:
-        """How far the interval reaches to either side; NaN where there is none."""
-        return self.error * float(special.stdtrit(self.degrees, (1 + confidence) / 2))
 
+def correct(
+    metric: Metric, group: PPIGroup, unparsed: UnparsedPolicy, extracted: Estimate | None = None
+) -> CorrectedEstimate:
+    """The corrected metric of a group that has labels; undefined where a denominator is not above 0.
 
-def correct(metric: Metric, group: PPIGroup, unparsed: UnparsedPolicy) -> PPIEstimate:
-    """The corrected metric of a group that has labels; undefined where a denominator is not above 0."""
+    `extracted`: the metric as it was extracted, over the same templates.
+    """
     prepared = prepare(group)
     weight = 1.0
     for _ in range(2):  # the score's linear part depends on the score, and so does the best weight of the extractions
@@ -149,15 +174,20 @@ def correct(metric: Metric, group: PPIGroup, unparsed: UnparsedPolicy) -> PPIEst
     totals = prepared.totals(weight)
     linear = _linear(metric, totals, unparsed)
     own, by_class, off, rare = prepared.influences(linear, weight)
-    counts = _counts(group.cells + group.settled, unparsed)
-    return PPIEstimate(
+    counts, influences = _counts(group.cells + group.settled, unparsed), own + by_class + off
+    shares = template_shares(metric, counts)
+    return CorrectedEstimate(
         value=float(metric.value(_counts(totals, unparsed))),
+        influence_values=influences,
+        adjusted_influence=influences * widening(effective_number(shares)),
+        template_weights=shares,
+        bootstrap_values=np.zeros(0),
+        bounds=(metric.low, metric.high),
+        support=int(metric.has_rows(counts).sum()),
+        extracted=extracted,
         plain=float(metric.value(Counts(counts.values.sum(axis=0), unparsed))),
-        influences=own + by_class + off,
-        annotation_influences=off,
-        rare=rare,
-        effective=float(np.asarray(n_templates_effective(metric, counts))),
-        n_templates=int(metric.has_rows(counts).sum()),
+        annotation_influence=off,
+        rare_variance=rare,
         ppi_lambda=weight,
     )
 
@@ -169,7 +199,7 @@ def _counts(cells: Array, unparsed: UnparsedPolicy) -> Counts:
 def _linear(metric: Metric, totals: Array, unparsed: UnparsedPolicy) -> Array:
     """What one answer more in each cell would change in the score: its linear part, by cell."""
     each = Counts(np.eye(len(CELLS)) @ count_matrix(), unparsed)
-    return influence(metric, each, _counts(totals, unparsed))
+    return influence_values(metric, each, _counts(totals, unparsed))
 
 
 @dataclass(frozen=True)
@@ -233,10 +263,11 @@ class PPIProblem:
         squares = ((linear[:, None] - linear[None, :]) ** 2 * same).sum(axis=1)
         found: Array = squares / np.maximum(same.sum(axis=1) - 1, 1)
         swing = found[self.group.labelled.read]
-        bearing = np.maximum(np.bincount(self.joined, swing > 0, classes) - 1, 0)
+        wrong = np.bincount(self.joined, (swing > 0) & (labelled.read != labelled.right), classes)
         seen = np.bincount(self.joined, off**2, classes)
-        usual = np.bincount(self.joined, self.weights**2 * swing, classes) * self.group.error_rate
-        mixed = (bearing * seen + USUAL_LABELS * usual) / (bearing + USUAL_LABELS)
+        rate = np.minimum(self.group.error_rate, 1 / (np.bincount(self.joined, minlength=classes) + 1))
+        usual = np.bincount(self.joined, self.weights**2 * swing, classes) * rate
+        mixed = (wrong * seen + USUAL_ERRORS * usual) / (wrong + USUAL_ERRORS)
         rare = max(0.0, float((mixed - seen).sum()))
         own = self.group.cells @ predicted + self.group.settled @ linear
         return own, self.class_totals @ means, self._by_template(off), rare

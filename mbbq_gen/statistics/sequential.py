@@ -14,7 +14,7 @@ A run that is after a width looks at its values last: ρ = 6, nearly all of α i
 reached. One that is after a decision may stop early: ρ = 0.7. Neither is after more information than all questions
 give.
 
-Information is 1 / variance of a score, the variance between templates (`mbbq_gen.statistics.influence`). It has two
+Information is 1 / variance of a score, the variance between templates (`mbbq_gen.statistics.estimate`). It has two
 parts: what templates differ by, which stays, and what chance leaves in a template's answers, which falls with their
 number. A score over more answers to the same templates is the earlier score plus an independent change, so scores at
 successive looks have the covariance that the bounds are computed for (independent increments: Jennison & Turnbull 1997,
@@ -35,12 +35,11 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from mbbq_gen.scoring.baselines import needed_cells
 from mbbq_gen.scoring.cells import Array, Counts, count_matrix
-from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.statistics.influence import influence
+from mbbq_gen.scoring.metrics import Metric, needed_cells
+from mbbq_gen.statistics.estimate import Estimate, influence_values
 from mbbq_gen.statistics.intervals import t_quantile
-from mbbq_gen.statistics.panel import Estimate, Panel
+from mbbq_gen.statistics.panel import Panel
 
 POINTS: Final = 201
 """Of the grid that bounds are integrated on."""
@@ -67,7 +66,7 @@ HOPELESS: Final = 0.05
 """Chance of giving up on a width that all questions together would have reached."""
 
 
-class SpendingBounds:
+class ErrorSpending:
     """The levels of successive looks, one after another."""
 
     def __init__(self, alpha: float, rho: float) -> None:
@@ -167,7 +166,7 @@ def measures(metric: Metric, panel: Panel, asked: Array, offered: Array) -> list
     single = Counts(
         np.broadcast_to(count_matrix(), (len(panel.groups), *count_matrix().shape)), panel.sampling.unparsed
     )
-    pull = influence(metric, single, panel.total)[:, None, :]  # of one answer in each cell
+    pull = influence_values(metric, single, panel.total)[:, None, :]  # of one answer in each cell
     counted = np.where(needed, asked, 0.0)
     number = counted.sum(axis=-1)
     weight = _ratio(np.where(needed, panel.cells, 0.0).sum(axis=-1), number)
@@ -189,7 +188,7 @@ def _ratio(above: Array, below: Array) -> Array:
 
 def _widened(estimate: Estimate, *parts: Array) -> list[float]:
     """Sums over templates, widened for small numbers as the variance is."""
-    plain = float((estimate.influences**2).sum())
+    plain = float((estimate.influence_values**2).sum())
     wider = estimate.standard_error**2 / plain if plain > 0 else 1.0
     return [float(part.sum()) * wider for part in parts]
 
@@ -218,12 +217,11 @@ def interval_at(measure: InterimEstimate, reach: float) -> Interval:
     """
     level = level_of(reach)
     estimate = measure.estimate
-    margin = estimate.standard_error * float(t_quantile(1 - level, np.array(estimate.effective)))
+    margin = estimate.standard_error * t_quantile(1 - level, estimate.effective)
     lowest, highest = estimate.bounds
     ends = max(estimate.value - margin, lowest), min(estimate.value + margin, highest)
     low, high = estimate.with_room(*ends, 1 - level)
-    nan = float("nan")
-    return Interval(estimate.value, nan if low is None else low, nan if high is None else high, level)
+    return Interval(estimate.value, low, high, level)
 
 
 class SequentialMonitor:
@@ -260,8 +258,8 @@ class SequentialMonitor:
 
     def _begin(self, aim: float) -> None:
         self._aim = aim
-        self._bounds, self._counted = SpendingBounds(self._alpha, self._rho), 0
-        self._reach = SpendingBounds(self._alpha, self._rho).look(1.0, FIRST_PART)
+        self._bounds, self._counted = ErrorSpending(self._alpha, self._rho), 0
+        self._reach = ErrorSpending(self._alpha, self._rho).look(1.0, FIRST_PART)
 
 
 def reach_of(level: float) -> float:
@@ -278,7 +276,7 @@ def level_of(reach: float) -> float:
 
 def variance_of_width(width: float, measure: InterimEstimate, alpha: float) -> float:
     """The variance at which the interval of a last look is about so wide."""
-    reach = float(t_quantile(1 - LAST_LEVEL * alpha, np.array(measure.estimate.effective)))
+    reach = t_quantile(1 - LAST_LEVEL * alpha, measure.estimate.effective)
     return (width / (2 * reach)) ** 2 if reach > 0 else 0.0
 
 
@@ -287,8 +285,8 @@ def variance_to_find(size: float, measure: InterimEstimate, alpha: float) -> flo
 
     That of a fixed test of the same power, and what its looks on the way cost.
     """
-    units = np.array(measure.estimate.effective)
-    reach = float(t_quantile(1 - alpha, units) + t_quantile(2 * POWER - 1, units))
+    units = measure.estimate.effective
+    reach = t_quantile(1 - alpha, units) + t_quantile(2 * POWER - 1, units)
     return (size / reach) ** 2 / LOOKS_COST if reach > 0 else 0.0
 
 
@@ -299,7 +297,7 @@ def width_at_end(measure: InterimEstimate, reach: float, alpha: float) -> float:
     """
     reach = min(reach, reach_of((1 - KEPT) * alpha))
     level = level_of(reach)
-    return 2 * float(t_quantile(1 - level, np.array(measure.estimate.effective))) * math.sqrt(measure.least_at_end())
+    return 2 * t_quantile(1 - level, measure.estimate.effective) * math.sqrt(measure.least_at_end())
 
 
 def is_undecidable(measure: InterimEstimate, interval: Interval, small: float, alpha: float) -> bool:

@@ -7,10 +7,13 @@ symmetric sums (Koch 1967, "A General Approach to the Estimation of Variance Com
 combination S of factors, the sum of y_i · y_j over all pairs of cells that share S has an expectation that is linear in
 the components,
 
-    E Σ_{i,j share S} y_i y_j = μ² · P(S) + Σ_A σ²(A) · P(S ∪ A),        P(S): the number of pairs that share S,
+    E Σ_{i,j share S} w_i w_j y_i y_j = μ² · P(S) + Σ_A σ²(A) · P(S ∪ A),        P(S): Σ w_i w_j of pairs that share S,
 
-which is solved for all S at once. No balance is needed; on a balanced design it is the analysis of variance, and a
-test holds it to that. Estimates may come out below 0; they are reported as they are, and their standard deviation is 0.
+which is solved for all S at once. Where cells hold unlike numbers n of answers, w = n / (n + κ), κ being the variance
+of one answer over that of cells within templates, from a first pass without weights: about the inverse variance of a
+cell, as restricted maximum likelihood weighs it (Searle, Casella & McCulloch 1992, "Variance Components", §6.6). No
+balance is needed; on a balanced design it is the analysis of variance, and a test holds it to that. Estimates may come
+out below 0; they are reported as they are, and their standard deviation is 0.
 
 Intervals: the mean square of a factor over its expectation is taken to be distributed as in a parametric bootstrap with
 normal effects (as χ² over its degrees of freedom, on a balanced design), so few prompt variants give the wide interval
@@ -35,7 +38,7 @@ from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import TEMPLATE, answer_scores
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 
 Codes = NDArray[np.int64]
 
@@ -94,10 +97,14 @@ class Cells:
     """For each term: the number of each cell's combination."""
     chance: float | None
     """Variance of one answer within a cell; None where it can't be estimated from the combination of all factors."""
-    chance_of_means: float
-    """What chance gives to the mean of a cell, on average."""
     answers: Array
     """For each cell: its number of answers."""
+
+    @property
+    def chance_of_cells(self) -> Array:
+        """For each cell: the variance that chance gives to its mean."""
+        found: Array = (self.chance or 0.0) / self.answers
+        return found
 
 
 def variance_components(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> VarianceTable:
@@ -108,7 +115,7 @@ def variance_components(frame: pl.DataFrame, metric: Metric, sampling: Inference
     """
     cells = _cells(frame, metric, sampling)
     estimated = estimate_components(cells, sampling)
-    whole = sum(max(part[0], 0.0) for term, part in estimated.items() if term) + cells.chance_of_means
+    whole = sum(max(part[0], 0.0) for term, part in estimated.items() if term) + float(cells.chance_of_cells.mean())
     components = [
         _component(" × ".join(_shown(term)), _levels(cells.codes[term]), variance, whole, (low, high))
         for term, (variance, low, high) in estimated.items()
@@ -131,11 +138,11 @@ def estimate_components(
     cells: Cells, sampling: InferenceSettings
 ) -> dict[Term, tuple[float, float | None, float | None]]:
     """Term → its variance, and the interval of its sd; the term of no factor holds the squared mean."""
-    estimated = _Moments(cells.codes).solve(cells.scores)
-    estimated[-1] -= cells.chance_of_means
+    moments = _Moments(cells, _weights(cells))
+    estimated = moments.solve(cells.scores)
     templates = max((_levels(codes) for term, codes in cells.codes.items() if term[-1:] == ("template",)), default=1)
     nothing: list[tuple[float | None, float | None]] = [(None, None)] * len(estimated)
-    intervals = nothing if templates < MIN_TEMPLATES else _intervals(cells, estimated, sampling)
+    intervals = nothing if templates < MIN_TEMPLATES else _intervals(cells, moments, estimated, sampling)
     return {
         term: (float(variance), *interval)
         for term, variance, interval in zip(cells.codes, estimated, intervals, strict=True)
@@ -197,7 +204,6 @@ def _cells(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> 
         scores=table["score"].to_numpy(),
         codes=_codes(table, nested, varying),
         chance=chance,
-        chance_of_means=(chance or 0.0) * float((1 / sizes).mean()),
         answers=sizes,
     )
 
@@ -235,29 +241,43 @@ def _codes(table: pl.DataFrame, nested: Sequence[str], varying: Sequence[str]) -
 # --- the moments -----------------------------------------------------------------------------------------------------
 
 
+def _weights(cells: Cells) -> Array:
+    """The weight of each cell: 1 where all hold as many answers, or chance is unknown."""
+    alike = np.ones(cells.scores.size)
+    if cells.chance is None or (cells.answers == cells.answers[0]).all():
+        return alike
+    first = dict(zip(cells.codes, _Moments(cells, alike).solve(cells.scores), strict=True))
+    within = sum(max(float(variance), 0.0) for term, variance in first.items() if len(_shown(term)) > 1)
+    weights: Array = cells.answers * within / (cells.answers * within + cells.chance) if within > 0 else cells.answers
+    return weights / float(weights.mean())
+
+
 class _Moments:
     """The equations of a design: made once, solved for many sets of scores."""
 
-    def __init__(self, codes: dict[Term, Codes]) -> None:
-        self._codes = list(codes.values())
+    def __init__(self, cells: Cells, weights: Array) -> None:
+        codes = cells.codes
+        self._codes, self._weights = list(codes.values()), weights
         self._levels = [_levels(found) for found in self._codes]
         terms = list(codes)
         order = {frozenset(term): row for row, term in enumerate(terms)}
-        pairs = [float((np.bincount(found) ** 2).sum()) for found in self._codes]
-        self.pairs = np.array(pairs)
-        """For each term: the number of pairs of cells that share it."""
+        self.pairs = np.array([float((np.bincount(found, weights) ** 2).sum()) for found in self._codes])
+        """For each term: the pairs of cells that share it, by weight."""
+        self.chance = float(weights**2 @ cells.chance_of_cells) / float(weights @ weights)
+        """What chance adds to the combination of all factors."""
         union = [[order[frozenset(one) | frozenset(other)] for other in terms] for one in terms]
         self.matrix = self.pairs[np.array(union)]
         self.terms = terms
 
     def solve(self, scores: Array) -> Array:
-        """The component of every term; the first, of no factor, is the squared mean."""
+        """The component of every term, without chance; the first, of no factor, is the squared mean."""
         sums = [
-            float((np.bincount(codes, scores, levels) ** 2).sum())
+            float((np.bincount(codes, scores * self._weights, levels) ** 2).sum())
             for codes, levels in zip(self._codes, self._levels, strict=True)
         ]
         # Rows are scaled, for sums over few and over many pairs differ by orders of magnitude.
         found: Array = np.linalg.lstsq(self.matrix / self.pairs[:, None], np.array(sums) / self.pairs, rcond=None)[0]
+        found[-1] -= self.chance
         return found
 
     def above(self) -> Array:
@@ -275,12 +295,13 @@ class _Moments:
         )
 
 
-def _intervals(cells: Cells, estimated: Array, sampling: InferenceSettings) -> list[tuple[float | None, float | None]]:
+def _intervals(
+    cells: Cells, moments: _Moments, estimated: Array, sampling: InferenceSettings
+) -> list[tuple[float | None, float | None]]:
     """The interval of each component's sd."""
-    moments = _Moments(cells.codes)
     held = np.maximum(estimated, 0.0)
     chance = np.zeros(len(held))
-    chance[-1] = cells.chance_of_means
+    chance[-1] = moments.chance
     above = moments.above()
     generator = np.random.default_rng(stable_number("components", sampling.seed, cells.scores.size))
     drawn = np.array([_redraw(cells, moments, held, generator) for _ in range(DRAWS)])
@@ -305,11 +326,9 @@ def _root(variance: float) -> float | None:
 
 def _redraw(cells: Cells, moments: _Moments, held: Array, generator: np.random.Generator) -> Array:
     """The components of scores drawn from the estimated ones."""
-    scores = generator.normal(0.0, 1.0, cells.scores.size) * (cells.chance_of_means**0.5)
+    scores = generator.normal(0.0, 1.0, cells.scores.size) * cells.chance_of_cells**0.5
     for term, variance in zip(moments.terms[1:], held[1:], strict=True):
         if variance > 0:
             codes = cells.codes[term]
             scores = scores + generator.normal(0.0, variance**0.5, _levels(codes))[codes]
-    found = moments.solve(scores)
-    found[-1] -= cells.chance_of_means
-    return found
+    return moments.solve(scores)

@@ -41,7 +41,7 @@ def test_compare_models(capsys: pytest.CaptureFixture[str], runs: dict[str, Path
         assert metric.levels[1].score.value == 1
         assert metric.pairs[0].difference.ci_high is not None
         assert metric.pairs[0].difference.ci_high < 0
-        assert metric.pairs[0].tests[0].p_adjusted == 1 / 5000
+        assert metric.pairs[0].tests[0].p_adjusted == 1e-6
     code, out, _ = call(capsys, *command, "--n-resamples", 200)
     assert code == 0
     assert "oracle:random − oracle:stereotyped" in out

@@ -18,7 +18,7 @@ from mbbq_gen.report.charts.control_charts import across_languages
 from mbbq_gen.report.charts.score_view import ScoreView
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
-from mbbq_gen.statistics.panel import InferenceSettings, excludes_zero
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.scoring import Row, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
@@ -52,20 +52,20 @@ def test_a_difference_in_bias_is_found(metric: Any) -> None:
     pair = only_pair(run(en=SimulatedLanguage(lean=0.1), tr=SimulatedLanguage(lean=0.7)), metric)
     assert (pair.first, pair.second) == ("en", "tr")
     assert pair.difference.value == pytest.approx(-0.42 * 0.6, abs=0.1)
-    assert excludes_zero(pair.difference)
-    assert excludes_zero(pair.adjusted)
-    assert excludes_zero(pair.matched)
+    assert pair.difference.excludes_zero
+    assert pair.adjusted.excludes_zero
+    assert pair.matched.excludes_zero
     assert p_of(pair) < 0.01
     assert pair.decomposition is not None
-    assert excludes_zero(pair.decomposition.direction)
-    assert not excludes_zero(pair.decomposition.rate)
+    assert pair.decomposition.direction.excludes_zero
+    assert not pair.decomposition.rate.excludes_zero
     assert "ability_could_explain" not in pair.warnings
 
 
 @pytest.mark.parametrize("metric", [AMBIGUOUS, TOLD], ids=["ambiguous", "told"])
 def test_a_difference_in_ability_alone_is_no_difference_in_bias(metric: Any) -> None:
     pair = only_pair(run(en=SimulatedLanguage(ability=0.8), tr=SimulatedLanguage(ability=0.2)), metric)
-    assert not excludes_zero(pair.difference)
+    assert not pair.difference.excludes_zero
     assert p_of(pair) > 0.05
 
 
@@ -75,8 +75,8 @@ def test_one_lean_with_different_ability_is_put_down_to_ability(metric: Any) -> 
     """In six runs: an interval of 95 % misses the truth, that leans do not differ, in about one of twenty."""
     able, unable = SimulatedLanguage(lean=0.5, ability=0.75), SimulatedLanguage(lean=0.5, ability=0.1)
     pairs = [only_pair(run(seed=seed, en=able, tr=unable), metric) for seed in range(6)]
-    assert all(excludes_zero(pair.difference) for pair in pairs)  # the score does differ: less able, more bias shows
-    assert all(pair.decomposition is not None and excludes_zero(pair.decomposition.rate) for pair in pairs)
+    assert all(pair.difference.excludes_zero for pair in pairs)  # the score does differ: less able, more bias shows
+    assert all(pair.decomposition is not None and pair.decomposition.rate.excludes_zero for pair in pairs)
     assert sum(pair.warnings == ("ability_could_explain",) for pair in pairs) >= 5
 
 
@@ -86,17 +86,17 @@ def test_a_liking_for_the_first_label_in_unbalanced_orders_is_warned_of() -> Non
     frame = run(design, en=SimulatedLanguage(first_place=0.6), tr=SimulatedLanguage())
     frame = frame.filter(pl.col("polarity") == "negative")
     pair = only_pair(frame)
-    assert excludes_zero(pair.difference)
+    assert pair.difference.excludes_zero
     assert "position_could_explain" in pair.warnings
     assert "control_differs" in pair.warnings
-    assert not excludes_zero(pair.adjusted)  # names in the same places get the same liking
+    assert not pair.adjusted.excludes_zero  # names in the same places get the same liking
 
 
 def test_what_the_story_does_is_taken_off_by_the_control() -> None:
     pair = only_pair(run(en=SimulatedLanguage(artefact=0.5), tr=SimulatedLanguage()))
-    assert excludes_zero(pair.difference)
+    assert pair.difference.excludes_zero
     assert "control_differs" in pair.warnings
-    assert not excludes_zero(pair.adjusted)
+    assert not pair.adjusted.excludes_zero
 
 
 def test_unread_answers_that_could_explain_a_difference_are_warned_of() -> None:
@@ -278,8 +278,8 @@ def test_adjusted_scores_are_differences_of_pairs() -> None:
     assert english.twins.value == pytest.approx(english.adjusted.value)  # every question has one twin here
     assert english.n_twins == 40 * 4 * 2
     assert english.adjusted.value == pytest.approx(0.42 * 0.5, abs=0.1)
-    assert excludes_zero(english.adjusted)
-    assert not excludes_zero(turkish.adjusted)
+    assert english.adjusted.excludes_zero
+    assert not turkish.adjusted.excludes_zero
     told, _ = adjusted_scores(frame, ["language"], [TOLD], SAMPLING)
     assert told.twins.value is None
     assert "no mean over answers" in (told.twins.reason or "")

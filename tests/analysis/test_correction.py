@@ -33,7 +33,8 @@ from mbbq_gen.report.analysis_tables import flag_sentences
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, cell_expression, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import Tally, weighted_by_design
-from mbbq_gen.statistics.panel import EstimateResult, InferenceSettings, Panel, make_panel, no_score
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, no_score
+from mbbq_gen.statistics.panel import Panel, make_panel
 from mbbq_gen.statistics.ppi import (
     CLASS_LABELS,
     AnnotatedCells,
@@ -109,7 +110,7 @@ def test_where_everything_is_labelled_the_corrected_score_is_the_true_one(name: 
     population = Population(1, 0.3)
     found = correct(METRICS[name], population.group(np.arange(len(population.said))), "discard")
     assert found.value == pytest.approx(population.truth(name))
-    assert found.influences.sum() == pytest.approx(0, abs=1e-9)
+    assert found.influence_values.sum() == pytest.approx(0, abs=1e-9)
 
 
 def test_labels_weigh_what_their_answers_weigh_by_design() -> None:
@@ -150,8 +151,8 @@ def test_a_reader_without_errors_is_not_corrected(name: str) -> None:
     (plain,) = Panel(({},), (tally,), names, group.cells[None], InferenceSettings(n_resamples=2)).estimates(
         METRICS[name]
     )
-    assert found.influences == pytest.approx(plain.influences, abs=1e-9)
-    assert plain.standard_error <= found.error  # an error so rare that no label shows it is allowed for
+    assert found.influence_values == pytest.approx(plain.influence_values, abs=1e-9)
+    assert plain.standard_error <= found.standard_error  # an error so rare that no label shows it is allowed for
 
 
 def test_over_all_samples_the_correction_is_right_on_average() -> None:
@@ -186,7 +187,7 @@ def test_a_difference_is_paired_by_template() -> None:
     found = correct(METRICS["mbbq_bias_ambiguous"], group, "discard")
     nothing = found.minus(found)
     assert nothing.value == 0
-    assert (nothing.influences == 0).all()
+    assert (nothing.influence_values == 0).all()
 
 
 def test_a_score_without_rows_is_undefined() -> None:

@@ -123,9 +123,8 @@ def test_a_design_speaks_of_what_intervals_speak_of(speaks_of: PromptEffects) ->
     table = power_table("starter", 24, 5, questions=50, prompt_effects=speaks_of)
     (two,) = [found for found in table.detectable if found.question == "two languages"]
     sd = ASSUMED.assumptions
-    repeated = 2 * ASSUMED.question_share * sd.answer**2 * (1 / 50 - 1 / 250) / 24  # of a question asked five times
     drawn = 2 * sd.language_prompt_variant**2 / 5 if speaks_of == "random" else 0.0
-    templates = two.standard_error**2 + repeated - drawn
+    templates = two.standard_error**2 - drawn
     wide = stats.t.ppf(0.975, 23) ** 2 * templates + stats.t.ppf(0.975, 4) ** 2 * drawn
     assert everything.width == pytest.approx(2 * wide**0.5)
 

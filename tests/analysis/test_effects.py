@@ -10,7 +10,7 @@ import pytest
 from mbbq_gen.analysis.robustness import Effect, EffectTable, effect_table, robustness_reports
 from mbbq_gen.languages.axes import factorial_design, parse_axes
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 METRIC = METRICS["mbbq_bias_ambiguous"]

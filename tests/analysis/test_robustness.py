@@ -18,7 +18,7 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.scoring.tally import weighted_by_design
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.variance_components import variance_components
 from tests.support.scoring import Row, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
@@ -279,7 +279,7 @@ def test_power_by_hand() -> None:
     """98 templates of MBBQ count as 38.2; t(0.975) + t(0.8) at 37.2 degrees of freedom is 2.026 + 0.851."""
     table = power_table("mbbq", 98, 5)
     found = {entry.question: entry for entry in table.detectable}["two prompt variants"]
-    error = (2 * (DEFAULTS.template_prompt_variant**2 / 38.22 + DEFAULTS.answer**2 / (98 * 51.4))) ** 0.5
+    error = (2 * (DEFAULTS.template_prompt_variant**2 / 38.22 + 0.5 * DEFAULTS.answer**2 / (98 * 51.4))) ** 0.5
     assert found.standard_error == pytest.approx(error)
     assert found.minimum_detectable_effect == pytest.approx(2.877 * error, rel=1e-3)
 

@@ -13,11 +13,11 @@ from hypothesis import strategies as st
 from mbbq_gen.analysis.score_extras import baseline_scores, group_tests, macro_averages
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.scoring.baselines import BASELINES, baseline_matrix
+from mbbq_gen.scoring.cells import BASELINES, baseline_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.scoring.tally import subset
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.expected_scores import expected_scores
 from tests.support.scoring import KINDS, Kind, Row, instance_of, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
@@ -29,7 +29,7 @@ AMBIGUOUS = METRICS["mbbq_bias_ambiguous"]
 def test_a_macro_average_is_the_mean_of_the_groups() -> None:
     frame = simulate(SimulatedModel({"en": SimulatedLanguage(lean=0.3)}), Design(splits=("bias",), variants=2), seed=1)
     frame = frame.filter(~((pl.col("category") == "category_1") & (pl.col("language") == "tr")))
-    table = score(frame, ["language", "category"], confidence_level=None)
+    table = score(frame, ["language", "category"], intervals=False)
     for over, levels in (("category", {"en": 4, "tr": 3}), ("variant", {"en": 2, "tr": 2})):
         for average in macro_averages(frame, ["language"], over, [AMBIGUOUS], SAMPLING):
             assert average.n_levels == levels[str(average.group["language"])]
@@ -120,8 +120,8 @@ def test_pairs_answered_alike_are_left_out() -> None:
         "tea-counter_biased-negative-4",
     ]
     assert subset(frame, "all").equals(frame)
-    (before,) = score(frame, confidence_level=None).groups
-    (after,) = score(kept, confidence_level=None).groups
+    (before,) = score(frame, intervals=False).groups
+    (after,) = score(kept, intervals=False).groups
     assert before.metrics["bharat_sbs_disambiguated"].value == pytest.approx(2 / 3)
     assert after.metrics["bharat_sbs_disambiguated"].value == pytest.approx(2 / 2)
     assert before.metrics["bharat_sbs_ambiguous"].value == after.metrics["bharat_sbs_ambiguous"].value

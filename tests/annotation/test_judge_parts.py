@@ -18,7 +18,7 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import Instance, Message, Option, Prompt, Response
 from mbbq_gen.providers.api.options import structured_fields, with_structure
 from mbbq_gen.providers.registry import KINDS
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.ledgers import ChosenBy, ExtractionSummary
 from mbbq_gen.storage.store import CompletedPrompt, Progress
 

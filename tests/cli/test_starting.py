@@ -13,7 +13,7 @@ from scipy import stats
 
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction import current_version, load_extractor
-from mbbq_gen.statistics.panel import mid_ranks
+from mbbq_gen.statistics.hypothesis_tests import mid_ranks
 from tests.support.report import oracle_run
 
 
@@ -33,7 +33,7 @@ def test_scoring_loads_no_slow_library() -> None:
     code = (
         "import sys; from mbbq_gen.cli.main import run_command_line as run\n"
         "assert run(['score', '--benchmark']) == 2\n"
-        "import mbbq_gen.analysis.scores, mbbq_gen.statistics.panel as sizes, numpy as np\n"
+        "import mbbq_gen.analysis.scores, mbbq_gen.statistics.hypothesis_tests as sizes, numpy as np\n"
         "sizes.sizes_matter(np.arange(12.0), np.arange(1, 13))\n"
         "print(sorted({'scipy.stats', 'vl_convert', 'torch'} & set(sys.modules)))"
     )

@@ -260,7 +260,7 @@ def test_a_data_set_folder_reads_as_its_card_says(
 def test_undefined_scores_are_left_out_of_a_card(run_path: Path) -> None:
     run = Run(run_path)
     only = run.observations().filter(pl.col("condition") == "ambiguous", pl.col("split") == "bias")
-    table = score(only, ["benchmark", "language", "split"], confidence_level=None)
+    table = score(only, ["benchmark", "language", "split"], intervals=False)
     index = json.dumps(model_index(run.manifest, table, ["accuracy_ambiguous", "accuracy_disambiguated"]))
     assert "accuracy_ambiguous" in index
     assert "accuracy_disambiguated" not in index

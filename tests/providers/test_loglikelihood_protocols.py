@@ -59,7 +59,7 @@ def our_scores(told: Iterable[Told], wordings: Sequence[str], normalise: Normali
             reading = read_scored(CompletedPrompt(shown, instance, Response(request_key="k", scores=scores)), normalise)
             yield observe(instance, order, reading, model="m", variant="open", label_style="A", method="loglikelihood")
 
-    (group,) = score(observations_frame(rows()), [], confidence_level=None).groups
+    (group,) = score(observations_frame(rows()), [], intervals=False).groups
     return {name: row.value for name, row in group.metrics.items()}
 
 

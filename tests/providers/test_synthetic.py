@@ -65,7 +65,7 @@ def test_answers_are_read_as_they_are_meant_and_score_what_counting_says(
             )
         )
     assert wrong == []
-    (group,) = score(observations_frame(rows), confidence_level=None).groups
+    (group,) = score(observations_frame(rows), intervals=False).groups
     expected = {
         "parse_rate": counts["read"] / counts["asked"],
         "accuracy_ambiguous": counts["right ambiguous"] / counts["ambiguous"],

@@ -7,12 +7,13 @@ from collections.abc import Iterator, Mapping
 
 from rich.console import Console
 
-from mbbq_gen.analysis.score_table import ScoreTable
+from mbbq_gen.analysis.scores import ScoreTable
 from mbbq_gen.analysis.scores import score as compute
 from mbbq_gen.core.records import Polarity, Role, Split
 from mbbq_gen.report.score_tables import brief_blocks
 from mbbq_gen.report.tables import print_blocks, rounded_up
 from mbbq_gen.scoring.observations import observations_frame
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.scoring import Kind, Row, observations_of
 
 
@@ -49,7 +50,7 @@ def table(languages: Mapping[str, Mapping[Split, Shares]], templates: int = 24) 
         for split, shares in splits.items()
         for row in observations_of(rows(language, *shares, templates))
     ]
-    return compute(observations_frame(found), ["language", "split"], n_resamples=200)
+    return compute(observations_frame(found), ["language", "split"], settings=InferenceSettings(n_resamples=200))
 
 
 ABLE, LOST = (1.0, 1.0, 0.0), (1.0, 0.2, 0.5)

@@ -19,7 +19,7 @@ from mbbq_gen.report.charts.score_charts import PlainNumber
 from mbbq_gen.report.charts.vega import HeatMap, heat_maps, series_of, svg
 from mbbq_gen.report.tables import FlaggedNumber
 from mbbq_gen.runs.observations import load_observations
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 
 pytest.importorskip("vl_convert")
 
@@ -84,7 +84,12 @@ def test_every_chart_is_made_or_its_absence_explained(charts: ChartCollection) -
 def test_numbers_are_the_scores(frame: pl.DataFrame, charts: ChartCollection) -> None:
     rows = rows_of(chart_of(charts, "scores_by_language"))
     bias = frame.filter(pl.col("split") == "bias")
-    table = score(bias, ["model", "language"], ["mbbq_bias_ambiguous", "accuracy_disambiguated"], n_resamples=100)
+    table = score(
+        bias,
+        ["model", "language"],
+        ["mbbq_bias_ambiguous", "accuracy_disambiguated"],
+        InferenceSettings(0.95, 100),
+    )
     assert len(rows) == len(table.groups) == 4
     for group in table.groups:
         row = next(row for row in rows if (row["model"], row["language"]) == tuple(group.group.values()))

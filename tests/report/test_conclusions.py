@@ -15,7 +15,7 @@ from mbbq_gen.report.leaderboard import LeaderboardScore
 from mbbq_gen.report.view_model import BY, SCORES
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.scoring import Row, observations_of
 
 NAMES = {"en": "English", "tr": "Turkish", "nl": "Dutch"}
@@ -49,7 +49,7 @@ def read(bias: Iterable[Row], control: Iterable[Row] = ()) -> ConclusionText:
     rows: list[Observation] = observations_of(bias)
     rows += [row._replace(split="control") for row in observations_of(control)]
     frame = observations_frame(rows)
-    scores = score(frame, BY, SCORES, n_resamples=200)
+    scores = score(frame, BY, SCORES, settings=InferenceSettings(n_resamples=200))
     metrics = [METRICS[name] for name in (AMBIGUOUS, DISAMBIGUATED)]
     adjusted = adjusted_scores(frame, BY[:-1], metrics, InferenceSettings(n_resamples=200))
     (found,) = extractions(scores, adjusted, NAMES)

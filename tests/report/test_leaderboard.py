@@ -24,7 +24,7 @@ from mbbq_gen.report.leaderboard import (
 from mbbq_gen.report.leaderboard_views import rank_text
 from mbbq_gen.runs.observations import load_observations
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.statistics.panel import Estimate, InferenceSettings
+from mbbq_gen.statistics.estimate import Estimate, InferenceSettings
 from tests.support.extraction import call
 
 ASKED = ["--benchmark", "starter", "--languages", "en,tr", "--splits", "bias,control", "--sample", "96"]
@@ -128,7 +128,7 @@ def independent(values: list[float], error: float) -> list[Estimate]:
     found = []
     for place, value in enumerate(values):
         pulls = np.zeros(40 * len(values))
-        pulls[place * 40 : (place + 1) * 40] = estimate(value, error, 40).influences
+        pulls[place * 40 : (place + 1) * 40] = estimate(value, error, 40).influence_values
         found.append(Estimate(value, pulls, pulls, np.full(pulls.size, 1 / pulls.size), np.full(10, value)))
     return found
 

@@ -17,7 +17,7 @@ from mbbq_gen.report.charts.catalogue import ChartCollection
 from mbbq_gen.report.page import report_page
 from mbbq_gen.report.view_model import ReportView, Source, build_report_view
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.report import HOSTILE, SCRIPT, Made, Page, hostile_report, oracle_report
 
 pytest.importorskip("jinja2")

@@ -11,7 +11,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.leaderboard import build_leaderboard
 from mbbq_gen.report.leaderboard_views import board_page
 from mbbq_gen.runs.observations import load_observations
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.extraction import call
 from tests.support.report import Page, oracle_run
 

@@ -277,7 +277,7 @@ def check_oracle(name: str, shown: list[tuple[Instance, Prompt]], normalise: str
                 instance, one.option_order, reading, model=name, variant=one.variant, label_style="A", method=one.method
             )
 
-    for group in score(observations_frame(rows()), ["split"], confidence_level=None).groups:
+    for group in score(observations_frame(rows()), ["split"], intervals=False).groups:
         part = [(instance, one.option_order) for instance, one in shown if instance.split == group.group["split"]]
         expected = expected_scores(name, part)
         for metric, row in group.metrics.items():

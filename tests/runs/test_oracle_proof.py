@@ -124,7 +124,7 @@ def read_words(provider: OracleProvider, shown: Shown, resources: PackPaths) -> 
 
 def check_scores(table: pl.DataFrame, shown: Mapping[str, Shown]) -> None:
     """The scores of every oracle and split are what arithmetic says of what it was shown, metric by metric."""
-    groups = score(table, ["model", "split"], confidence_level=None).groups
+    groups = score(table, ["model", "split"], intervals=False).groups
     splits = {(name, instance.split) for name, part in shown.items() for instance, _ in part}
     assert {(group.group["model"], group.group["split"]) for group in groups} == splits
     for group in groups:
@@ -223,7 +223,7 @@ def test_random_answers_score_nothing_in_expectation(language: str, resources: P
     instances = list(load_benchmark("starter", languages=[language], splits=["bias"], resources=resources))
     shown = list(prompts(instances, resources))
     rows = read_words(OracleProvider("random"), shown, resources)
-    (group,) = score(observations_frame(rows), confidence_level=None).groups
+    (group,) = score(observations_frame(rows), intervals=False).groups
     spread = 5 * (2 / 3 / 288) ** 0.5
     for name in ("mbbq_bias_ambiguous", "diff_bias_disambiguated", "bbq_s_dis"):
         assert abs(group.metrics[name].value or 0) < 2 * spread

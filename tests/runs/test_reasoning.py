@@ -18,6 +18,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.reasoning import load_reasoning_extractor, read_reasoning_pack, split_reasoning
 from mbbq_gen.languages.prompt_pack import read_prompts
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.fake_service.client import fake_server
 from tests.support.api import KEY, without_keys
 
@@ -202,7 +203,7 @@ def test_tables_from_python_can_be_scored(run_path: Path) -> None:
     found = Run(run_path).reasoning()
     thought = found.facts["has_thought"]
     scores = [
-        score(frame.filter(thought), ["split"], ["mbbq_bias_ambiguous"], n_resamples=100)
+        score(frame.filter(thought), ["split"], ["mbbq_bias_ambiguous"], settings=InferenceSettings(n_resamples=100))
         .groups[0]
         .metrics["mbbq_bias_ambiguous"]
         .value

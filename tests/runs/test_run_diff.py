@@ -16,7 +16,7 @@ from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.runs.run_diff import Choice, RunDiff, compare_runs
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.extraction import call, copy_run, make_run
 
 FAST = Choice(sampling=InferenceSettings(n_resamples=100))

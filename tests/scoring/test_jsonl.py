@@ -15,6 +15,7 @@ from mbbq_gen.core.errors import DataError
 from mbbq_gen.interchange.jsonl import observe_lines
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.scoring import Row, instance_of
 
 FOLDER = Path(__file__).parents[1] / "data" / "scoring"
@@ -113,7 +114,9 @@ def test_the_worked_example_of_the_docs_comes_out() -> None:
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| (−?[\d.]+) \| (−?[\d.]+) \|$", page, flags=re.MULTILINE)
     assert len(rows) == len(METRICS)
     frame = observations_frame(observe_lines(EXAMPLE, "x"))
-    tables = [score(frame, confidence_level=None, unparsed=policy) for policy in ("discard", "keep")]
+    tables = [
+        score(frame, settings=InferenceSettings(unparsed=policy), intervals=False) for policy in ("discard", "keep")
+    ]
     for name, _, *shown in rows:
         for table, number in zip(tables, shown, strict=True):
             value = table.groups[0].metrics[name].value
@@ -125,7 +128,7 @@ def test_corrected_labels_can_be_asked_for() -> None:
     wrong = instance_of(Row("biased", corrected="non_target")).model_dump(mode="json")
     text = json.dumps({**wrong, "option": 1})
     frames = (observations_frame(observe_lines([text], "x", gold=labels)) for labels in LABELS)
-    published, corrected = (score(frame, confidence_level=None) for frame in frames)
+    published, corrected = (score(frame, intervals=False) for frame in frames)
     assert published.groups[0].metrics["accuracy_disambiguated"].value == 0
     assert corrected.groups[0].metrics["accuracy_disambiguated"].value == 1
     assert (published.gold, corrected.gold) == LABELS

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mbbq_gen.analysis.score_table import GroupScore
-from mbbq_gen.analysis.scores import score
+from mbbq_gen.analysis.scores import GroupScore, score
 from mbbq_gen.core.records import Role
 from mbbq_gen.scoring.cells import CELLS, Cell, UnparsedPolicy, count_matrix, scenario_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.expected_scores import ORACLES_WITH_KNOWN_SCORES, expected_scores
 from tests.support.scoring import KINDS, Row, instance_of, naive_scores, observations_of, swap_person, swap_roles
 
@@ -55,7 +55,8 @@ few = settings(max_examples=40)
 
 def score_one(rows: Sequence[Row], unparsed: UnparsedPolicy = "discard", interval: float | None = None) -> GroupScore:
     frame = observations_frame(observations_of(rows))
-    (group,) = score(frame, confidence_level=interval, n_resamples=50, unparsed=unparsed).groups
+    settings = InferenceSettings(interval or 0.95, 50, unparsed=unparsed)
+    (group,) = score(frame, settings=settings, intervals=interval is not None).groups
     return group
 
 

@@ -10,8 +10,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-from mbbq_gen.analysis.score_table import GroupScore
-from mbbq_gen.analysis.scores import score
+from mbbq_gen.analysis.scores import GroupScore, score
 from mbbq_gen.benchmarks.readers.mbbq import load_mbbq
 from mbbq_gen.core.records import Instance
 from mbbq_gen.scoring.columns import observations_from_columns
@@ -86,7 +85,7 @@ def test_artificial_models_score_as_expected(
     expected = json.loads(text)["scores"][expected_key(benchmark, language)]
     instances = load_published(benchmark, language, "bias")
     native = {instance.category: instance.metadata["source_row"]["category"] for instance in instances}
-    table = score(answered(instances, MODELS), ["model", "category"], confidence_level=None)
+    table = score(answered(instances, MODELS), ["model", "category"], intervals=False)
     assert len(table.groups) == len(MODELS) * len(native)
     assert set(native.values()) == set(expected)
     for group in table.groups:
@@ -114,12 +113,12 @@ def test_the_wrong_labels_of_mbbq_unbalance_physical_appearance(shared_datasets:
     """With the published labels a perfect model has 0.129 by MBBQ eq. 2; repaired, the contexts are 294 and 294."""
     instances = list(load_mbbq(shared_datasets / "mbbq", "en", "bias"))
     frame = answered(instances, ("gold",))
-    table = score(frame, ["category"], confidence_level=None)
+    table = score(frame, ["category"], intervals=False)
     assert {change.group["category"] for change in table.gold_differences} == {"physical_appearance"}
     assert {change.n_corrected for change in table.gold_differences} == {62}
     published, corrected = (
         next(group for group in found.groups if group.group["category"] == "physical_appearance")
-        for found in (table, score(frame, ["category"], confidence_level=None, gold="corrected"))
+        for found in (table, score(frame, ["category"], gold="corrected", intervals=False))
     )
     assert published.metrics["mbbq_bias_disambiguated"].value == pytest.approx((332 - 256) / 588)
     assert "unbalanced_contexts" in published.warnings

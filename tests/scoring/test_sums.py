@@ -15,7 +15,7 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import GoldLabels, observations_frame
 from mbbq_gen.scoring.tally import added, answers_of, grouping_columns, sums
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.scoring.test_columns import answer_rows
 from tests.support.scoring import Row, observations_of
 
@@ -48,8 +48,9 @@ def test_scores_of_parts_are_the_scores(rows: list[Row], number: int, by: tuple[
     frame = observations_frame(observations_of(rows))
     whole = in_parts(frame, number, list(grouping_columns(by).values()))
     assert answers_of(whole) == answers_of(frame) == len(rows)
-    wanted = score(frame, by, gold=labels, n_resamples=50)
-    assert score(whole, by, gold=labels, n_resamples=50).model_dump_json() == wanted.model_dump_json()
+    settings = InferenceSettings(n_resamples=50)
+    wanted = score(frame, by, gold=labels, settings=settings)
+    assert score(whole, by, gold=labels, settings=settings).model_dump_json() == wanted.model_dump_json()
     assert confidence_shares(whole, by) == confidence_shares(frame, by)
 
 

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.analysis.score_table import ScoreTable
-from mbbq_gen.analysis.scores import score
+from mbbq_gen.analysis.scores import ScoreTable, score
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
+from mbbq_gen.statistics.estimate import InferenceSettings
 from tests.support.scoring import Row, naive_scores, observations_of
 
 CASES: list[dict[str, Any]] = tomllib.loads(
@@ -31,7 +31,12 @@ def rows_of(case: dict[str, Any]) -> list[Row]:
 
 
 def score_rows(rows: list[Row], **settings: Any) -> ScoreTable:
-    return score(observations_frame(observations_of(rows)), **{"confidence_level": None, **settings})
+    """Without intervals, unless their settings are given."""
+    beside = {name: settings.pop(name) for name in ("by", "metrics", "gold") if name in settings}
+    chosen = InferenceSettings(**settings)
+    return score(
+        observations_frame(observations_of(rows)), settings=chosen, intervals="confidence" in settings, **beside
+    )
 
 
 def written(value: str) -> float | None:
@@ -65,7 +70,7 @@ def test_the_plain_loops_agree_with_the_hand(case: dict[str, Any]) -> None:
 
 def test_every_number_stands_beside_its_counts() -> None:
     rows = [Row("ambiguous", chose="target", number=n) for n in range(3)] + [Row("ambiguous", chose="unknown")]
-    (group,) = score_rows(rows, confidence_level=0.95, n_resamples=10).groups
+    (group,) = score_rows(rows, confidence=0.95, n_resamples=10).groups
     found = group.metrics["mbbq_bias_ambiguous"]
     assert [(part.numerator, part.denominator) for part in found.fractions] == [(3, 4)]
     assert found.fractions[0].formula == "(ambiguous_biased - ambiguous_counter_biased) / ambiguous_parsed"
@@ -100,7 +105,7 @@ def test_a_missing_value_is_a_group_of_its_own() -> None:
             {"metrics": ["mbbq_bias_ambigous"]},
             "unknown metric 'mbbq_bias_ambigous'; did you mean 'mbbq_bias_ambiguous'",
         ),
-        ({"confidence_level": 95.0}, "95.0 is not between 0 and 1"),
+        ({"confidence": 95.0}, "95.0 is not between 0 and 1"),
         ({"n_resamples": 0}, "0 is less than 1"),
         ({"unparsed": "drop"}, "'drop'"),
     ],
@@ -143,12 +148,12 @@ class TestLabels:
     def test_observing_with_the_corrected_labels_is_the_same_as_relabelling(self) -> None:
         published = observations_frame(observations_of(self.rows))
         corrected = observations_frame(observations_of(self.rows, "corrected"))
-        assert score(corrected, confidence_level=None) == score(published, confidence_level=None, gold="corrected")
-        assert score(published, confidence_level=None) == score(corrected, confidence_level=None, gold="published")
+        assert score(corrected, intervals=False) == score(published, gold="corrected", intervals=False)
+        assert score(published, intervals=False) == score(corrected, gold="published", intervals=False)
 
     def test_differences_are_told_and_only_they(self) -> None:
         frame = observations_frame(observations_of(self.rows))
-        found = {difference.metric: difference for difference in score(frame, confidence_level=None).gold_differences}
+        found = {difference.metric: difference for difference in score(frame, intervals=False).gold_differences}
         assert found["accuracy_disambiguated"].published == 2 / 4
         assert found["accuracy_disambiguated"].corrected == 3 / 4
         assert found["accuracy_disambiguated"].n_corrected == 1
@@ -162,13 +167,13 @@ class TestLabels:
         assert published.counts["biased_contexts"] == corrected.counts["counter_biased_contexts"] == 1
         assert published.metrics["accuracy_disambiguated"] == corrected.metrics["accuracy_disambiguated"]
         frame = observations_frame(observations_of(rows))
-        found = {difference.metric for difference in score(frame, confidence_level=None).gold_differences}
+        found = {difference.metric for difference in score(frame, intervals=False).gold_differences}
         assert "mbbq_bias_ambiguous" in found
         assert "accuracy_disambiguated" not in found
 
     def test_nothing_is_compared_without_wrong_labels(self) -> None:
         frame = observations_frame(observations_of([Row("biased", chose="target")]))
-        assert score(frame, confidence_level=None).gold_differences == ()
+        assert score(frame, intervals=False).gold_differences == ()
 
     def test_an_error_stays_an_error(self) -> None:
         rows = [Row("biased", outcome="error", corrected="non_target"), Row("biased", chose="target")]
@@ -179,7 +184,7 @@ class TestLabels:
         rows = [Row("biased", chose="unknown", corrected="unknown"), Row("biased", chose="target", number=1)]
         for table in (
             score_rows(rows, gold="corrected"),
-            score(observations_frame(observations_of(rows, "corrected")), confidence_level=None),
+            score(observations_frame(observations_of(rows, "corrected")), intervals=False),
         ):
             (group,) = table.groups
             assert group.metrics["accuracy_disambiguated"].value == 1

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
 import pytest
 
-from mbbq_gen.analysis.score_table import GroupScore, ScoreTable
-from mbbq_gen.analysis.scores import score
+from mbbq_gen.analysis.scores import GroupScore, ScoreTable, score
 from mbbq_gen.scoring.cells import CELLS, Cell, Counts, count_matrix
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
-from mbbq_gen.statistics.intervals import expanded_tail, intervals_between, resample_weights, t_quantile
+from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, widening
+from mbbq_gen.statistics.intervals import expanded_tail, percentile_interval, t_quantile
+from mbbq_gen.statistics.panel import resample_weights
 from tests.support.scoring import Row, naive_scores, observations_of
 
 TEMPLATES = ("bakery", "bus", "library", "post", "tea")
@@ -33,7 +35,13 @@ def uneven_rows(language: str = "en") -> list[Row]:
 
 
 def score_rows(rows: list[Row], **settings: Any) -> ScoreTable:
-    return score(observations_frame(observations_of(rows)), **settings)
+    by = settings.pop("by", ())
+    return score(observations_frame(observations_of(rows)), by, settings=InferenceSettings(**settings))
+
+
+def single_tail(confidence: float, units: float) -> float:
+    """The tail of a single score's interval."""
+    return expanded_tail(confidence, units, widening(units))
 
 
 def only(table: ScoreTable) -> GroupScore:
@@ -63,10 +71,10 @@ def test_intervals_are_those_of_resampling_by_hand(unparsed: str) -> None:
     for weights in resample_weights(names, resamples, seed=3):
         times = dict(zip(TEMPLATES, weights.astype(int), strict=True))
         drawn.append(naive_scores([row for row in rows for _ in range(times[row.template])], unparsed))
-    group = only(score_rows(rows, confidence_level=confidence, n_resamples=resamples, seed=3, unparsed=unparsed))
+    group = only(score_rows(rows, confidence=confidence, n_resamples=resamples, seed=3, unparsed=unparsed))
     for name, found in group.metrics.items():
         defined = [value[name] for value in drawn if value[name] is not None]
-        tail = float(expanded_tail(confidence, np.array(found.n_templates_effective)))
+        tail = single_tail(confidence, found.n_templates_effective or math.nan)
         expected = np.quantile(np.array(defined, dtype=float), [tail, 1 - tail])
         if found.n_templates < MIN_TEMPLATES:
             assert (found.ci_low, found.ci_high) == (None, None)
@@ -130,7 +138,7 @@ def test_templates_are_the_same_across_languages_and_splits_and_differ_between_c
     observations = observations_of([*uneven_rows("en"), *uneven_rows("tr")])
     control = [observation._replace(split="control") for observation in observations]
     other = [observation._replace(category="meals") for observation in observations]
-    table = score(observations_frame([*observations, *control, *other]), confidence_level=None)
+    table = score(observations_frame([*observations, *control, *other]), intervals=False)
     assert only(table).n_templates == 2 * len(TEMPLATES)
 
 
@@ -143,19 +151,20 @@ def test_weights_draw_as_many_templates_as_there_are() -> None:
 
 
 def test_an_interval_leaves_out_what_is_undefined() -> None:
-    values = np.array([[np.nan, *range(101)], [np.nan] * 102, [np.nan, *range(101)]])
-    (found,) = intervals_between(values, [expanded_tail(0.9, np.array([1e9, 1e9, 1.0]))])
-    assert found.low == pytest.approx(np.array([5.0, np.nan, np.nan]), nan_ok=True)
-    assert found.high == pytest.approx(np.array([95.0, np.nan, np.nan]), nan_ok=True)
-    assert list(found.n_resamples_dropped) == [1, 102, 1]
+    values = np.arange(101.0)
+    assert percentile_interval(values, single_tail(0.9, 1e9)) == pytest.approx((5.0, 95.0))
+    for nothing in (percentile_interval(values[:0], 0.05), percentile_interval(values, single_tail(0.9, 1.0))):
+        assert np.isnan(nothing).all()
+    one = Estimate(0.5, np.zeros(6), np.zeros(6), np.full(6, 1 / 6), np.array([np.nan, 0.25, np.nan, 0.75]))
+    assert one.n_resamples_dropped == 2
 
 
 def test_tails_are_hesterbergs() -> None:
     """Hesterberg 2015, §5.3: for 5, 10, 20, 40, 100 and many observations of a 95 % interval."""
-    tails = expanded_tail(0.95, np.array([5, 10, 20, 40, 100, 1e9]))
+    tails = [single_tail(0.95, units) for units in (5, 10, 20, 40, 100, 1e9)]
     assert tails == pytest.approx([0.00096, 0.0086, 0.0159, 0.0203, 0.0230, 0.0250], abs=1e-4)
-    assert np.isnan(expanded_tail(0.95, np.array([1.0, np.nan]))).all()
-    assert t_quantile(0.95, np.array([11.0])) == pytest.approx([2.228], abs=1e-3)
+    assert np.isnan([single_tail(0.95, units) for units in (1.0, math.nan)]).all()
+    assert t_quantile(0.95, 11.0) == pytest.approx(2.228, abs=1e-3)
 
 
 def simulated_cells(generator: np.random.Generator, templates: int, items: int) -> Any:
@@ -172,12 +181,12 @@ def simulated_cells(generator: np.random.Generator, templates: int, items: int) 
 def test_intervals_cover_the_truth_about_as_often_as_they_say(templates: int) -> None:
     generator, metric, items, runs = np.random.default_rng(11), METRICS["accuracy_ambiguous"], 20, 400
     clustered = by_item = 0
-    weights = resample_weights([str(number) for number in range(templates)], 400, seed=0)
+    weights = resample_weights(tuple(str(number) for number in range(templates)), 400, seed=0)
     for _ in range(runs):
         cells = simulated_cells(generator, templates, items)
         values = metric.value(Counts(weights @ cells @ count_matrix(), "discard"))
-        (interval,) = intervals_between(values, [expanded_tail(0.95, np.array(templates))])
-        clustered += bool(interval.low <= 0.5 <= interval.high)
+        low, high = percentile_interval(np.sort(values), single_tail(0.95, templates))
+        clustered += low <= 0.5 <= high
         share = float(metric.value(Counts(cells.sum(axis=0) @ count_matrix(), "discard")))
         by_item += abs(share - 0.5) <= 1.96 * (share * (1 - share) / (templates * items)) ** 0.5
     assert 0.92 <= clustered / runs <= 0.98

@@ -16,8 +16,9 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.crossed_effects import CrossedEffect, widen_for_prompts
-from mbbq_gen.statistics.hypothesis_tests import crossed, crossed_groups, sign_flip, tost
-from mbbq_gen.statistics.panel import InferenceSettings, contributions, make_panel
+from mbbq_gen.statistics.estimate import InferenceSettings
+from mbbq_gen.statistics.hypothesis_tests import equality_test, tost, zero_test
+from mbbq_gen.statistics.panel import make_panel
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 BIAS = METRICS["mbbq_bias_ambiguous"]
@@ -72,7 +73,8 @@ def test_ends_are_moved_out_but_not_beyond_what_there_can_be() -> None:
 def test_over_wordings_nothing_is_surer_than_of_the_ones_asked(seed: int) -> None:
     frame = simulated(seed, unparsed=0.1)
     fixed, drawn = (
-        score(frame, ["language", "split"], n_resamples=200, prompt_effects=how) for how in ("fixed", "random")
+        score(frame, ["language", "split"], settings=InferenceSettings(0.95, 200, prompt_effects=how))
+        for how in ("fixed", "random")
     )
     widened = 0
     for one, other in zip(fixed.groups, drawn.groups, strict=True):
@@ -98,46 +100,40 @@ def test_over_wordings_nothing_is_surer_than_of_the_ones_asked(seed: int) -> Non
 def test_two_wordings_tell_nothing_of_others() -> None:
     frame = simulated(variants=2)
     found = (
-        score(frame, ["language"], [BIAS.name], n_resamples=200, prompt_effects="random").groups[0].metrics[BIAS.name]
+        score(frame, ["language"], [BIAS.name], InferenceSettings(0.95, 200, prompt_effects="random"))
+        .groups[0]
+        .metrics[BIAS.name]
     )
     assert found.value is not None
     assert (found.ci_low, found.standard_error, found.equivalence_bound) == (None, None, None)
     assert found.reason_code == "too_few_prompt_variants"
     assert "too_few_prompt_variants" in found.warnings
     (test,) = group_tests(frame, [], [BIAS], RANDOM, margin=0.5)[0].tests[:1]
-    assert (test.test, test.p_value, test.reason_code) == ("crossed", None, "too_few_prompt_variants")
+    assert (test.test, test.p_value, test.reason_code) == ("interval", None, "too_few_prompt_variants")
     (estimate,) = make_panel(frame, [], RANDOM).estimates(BIAS)
     assert estimate.score(RANDOM).reason_code == "too_few_prompt_variants"
     assert tost(estimate, 0.5, "the score", RANDOM).reason_code == "too_few_prompt_variants"
 
 
-def test_the_test_and_the_analytic_interval_agree() -> None:
+def test_the_test_and_the_interval_agree() -> None:
     agreed = {True: 0, False: 0}
     for seed in range(12):
         (estimate,) = make_panel(simulated(seed), [], RANDOM).estimates(BIAS)
-        found = crossed(estimate, "h", seed=seed)
-        flipped = sign_flip(contributions(estimate), "h", seed=seed)
-        ends = estimate.score(RANDOM)
-        assert ends.t_ci_low is not None
-        assert ends.t_ci_high is not None
-        excludes = ends.t_ci_low > 0 or ends.t_ci_high < 0
+        found, shown = zero_test(estimate, "h", RANDOM), estimate.score(RANDOM)
         assert found.p_value is not None
-        assert flipped.p_value is not None
-        assert found.p_value >= flipped.p_value
-        assert (found.p_value < 0.05) == (excludes and flipped.p_value < 0.05)
+        assert (found.p_value < 0.05) == shown.excludes_zero
         assert found.n_prompt_variants == 4
-        agreed[excludes] += 1
+        agreed[shown.excludes_zero] += 1
     assert min(agreed.values()) > 0
 
 
 def test_several_scores_differ_as_their_pairs_do() -> None:
     one, other = make_panel(simulated(), ["language"], RANDOM).estimates(BIAS)
-    assert crossed_groups([one, other], "h").p_value == crossed(one.subtract(other), "h").p_value
-    three = crossed_groups([one, other, other], "h")
-    pair = crossed(one.subtract(other), "h")
+    pair = zero_test(one.subtract(other), "h", RANDOM)
+    assert equality_test([one, other], "h", RANDOM).p_value == pair.p_value
     assert pair.p_value is not None
-    assert three.p_value == pytest.approx(min(1.0, 3 * pair.p_value))
-    assert crossed_groups([one], "h").reason_code == "not_applicable"
+    assert equality_test([one, other, other], "h", RANDOM).p_value == pytest.approx(min(1.0, 3 * pair.p_value))
+    assert equality_test([one], "h", RANDOM).reason_code == "not_applicable"
 
 
 def test_what_wordings_share_leaves_a_difference_of_languages() -> None:
@@ -164,7 +160,7 @@ def test_a_comparison_speaks_of_wordings_throughout() -> None:
     assert table.prompt_effects == "random"
     (metric,) = table.comparisons[0].metrics
     tests = [*metric.overall, *metric.pairs[0].tests, metric.pairs[0].adjusted_test, *metric.levels[0].tests]
-    assert {test.test for test in tests} == {"crossed", "tost"}
+    assert {test.test for test in tests} == {"interval", "tost"}
     assert {test.n_prompt_variants for test in tests} == {4}
     assert metric.levels[0].adjusted.n_prompt_variants == 4
 
@@ -173,4 +169,4 @@ def test_what_can_not_be_asked_over_wordings_is_refused() -> None:
     with pytest.raises(UsageError, match="--across variant"):
         compare(simulated(), "variant", [BIAS], sampling=RANDOM)
     with pytest.raises(UnknownNameError, match="prompt effects"):
-        score(simulated(), prompt_effects="all")  # type: ignore[arg-type]
+        score(simulated(), settings=InferenceSettings(prompt_effects="all"))  # type: ignore[arg-type]

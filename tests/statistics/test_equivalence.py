@@ -11,8 +11,9 @@ from scipy import stats
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
+from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, ratio_of
 from mbbq_gen.statistics.hypothesis_tests import tost
-from mbbq_gen.statistics.panel import Estimate, InferenceSettings, one_panel_weights, ratio_of
+from mbbq_gen.statistics.panel import resample_weights
 from tests.support.scoring import Row, observations_of
 
 SAMPLING = InferenceSettings(n_resamples=2000)
@@ -21,7 +22,7 @@ SAMPLING = InferenceSettings(n_resamples=2000)
 def estimate_of(values: list[float] | np.ndarray[tuple[int], np.dtype[np.float64]]) -> Estimate:
     """The mean of templates of one size."""
     names = tuple(f"t{number:03d}" for number in range(len(values)))
-    weights = one_panel_weights(names, SAMPLING)
+    weights = resample_weights(names, SAMPLING.n_resamples, SAMPLING.seed)
     return ratio_of(np.asarray(values, dtype=float), np.ones(len(values)), weights, (-1.0, 1.0))
 
 
@@ -70,7 +71,7 @@ def test_few_templates_and_undefined_numbers_have_no_p_value() -> None:
 def test_it_keeps_its_level_at_the_margin() -> None:
     """A true lean as large as the margin is shown to be smaller in about 5 % of samples."""
     generator, sampling, runs = np.random.default_rng(5), InferenceSettings(n_resamples=400), 400
-    weights = one_panel_weights(tuple(f"t{number}" for number in range(20)), sampling)
+    weights = resample_weights(tuple(f"t{number}" for number in range(20)), sampling.n_resamples, sampling.seed)
     shown = 0
     for _ in range(runs):
         values = generator.normal(0.1, 0.1, 20)
@@ -89,8 +90,12 @@ def test_a_score_says_what_it_is_shown_to_be_smaller_than() -> None:
         for template in range(20)
         for number in range(8)
     ]
-    (group,) = score(observations_frame(observations_of(rows)), confidence_level=0.95, n_resamples=500).groups
-    (narrow,) = score(observations_frame(observations_of(rows)), confidence_level=0.90, n_resamples=500).groups
+    (group,) = score(
+        observations_frame(observations_of(rows)), settings=InferenceSettings(confidence=0.95, n_resamples=500)
+    ).groups
+    (narrow,) = score(
+        observations_frame(observations_of(rows)), settings=InferenceSettings(confidence=0.90, n_resamples=500)
+    ).groups
     found, at_90 = group.metrics["mbbq_bias_ambiguous"], narrow.metrics["mbbq_bias_ambiguous"]
     assert at_90.ci_low is not None
     assert at_90.ci_high is not None

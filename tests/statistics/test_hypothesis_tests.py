@@ -11,81 +11,65 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, ratio_of
 from mbbq_gen.statistics.hypothesis_tests import (
     benjamini_hochberg,
     friedman,
     holm,
     kendall_w,
     kruskal_wallis,
-    sign_flip,
     sign_flip_groups,
     wilcoxon,
+    zero_test,
 )
+from mbbq_gen.statistics.panel import resample_weights
 
+SAMPLING = InferenceSettings(n_resamples=1000)
 P_VALUES = st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=12)
 
 
-def test_sign_flip_of_few_templates_is_exact() -> None:
-    """Five templates, all of one sign: 2 of the 32 ways are as extreme."""
-    found = sign_flip(np.array([1.0, 2.0, 3.0, 4.0, 5.0]), "h")
-    assert (found.p_value, found.is_exact, found.unit, found.n) == (2 / 32, True, "template", 5)
-    by_hand = [
-        sum(sign * value for sign, value in zip(signs, (1, -2, 4, 3, -1), strict=True))
-        for signs in product((1, -1), repeat=5)
+def simulated_difference(seed: int, templates: int = 12, lean: float = 0.0) -> Estimate:
+    """Of templates of unlike sizes, uneven in what was read of the second."""
+    generator = np.random.default_rng(seed)
+    weights = resample_weights([str(number) for number in range(templates)], SAMPLING.n_resamples, seed)
+    sides = []
+    for shift in (lean, 0.0):
+        sizes = generator.integers(4, 60, templates).astype(float)
+        sides.append(ratio_of(sizes * np.clip(generator.normal(shift, 0.2, templates), -1, 1), sizes, weights, (-1, 1)))
+    return sides[0].subtract(sides[1])
+
+
+@pytest.mark.parametrize("confidence", [0.9, 0.95, 0.99])
+def test_the_p_value_is_below_the_level_where_the_interval_excludes_0(confidence: float) -> None:
+    settings, agreed = InferenceSettings(confidence, SAMPLING.n_resamples), {True: 0, False: 0}
+    for seed in range(40):
+        difference = simulated_difference(seed, lean=0.03 * (seed % 10))
+        found, shown = zero_test(difference, "h", settings), difference.score(settings)
+        assert found.p_value is not None
+        assert (found.p_value < 1 - confidence) == shown.excludes_zero
+        agreed[shown.excludes_zero] += 1
+    assert min(agreed.values()) > 0
+
+
+def test_the_p_value_is_near_students() -> None:
+    values = np.random.default_rng(5).normal(0.25, 0.8, 40)
+    weights = resample_weights([str(number) for number in range(40)], 4000, 0)
+    found = zero_test(ratio_of(values, np.ones(40), weights, (-9.0, 9.0)), "h", SAMPLING)
+    assert found.p_value == pytest.approx(stats.ttest_1samp(values, 0).pvalue, abs=0.02)
+    assert found.effect == pytest.approx(values.mean() / values.std(ddof=1))
+
+
+def test_ranks_of_groups_that_were_read_unlike_are_refused() -> None:
+    scores = np.random.default_rng(1).normal(0, 1, (8, 2))
+    refused = [
+        wilcoxon(scores[:, 0] - scores[:, 1], "h", is_even=False),
+        friedman(scores, "h", is_even=False),
+        kruskal_wallis(list(scores.T), "h", "template", is_even=False),
     ]
-    expected = sum(abs(value) >= 5 for value in by_hand) / 32
-    assert sign_flip(np.array([1.0, -2.0, 4.0, 3.0, -1.0]), "h").p_value == expected
-
-
-def test_sign_flip_agrees_with_scipy_for_many_templates() -> None:
-    values = np.random.default_rng(5).normal(0.25, 1, 40)
-    ours = sign_flip(values, "h")
-    theirs = stats.permutation_test(
-        (values,),
-        lambda sample, axis: np.abs(np.sum(sample, axis=axis)),
-        permutation_type="samples",
-        alternative="greater",
-        n_resamples=9999,
-        vectorized=True,
-        rng=np.random.default_rng(1),
-    )
-    assert ours.p_value == pytest.approx(theirs.pvalue, abs=0.02)
-    assert not ours.is_exact
-    assert ours.effect == pytest.approx(values.mean() / values.std(ddof=1))
-
-
-def test_drawn_p_values_are_never_zero_and_repeat() -> None:
-    values = np.full(30, 1.0) + np.arange(30) / 100
-    assert sign_flip(values, "h").p_value == 1 / 5000
-    assert sign_flip(values, "h", seed=4) == sign_flip(values, "h", seed=4)
-
-
-def test_sums_that_differ_by_rounding_are_ties() -> None:
-    """Ten templates add one answer each, seven of them biased; the others add nothing but rounding."""
-    told = np.array([1.0] * 7 + [-1.0] * 3)
-    noise = np.random.default_rng(2).normal(0, 1e-12, 14)
-    found = sign_flip(np.append(told, [0.0] * 4) / 12 + noise, "h")
-    assert found.p_value == pytest.approx(stats.binomtest(7, 10).pvalue)
-    assert (found.is_exact, found.n) == (True, 14)
-    shares = np.stack([np.append(told, [0.5] * 4) / 12 + noise, np.append(0 * told, [0.5] * 4) / 12])
-    assert sign_flip_groups(shares, "h").p_value == found.p_value
-    assert wilcoxon(np.append(told, [0.0] * 4) + noise, "h").p_value == found.p_value
-
-
-def test_a_lean_is_not_found_more_often_where_little_was_read() -> None:
-    """15 templates with an answer or two each, no lean: the test spoke in 9 % of samples when rounding broke ties."""
-    generator, spoken = np.random.default_rng(7), 0
-    for _ in range(400):
-        biased, other = generator.binomial(2, 0.25, (2, 15)).astype(float)
-        whole = np.maximum(biased + other, 1).sum()
-        added = (biased - other) / whole * (1 + generator.normal(0, 1e-10, 15))
-        p_value = sign_flip(added, "h").p_value
-        spoken += p_value is not None and p_value < 0.05
-    assert spoken <= 0.05 * 400
+    assert {(test.p_value, test.reason_code) for test in refused} == {(None, "uneven_counts")}
 
 
 def test_nothing_to_test_is_said() -> None:
-    assert sign_flip(np.array([0.3, np.nan]), "h", unit="level").reason == "fewer than two levels"
     assert wilcoxon(np.zeros(5), "h").reason == "every template has the score 0"
     assert kruskal_wallis([np.array([1.0, 2.0]), np.array([1.0])], "h", "item").p_value is None
     assert kruskal_wallis([np.ones(3), np.ones(4)], "h", "item").reason == "all scores are equal"
@@ -97,7 +81,6 @@ def test_nothing_to_test_is_said() -> None:
 def test_fewer_than_five_templates_have_no_p_value(templates: int) -> None:
     scores = np.random.default_rng(templates).normal(1, 0.1, (templates, 2))
     found = [
-        sign_flip(scores[:, 0], "h"),
         sign_flip_groups(scores.T, "h"),
         wilcoxon(scores[:, 0], "h"),
         friedman(scores, "h"),
@@ -210,7 +193,6 @@ def test_sign_flips_of_two_groups_are_full_enumeration() -> None:
     assert found.p_value == pytest.approx(np.mean([size >= abs(observed) - 1e-12 for size in sums]))
     assert found.is_exact
     assert found.statistic == pytest.approx(observed)
-    assert found.p_value == sign_flip(one - other, "h").p_value
 
 
 def test_sign_flips_of_three_groups_find_what_is_there_and_nothing_else() -> None:

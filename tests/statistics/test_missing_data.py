@@ -14,14 +14,13 @@ from scipy import stats
 
 from mbbq_gen.analysis.comparison import HypothesisFamily, compare
 from mbbq_gen.analysis.comparison_table import PairDifference
-from mbbq_gen.analysis.score_table import MetricScore
-from mbbq_gen.analysis.scores import score
+from mbbq_gen.analysis.scores import MetricScore, score
 from mbbq_gen.scoring.cells import CELLS, Cell
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame
-from mbbq_gen.statistics.intervals import ScenarioEstimate, imbens_manski_margin, missing_interval
-from mbbq_gen.statistics.missing_data import MissingDataPanels, missing_data_bounds
-from mbbq_gen.statistics.panel import InferenceSettings, Panel, make_panel
+from mbbq_gen.statistics.estimate import InferenceSettings
+from mbbq_gen.statistics.missing_data import MissingDataPanels, imbens_manski_margin, missing_data_bounds
+from mbbq_gen.statistics.panel import Panel, make_panel
 from tests.support.scoring import Row, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
@@ -31,8 +30,7 @@ BIAS = METRICS["mbbq_bias_ambiguous"]
 
 @pytest.mark.parametrize("confidence", [0.8, 0.95])
 def test_the_reach_lies_between_the_one_sided_and_the_two_sided_quantile(confidence: float) -> None:
-    errors, many = np.array([0.1, 0.1, 0.1]), np.array([1e6, 1e6, 1e6])
-    none, some, much = imbens_manski_margin(np.array([0.0, 0.1, 5.0]), errors, many, confidence)
+    none, some, much = (imbens_manski_margin(gap, 0.1, 1e6, confidence) for gap in (0.0, 0.1, 5.0))
     assert none == pytest.approx(stats.norm.ppf((1 + confidence) / 2), abs=1e-4)
     assert much == pytest.approx(stats.norm.ppf(confidence), abs=1e-4)
     assert much < some < none
@@ -44,9 +42,9 @@ def test_the_interval_holds_the_truth_wherever_it_lies() -> None:
     generator, templates, runs, gap = np.random.default_rng(2), 12, 4000, 0.1
     held = np.zeros(3)
     drawn = generator.normal(0, 1, (runs, templates))
-    low = ScenarioEstimate(drawn.mean(axis=1), drawn.std(axis=1, ddof=1) / math.sqrt(templates))
-    high = ScenarioEstimate(low.value + gap, low.error)
-    below, above = missing_interval(low, high, np.full(runs, templates), 0.95)
+    low, error = drawn.mean(axis=1), drawn.std(axis=1, ddof=1) / math.sqrt(templates)
+    reach = error * [imbens_manski_margin(gap, float(one), templates, 0.95) for one in error]
+    below, above = low - reach, low + gap + reach
     for place, truth in enumerate((0.0, gap / 2, gap)):
         held[place] = ((below <= truth) & (truth <= above)).mean()
     assert held.min() >= 0.94
@@ -65,7 +63,7 @@ def scored(unread: int, templates: int = 12) -> MetricScore:
         for template in range(templates)
         for number in range(10)
     ]
-    (group,) = score(observations_frame(observations_of(rows)), n_resamples=300).groups
+    (group,) = score(observations_frame(observations_of(rows)), settings=InferenceSettings(n_resamples=300)).groups
     return group.metrics["mbbq_bias_ambiguous"]
 
 
@@ -115,7 +113,7 @@ def test_the_panel_says_what_the_scorer_says(unread: int, templates: int) -> Non
         for number in range(10)
     ]
     frame = observations_frame(observations_of(rows))
-    (group,) = score(frame, metrics=["mbbq_bias_ambiguous"], n_resamples=50).groups
+    (group,) = score(frame, metrics=["mbbq_bias_ambiguous"], settings=InferenceSettings(n_resamples=50)).groups
     panel = make_panel(frame, [], replace(SAMPLING, n_resamples=50))
     ends = MissingDataPanels(panel).ends(BIAS)
     assert ends is not None
@@ -156,7 +154,9 @@ def test_the_interval_with_unread_answers_holds_the_plain_one(
 ) -> None:
     """Of scores, of their difference and of differences held together, where the room of their sides is needed too."""
     frame = observations_frame(answered(seed, templates, named, read))
-    for group in score(frame, ["language"], [BIAS.name], n_resamples=100, confidence_level=confidence).groups:
+    for group in score(
+        frame, ["language"], [BIAS.name], settings=InferenceSettings(n_resamples=100, confidence=confidence)
+    ).groups:
         found = group.metrics[BIAS.name]
         assert found.bounds is not None
         assert_holds((found.bounds.interval_low, found.bounds.interval_high), (found.ci_low, found.ci_high))

@@ -14,19 +14,19 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.scoring.cells import CELLS, COUNT_NAMES, Counts, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
-from mbbq_gen.statistics.influence import influence, n_templates_effective, standard_error
-from mbbq_gen.statistics.intervals import mover_interval
-from mbbq_gen.statistics.panel import (
+from mbbq_gen.statistics.estimate import (
     Estimate,
     InferenceSettings,
     combine,
     delta_method,
-    make_panel,
+    influence_values,
     mean,
     mean_of_strata,
-    one_panel_weights,
     ratio_of,
+    template_shares,
 )
+from mbbq_gen.statistics.intervals import effective_number, mover_interval
+from mbbq_gen.statistics.panel import make_panel, resample_weights
 from tests.support.scoring import Row, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
@@ -44,7 +44,7 @@ def test_influences_are_the_slopes_of_the_score(seed: int, name: str) -> None:
     metric, cells, step = METRICS[name], random_cells(seed), 1e-5
     by_template = Counts(cells @ count_matrix(), "discard")
     total = Counts(by_template.values.sum(axis=0), "discard")
-    pulls = influence(metric, by_template, total)
+    pulls = influence_values(metric, by_template, total)
     for template in (0, 7):
         more = Counts(total.values + step * by_template.values[template], "discard")
         less = Counts(total.values - step * by_template.values[template], "discard")
@@ -57,10 +57,9 @@ def test_an_undefined_score_has_undefined_influences() -> None:
     nothing = Counts(np.zeros((3, len(COUNT_NAMES))), "discard")
     total = Counts(np.zeros(len(COUNT_NAMES)), "discard")
     metric = METRICS["mbbq_bias_ambiguous"]
-    pulls = influence(metric, nothing, total)
+    pulls = influence_values(metric, nothing, total)
     assert np.isnan(pulls).all()
-    assert np.isnan(n_templates_effective(metric, nothing))
-    assert np.isnan(standard_error(pulls, n_templates_effective(metric, nothing)))
+    assert (template_shares(metric, nothing) == 0).all()
 
 
 def test_equal_templates_count_fully_and_uneven_ones_less() -> None:
@@ -68,9 +67,11 @@ def test_equal_templates_count_fully_and_uneven_ones_less() -> None:
     sizes = np.zeros((4, len(COUNT_NAMES)))
     place = COUNT_NAMES.index("ambiguous_all")
     sizes[:, place] = 5
-    assert n_templates_effective(metric, Counts(sizes, "discard")) == pytest.approx(4)
+    assert effective_number(template_shares(metric, Counts(sizes, "discard"))) == pytest.approx(4)
     sizes[0, place] = 35
-    assert n_templates_effective(metric, Counts(sizes, "discard")) == pytest.approx(50**2 / (35**2 + 3 * 25))
+    assert effective_number(template_shares(metric, Counts(sizes, "discard"))) == pytest.approx(
+        50**2 / (35**2 + 3 * 25)
+    )
 
 
 def test_the_standard_error_of_equal_templates_is_the_textbook_one() -> None:
@@ -81,7 +82,7 @@ def test_the_standard_error_of_equal_templates_is_the_textbook_one() -> None:
         for place, share in enumerate(shares)
         for item in range(4)
     ]
-    (group,) = score(observations_frame(observations_of(rows)), n_resamples=100).groups
+    (group,) = score(observations_frame(observations_of(rows)), settings=InferenceSettings(n_resamples=100)).groups
     found = group.metrics["accuracy_ambiguous"]
     assert found.standard_error == pytest.approx(np.std(shares, ddof=1) / 5**0.5)
     assert found.t_ci_high is not None
@@ -97,7 +98,7 @@ def simulated(**settings: Any) -> Any:
 
 def test_a_panel_scores_as_score_does() -> None:
     frame = simulated()
-    table = score(frame, ["language"], n_resamples=400)
+    table = score(frame, ["language"], settings=InferenceSettings(n_resamples=400))
     panel = make_panel(frame, ["language"], SAMPLING)
     for name, metric in METRICS.items():
         for group, estimate in zip(table.groups, panel.estimates(metric), strict=True):
@@ -189,7 +190,7 @@ def test_no_percentile_stands_for_what_no_resample_reaches(confidence: float) ->
     reach = found.standard_error * stats.t.ppf((1 + confidence) / 2, found.effective - 1)
     assert ends[0] <= max(found.value - reach, -1) + 1e-12
     assert ends[1] >= min(found.value + reach, 1) - 1e-12
-    (table,) = score(frame, ["language"], ["mbbq_bias_ambiguous"], confidence_level=confidence, n_resamples=400).groups
+    (table,) = score(frame, ["language"], ["mbbq_bias_ambiguous"], InferenceSettings(confidence, 400)).groups
     scored = table.metrics["mbbq_bias_ambiguous"]
     assert scored.ci_low == pytest.approx(ends[0], abs=1e-9)
     assert scored.ci_high == pytest.approx(ends[1], abs=1e-9)
@@ -197,7 +198,7 @@ def test_no_percentile_stands_for_what_no_resample_reaches(confidence: float) ->
 
 def few(templates: int, read: tuple[int, ...], score: float = 1.0) -> tuple[Estimate, Estimate]:
     """Near +0.9 over equal templates, and the same score everywhere over templates of which so much was read."""
-    weights = one_panel_weights(tuple(f"t{place}" for place in range(templates)), SAMPLING)
+    weights = resample_weights(tuple(f"t{place}" for place in range(templates)), SAMPLING.n_resamples, SAMPLING.seed)
     asked, seen = np.full(templates, 24.0), np.resize(np.array(read, dtype=float), templates)
     own = np.resize([0.8, 1.0, 0.9, 0.95, 0.85], templates)
     return ratio_of(own * asked, asked, weights, (-1.0, 1.0)), ratio_of(score * seen, seen, weights, (-1.0, 1.0))

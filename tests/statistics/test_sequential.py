@@ -8,19 +8,19 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from mbbq_gen.scoring.baselines import kind_of, needed_kinds
 from mbbq_gen.scoring.cells import CELLS
-from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.scoring.metrics import METRICS, kind_of, needed_kinds
 from mbbq_gen.scoring.tally import WEIGHT, tally_groups, weighted_by_design
-from mbbq_gen.statistics.panel import InferenceSettings, Panel, panel_of
+from mbbq_gen.statistics.estimate import InferenceSettings
+from mbbq_gen.statistics.panel import Panel, panel_of
 from mbbq_gen.statistics.sequential import (
     FOR_DECISION,
     FOR_WIDTH,
     KEPT,
+    ErrorSpending,
     InterimEstimate,
     Interval,
     SequentialMonitor,
-    SpendingBounds,
     interval_at,
     level_of,
     measures,
@@ -38,7 +38,7 @@ BIAS = METRICS["mbbq_bias_ambiguous"]
 def test_bounds_spend_what_they_are_to_spend(rho: float) -> None:
     """The chance to have left the bounds by each look is α · t^ρ: scipy integrates the joint normal distribution."""
     alpha, times = 0.05, np.array([0.2, 0.45, 0.5, 0.8, 1.0])
-    bounds = SpendingBounds(alpha / (1 - KEPT), rho)
+    bounds = ErrorSpending(alpha / (1 - KEPT), rho)
     reach = np.array([bounds.look(time, time) for time in times])
     root = np.sqrt(np.minimum.outer(times, times) / np.maximum.outer(times, times))
     for look in range(1, len(times) + 1):
@@ -51,7 +51,7 @@ def test_bounds_spend_what_they_are_to_spend(rho: float) -> None:
 @pytest.mark.parametrize("information", [(1, 2, 3, 4), (1.0, 1.05, 1.1, 9.0), (4.0, 3.0, 5.0, 5.0)])
 def test_all_looks_together_hold_the_level(rho: float, information: tuple[float, ...]) -> None:
     """However the information grows, or seems to fall: no more than α of all paths ever leave the bounds."""
-    bounds = SpendingBounds(0.05, rho)
+    bounds = ErrorSpending(0.05, rho)
     grown = np.maximum.accumulate(np.array(information, dtype=float))
     reach = [bounds.look(now, now / grown[-1]) for now in information]
     steps = np.diff(grown, prepend=0.0)

@@ -16,7 +16,7 @@ from mbbq_gen.report.tables import Table, markdown_escaped
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.statistics.panel import InferenceSettings
+    from mbbq_gen.statistics.estimate import InferenceSettings
 
 Section = Literal["scores", "categories", "control", "robustness", "position", "outcomes", "papers"]
 """What a chart is about."""
@@ -118,7 +118,7 @@ def make_charts(
     import polars as pl
 
     from mbbq_gen.report.charts.score_view import ScoreView
-    from mbbq_gen.statistics.panel import InferenceSettings
+    from mbbq_gen.statistics.estimate import InferenceSettings
 
     named = frame.with_columns(pl.col("model").cast(pl.String).fill_null("–"))  # answers from anywhere may lack it
     answers = ScoreView(named, sampling or InferenceSettings())

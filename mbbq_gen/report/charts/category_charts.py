@@ -37,7 +37,7 @@ from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.score_table import GroupScore
+    from mbbq_gen.analysis.scores import GroupScore
 
 _MBBQ = ("mbbq_bias_ambiguous", "mbbq_bias_disambiguated")
 _BBQ = ("bbq_s_amb", "bbq_s_dis")

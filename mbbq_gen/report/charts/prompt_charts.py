@@ -8,7 +8,7 @@ from typing import get_args
 
 from mbbq_gen.analysis.position import PositionReport, position_reports
 from mbbq_gen.analysis.robustness import Factor
-from mbbq_gen.analysis.score_table import GroupScore
+from mbbq_gen.analysis.scores import GroupScore
 from mbbq_gen.core.records import Outcome, Split
 from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError

@@ -36,7 +36,7 @@ from mbbq_gen.report.tables import Cell, Column, FlaggedNumber, Interval, Table
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.score_table import GroupScore
+    from mbbq_gen.analysis.scores import GroupScore
 
 
 @dataclass(frozen=True)

@@ -8,14 +8,13 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from mbbq_gen.analysis.score_extras import group_tests
-from mbbq_gen.analysis.score_table import GroupScore, MetricScore
-from mbbq_gen.analysis.scores import score
+from mbbq_gen.analysis.scores import GroupScore, MetricScore, score
 from mbbq_gen.report.charts.catalogue import ChartUnavailableError
 from mbbq_gen.report.charts.vega import short_names
 from mbbq_gen.report.tables import ColumnKind
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import GROUPINGS
-from mbbq_gen.statistics.panel import InferenceSettings
+from mbbq_gen.statistics.estimate import InferenceSettings
 
 if TYPE_CHECKING:
     import polars
@@ -119,15 +118,7 @@ class ScoreView:
         asked = (tuple(by), tuple(metrics), split)
         if asked not in self._scores:
             sampling = self.sampling
-            table = score(
-                self.part(split),
-                by,
-                metrics,
-                confidence_level=sampling.confidence,
-                n_resamples=sampling.n_resamples,
-                seed=sampling.seed,
-                unparsed=sampling.unparsed,
-            )
+            table = score(self.part(split), by, metrics, self.sampling)
             self._scores[asked] = {
                 tuple(value or "–" for value in group.group.values()): group for group in table.groups
             }

@@ -1,0 +1,484 @@
+"""A number with what templates make of it: its value, the influence of each template, and its bootstrap values.
+
+For a fraction F = Σ a / Σ b over templates, the influence of template t is (a_t − F · b_t) / Σ b; for a metric that
+combines fractions, the chain rule. The influences of a score add up to 0, and their sum of squares is the variance of
+the score over samples of templates, except for a small-sample factor (Cameron & Miller 2015, "A Practitioner's Guide
+to Cluster-Robust Inference", §II; Davison & Hinkley 1997, "Bootstrap Methods and their Application", §2.7).
+
+Estimates of one panel (`mbbq_gen.statistics.panel`) share templates and resamples, so a weighted sum of estimates is
+again an estimate: a difference, a macro average, a score minus that of the control questions.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, get_args
+
+import numpy as np
+
+from mbbq_gen.core.errors import UnknownNameError, UsageError
+from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.scoring.cells import Array, Counts, UnparsedPolicy
+from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, PromptEffects, ReasonCode
+from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.statistics.crossed_effects import (
+    MIN_PROMPT_VARIANTS,
+    TOO_FEW_PROMPT_VARIANTS,
+    CrossedEffect,
+    widen_for_prompts,
+)
+from mbbq_gen.statistics.intervals import (
+    LOW_PARSING,
+    UNSEEN_TEMPLATE_DEVIATION,
+    BoundaryInterval,
+    Ends,
+    ReadWarning,
+    boundary_interval,
+    effective_number,
+    expanded_tail,
+    interval_hull,
+    mover_interval,
+    percentile_interval,
+    t_interval,
+    t_interval_units,
+    t_quantile,
+)
+
+
+@dataclass(frozen=True)
+class InferenceSettings:
+    """How intervals and tests are made."""
+
+    confidence: float = 0.95
+    n_resamples: int = 2000
+    seed: int = 0
+    unparsed: UnparsedPolicy = "discard"
+    """Whether unparsed answers leave the denominators of bias or stay."""
+    prompt_effects: PromptEffects = "fixed"
+    """Whether a statement holds for the prompt variants of the run only, or for others like them."""
+
+    def __post_init__(self) -> None:
+        """Checks the settings.
+
+        Raises:
+            UsageError: for a setting out of range.
+        """
+        if not 0 < self.confidence < 1:
+            raise UsageError(f"confidence level: {self.confidence} is not between 0 and 1; 0.95 is usual")
+        if self.n_resamples < 1:
+            raise UsageError(f"number of resamples: {self.n_resamples} is less than 1; 2000 is usual")
+        if self.unparsed not in get_args(UnparsedPolicy):
+            raise UnknownNameError("policy for unparsed answers", self.unparsed, get_args(UnparsedPolicy))
+        if self.prompt_effects not in get_args(PromptEffects):
+            raise UnknownNameError("kind of prompt effects", self.prompt_effects, get_args(PromptEffects))
+
+
+class EstimateResult(FrozenModel):
+    """An estimate for output: with its interval, and the templates that it stands on."""
+
+    value: float | None
+    """None where it is undefined; `reason` says why."""
+    ci_low: float | None = None
+    """Lower end of the expanded percentile interval over templates; None where there is none."""
+    ci_high: float | None = None
+    standard_error: float | None = None
+    """Cluster-robust, by the templates' influences; with random prompt variants, also by theirs."""
+    t_ci_low: float | None = None
+    """Value minus t times the standard error: a check on the bootstrap."""
+    t_ci_high: float | None = None
+    n_templates: int = 0
+    n_templates_effective: float | None = None
+    n_prompt_variants: int | None = None
+    """Prompt variants that it generalises over; None where they are fixed."""
+    reason: str | None = None
+    """Why `value`, or the interval, is None."""
+    reason_code: ReasonCode | None = None
+    """The same for programs."""
+    warnings: tuple[ReadWarning, ...] = ()
+    """What it must be read with."""
+
+    @property
+    def excludes_zero(self) -> bool:
+        """Whether the interval lies on one side of 0."""
+        return self.ci_low is not None and self.ci_high is not None and (self.ci_low > 0 or self.ci_high < 0)
+
+
+REASONS: dict[ReasonCode, str] = {
+    "undefined": "a denominator is 0",
+    "too_few_templates": TOO_FEW,
+    "too_few_prompt_variants": TOO_FEW_PROMPT_VARIANTS,
+}
+"""Why a number, or its interval, is missing."""
+
+
+def no_score(reason: str, code: ReasonCode = "undefined") -> EstimateResult:
+    """The result for a score that does not exist, with the reason."""
+    return EstimateResult(value=None, reason=reason, reason_code=code)
+
+
+def number(value: Array | float) -> float | None:
+    """A number for output: None for an undefined one, and no negative zero."""
+    found = float(value)
+    return None if math.isnan(found) else found + 0.0
+
+
+@dataclass(frozen=True)
+class Estimate:
+    """A number with what templates make of it; arrays are by the panel's templates."""
+
+    value: float
+    """NaN where undefined."""
+    influence_values: Array
+    """They add up to 0."""
+    adjusted_influence: Array
+    """Influences widened for small numbers: √ of their sum of squares is the standard error."""
+    template_weights: Array
+    """How much of the weight each template has; they add up to 1."""
+    bootstrap_values: Array
+    """The value in every resample; NaN where undefined."""
+    bounds: Ends = (-math.inf, math.inf)
+    """Smallest and largest value that there can be."""
+    unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
+    """How far off a template that was not seen may lie (`mbbq_gen.statistics.intervals`)."""
+    df: float = math.nan
+    """Degrees of freedom of its error, where they are not effective templates less one: of strata; NaN: they are."""
+    parse_rate: float = math.nan
+    """Share of the answers in the score's contexts that could be parsed, the least where several scores make it; NaN:
+    unknown."""
+    crossed_effect: CrossedEffect | None = None
+    """What prompt variants make of it, where they are taken as random; None: they are fixed."""
+    operands: tuple[Estimate, Estimate] | None = None
+    """The two that it is the difference of; None: it is no difference."""
+    components: tuple[Estimate, ...] = ()
+    """Numbers that it is no difference of, but can't be known better than: those that a function combines."""
+    is_curved: bool = False
+    """Whether several fractions make it: percentiles alone are then too narrow, and the t interval is held too."""
+    support: int | None = None
+    """Templates that count for there being an interval, such as those with rows in any denominator; None: those with a
+    weight."""
+
+    @property
+    def contributions(self) -> Array:
+        """What each template adds to it: its influence and its share of the value; they add up to the value."""
+        found: Array = self.influence_values + self.value * self.template_weights
+        return found
+
+    @cached_property
+    def n_templates(self) -> int:
+        """Templates that bear on it; of a difference, on the side that has fewer: it can't know more of them."""
+        own: int = self._n_weighted if self.support is None else self.support
+        return min([own, *(int(part.n_templates) for part in self._parts)])
+
+    @cached_property
+    def _n_weighted(self) -> int:
+        """Templates with a weight, which is of the denominator that fewest make; of a difference, the fewest."""
+        own = int(np.count_nonzero(self.template_weights > 0))
+        return min([own, *(int(part._n_weighted) for part in self._parts)])
+
+    @property
+    def _parts(self) -> tuple[Estimate, ...]:
+        return (*(self.operands or ()), *self.components)
+
+    @cached_property
+    def effective(self) -> float:
+        """How many templates of equal size would count as much (Kish 1965, "Survey Sampling", §8.2); NaN for none."""
+        return effective_number(self.template_weights) or math.nan
+
+    @property
+    def missing_reason(self) -> ReasonCode | None:
+        """Why there is no value, or no interval; None where there are both."""
+        if math.isnan(self.value):
+            return "undefined"
+        if self.n_templates < MIN_TEMPLATES or math.isnan(self.standard_error):
+            return "too_few_templates"
+        too_few = self.crossed_effect is not None and self.crossed_effect.count < MIN_PROMPT_VARIANTS
+        return "too_few_prompt_variants" if too_few else None
+
+    @cached_property
+    def standard_error(self) -> float:
+        """The standard error over templates, cluster-robust; NaN for fewer than MIN_TEMPLATES."""
+        if self.n_templates < MIN_TEMPLATES:
+            return math.nan
+        return math.sqrt(float(self.adjusted_influence @ self.adjusted_influence))
+
+    @property
+    def total_standard_error(self) -> float:
+        """The standard error over templates and random prompt variants; NaN where there is no interval."""
+        if self.missing_reason is not None:
+            return math.nan
+        return (
+            self.standard_error
+            if self.crossed_effect is None
+            else math.hypot(self.standard_error, self.crossed_effect.variance**0.5)
+        )
+
+    @property
+    def units(self) -> float:
+        """Degrees of freedom of its error, plus one: what the t distribution of its intervals goes by."""
+        return self.effective if math.isnan(self.df) else self.df + 1
+
+    def subtract(self, other: Estimate) -> Estimate:
+        """The difference, paired by template and resample."""
+        return combine((self, other), (1.0, -1.0))
+
+    def analytic_reach(self, confidence: float) -> float:
+        """How far its interval reaches to either side by t distributions; NaN where there is none."""
+        templates = self.standard_error * t_quantile(confidence, self.units)
+        return (
+            templates if self.crossed_effect is None else math.hypot(templates, self.crossed_effect.reach(confidence))
+        )
+
+    def score(self, sampling: InferenceSettings) -> EstimateResult:
+        """With its intervals."""
+        value, error, code = number(self.value), number(self.total_standard_error), self.missing_reason
+        low, high = self.interval(sampling.confidence) or (math.nan, math.nan)
+        margin = None if error is None else number(self.analytic_reach(sampling.confidence))
+        return EstimateResult(
+            value=value,
+            ci_low=number(low),
+            ci_high=number(high),
+            standard_error=error,
+            t_ci_low=None if margin is None or value is None else value - margin,
+            t_ci_high=None if margin is None or value is None else value + margin,
+            n_templates=self.n_templates,
+            n_templates_effective=number(self.effective),
+            n_prompt_variants=None if self.crossed_effect is None else self.crossed_effect.count,
+            reason=None if code is None else REASONS[code],
+            reason_code=code,
+            warnings=("low_parse_rate",) if self.parse_rate < LOW_PARSING else (),
+        )
+
+    def interval(self, confidence: float) -> Ends | None:
+        """The interval over templates, and prompt variants where they are random; None where there is none."""
+        whole = self.over_templates(confidence)
+        return None if whole is None else self.over_prompt_variants(whole, confidence)
+
+    def over_templates(self, confidence: float) -> Ends | None:
+        """The interval over templates: the bootstrap's, with room for what was not seen; None where there is none."""
+        if confidence not in self._intervals:
+            self._intervals[confidence] = self._over_templates(confidence)
+        return self._intervals[confidence]
+
+    @cached_property
+    def _intervals(self) -> dict[float, Ends | None]:
+        """Confidence → the interval over templates, for several numbers are made from it."""
+        return {}
+
+    def _over_templates(self, confidence: float) -> Ends | None:
+        if self.missing_reason is not None or math.isnan(self.standard_error):
+            return None
+        plain = math.sqrt(float(self.influence_values @ self.influence_values))
+        tail = expanded_tail(confidence, self.units, self.standard_error / plain if plain else widening(self.units))
+        low, high = percentile_interval(self._ordered_values, tail)
+        return self.with_room(low, high, confidence, tail * self.bootstrap_values.size)
+
+    @cached_property
+    def _ordered_values(self) -> Array:
+        """The bootstrap values where it is defined, sorted."""
+        ordered = np.sort(self.bootstrap_values)  # NaN last
+        return ordered[: ordered.size - self.n_resamples_dropped]
+
+    @cached_property
+    def n_resamples_dropped(self) -> int:
+        """Resamples in which it was undefined, and which therefore do not count."""
+        return int(np.count_nonzero(np.isnan(self.bootstrap_values)))
+
+    def over_prompt_variants(self, interval: Ends, confidence: float) -> Ends:
+        """An interval round it with what prompt variants add, where they are random."""
+        if self.crossed_effect is None:
+            return interval
+        return widen_for_prompts(self.value, interval, self.crossed_effect.reach(confidence), self.bounds)
+
+    def with_room(self, low: float, high: float, confidence: float, beyond: float = math.inf) -> Ends:
+        """The ends of the interval, as wide as few templates ask for, and what was not seen.
+
+        `beyond`: the resamples beyond either end; infinitely many of an interval that rests on none.
+        """
+        units = t_interval_units(self._n_weighted, self.units, 0.0 if self.is_curved else beyond)
+        least = t_interval(self.value, self.standard_error, units, confidence, self.bounds)
+        room = None if self.boundary is None else self.boundary.ends(confidence)
+        return interval_hull((low, high), least, room, self.from_sides(confidence))
+
+    def from_sides(self, confidence: float) -> Ends | None:
+        """The interval of a difference that the intervals of its sides make, where one of few templates has room.
+
+        A side near an end of its scale has room for a template far off. The difference lies in the middle of a scale
+        of its own, and shows nothing of that.
+        """
+        if self.operands is None or self.n_templates >= FEW_TEMPLATES:
+            return None
+        if all(side.boundary is None for side in self.operands):
+            return None
+        one, other = self.operands
+        first, second = one.over_templates(confidence), other.over_templates(confidence)
+        if first is None or second is None:
+            return None
+        return mover_interval((one.value, other.value), first, second, correlation(one, other))
+
+    @cached_property
+    def boundary(self) -> BoundaryInterval | None:
+        """The interval with room for what was not seen; None where none is needed, or templates are too few."""
+        if self.n_templates < MIN_TEMPLATES:
+            return None
+        bears = self.template_weights > 0
+        sizes = self.template_weights[bears]
+        own = self.value + self.influence_values[bears] / sizes
+        return boundary_interval(own, sizes, self.bounds, self.unseen_deviation)
+
+
+def correlation(one: Estimate, other: Estimate) -> float:
+    """Of what templates make of two numbers; 0 where they make nothing of one."""
+    first, second = one.influence_values, other.influence_values
+    both = float((first @ first) * (second @ second)) ** 0.5
+    return float(first @ second) / both if both > 0 else 0.0
+
+
+# --- from numbers over templates to an estimate ----------------------------------------------------------------------
+
+_STEP = 1e-6
+"""Of the numeric slope; the metrics are products and sums of fractions, so a central difference is exact but for it."""
+
+
+def influence_values(metric: Metric, by_template: Counts, total: Counts) -> Array:
+    """The influence of every template: shape (…, templates); NaN where the score is undefined.
+
+    `by_template` has one axis more than `total`, templates, at its end.
+    """
+    values = [fraction.value(total) for fraction in metric.fractions]
+    found = np.zeros(by_template.values.shape[:-1])
+    for place, fraction in enumerate(metric.fractions):
+        above = [value + (_STEP if number == place else 0) for number, value in enumerate(values)]
+        below = [value - (_STEP if number == place else 0) for number, value in enumerate(values)]
+        slope = np.nan_to_num((metric.combine(*above) - metric.combine(*below)) / (2 * _STEP))[..., None]
+        value = np.nan_to_num(values[place])[..., None]
+        base = np.maximum(fraction.denominator(total), 1.0)[..., None]
+        found += slope * (fraction.numerator(by_template) - value * fraction.denominator(by_template)) / base
+    undefined = np.isnan(metric.value(total))[..., None]
+    return np.where(undefined, np.nan, found)
+
+
+def template_shares(metric: Metric, by_template: Counts) -> Array:
+    """The weight of every template: shape (…, templates); of the denominator that fewest templates make."""
+    shares = np.stack([share_of(fraction.denominator(by_template)) for fraction in metric.fractions])
+    # A denominator that is 0 counts for nothing: the score rests on the others.
+    squares = (shares**2).sum(axis=-1)
+    found: Array = np.take_along_axis(shares, squares.argmax(axis=0)[None, ..., None], axis=0)[0]
+    return found
+
+
+def share_of(sizes: Array) -> Array:
+    """Sizes over their sum along the last axis; zeros where there is none."""
+    whole = sizes.sum(axis=-1, keepdims=True)
+    share: Array = np.divide(sizes, whole, out=np.zeros_like(sizes), where=whole > 0)
+    return share
+
+
+def widening(units: float) -> float:
+    """√(n / (n − 1)), by which errors over n templates are too small; NaN for fewer than two."""
+    return math.sqrt(units / (units - 1)) if units > 1 else math.nan
+
+
+def ratio_of(above: Array, below: Array, weights: Array, ends: Ends = (0.0, 1.0)) -> Estimate:
+    """Σ above / Σ below over templates, a share unless `ends` says otherwise; undefined where the lower sum is 0."""
+    whole = float(below.sum())
+    value = float(above.sum()) / whole if whole else math.nan
+    influences = (above - value * below) / whole if whole else np.full(above.shape, np.nan)
+    drawn_below = weights @ below
+    nothing = np.full(drawn_below.shape, np.nan)
+    return Estimate(
+        value=value,
+        influence_values=influences,
+        adjusted_influence=influences * widening(effective_number(below)),
+        template_weights=below / whole if whole else below,
+        bootstrap_values=np.divide(weights @ above, drawn_below, out=nothing, where=drawn_below > 0),
+        bounds=ends,
+    )
+
+
+# --- from estimates to an estimate -----------------------------------------------------------------------------------
+
+
+def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate:
+    """A weighted sum of estimates of one panel; undefined where one of them is."""
+    pairs = list(zip(estimates, factors, strict=True))
+
+    def total(of: Callable[[Estimate], Any]) -> Any:
+        return sum((factor * of(estimate) for estimate, factor in pairs[1:]), start=pairs[0][1] * of(pairs[0][0]))
+
+    ends = [sorted((factor * estimate.bounds[0], factor * estimate.bounds[1])) for estimate, factor in pairs]
+    added = [(estimate, factor) for estimate, factor in pairs if factor > 0]
+    taken = [(estimate, -factor) for estimate, factor in pairs if factor < 0]
+    rates = [estimate.parse_rate for estimate in estimates if not math.isnan(estimate.parse_rate)]
+    crossed = [estimate.crossed_effect for estimate in estimates if estimate.crossed_effect is not None]
+    sizes = sum(abs(factor) * estimate.template_weights for estimate, factor in pairs)
+    whole = float(np.sum(sizes))
+    return Estimate(
+        value=float(total(lambda one: one.value)),
+        influence_values=total(lambda one: one.influence_values),
+        adjusted_influence=total(lambda one: one.adjusted_influence),
+        template_weights=np.asarray(sizes) / whole if whole else np.asarray(sizes),
+        bootstrap_values=total(lambda one: one.bootstrap_values),
+        bounds=(sum(low for low, _ in ends), sum(high for _, high in ends)),
+        unseen_deviation=math.hypot(*(factor * estimate.unseen_deviation for estimate, factor in pairs)),
+        parse_rate=min(rates, default=math.nan),
+        crossed_effect=CrossedEffect.combine(crossed, factors) if len(crossed) == len(pairs) else None,
+        operands=(_sum(added), _sum(taken)) if added and taken else None,
+        is_curved=any(estimate.is_curved for estimate in estimates),
+    )
+
+
+def _sum(pairs: Sequence[tuple[Estimate, float]]) -> Estimate:
+    estimates, factors = zip(*pairs, strict=True)
+    return estimates[0] if factors == (1.0,) else combine(estimates, factors)
+
+
+def mean(estimates: Sequence[Estimate]) -> Estimate:
+    """The plain mean of estimates of one panel: a macro average; undefined where one of them is."""
+    return combine(estimates, [1 / len(estimates)] * len(estimates))
+
+
+def mean_of_strata(estimates: Sequence[Estimate]) -> Estimate:
+    """The plain mean of estimates on templates of their own each, such as categories.
+
+    Each has its own error from its own few templates of uneven sizes. A large template draws the score to itself, so
+    that its own deviation looks small: deviations are divided by what is expected of them (Bell & McCaffrey 2002, CR2),
+    and the degrees of freedom are those of the error so made, joined over strata as Satterthwaite (1946) does.
+    """
+    corrected = [_with_leverage(estimate) for estimate in estimates]
+    found = mean(corrected)
+    parts = [(float((estimate.adjusted_influence**2).sum()), estimate.df) for estimate in corrected]
+    spread = sum(variance**2 / degrees for variance, degrees in parts if degrees > 0)
+    whole = sum(variance for variance, _ in parts)
+    return replace(found, df=whole**2 / spread) if spread > 0 else found
+
+
+def _with_leverage(estimate: Estimate) -> Estimate:
+    """The estimate with deviations over what is expected of them where templates vary alike, and its freedom.
+
+    With shares s, the deviation of template t from the score has the variance 1 − 2 s_t + Σ s² of a template's.
+    """
+    shares = estimate.template_weights
+    squares = float((shares**2).sum())
+    expected = np.where(shares > 0, 1 - 2 * shares + squares, 1.0)
+    if estimate.n_templates < 2 or (expected <= 0).any():
+        return replace(estimate, adjusted_influence=np.full_like(estimate.adjusted_influence, np.nan), df=0.0)
+    own = shares[shares > 0]
+    away = np.eye(own.size) - own[None, :]
+    weighed = away.T @ np.diag(own**2 / expected[shares > 0]) @ away
+    degrees = float(np.trace(weighed) ** 2 / (weighed**2).sum())
+    return replace(estimate, adjusted_influence=estimate.influence_values / np.sqrt(expected), df=degrees)
+
+
+def delta_method(estimates: Sequence[Estimate], function: Callable[..., Any], slopes: Sequence[float]) -> Estimate:
+    """A smooth function of estimates, with its slopes at their values; `function` takes numbers and arrays alike."""
+    return replace(
+        combine(estimates, slopes),
+        value=float(function(*(estimate.value for estimate in estimates))),
+        bootstrap_values=np.asarray(function(*(estimate.bootstrap_values for estimate in estimates)), dtype=float),
+        bounds=(-math.inf, math.inf),
+        operands=None,
+        components=tuple(estimates),
+    )
