@@ -117,7 +117,6 @@ class ScoreView:
         """The scores of every group, with intervals; a grouping without a value is `–`."""
         asked = (tuple(by), tuple(metrics), split)
         if asked not in self._scores:
-            sampling = self.sampling
             table = score(self.part(split), by, metrics, self.sampling)
             self._scores[asked] = {
                 tuple(value or "–" for value in group.group.values()): group for group in table.groups
