@@ -5,33 +5,32 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
-from importlib.resources import files
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from mbbq_gen.benchmarks.control.people import NamePair, TemplateFiller, assign_names, write_name
 from mbbq_gen.benchmarks.templates.esbbq import esbbq_languages, load_esbbq_templates
-from mbbq_gen.benchmarks.templates.files import load_templates
-from mbbq_gen.benchmarks.templates.schema import (
+from mbbq_gen.benchmarks.templates.files import (
     INDEX_FILE,
     SENTENCE_START,
     Gender,
     LanguageTexts,
     Slot,
     TemplateFacts,
-    TemplateIndex,
     TemplateSet,
     TemplateText,
+    load_templates,
     option_text,
     parse_slot,
+    starter_templates,
 )
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths, stable_number
 from mbbq_gen.core.records import Alignment, Condition, Instance, Option, Polarity, Role, Split
 from mbbq_gen.languages.control_pack import ControlSet, read_control_set
-from mbbq_gen.languages.packs import PLACEHOLDER, read_toml
+from mbbq_gen.languages.packs import PLACEHOLDER
 
 OrderOfMention = Literal["target_first", "non_target_first"]
 
@@ -268,24 +267,6 @@ def _options(
         for role, group in groups.items()
     } | {"unknown": Option(role="unknown", text=unknown, group="unknown")}
     return tuple(options[role] for role in order)
-
-
-def starter_folder() -> Path:
-    """The folder of the templates, inside the installed package."""
-    return Path(str(files("mbbq_gen.benchmarks").joinpath("starter_data")))
-
-
-@cache
-def _index() -> TemplateIndex:
-    """What all languages share, read once."""
-    return TemplateIndex.model_validate(read_toml(starter_folder() / INDEX_FILE))
-
-
-@cache
-def starter_templates(language: str | None = None) -> TemplateSet:
-    """The templates, read and checked once: in all languages, or in one where there is such a file."""
-    is_there = language is not None and (starter_folder() / f"{language}.toml").is_file()
-    return load_templates(starter_folder(), [language] if is_there and language else None, _index())
 
 
 def load_starter(language: str, splits: Iterable[Split], resources: PackPaths) -> Iterator[Instance]:
