@@ -13,6 +13,8 @@ from mbbq_gen.benchmarks.control.people import People, PersonDescription
 from mbbq_gen.benchmarks.control.words import Language, TextWords, Word
 from mbbq_gen.languages.control_pack import NameGender
 
+MANY_WORDS = 3
+"""From so many telling words on, all of them must be there: one of them alone may speak of a thing."""
 SAME_PERSON_WORDS = 3
 """Most words between two telling words of one mention."""
 DETERMINER_REACH = 3
@@ -89,12 +91,6 @@ class PersonText(TextWords):
         """Whether a determiner stands right before."""
         return place > 0 and self.words[place].follows and self.words[place - 1].low in self.language.determiners
 
-    def over_determiners(self, place: int) -> int:
-        """The first of the determiners before a place, but for the first two words; the place where there is none."""
-        while place > 1 and self.before(place) in self.language.determiners:
-            place -= 1
-        return place
-
     def determined(self, place: int) -> tuple[str, NameGender | None]:
         """What is left of a determiner, and the grammatical gender that it tells."""
         low, rules = self.words[place].low, self.rules
@@ -133,7 +129,8 @@ class PersonText(TextWords):
             is_several = self._is_counted(core[0]) or all(language.is_plural(low, person.words) for low in there)
             if is_several and all(language.is_weak(low) for low in there):
                 continue  # "two friends", where the text calls one of them a friend
-            wanted = person.telling if person.needs_all else (person.key,)
+            many = len(person.telling) >= MANY_WORDS or bool(person.small or person.apart_from)
+            wanted = person.telling if many or person.attachment == "behind" else (person.key,)
             free = {*person.small, *other.words} if person.small else set()
             if all(any(language.same(low, telling) for low in there) for telling in wanted):
                 yield core[0], core[-1]
@@ -160,10 +157,6 @@ class PersonText(TextWords):
     def tells(self, person: PersonDescription, word: str) -> bool:
         """Whether a word is one that tells a person; a first name is that word alone."""
         return word in person.telling if person.is_name else self.language.same_as_any(word, person.telling)
-
-    def tells_other(self, word: str) -> bool:
-        """Whether a word tells of the other person alone."""
-        return self.tells(self.other, word) and not self.tells(self.person, word)
 
     def is_closed(self, place: int) -> bool:
         """Whether a word's ending closes the mention, as a particle does where words are joined."""
@@ -242,17 +235,14 @@ class PersonText(TextWords):
             return self._declined_case(first, last)
         bases = language.bases(self.person.words)
         found = language.case_of(word.low, bases)
-        if rules.cases and found is None and (word.low not in bases or self._lacks_article(last)):
+        # Where a person needs an article, a last word without one is in no case: Basque "eta *40 urteko* bi lagun".
+        is_name = len(self.person.words) == 1 and word.text[0].isupper()
+        lacks_article = bool(rules.article_endings) and not word.low.endswith(rules.article_endings) and not is_name
+        if lacks_article and last + 1 < len(self.words):
+            lacks_article = self.words[last + 1].low not in rules.before_bare
+        if rules.cases and found is None and (word.low not in bases or lacks_article):
             raise SubstitutionRefusedError("unknown_inflection", word.text)
         return found
-
-    def _lacks_article(self, last: int) -> bool:
-        """Whether a person's last word has no article, where one must be: Basque "eta *40 urteko* bi lagun"."""
-        word, endings = self.words[last], self.rules.article_endings
-        is_name = len(self.person.words) == 1 and word.text[0].isupper()  # which has none
-        if is_name or not endings or word.low.endswith(endings):
-            return False
-        return last + 1 == len(self.words) or self.words[last + 1].low not in self.rules.before_bare
 
     def _declined_case(self, first: int, last: int) -> str | None:
         """The form of a name that the noun of a mention asks for, by its declension and the word before the mention.
@@ -335,7 +325,8 @@ class PersonText(TextWords):
         bases = language.bases(person.words)
         there = self.words[first : last + 1]
         for place, word in enumerate(there):
-            collective = language.is_collective(word.low)
+            stems = language.stems(word.low) if rules.cases else {word.low}
+            collective = bool(stems & {*rules.collectives})  # a group that is one thing: a couple, a family
             if rules.nouns_placed and any(language.is_head(behind.low) for behind in there[place + 1 :]):
                 collective = False
             inside = {before.low for before in there[:place]} & {*rules.small_words}
@@ -371,14 +362,13 @@ class PersonText(TextWords):
         owners = {*self.rules.small_words} - {*self.rules.clause_relatives}
         return not place or not self.words[place].follows or self.words[place - 1].low not in owners
 
-    def is_told_by_verb(self, place: int) -> bool:
-        """Whether the words before are such as "one was", "one of whom is", "the other candidate was a"."""
-        place = self.over_determiners(place)
-        return place > 1 and self.before(place) in self.rules.copulas and self.is_verb_of_stand_in(place - 1)
-
-    def is_told_by_comma(self, first: int, last: int) -> bool:
-        """Whether a comma stands for the verb that describes a stand-in: "one was fat and the other, *thin*"."""
-        first = self.over_determiners(first)
+    def is_told(self, first: int, last: int) -> bool:
+        """Whether a verb, or a comma in its place, describes a stand-in before: "one was", "the other candidate was a",
+        "one was fat and the other, *thin*"."""
+        while first > 1 and self.before(first) in self.language.determiners:
+            first -= 1
+        if first > 1 and self.before(first) in self.rules.copulas and self.is_verb_of_stand_in(first - 1):
+            return True
         before = self.words[first - 1].low if first and self.words[first].gap == "," else ""
         return self.ends(last) and before in self.rules.stand_ins
 

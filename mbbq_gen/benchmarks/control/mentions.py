@@ -113,7 +113,7 @@ class MentionFinder(PersonText):
         headed = headed or found or (person.attachment == "noun" and (has_noun or not rules.joined))
         if (opened := self._opened_around(low, right)) is not None:
             return opened
-        if self.is_told_by_verb(low) or self.is_told_by_comma(low, right):
+        if self.is_told(low, right):
             self.refuse_several(low, right)
             low -= self.is_determined(low)
             case = self.case(low, right)
@@ -318,7 +318,8 @@ class MentionFinder(PersonText):
         may_be_small = rules.head_first or rules.noun_anywhere or rules.noun_last
         openers = {opener.split()[0] for opener in rules.openers}
         while after := self.behind(place):
-            if self.tells_other(after) or self.ends_person(place):
+            of_other = self.tells(self.other, after) and not self.tells(person, after)
+            if of_other or self.ends_person(place):
                 break
             others = rules.article_prefix and after not in person.words  # "لدى أب *طفل*"
             if self.is_head(after) and not (may_be_small and after in rules.small_words) and not others:

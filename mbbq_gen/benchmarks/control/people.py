@@ -20,8 +20,6 @@ Attachment = Literal["noun", "adjective", "behind"]
 """How what tells a person apart stands in the description: as its noun ("the grandfather"), beside a noun that many
 people could have ("the fat man"), or behind it ("the man with the wheelchair")."""
 NAME_WORDS = 2
-MANY_WORDS = 3
-"""From so many telling words on, all of them must be there: one of them alone may speak of a thing."""
 
 
 @dataclass(frozen=True)
@@ -49,12 +47,6 @@ class PersonDescription:
     """Whether the option's article or classifier tells that it is no name."""
     is_several: bool = False
     """Whether the option's article tells that it is of several people."""
-
-    @property
-    def needs_all(self) -> bool:
-        """Whether every telling word must be there."""
-        many = len(self.telling) >= MANY_WORDS or bool(self.small or self.apart_from)
-        return many or self.attachment == "behind"
 
 
 People = tuple[PersonDescription, PersonDescription]

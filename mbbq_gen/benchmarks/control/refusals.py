@@ -45,7 +45,12 @@ class Refusals(TextWords):
             if pair[0].low in self.rules.clause_relatives and pair[1].low in self.rules.told:
                 self._refuse("group_stated_elsewhere", *pair)
         for mention in self.mentions:
-            self._refuse_before(mention)
+            low, rules = self.before(mention.first), self.rules
+            pair = self.words[mention.first - 1 : mention.first + 1]
+            if low.endswith(rules.never_behind) and not mention.by_verb:
+                self._refuse("unreplaced_mention", *pair, between="")
+            if mention.by_verb and rules.agreement is not None and low in rules.agreement.places:
+                self._refuse("group_stated_elsewhere", *pair)
             if self.behind(mention.last):
                 self._refuse_behind(mention)
         for place, mention in enumerate(self.mentions):
@@ -67,14 +72,6 @@ class Refusals(TextWords):
         ends = {one.last for one in self.mentions if one.case is None}
         if article or (low and mention.first - 1 in ends and not parted):
             raise SubstitutionRefusedError("adjacent_names", shown(self.words, mention.first - 1, mention.last))
-
-    def _refuse_before(self, mention: Mention) -> None:
-        """Raises where the word right before a person goes with it."""
-        low, rules = self.before(mention.first), self.rules
-        if low.endswith(rules.never_behind) and not mention.by_verb:
-            self._refuse("unreplaced_mention", *self.words[mention.first - 1 : mention.first + 1], between="")
-        if mention.by_verb and rules.agreement is not None and low in rules.agreement.places:
-            self._refuse("group_stated_elsewhere", *self.words[mention.first - 1 : mention.first + 1])
 
     def _refuse_behind(self, mention: Mention) -> None:
         """Raises where the word right behind a person goes with it, or is a name (languages without blanks)."""

@@ -53,7 +53,8 @@ class Language:
         self.cases = [(ending, form) for form, endings in rules.cases.items() for ending in endings]
         self.forms = lru_cache(maxsize=4096)(self._forms)
         self.same = lru_cache(maxsize=65536)(self._same)
-        self.is_head = lru_cache(maxsize=16384)(self._is_head)
+        self.is_head = lru_cache(maxsize=16384)(lambda word: self.same_as_any(word, rules.heads))
+        """Whether a word stands for any person."""
         self.stems = lru_cache(maxsize=16384)(self._stems)
         self.bases = lru_cache(maxsize=4096)(self._bases)
         self.stems_of = lru_cache(maxsize=4096)(self._stems_of)
@@ -189,10 +190,6 @@ class Language:
                 found[stem + ending] = (*found.get(stem + ending, ()), case)
         return found
 
-    def _is_head(self, word: str) -> bool:
-        """Whether a word stands for any person."""
-        return self.same_as_any(word, self.rules.heads)
-
     def is_weak(self, word: str) -> bool:
         """Whether a word tells of a person only beside others: "other", "old"."""
         return self.is_head(word) or word in self.rules.modifiers
@@ -204,11 +201,6 @@ class Language:
         if self.rules.bases_only or not self.rules.cases:
             return found
         return tuple(dict.fromkeys((*found, *(stem for word in found for stem in sorted(self.stems(word))))))
-
-    def is_collective(self, word: str) -> bool:
-        """Whether a word means a group that is one thing: a couple, a family."""
-        stems = self.stems(word) if self.rules.cases else {word}
-        return bool(stems & {*self.rules.collectives})
 
     def is_plural(self, word: str, bases: Sequence[str]) -> bool:
         """Whether a word, one of `bases` with an ending, means several."""

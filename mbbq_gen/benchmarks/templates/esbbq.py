@@ -229,11 +229,8 @@ def pairs_of_people(template: TemplateRow, vocabulary: Vocabulary) -> list[tuple
     category, stereotyped = template.esbbq_category, template.stereotyped_groups
     if template.names:
         lists = parse_lists(template.names)
-        people = [
-            _listed_people(lists, slot, group)
-            for slot, group in (("NAME1", template.NAME1_info), ("NAME2", template.NAME2_info))
-        ]
-        return list(itertools.product(*people))
+        one = _listed_people(lists, "NAME1", template.NAME1_info)
+        return list(itertools.product(one, _listed_people(lists, "NAME2", template.NAME2_info)))
     if template.proper_nouns_only:
         plain = vocabulary.plain(_ETHNICITIES)
         everyday = [name for name in vocabulary.names if name.ethnicity in plain]
@@ -257,11 +254,9 @@ def pairs_of_people(template: TemplateRow, vocabulary: Vocabulary) -> list[tuple
     # A group is called by its name, in the feminine where the vocabulary has one.
     forms = {row.name: row.f for row in reversed(vocabulary.of(category)) if row.f} if feminine else {}
     groups = template.non_stereotyped_groups or vocabulary.plain(category, template.subcategory)
-    one, other = (
-        [Person(forms.get(group, group), group, {"": forms.get(group, group)}) for group in named]
-        for named in (stereotyped, groups)
-    )
-    return list(itertools.product(one, other))
+    terms = {group: forms.get(group, group) for group in (*stereotyped, *groups)}
+    people = {group: Person(term, group, {"": term}) for group, term in terms.items()}
+    return [(people[one], people[other]) for one, other in itertools.product(stereotyped, groups)]
 
 
 def _listed_people(lists: Mapping[str, tuple[str, ...]], slot: str, group: str) -> list[Person]:

@@ -20,7 +20,6 @@ from mbbq_gen.benchmarks.templates.files import (
     Slot,
     TemplateFacts,
     TemplateSet,
-    TemplateText,
     load_templates,
     option_text,
     parse_slot,
@@ -110,14 +109,12 @@ def instantiate(
         )
     if "control" in wanted and control_set is None:
         raise UsageError(f"the control split needs a control set; write control_sets/{language}.toml")
-    names: dict[str, NamePair] = {}
-    if "control" in wanted and control_set is not None:
-        stories = [
-            TemplateFiller(facts.category, f"{facts.id}.{filler}")
-            for facts in template_set.templates
-            for filler in facts.fillers
-        ]
-        names = assign_names(control_set, stories)
+    stories = (
+        TemplateFiller(facts.category, f"{facts.id}.{filler}")
+        for facts in template_set.templates
+        for filler in facts.fillers
+    )
+    names = {} if control_set is None or "control" not in wanted else assign_names(control_set, stories)
     casts = {split: _casts(template_set.texts[language], control_set, names, split) for split in wanted}
     return _generate(template_set, language, casts)
 
@@ -133,6 +130,11 @@ def _generate(
             text = by_id[facts.id]
             for cell in _cells(facts):
                 cast = cast_of[f"{facts.id}.{cell.filler}"]
+                context = _write(text.ambiguous, dict(zip("XY", cell.mentioned, strict=True)), cast, texts.capitals)
+                if cell.condition == "disambiguated":
+                    roles = dict(zip("AB", cell.answering, strict=True))
+                    gap = "" if context.endswith("。") else " "
+                    context += gap + _write(text.disambiguating, roles, cast, texts.capitals)
                 metadata: dict[str, Any] = {
                     "stereotype": facts.stereotype,
                     "source": facts.source,
@@ -155,7 +157,7 @@ def _generate(
                     subcategory=facts.subcategory,
                     condition=cell.condition,
                     polarity=cell.polarity,
-                    context=_context(text, cell, cast, texts.capitals),
+                    context=context,
                     question=text.question_negative if cell.polarity == "negative" else text.question_non_negative,
                     options=_options(facts, cell, cast, texts, orders[cell.cell_id]),
                     gold_role=cell.answer,
@@ -211,14 +213,6 @@ def _option_orders(facts: TemplateFacts) -> dict[str, tuple[Role, ...]]:
         for place, cell in enumerate(shuffled, start):
             orders[cell.cell_id] = _OPTION_ORDERS[place % len(_OPTION_ORDERS)]
     return orders
-
-
-def _context(text: TemplateText, cell: TemplateCell, cast: TemplateCast, capitals: Mapping[str, str]) -> str:
-    context = _write(text.ambiguous, dict(zip("XY", cell.mentioned, strict=True)), cast, capitals)
-    if cell.condition == "ambiguous":
-        return context
-    gap = "" if context.endswith("。") else " "
-    return context + gap + _write(text.disambiguating, dict(zip("AB", cell.answering, strict=True)), cast, capitals)
 
 
 def _write(text: str, roles: Mapping[str, Role], cast: TemplateCast, capitals: Mapping[str, str]) -> str:
