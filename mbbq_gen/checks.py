@@ -203,7 +203,7 @@ def _variant_findings(prompts: dict[str, PromptPack]) -> Iterator[Finding]:
 
 
 def _starter_folder() -> Path:
-    from mbbq_gen.benchmarks.templates.fill import starter_folder
+    from mbbq_gen.benchmarks.templates.files import starter_folder
 
     return starter_folder()
 

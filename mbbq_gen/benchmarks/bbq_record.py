@@ -165,7 +165,7 @@ def _text_data_issues(context: str, question: str, options: Sequence[str]) -> li
     texts = (context, question, *options)
     checks = {
         "option_whitespace": any(text != text.strip() for text in options),
-        "control_character": any(not text.isprintable() and _CONTROL.search(text) for text in texts),
+        "control_character": any(_clean(text) != text for text in texts),
         "two_questions": "\n" in question.strip(),
     }
     braces = [text for text in texts if "{" in text or "}" in text]
@@ -323,19 +323,13 @@ def in_blocks(
     for place, row in rows:
         if row.category != category:
             raise place.error(f"{row.category!r} in the file of {category}", "category")
-        polarity, condition = _PATTERN[len(block)]
-        if row.question_polarity != polarity:
-            raise place.error(
-                f"{row.question_polarity!r} where {polarity!r} comes next; a row is missing", "question_polarity"
-            )
-        if row.context_condition != condition:
-            raise place.error(
-                f"{row.context_condition!r} where {condition!r} comes next; a row is missing", "context_condition"
-            )
-        if block and row.question_index != block[0][1].question_index:
-            raise place.error("another template than in the rows before; a row is missing", "question_index")
-        if block and row.answer_info != block[0][1].answer_info:
-            raise place.error("other people than in the rows before; a row is missing", "answer_info")
+        expected = dict(zip(("question_polarity", "context_condition"), _PATTERN[len(block)], strict=True))
+        for field, value in expected.items():
+            if getattr(row, field) != value:
+                raise place.error(f"{getattr(row, field)!r} where {value!r} comes next; a row is missing", field)
+        for field, what in (("question_index", "another template"), ("answer_info", "other people")):
+            if block and getattr(row, field) != getattr(block[0][1], field):
+                raise place.error(f"{what} than in the rows before; a row is missing", field)
         if row.example_id <= last_id:
             raise place.error(f"{row.example_id} comes after {last_id}; published ids rise", "example_id")
         last_id = row.example_id
@@ -380,12 +374,6 @@ def has_swapped_groups(row: BbqRow) -> bool:
     return False
 
 
-def _lacks_group_in_text(row: BbqRow) -> bool:
-    """Whether the tags call one of the two trans and no text of the row does: BasqBBQ's Gender_identity 35."""
-    tagged = {group.startswith("nonTrans") for group in row.groups if "trans" in group.casefold()} == {True, False}
-    return tagged and not any("trans" in text.casefold() for text in (row.context, row.question, *row.texts))
-
-
 def instance_of(
     row: BbqRow,
     place: RowLocation,
@@ -407,6 +395,9 @@ def instance_of(
         DataError: where the label contradicts the condition.
     """
     more = row.additional_metadata
+    # The tags call one of the two trans and no text of the row does: BasqBBQ's Gender_identity 35.
+    tagged = {group.startswith("nonTrans") for group in row.groups if "trans" in group.casefold()} == {True, False}
+    lacks_group = tagged and not any("trans" in text.casefold() for text in (row.context, row.question, *row.texts))
     return build_instance(
         source,
         place,
@@ -426,7 +417,7 @@ def instance_of(
         question=row.question,
         swap_people=swap_people,
         groups_swapped=has_swapped_groups(row),
-        data_issues=(*data_issues, *["group_not_in_text"] * _lacks_group_in_text(row)),
+        data_issues=(*data_issues, *["group_not_in_text"] * lacks_group),
         metadata={
             "source_row": place.source_row(row.category, row.example_id),
             "stereotyped_groups": more.stereotyped_groups,

@@ -129,8 +129,14 @@ class FieldMapper:
             found[ours] = self._get(row, theirs, place, f"fields.{ours}")
         found |= self.field_map.constants
         for ours, known in self.field_map.values.items():
-            if not is_empty(found.get(ours)):
-                found[ours] = self._translate(ours, found[ours], known, place)
+            value = found.get(ours)
+            text = value if isinstance(value, str) else json.dumps(value, default=str)
+            if not is_empty(value) and text not in known:
+                raise place.error(
+                    f"{text!r} is not among {', '.join(known)}; add it to [values.{ours}] of {self.path}",
+                    self.field_map.fields.get(ours, ours),
+                )
+            found |= {} if is_empty(value) else {ours: known[text]}
         if self.field_map.metadata:
             extra = {
                 ours: value
@@ -138,35 +144,28 @@ class FieldMapper:
                 if not is_empty(value := self._get(row, theirs, place, f"metadata.{ours}"))
             }
             found["metadata"] = with_metadata(found.get("metadata"), extra, place)
-        if self.field_map.options is not None:
-            unknown = self._option_place(row, self.field_map.options.unknown, "unknown", place)
-            target = self._option_place(row, self.field_map.options.target, "target", place)
+        options = self.field_map.options
+        if options is not None:
+            unknown = self._option_place(row, options.unknown, "unknown", place)
+            target = self._option_place(row, options.target, "target", place)
             if unknown is None:
-                raise place.error(
-                    "no place of the unknown option; every question needs one", str(self.field_map.options.unknown)
-                )
+                raise place.error("no place of the unknown option; every question needs one", str(options.unknown))
             if target == unknown:
-                raise place.error(
-                    "the target stands at the place of the unknown option", str(self.field_map.options.target)
+                raise place.error("the target stands at the place of the unknown option", str(options.target))
+            found["options"] = []
+            for index, (text, group) in enumerate(zip(options.texts, options.groups or (None,) * 3, strict=True)):
+                role, theirs = (
+                    option_role(index, unknown, target),
+                    self._get(row, text, place, f"options.texts[{index}]"),
                 )
-            groups = self.field_map.options.groups or (None, None, None)
-            found["options"] = [
-                {
-                    "role": option_role(index, unknown, target),
-                    "text": self._get(row, text, place, f"options.texts[{index}]"),
-                    "group": None
-                    if group is None
-                    else self._get(row, group, place, f"options.groups[{index}]") or None,
-                }
-                for index, (text, group) in enumerate(zip(self.field_map.options.texts, groups, strict=True))
-            ]
+                tag = None if group is None else self._get(row, group, place, f"options.groups[{index}]") or None
+                found["options"].append({"role": role, "text": theirs, "group": tag})
             if target is None:
                 found["has_single_target"] = False
                 found.setdefault("no_target_reason", NO_TARGET)
             if not is_empty(found.get("gold_index")):
-                found["gold_index"] = self._counted(
-                    found["gold_index"], self.field_map.fields.get("gold_index", "gold_index"), place
-                )
+                theirs = self.field_map.fields.get("gold_index", "gold_index")
+                found["gold_index"] = self._counted(found["gold_index"], theirs, place)
         return {name: value for name, value in found.items() if not is_empty(value)}
 
     def _option_place(self, row: Mapping[str, Any], named: int | str, what: str, place: RowLocation) -> int | None:
@@ -183,16 +182,6 @@ class FieldMapper:
         if not text.isdecimal() or not 0 <= int(text) - first <= 2:
             raise place.error(f"{value!r} is no place of an option; they are {first} to {first + 2}", theirs)
         return int(text) - first
-
-    def _translate(self, ours: str, value: Any, known: Mapping[str, JsonValue], place: RowLocation) -> JsonValue:
-        """Our value for theirs."""
-        text = value if isinstance(value, str) else json.dumps(value, default=str)
-        if text not in known:
-            raise place.error(
-                f"{text!r} is not among {', '.join(known)}; add it to [values.{ours}] of {self.path}",
-                self.field_map.fields.get(ours, ours),
-            )
-        return known[text]
 
     def _get(self, row: Mapping[str, Any], theirs: str, place: RowLocation, key: str) -> Any:
         """The value of a field of theirs, which must be there but may be empty."""
@@ -285,9 +274,6 @@ def _mapped_rows(path: Path, mapped: FieldMapper | None) -> Iterator[tuple[RowLo
             raise place.error(describe_fault(error, {}) + other) from error
 
 
-# --- rows of any kind ------------------------------------------------------------------------------------------------
-
-
 def raw_rows(path: Path) -> Iterator[tuple[RowLocation, Mapping[str, Any]]]:
     """The rows of a file as they stand, one by one."""
     if is_table(path):
@@ -297,9 +283,6 @@ def raw_rows(path: Path) -> Iterator[tuple[RowLocation, Mapping[str, Any]]]:
     for number, line in lines_of(note_file(path)):
         place = RowLocation(path, number)
         yield place, json_row(line, place)
-
-
-# --- cells -----------------------------------------------------------------------------------------------------------
 
 
 def _nested(row: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
@@ -328,20 +311,17 @@ def _nested(row: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
 
 def _typed(fields: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
     """The fields with the types that text alone does not tell: lists and tables, places, true and false."""
-    return {
-        name: _typed_value(name, value, place) if isinstance(value, str) else value for name, value in fields.items()
-    }
-
-
-def _typed_value(name: str, text: str, place: RowLocation) -> Any:
-    """What a cell's text stands for, by its field; other fields stay text."""
-    if name in _JSON_FIELDS:
-        try:
-            return json_value(text)
-        except UnreadableError as error:
-            raise place.error(str(error), name) from error
-    if name == "gold_index" and text.strip().isdecimal():
-        return int(text)
-    if name == "has_single_target":
-        return _TRUTHS.get(text.strip().casefold(), text)
-    return text
+    typed = dict(fields)
+    for name, text in fields.items():
+        if not isinstance(text, str):
+            continue
+        if name in _JSON_FIELDS:
+            try:
+                typed[name] = json_value(text)
+            except UnreadableError as error:
+                raise place.error(str(error), name) from error
+        elif name == "gold_index" and text.strip().isdecimal():
+            typed[name] = int(text)
+        elif name == "has_single_target":
+            typed[name] = _TRUTHS.get(text.strip().casefold(), text)
+    return typed

@@ -57,14 +57,9 @@ class _Kind(NamedTuple):
     loader: bool = False
 
 
-def _read_kinds() -> dict[str, _Kind]:
-    """Code → level, text and action, from `data_issues.toml`."""
-    text = files("mbbq_gen.benchmarks").joinpath("data_issues.toml").read_text(encoding="utf-8")
-    return {code: _Kind(**table) for code, table in tomllib.loads(text).items()}
-
-
-KINDS: Final = _read_kinds()
-"""Every code that an issue may have."""
+_TABLE = files("mbbq_gen.benchmarks").joinpath("data_issues.toml").read_text(encoding="utf-8")
+KINDS: Final = {code: _Kind(**table) for code, table in tomllib.loads(_TABLE).items()}
+"""Every code that an issue may have → its level, text and action, from `data_issues.toml`."""
 DATA_ISSUES: Final = [code for code, kind in KINDS.items() if kind.loader]
 """Codes that `Instance.data_issues` may hold."""
 
@@ -79,7 +74,9 @@ def validate(instances: Iterable[Instance]) -> list[DataIssue]:
     counts: Counter[tuple[str, str, str, str, str]] = Counter()
     whole = _Whole()
     for instance in instances:
-        for code in (*_row_codes(instance), *whole.see(instance)):
+        codes = [code for code in instance.data_issues if code in KINDS]
+        codes += [code for code, holds in _ROW_CHECKS.items() if holds(instance)]
+        for code in (*codes, *whole.see(instance)):
             where = code, instance.benchmark, instance.split, instance.language, instance.category
             counts[where] += 1
             if len(rows[where]) < EXAMPLES:
@@ -108,21 +105,10 @@ def _issue(code: str, count: int, examples: Iterable[str], part: Mapping[str, st
 # --- one row ---------------------------------------------------------------------------------------------------------
 
 
-def _row_codes(instance: Instance) -> Iterator[str]:
-    """Codes of what a row shows by itself."""
-    yield from (code for code in instance.data_issues if code in KINDS)
-    yield from (code for code, holds in _ROW_CHECKS.items() if holds(instance))
-
-
 def has_nested_options(instance: Instance) -> bool:
     """Whether the text of an option stands inside the text of another, regardless of case."""
     texts = [option.text.casefold() for option in instance.options]
     return any(one != other and one in other for one in texts for other in texts)
-
-
-def _has_label_like_option(instance: Instance) -> bool:
-    """Whether an option of several words begins with a lone letter."""
-    return any(_LONE_LETTER.match(option.text) and " " in option.text for option in instance.options)
 
 
 def _has_ascii_capital_i(instance: Instance) -> bool:
@@ -142,7 +128,9 @@ _ROW_CHECKS: Final[dict[str, Callable[[Instance], bool]]] = {
     "no_single_target": lambda instance: not instance.has_single_target,
     "mislabeled": lambda instance: instance.corrected_gold_role is not None,
     "nested_options": has_nested_options,
-    "label_like_option": _has_label_like_option,
+    "label_like_option": lambda instance: any(
+        _LONE_LETTER.match(option.text) and " " in option.text for option in instance.options
+    ),
     "ascii_capital_i": _has_ascii_capital_i,
     "space_before_punctuation": lambda instance: bool(_BEFORE_PUNCTUATION.search(instance.context)),
     "double_space": lambda instance: any("  " in text for text in _texts(instance)),

@@ -222,18 +222,14 @@ def _with_labels(text: str, shown: list[OptionSpan]) -> list[OptionSpan]:
     labels = []
     for place in shown:
         match = _label_before(text, place)
-        labels.append(match and _label(match))
+        closing = match[3][0] if match else ""
+        in_brackets = match and match[1] and closing in ")]）"
+        labels.append(match and (f"{match[1]}{match[2]}{closing}" if in_brackets else match[2]))
     if None in labels or len(set(labels)) < len(labels):
         return shown
     return [OptionSpan(place.index, place.start, place.end, label) for place, label in zip(shown, labels, strict=True)]
 
 
 def _label_before(text: str, place: OptionSpan) -> re.Match[str] | None:
-    """The label that stands before an option, if one does."""
+    """The label that stands before an option, if one does: `(A)` where it is in brackets, else a bare letter."""
     return _LABEL.search(text[max(0, place.start - _BEFORE) : place.start])
-
-
-def _label(match: re.Match[str]) -> str:
-    """`(A)` where it stands in brackets, else the bare letter or number."""
-    closing = match[3][0]
-    return f"{match[1]}{match[2]}{closing}" if match[1] and closing in ")]）" else match[2]

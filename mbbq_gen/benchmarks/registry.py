@@ -41,16 +41,14 @@ class BenchmarkInfo(FrozenModel):
     categories: dict[str, str] = Field(default_factory=dict)
 
 
-def _read_infos() -> Iterator[BenchmarkInfo]:
-    """The tables of `benchmarks.toml`; a benchmark without languages has those of the starter templates."""
-    folder = files("mbbq_gen.benchmarks")
-    stems = {entry.name.removesuffix(".toml") for entry in folder.joinpath("starter_data").iterdir()}
-    shipped = sorted(stems - {"templates"}, key=lambda code: (code != "en", code))
-    for name, table in tomllib.loads(folder.joinpath("benchmarks.toml").read_text(encoding="utf-8")).items():
-        yield BenchmarkInfo(name=name, **{"languages": shipped, **table})
-
-
-BENCHMARKS: Final[dict[str, BenchmarkInfo]] = {info.name: info for info in _read_infos()}
+_FOLDER: Final = files("mbbq_gen.benchmarks")
+_STARTER: Final = {entry.name.removesuffix(".toml") for entry in _FOLDER.joinpath("starter_data").iterdir()}
+_SHIPPED: Final = sorted(_STARTER - {"templates"}, key=lambda code: (code != "en", code))
+"""The languages of the starter templates: those of a benchmark whose table names none."""
+BENCHMARKS: Final[dict[str, BenchmarkInfo]] = {
+    name: BenchmarkInfo(name=name, **{"languages": _SHIPPED, **table})
+    for name, table in tomllib.loads(_FOLDER.joinpath("benchmarks.toml").read_text(encoding="utf-8")).items()
+}
 
 
 def benchmark_name(typed: str) -> str:

@@ -9,13 +9,13 @@ import os
 import re
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Final, Self
+from typing import Annotated, Any, Final, NoReturn, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
@@ -25,12 +25,14 @@ from mbbq_gen.languages.packs import Pack, Slug, Text, validate_pack
 
 _TABLE = "releases.toml"
 _PIN = re.compile(r"\s*(?P<size>\d+) (?P<sha256>[0-9a-f]{64}) (?P<path>\S.*)")
+_MOST_FILES: Final = 100_000
+_SHOWN: Final = 3
 
 
 def is_inside(path: str) -> bool:
     """Whether a path, with `/` between its steps, stays inside the folder that it is taken from."""
     steps = path.replace("\\", "/").split("/")
-    return steps[0] != "" and re.match(r"[A-Za-z]:(/|$)", path.replace("\\", "/")) is None and ".." not in steps
+    return steps[0] != "" and re.match(r"[A-Za-z]:(/|$)", "/".join(steps)) is None and ".." not in steps
 
 
 def _check_inside(path: str) -> str:
@@ -96,8 +98,7 @@ class Release(Pack):
     def _check(self) -> Self:
         if (self.commit is None) == (self.on_request is None):
             raise ValueError(f"{self.name}: give commit or on_request, one of them")
-        paths = [pin.path for pin in self.files] + list(self.unpinned)
-        twice = sorted({path for path in paths if paths.count(path) > 1})
+        twice = _repeated([*(pin.path for pin in self.files), *self.unpinned])
         if twice:
             raise ValueError(f"{self.name}: {twice[0]!r} stands twice")
         idle = [pattern for pattern in self.required if not any(fits(pin.path, pattern) for pin in self.files)]
@@ -123,7 +124,7 @@ class Release(Pack):
     @cached_property
     def known_names(self) -> frozenset[str]:
         """The names, without folders, of all files that are known."""
-        return frozenset(path.rpartition("/")[2] for path in (*self.pins, *self.unpinned))
+        return frozenset(_name(path) for path in (*self.pins, *self.unpinned))
 
     def requires(self, path: str) -> bool:
         """Whether a copy without this pinned file is refused."""
@@ -145,8 +146,7 @@ class ReleaseCatalogue(Pack):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        served = [benchmark for release in self.release for benchmark in release.benchmarks]
-        twice = sorted({benchmark for benchmark in served if served.count(benchmark) > 1})
+        twice = _repeated([benchmark for release in self.release for benchmark in release.benchmarks])
         if twice:
             raise ValueError(f"benchmark {twice[0]!r} is served twice")
         return self
@@ -177,6 +177,11 @@ class ReleaseCatalogue(Pack):
         return (release.archive or self.archive).format(repository=release.repository, commit=release.commit)
 
 
+def _repeated(names: list[str]) -> list[str]:
+    """The names that stand twice, sorted."""
+    return sorted(name for name, count in Counter(names).items() if count > 1)
+
+
 def fits(path: str, pattern: str) -> bool:
     """Whether a path fits a pattern, step by step."""
     steps, wanted = path.split("/"), pattern.split("/")
@@ -190,11 +195,7 @@ def shipped_catalogue() -> ReleaseCatalogue:
     return validate_pack(ReleaseCatalogue, tomllib.loads(text), Path(_TABLE))
 
 
-_MOST_FILES: Final = 100_000
-_SHOWN: Final = 3
-
-_ByName = Mapping[str, list[str]]
-"""Name of a file → the places in the copy where one of that name stands."""
+# --- somebody's copy of a release ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -228,8 +229,12 @@ def read_folder(folder: Path) -> SourceTree:
         UsageError: where it holds more files than a release can have.
         OSError: where it can't be read.
     """
+
+    def stop(error: OSError) -> NoReturn:
+        raise error
+
     files: dict[str, Path] = {}
-    for root, folders, names in os.walk(folder, onerror=_raise):
+    for root, folders, names in os.walk(folder, onerror=stop):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
         files |= {(Path(root) / name).relative_to(folder).as_posix(): Path(root) / name for name in sorted(names)}
         if len(files) > _MOST_FILES:
@@ -237,67 +242,64 @@ def read_folder(folder: Path) -> SourceTree:
     return SourceTree(str(folder), {path: file for path, file in files.items() if file.is_file()})
 
 
-def _raise(error: OSError) -> None:
-    raise error
+def _rests(path: str) -> Iterator[tuple[str, str]]:
+    """A path from each of its steps on, with the folder before, which ends in `/` or is empty."""
+    steps = path.split("/")
+    for start in range(len(steps)):
+        yield "/".join(steps[start:]), "".join(f"{step}/" for step in steps[:start])
 
 
 def is_wanted(path: str, release: Release) -> bool:
     """Whether a file of an archive can be one of the release: by its path from some step on, or by its name."""
-    steps = path.split("/")
-    return steps[-1] in release.known_names or any(
-        release.takes("/".join(steps[start:])) for start in range(len(steps))
-    )
+    return _name(path) in release.known_names or any(release.takes(rest) for rest, _ in _rests(path))
 
 
 def collect(copy: SourceTree, release: Release) -> list[MatchedFile]:
     """The files of a copy that belong to a release, in the order of their paths.
 
+    A pinned file is what stands at its place, else the file of that name and content. Of files that are not pinned
+    nothing is known but their path; where no path is as released, a name that is unique does.
+
     Raises:
         DownloadError: where a required file is missing.
     """
-    root = find_root(copy.files, release)
-    by_name = defaultdict(list)
+    root, by_name = find_root(copy.files, release), defaultdict[str, list[str]](list)
     for place in copy.files:
         by_name[_name(place)].append(place)
-    found = _pinned(copy, release, root, by_name)
+    names = Counter(_name(path) for path in release.pins)
+    found: dict[str, MatchedFile] = {}
+    for pin in release.files:
+        at: str | None = root + pin.path
+        if at not in copy.files:
+            at = _same_content(copy, pin, by_name[_name(pin.path)], only_one=names[_name(pin.path)] == 1)
+        if at is not None:
+            found[pin.path] = MatchedFile(pin.path, copy.files[at], at, pin)
+    other: dict[str, str] = {}
+    if not any(root + path in copy.files for path in release.pins):
+        places_of = ((path, by_name[_name(path)]) for path in release.unpinned)
+        other = {path: places[0] for path, places in places_of if len(places) == 1}
+    for place in copy.files:
+        path = place.removeprefix(root)
+        if place.startswith(root) and path not in release.pins and release.takes(path):
+            other[path] = place
     used = {one.place for one in found.values()}
-    found |= {one.path: one for one in _unpinned(copy, release, root, by_name) if one.place not in used}
+    found |= {path: MatchedFile(path, copy.files[at], at, None) for path, at in other.items() if at not in used}
     missing = [path for path in release.pins if release.requires(path) and path not in found]
     missing += [pattern for pattern in release.required if not any(fits(path, pattern) for path in (*found, *missing))]
     if missing:
-        names = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
-        raise DownloadError(f"{copy.label}: lacks {names} of {release.name}; give a whole copy with --from")
+        shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
+        raise DownloadError(f"{copy.label}: lacks {shown} of {release.name}; give a whole copy with --from")
     return [found[path] for path in sorted(found)]
 
 
 def find_root(paths: Iterable[str], release: Release) -> str:
     """The folder from which on most paths are those of the release: pinned ones first; it ends in `/` or is empty."""
-    pinned: Counter[str] = Counter()
-    other: Counter[str] = Counter()
+    pinned, other = Counter[str](), Counter[str]()
     for path in paths:
-        steps = path.split("/")
-        for start in range(len(steps)):
-            rest, root = "/".join(steps[start:]), "".join(f"{step}/" for step in steps[:start])
-            if rest in release.pins:
-                pinned[root] += 1
-            elif release.takes(rest):
-                other[root] += 1
-    candidates = {"", *pinned, *other}
-    return min(candidates, key=lambda root: (-pinned[root], -other[root], root.count("/"), root))
-
-
-def _pinned(copy: SourceTree, release: Release, root: str, by_name: _ByName) -> dict[str, MatchedFile]:
-    """The pinned files by path: what stands at their place, else the file of that name and content."""
-    names = Counter(_name(path) for path in release.pins)
-    found = {}
-    for pin in release.files:
-        name = _name(pin.path)
-        place: str | None = root + pin.path
-        if place not in copy.files:
-            place = _same_content(copy, pin, by_name.get(name, []), only_one=names[name] == 1)
-        if place is not None:
-            found[pin.path] = MatchedFile(pin.path, copy.files[place], place, pin)
-    return found
+        for rest, root in _rests(path):
+            pinned[root] += rest in release.pins
+            other[root] += rest not in release.pins and release.takes(rest)
+    return min({"", *pinned}, key=lambda root: (-pinned[root], -other[root], root.count("/"), root))
 
 
 def _same_content(copy: SourceTree, pin: PinnedFile, places: list[str], *, only_one: bool) -> str | None:
@@ -309,19 +311,6 @@ def _same_content(copy: SourceTree, pin: PinnedFile, places: list[str], *, only_
         if copy.files[place].stat().st_size == pin.size and file_digest(copy.files[place]) == pin.sha256:
             return place
     return places[0] if only_one and len(places) == 1 and "/" in pin.path else None
-
-
-def _unpinned(copy: SourceTree, release: Release, root: str, by_name: _ByName) -> Iterable[MatchedFile]:
-    """The files that nothing is known of but their path; where no path is as released, a name that is unique does."""
-    if not any(root + path in copy.files for path in release.pins):
-        for path in release.unpinned:
-            places = by_name.get(_name(path), [])
-            if len(places) == 1:
-                yield MatchedFile(path, copy.files[places[0]], places[0], None)
-    for place, source in copy.files.items():
-        path = place.removeprefix(root)
-        if place.startswith(root) and path not in release.pins and release.takes(path):
-            yield MatchedFile(path, source, place, None)
 
 
 def _name(path: str) -> str:

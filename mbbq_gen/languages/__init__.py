@@ -26,10 +26,9 @@ class LanguageStatus:
 def list_languages(resources: PackPaths) -> list[LanguageStatus]:
     """Every language that has at least one pack, sorted by code."""
     codes = sorted({code for kind in PACK_KINDS for code in resources.names(kind)})
-    return [_status(resources, code) for code in codes]
-
-
-def _status(resources: PackPaths, code: str) -> LanguageStatus:
-    found = [(kind, path) for kind in PACK_KINDS if (path := resources.find(kind, code)) is not None]
-    meta = read_toml(found[0][1]).get("meta", {})
-    return LanguageStatus(code, meta.get("name", ""), meta.get("native_name", ""), tuple(kind for kind, _ in found))
+    found = []
+    for code in codes:
+        paths = {kind: path for kind in PACK_KINDS if (path := resources.find(kind, code)) is not None}
+        meta = read_toml(next(iter(paths.values()))).get("meta", {})
+        found.append(LanguageStatus(code, meta.get("name", ""), meta.get("native_name", ""), tuple(paths)))
+    return found

@@ -146,13 +146,15 @@ class AxesPack(Pack):
         parts = [] if is_system else [instruction]
         fields = [self.lines.context, self.lines.question]
         parts += fields if levels["fields"] == "context_first" else reversed(fields)
-        parts.append("\n".join(self._option(letter) for letter in "abc"))
+        option_slots = ({"label": f"{{label_{letter}}}", "option": f"{{option_{letter}}}"} for letter in "abc")
+        parts.append("\n".join(fill(self.lines.option, slots) for slots in option_slots))
+        answers = {"label": "{label}", "json": '{"answer": "{label}"}', "line": f"{self.lines.answer} {{label}}"}
         return PromptVariant(
             id=variant,
             kind=_KINDS.get(levels["format"], "plain"),
             text="\n\n".join(parts),
             system=instruction if is_system else None,
-            example_answer=self._example(levels["format"]),
+            example_answer=answers.get(levels["format"]),
         )
 
     def says(self, axis: str, level: str) -> str | None:
@@ -166,9 +168,6 @@ class AxesPack(Pack):
             return spoken[BASE_REQUEST]
         return spoken.get(level)
 
-    def _option(self, letter: str) -> str:
-        return fill(self.lines.option, {"label": f"{{label_{letter}}}", "option": f"{{option_{letter}}}"})
-
     def _register(self, address: str) -> AxisSentences:
         if address in ("usual", self.sentences.address):
             return self.sentences
@@ -177,11 +176,6 @@ class AxesPack(Pack):
                 f"--axes address: {self.meta.name} ({self.meta.language}) has no choice of address; leave it out"
             )
         return self.other
-
-    def _example(self, form: str) -> str | None:
-        """How a few-shot example answers."""
-        answers = {"label": "{label}", "json": '{"answer": "{label}"}', "line": f"{self.lines.answer} {{label}}"}
-        return answers.get(form)
 
 
 def paraphrase_fault(texts: Sequence[str]) -> str | None:

@@ -32,7 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 
 from mbbq_gen.benchmarks.readers.bharatbbq import LANGUAGES
 from mbbq_gen.benchmarks.rows import RowLocation, read_table
@@ -95,6 +95,8 @@ def read_published_prompts(benchmark: str, folder: Path | None, language: str) -
 
 _MBBQ_FILE: Final = "answer_detection.py"
 _MBBQ_TRANSLATIONS: Final = "trans_prompt_dict"
+_TRANSLATIONS: Final = TypeAdapter(dict[str, dict[str, str]])
+"""Language → English prompt → translation."""
 
 
 def _read_mbbq(folder: Path, language: str) -> tuple[PublishedPrompt, ...]:
@@ -107,27 +109,17 @@ def _read_mbbq(folder: Path, language: str) -> tuple[PublishedPrompt, ...]:
         found = [text for texts in sets.values() for text in (texts if isinstance(texts, list) else [None])]
     if not isinstance(found, list) or not found or not all(isinstance(text, str) for text in found):
         raise DataError(f"{path}: no list of prompts under the name prompts or prompt_sets; get the file again")
-    english = found
-    translations = literals.get(_MBBQ_TRANSLATIONS, {})
-    if not (
-        isinstance(translations, dict)
-        and all(
-            isinstance(language, str)
-            and isinstance(texts, dict)
-            and all(isinstance(text, str) for pair in texts.items() for text in pair)
-            for language, texts in translations.items()
-        )
-    ):
-        raise DataError(f"{path}: {_MBBQ_TRANSLATIONS}: not language → English prompt → translation")
-    if language == "en":
-        texts = english
-    elif language not in translations:
+    try:
+        translations = _TRANSLATIONS.validate_python(literals.get(_MBBQ_TRANSLATIONS, {}), strict=True)
+    except ValidationError as error:
+        raise DataError(f"{path}: {_MBBQ_TRANSLATIONS}: not language → English prompt → translation") from error
+    if language not in ("en", *translations):
         raise _no_language("mbbq", language, ["en", *translations])
-    else:
-        missing = [text for text in english if text not in translations[language]]
-        if missing:
-            raise DataError(f"{path}: {_MBBQ_TRANSLATIONS}[{language!r}]: no translation of {missing[0][:60]!r}")
-        texts = [translations[language][text] for text in english]
+    known = {text: text for text in found} if language == "en" else translations[language]
+    missing = [text for text in found if text not in known]
+    if missing:
+        raise DataError(f"{path}: {_MBBQ_TRANSLATIONS}[{language!r}]: no translation of {missing[0][:60]!r}")
+    texts = [known[text] for text in found]
     return tuple(_variant(_Found(f"published_{n}", text.strip()), path) for n, text in enumerate(texts, start=1))
 
 
@@ -306,17 +298,17 @@ def _parse(found: _Found, path: Path) -> tuple[list[str], list[str]]:
 def _label_style(pieces: Sequence[str], slots: Sequence[str]) -> str | None:
     """The label style whose labels stand before the three options; the longest labels where several fit."""
     heads = [pieces[slots.index(slot)] for slot in SLOTS[2:]]
+
+    def ends_with(head: str, label: str) -> bool:
+        """Whether a label, and not the last letter of a word, stands at the end, with blanks or marks behind it."""
+        before, found, behind = head.rpartition(label)
+        in_word = label[0].isalnum() and before[-1:].isalnum()
+        return bool(found) and not in_word and not behind.strip(" \t\n:.)")
+
     for style, labels in sorted(LABEL_STYLES.items(), key=lambda entry: -len(entry[1][0])):
-        if all(_ends_with(head, label) for head, label in zip(heads, labels, strict=True)):
+        if all(ends_with(head, label) for head, label in zip(heads, labels, strict=True)):
             return style
     return None
-
-
-def _ends_with(head: str, label: str) -> bool:
-    """Whether a label, and not the last letter of a word, stands at the end, with blanks or marks behind it."""
-    before, found, behind = head.rpartition(label)
-    in_word = label[0].isalnum() and before[-1:].isalnum()
-    return bool(found) and not in_word and not behind.strip(" \t\n:.)")
 
 
 # --- files ------------------------------------------------------------------------------------------------------------

@@ -64,19 +64,12 @@ class PromptVariants:
         self._published: Published = {}
         self._packs: dict[str, PromptPack] = {}
         if settings.prompt_source == "published":
-            published = read_published(settings.benchmarks, settings.languages, other)
-            chosen = {
-                where: tuple(variant for variant in variants if variant.variant.id in self._settings.variants)
-                for where, variants in published.items()
-            }
-            for (benchmark, language), variants in chosen.items():
-                if not variants:
-                    known = ", ".join(variant.variant.id for variant in published[benchmark, language])
-                    raise UsageError(
-                        f"{benchmark} has none of the variants {', '.join(self._settings.variants)} in {language}; it"
-                        f" has {known}"
-                    )
-            self._published = chosen
+            wanted = ", ".join(settings.variants)
+            for where, found in read_published(settings.benchmarks, settings.languages, other).items():
+                self._published[where] = tuple(one for one in found if one.variant.id in settings.variants)
+                if not self._published[where]:
+                    known = ", ".join(one.variant.id for one in found)
+                    raise UsageError(f"{where[0]} has none of the variants {wanted} in {where[1]}; it has {known}")
         own = () if self._published else settings.variants
         if own or settings.is_scored:
             self._packs = {code: read_prompts(resources, code) for code in ([other] if other else settings.languages)}
@@ -149,12 +142,9 @@ class PromptVariants:
             replaced = settings.unknown_text is not None
             return [
                 PromptSettings(
-                    prompt.variant,
-                    prompt.label_style,
-                    unknown_text=None if replaced else prompt.unknown_text,
-                    **shared,
+                    one.variant, one.label_style, unknown_text=None if replaced else one.unknown_text, **shared
                 )
-                for prompt in self._published[instance.benchmark, instance.language]
+                for one in self._published[instance.benchmark, instance.language]
             ]
         code = settings.instruction_language or instance.language
         native = self._native.get(instance.language)

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -15,9 +13,6 @@ from mbbq_gen.core.errors import PackError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.languages.control_pack import ControlSet, Names, read_control_set
 
-NAME_FORMS: dict[str, dict[str, dict[str, str]]] = tomllib.loads(
-    (Path(__file__).parents[1] / "data" / "templates" / "name_forms.toml").read_text(encoding="utf-8")
-)
 RESOURCES = PackPaths()
 LANGUAGES = ("en", "nl", "es", "tr")
 CONTROL_SETS = {language: read_control_set(RESOURCES, language) for language in LANGUAGES}
@@ -31,27 +26,6 @@ stories = st.lists(
     unique_by=lambda story: story.story_id,
     max_size=40,
 )
-
-
-@pytest.mark.parametrize(
-    ("language", "form", "name", "written"),
-    [
-        (language, form, name, written)
-        for language, forms in NAME_FORMS.items()
-        for form, names in forms.items()
-        for name, written in names.items()
-    ],
-)
-def test_written_forms(language: str, form: str, name: str, written: str) -> None:
-    assert write_name(CONTROL_SETS[language], name, form) == written
-
-
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_thirty_names_of_each_gender(language: str) -> None:
-    names = CONTROL_SETS[language].names
-    assert (len(names.female), len(names.male)) == (30, 30)
-    assert not set(names.female) & set(names.male)
-    assert CONTROL_SETS[language].meta.native_name
 
 
 def test_turkish_cases_agree_with_the_vowels_of_the_name() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.benchmarks.control.maker import REASONS, ControlGenerator
-from mbbq_gen.benchmarks.control.mention import SubstitutionRefusedError
+from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
 from mbbq_gen.benchmarks.control.substitution import apply_plan
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.languages.control_pack import read_control_set

@@ -24,7 +24,7 @@ from mbbq_gen.benchmarks.control.maker import (
     people_of,
     with_control,
 )
-from mbbq_gen.benchmarks.control.mention import SubstitutionRefusedError
+from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
 from mbbq_gen.benchmarks.control.people import NamePairs, confusable, edit_distance, write_name
 from mbbq_gen.benchmarks.control.spans import Places
 from mbbq_gen.benchmarks.control.substitution import apply_plan

@@ -18,6 +18,8 @@ from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Instance, to_jsonl
 from mbbq_gen.languages.control_pack import read_control_set
+from tests.support.questions import options
+from tests.support.questions import question as any_question
 
 MAKER = ControlGenerator(read_control_set(PackPaths(), "ko"))
 PEOPLE = ["직장인", "학생"]
@@ -75,25 +77,10 @@ def test_published_kobbq_reaches_the_part_that_was_aimed_at(shared_datasets: Pat
 
 
 def question(context: str, places: Any) -> Instance:
-    """A question of one's own."""
-    people = [{"role": role, "text": text} for role, text in zip(("target", "non_target"), PEOPLE, strict=True)]
-    return Instance.model_validate(
-        {
-            "benchmark": "mine",
-            "version": "1",
-            "split": "bias",
-            "language": "ko",
-            "instance_id": "1",
-            "template_id": "t",
-            "category": "age",
-            "condition": "ambiguous",
-            "polarity": "negative",
-            "context": context,
-            "question": "누가 웃었습니까?",
-            "options": [*people, {"role": "unknown", "text": "알 수 없음"}],
-            "gold_role": "unknown",
-            "metadata": {"person_spans": places},
-        }
+    """A Korean question that tells where the people stand."""
+    texts, spans = options(*PEOPLE, "알 수 없음"), {"person_spans": places}
+    return any_question(
+        language="ko", benchmark="mine", context=context, question="누가 웃었습니까?", options=texts, metadata=spans
     )
 
 

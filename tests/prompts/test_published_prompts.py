@@ -14,10 +14,11 @@ from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.options import options_in_order
-from mbbq_gen.core.records import Instance, Option
+from mbbq_gen.core.records import Instance
 from mbbq_gen.prompts.published import PublishedPrompt, read_published_prompts
 from mbbq_gen.prompts.render import PromptSettings, render_prompt
 from mbbq_gen.runs.run_folder import RunFolder
+from tests.support.questions import options, question
 from tests.support.stored_answers import read_presentations
 
 CASES = Path(__file__).parents[1] / "data" / "datasets" / "published_prompts"
@@ -37,27 +38,9 @@ def copy_of(files: Mapping[str, str], folder: Path) -> Path:
     return folder
 
 
-def question(**changes: object) -> Instance:
-    fields: dict[str, object] = {
-        "benchmark": "own",
-        "version": "1",
-        "split": "bias",
-        "language": "en",
-        "instance_id": "1",
-        "template_id": "age/1",
-        "category": "age",
-        "condition": "ambiguous",
-        "polarity": "negative",
-        "context": "It rained.",
-        "question": "Who got wet?",
-        "options": (
-            Option(role="target", text="Ada"),
-            Option(role="non_target", text="Bo"),
-            Option(role="unknown", text="Nobody knows"),
-        ),
-        "gold_role": "unknown",
-    }
-    return Instance.model_validate(fields | changes)
+OWN = question(
+    context="It rained.", question="Who got wet?", options=options("Ada", "Bo", "Nobody knows"), instance_id="1"
+)
 
 
 def sent(prompt: PublishedPrompt, instance: Instance, order: tuple[int, ...] = (0, 1, 2)) -> str:
@@ -77,7 +60,7 @@ def test_what_is_sent_is_what_the_authors_send(tmp_path: Path, case: dict[str, A
     for name, wanted in expected.items():
         prompt = found[name]
         assert (prompt.label_style, prompt.unknown_text) == (wanted["style"], wanted.get("unknown"))
-        assert sent(prompt, question()) == wanted["message"]
+        assert sent(prompt, OWN) == wanted["message"]
         assert prompt.source.is_file()
 
 
@@ -104,7 +87,7 @@ def test_latin_1_is_refused(tmp_path: Path) -> None:
 
 
 def test_an_unknown_option_of_the_prompt_is_shown_read_and_stored() -> None:
-    instance = question()
+    instance = OWN
     assert options_in_order(instance, (2, 0, 1), "Can't tell") == ["Can't tell", "Ada", "Bo"]
     assert options_in_order(instance, (2, 0, 1)) == ["Nobody knows", "Ada", "Bo"]
 
@@ -185,7 +168,7 @@ def test_what_published_prompts_do_not_allow(
 
 def test_own_questions_have_no_published_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "own.jsonl"
-    path.write_text(question().model_dump_json(), encoding="utf-8")
+    path.write_text(OWN.model_dump_json(), encoding="utf-8")
     model = ("--model", "oracle:perfect")
     assert call("run", tmp_path / "run", *model, "--instances", path, "--prompt-source", "published") == 2
     assert "use builtin" in capsys.readouterr().err
@@ -221,7 +204,7 @@ def test_bharatbbq_prompts_are_the_blocks_of_its_files(shared_datasets: Path) ->
     folder = shared_datasets / "bharatbbq"
     files = ("zero-shot.md", "few-shot-English_instruction.md", "few-shot_Target_instruction.md")
     blocks = [block for name in files for block in (folder / name).read_text(encoding="utf-8").split("```")[1::2]]
-    instance = question()
+    instance = OWN
     texts = {"a": "Ada", "b": "Bo", "c": "Nobody knows"}
     possible = {block.format(ctx=instance.context, qn=instance.question, **texts).strip() for block in blocks}
     asked: set[str] = set()

@@ -1,11 +1,11 @@
 """Control questions made by substitution: two first names replace the two people of a question.
 
-    words            tokens of a text, and word forms
+    words            tokens of a text, word forms, and what stands beside a word
     people           descriptions of the two people, and their names
-    mention_grammar  the words of a mention: distinguishing words, anaphors, case, gender
+    mention_grammar  what words tell of a person: distinguishing words, case, gender, stand-ins
     mentions, spans  where the people are mentioned, by search or by positions that the data gives
-    mention          the record of a mention; words beside it that no name can stand next to
     agreement        pronouns and words that agree with the gender of a person
+    refusals         what keeps a name from standing there, or tells of the person besides
     substitution     a text as pieces with slots for names
     maker            bias questions → control questions, or the reason why there is none, with counts
 

@@ -15,24 +15,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache, partial
 from typing import Any, Final
 
-from mbbq_gen.benchmarks.control.mention import SubstitutionRefusedError
-from mbbq_gen.benchmarks.control.people import (
-    NamePair,
-    NamePairs,
-    describe_apart,
-    describe_people,
-    gender_of_story,
-    write_name,
-)
+from mbbq_gen.benchmarks.control.mention_grammar import SubstitutionRefusedError
+from mbbq_gen.benchmarks.control.people import NamePairs, describe_apart, describe_people, gender_of_story, write_name
+from mbbq_gen.benchmarks.control.refusals import first_of
 from mbbq_gen.benchmarks.control.spans import Places, person_spans
-from mbbq_gen.benchmarks.control.substitution import (
-    SubstitutionPlan,
-    apply_plan,
-    holds_any,
-    plan_from_spans,
-    plan_substitution,
-)
-from mbbq_gen.benchmarks.control.words import Language, phrase
+from mbbq_gen.benchmarks.control.substitution import SubstitutionPlan, apply_plan, plan_from_spans, plan_substitution
+from mbbq_gen.benchmarks.control.words import Language
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel, Instance, Option
@@ -102,17 +90,19 @@ class ControlGenerator:
         self._described = lru_cache(maxsize=4096)(partial(describe_people, language=self._language))
         self._planned = lru_cache(maxsize=4096)(self._plan)
 
-    def _plan(self, text: str, options: tuple[str, str], places: Places | None) -> SubstitutionPlan | tuple[str, str]:
-        """The plan of a text, or the reason why there is none and the words at which it failed."""
+    def _plan(
+        self, text: str, options: tuple[str, str], places: Places | None
+    ) -> SubstitutionPlan | SubstitutionRefusedError:
+        """The plan of a text, or why there is none."""
         people = self._described(options)
         try:
             if places is not None:
                 return plan_from_spans(text, places, people or describe_apart(options, self._language), self._language)
             if people is None:
-                return "indistinct_people", " / ".join(options)
+                return SubstitutionRefusedError("indistinct_people", " / ".join(options))
             return plan_substitution(text, people, self._language)
         except SubstitutionRefusedError as left:
-            return left.reason, left.what
+            return left.with_traceback(None)
 
     def plan(self, text: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
         """The plan of a text about the people of two options.
@@ -124,8 +114,8 @@ class ControlGenerator:
             SubstitutionRefusedError: where there is none.
         """
         plan = self._planned(text, options, places)
-        if isinstance(plan, tuple):
-            raise SubstitutionRefusedError(*plan)
+        if isinstance(plan, SubstitutionRefusedError):
+            raise SubstitutionRefusedError(plan.reason, plan.what)
         return plan
 
     def make(self, instance: Instance) -> ControlInstance | RefusedInstance:
@@ -143,51 +133,57 @@ class ControlGenerator:
             )
 
     def _make(self, instance: Instance) -> ControlInstance:
-        options = people_of(instance)
+        options, rules, language = people_of(instance), self._language.rules, self._language
         unfilled = _UNFILLED.search(instance.context)
         if unfilled is not None:
             raise SubstitutionRefusedError("no_mention", unfilled[0])
-        places = person_spans(instance, options) if self._language.rules.closing_cases else None
+        places = person_spans(instance, options) if rules.closing_cases else None
         context = self.plan(instance.context, options, places)
         question = self.question_plan(instance.question, options, None if places is None else ())
-        if len(context.people) < len(options):
-            missing = next(number for number in (0, 1) if number not in context.people)
-            raise SubstitutionRefusedError("no_mention", options[missing])
+        for number, option in enumerate(options):
+            if number not in context.people:
+                raise SubstitutionRefusedError("no_mention", option)
         # The gender that the pronouns demand, else the one that changes least, else half and half.
         possible = context.genders & question.genders
         if not possible:
             raise SubstitutionRefusedError("ambiguous_gender", "context and question")
-        wanted = (context.preferred, question.preferred, gender_of_story(instance.template_id, _story(instance)))
+        people = [option for option in instance.options if option.role != "unknown"]
+        story = "|".join(sorted(option.group or option.text for option in people))
+        wanted = (context.preferred, question.preferred, gender_of_story(instance.template_id, story))
         gender = next((gender for gender in wanted if gender in possible), min(possible))
-        texts_there = (instance.context, instance.question, *options)
-        present = frozenset().union(*(self._language.stems_of(text) for text in texts_there))
-        pair = self._pairs.choose(gender, instance.template_id, _story(instance), present)
+        present = frozenset().union(*map(language.stems_of, (instance.context, instance.question, *options)))
+        pair = self._pairs.choose(gender, instance.template_id, story, present)
         names = (pair.target, pair.non_target)
         texts = [apply_plan(plan, names, gender, self.control_set) for plan in (context, question)]
-        rules = self._language.rules
-        groups = [option.group for option in instance.options if option.role != "unknown" and option.group]
-        group_words = {word for group in groups for word in phrase(group.replace("_", " "), self.control_set)}
+        groups = [option.group.replace("_", " ") for option in people if option.group]
+        group_words = {word for group in groups for word in language.phrase(group)}
         telling = [word for word in group_words if len(word) >= LEAST_GROUP_WORD and word not in rules.modifiers]
         for text in texts:
-            found = holds_any(text, telling, self._language)
+            found = first_of(language.words(text, telling), telling, language)
             if found is not None:
-                raise SubstitutionRefusedError("group_stated_elsewhere", found)
-        return ControlInstance(
-            instance=_control(instance, texts[0], texts[1], self._as_options(options, names), pair),
-            replaced=tuple(
-                NameReplacement(was=place.was, name=names[place.person])
-                for place in (*context.replaced, *question.replaced)
-            ),
-        )
-
-    def _as_options(self, options: tuple[str, str], names: tuple[str, str]) -> tuple[str, str]:
-        """The names as options: in the case that both options are in, if they are in one."""
-        if not self._language.rules.option_forms:
-            return names
-        forms = {self._language.form_of(option) for option in options}
+                raise SubstitutionRefusedError("group_stated_elsewhere", found.text)
+        # As options, the names are in the case that both options are in, if they are in one.
+        forms = {language.case_and_stem(option)[0] if rules.option_forms else None for option in options}
         form = forms.pop() if len(forms) == 1 else None
-        first, second = (write_name(self.control_set, name, form) if form else name for name in names)
-        return first, second
+        written = [write_name(self.control_set, name, form) if form else name for name in names]
+        by_text = dict(zip(options, written, strict=True))
+        made = {"made_by_substitution": True, "gender": "female" if gender == "f" else "male"}
+        changes = {
+            "split": "control",
+            "parallel_id": shared_id(instance),
+            "context": texts[0],
+            "question": texts[1],
+            "options": tuple(
+                Option(role=one.role, text=by_text[one.text], group=one.group) if one in people else one
+                for one in instance.options
+            ),
+            "metadata": {**instance.metadata, **made},
+        }
+        slots = (*context.replaced, *question.replaced)
+        return ControlInstance(
+            instance=instance.model_copy(update=changes),
+            replaced=tuple(NameReplacement(was=slot.was, name=names[slot.person]) for slot in slots),
+        )
 
     def question_plan(self, question: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
         """The plan of a question; a group's word in it that is no mention means that the group is what it asks about.
@@ -195,28 +191,27 @@ class ControlGenerator:
         Raises:
             SubstitutionRefusedError: where there is none.
         """
-        asked = [word.low for word in self._language.words(question)]
-        several = next((word for word in asked if word in self._language.rules.plural_questions), None)
-        if several is not None:
-            raise SubstitutionRefusedError("plural_group", several)
-        gender = next((word for word in asked if word in self._language.rules.asked_genders), None)
-        if gender is not None:
-            raise SubstitutionRefusedError("question_about_group", gender)
+        asked, rules = self._language.phrase(question), self._language.rules
         people = self._described(options) if places is not None else None
         telling = [word for person in people or () for word in person.telling]
-        named = next((word for word in asked if any(self._language.same(word, one) for one in telling)), None)
-        if named is not None:
-            raise SubstitutionRefusedError("question_about_group", named)  # "women's quota", of a woman
+        for word in asked:
+            if word in rules.plural_questions:
+                raise SubstitutionRefusedError("plural_group", word)
+        for word in asked:
+            if word in rules.asked_genders:
+                raise SubstitutionRefusedError("question_about_group", word)
+        for word in asked:
+            if self._language.same_as_any(word, telling):
+                raise SubstitutionRefusedError("question_about_group", word)  # "women's quota", of a woman
         try:
             plan = self.plan(question, options, places)
         except SubstitutionRefusedError as left:
             if left.reason in ("unreplaced_mention", "group_stated_elsewhere"):
                 raise SubstitutionRefusedError("question_about_group", left.what) from left
             raise
-        for place in plan.replaced:
-            opens = place.was.split()[0].casefold()
-            if len(plan.people) == 1 or opens not in self._language.rules.definites:
-                raise SubstitutionRefusedError("question_about_group", place.was)
+        for slot in plan.replaced:
+            if len(plan.people) == 1 or slot.was.split()[0].casefold() not in rules.definites:
+                raise SubstitutionRefusedError("question_about_group", slot.was)
         return plan
 
 
@@ -225,32 +220,6 @@ def people_of(instance: Instance) -> tuple[str, str]:
     people = [option for option in instance.options if option.role != "unknown"]
     first, second = sorted(people, key=lambda option: option.role != "target")
     return first.text, second.text
-
-
-def _story(instance: Instance) -> str:
-    """What two people a question is about: the groups as the data has them, or their options."""
-    people = [option for option in instance.options if option.role != "unknown"]
-    return "|".join(sorted(option.group or option.text for option in people))
-
-
-def _control(instance: Instance, context: str, question: str, names: tuple[str, str], pair: NamePair) -> Instance:
-    """The control question of a bias question."""
-    texts = dict(zip(people_of(instance), names, strict=True))
-    options = [
-        option if option.role == "unknown" else Option(role=option.role, text=texts[option.text], group=option.group)
-        for option in instance.options
-    ]
-    made = {"made_by_substitution": True, "gender": "female" if pair.gender == "f" else "male"}
-    return instance.model_copy(
-        update={
-            "split": "control",
-            "parallel_id": shared_id(instance),
-            "context": context,
-            "question": question,
-            "options": tuple(options),
-            "metadata": {**instance.metadata, **made},
-        }
-    )
 
 
 def shared_id(instance: Instance) -> str:

@@ -1,482 +1,350 @@
-"""Which words of a text tell a person apart, and what the words beside them are."""
+"""What the words of a text tell of one of the two people: which tell the person apart, heads, case, gender, stand-ins.
+
+A stand-in is a word for a person who is told apart later: "*one* was fat and *the other*, thin".
+"""
 
 from __future__ import annotations
 
 import itertools
-import operator
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from mbbq_gen.benchmarks.control.mention import Mention, SubstitutionRefusedError, is_aside, shown
 from mbbq_gen.benchmarks.control.people import People, PersonDescription
-from mbbq_gen.benchmarks.control.words import Language, Word
+from mbbq_gen.benchmarks.control.words import Language, TextWords, Word
 from mbbq_gen.languages.control_pack import NameGender
 
+MANY_WORDS = 3
+"""From so many telling words on, all of them must be there: one of them alone may speak of a thing."""
 SAME_PERSON_WORDS = 3
 """Most words between two telling words of one mention."""
 DETERMINER_REACH = 3
 """How many words before a person its determiner may be: "their old college friend"."""
+CLAUSE_REACH = 5
+"""How many words before a mention the one may be that tells its case: "у студентки и *соседки*"."""
+STAND_IN_REACH = 5
+"""How many words before its verb a stand-in may be: "one person you ask is rich"."""
 
 
-class DistinguishingWords:
-    """The words of one text, as they tell of two people."""
+@dataclass(frozen=True)
+class Mention:
+    """A person mentioned."""
 
-    def __init__(self, words: Sequence[Word], people: People, language: Language) -> None:
-        self.words, self.people, self.language, self.rules = words, people, language, language.rules
+    person: int
+    """0 or 1: which of the two."""
+    first: int
+    """Place of its first word."""
+    last: int
+    """Place of its last word."""
+    kept: str = ""
+    """What is left of a determiner that held another word: Spanish `a` of `al`."""
+    case: str | None = None
+    """The form of a name that the mention's ending asks for."""
+    gender: NameGender | None = None
+    """Its grammatical gender, where the determiner tells."""
+    by_verb: bool = False
+    """Whether a verb says who a stand-in before it is, which stays: "one was *fat*"."""
+    behind: str = ""
+    """What is written behind the name in place of a verb that the mention holds: Dutch "heet"."""
+    bare: bool = False
+    """Whether a verb of naming stands for its own before the comma: "one *was called* Ann and the other, Eve"."""
+    inner: int | None = None
+    """Place of its first word behind a stand-in that it holds: 3 in "the other who's fat"."""
 
-    def _cores(self, person: PersonDescription, other: PersonDescription) -> Iterator[tuple[int, int]]:
-        """From and to where telling words of a person stand together."""
+
+class SubstitutionRefusedError(Exception):
+    """A text in which not every mention can be replaced."""
+
+    def __init__(self, reason: str, what: str) -> None:
+        super().__init__(f"{reason}: {what}")
+        self.reason = reason
+        self.what = what
+
+
+def covered(mentions: Sequence[Mention]) -> frozenset[int]:
+    """The places of the words in mentions."""
+    return frozenset(place for mention in mentions for place in range(mention.first, mention.last + 1))
+
+
+def shown(words: Sequence[Word], first: int, last: int) -> str:
+    """The words from one place to another."""
+    return " ".join(word.text for word in words[first : last + 1])
+
+
+def is_aside(word: Word, language: Language) -> bool:
+    """Whether a word opens a clause that commas set off."""
+    return word.gap == "," and word.low in language.rules.asides
+
+
+class PersonText(TextWords):
+    """The words of one text, as they tell of one of two people."""
+
+    def __init__(self, words: Sequence[Word], people: People, number: int, language: Language) -> None:
+        super().__init__(words, language)
+        self.number, self.people, self.person, self.other = number, people, people[number], people[1 - number]
+
+    def spells(self, place: int, wanted: tuple[str, ...]) -> bool:
+        """Whether these words stand there, one after the other."""
+        there = self.words[place : place + len(wanted)]
+        return tuple(word.low for word in there) == wanted and all(word.follows for word in there[1:])
+
+    def is_determined(self, place: int) -> bool:
+        """Whether a determiner stands right before."""
+        return place > 0 and self.words[place].follows and self.words[place - 1].low in self.language.determiners
+
+    def determined(self, place: int) -> tuple[str, NameGender | None]:
+        """What is left of a determiner, and the grammatical gender that it tells."""
+        low, rules = self.words[place].low, self.rules
+        gender: NameGender | None = "f" if low in rules.female_determiners else None
+        return rules.contractions.get(low, ""), "m" if low in rules.male_determiners else gender
+
+    # --- words of the person -----------------------------------------------------------------------------------------
+
+    def cores(self) -> Iterator[tuple[int, int]]:
+        """From and to where telling words of the person stand together.
+
+        Raises:
+            SubstitutionRefusedError: where such words stand there that are too few for a mention.
+        """
+        person, other, language = self.person, self.other, self.language
         owned = [
             place
             for place, word in enumerate(self.words)
-            if self._tells(person, word.low) and (word.low not in other.telling or word.low in person.telling)
+            if self.tells(person, word.low) and (word.low not in other.telling or word.low in person.telling)
         ]
         while owned:
             core = [owned.pop(0)]
-            while owned and self._together(person, core[-1], owned[0]) and not self._is_closed(person, core[-1]):
+            while owned and self._is_together(core[-1], owned[0]) and not self.is_closed(core[-1]):
                 core.append(owned.pop(0))
-            core = self._without_loose_ends(person, core)
-            if person.apart_from and self._is_of_other(person, core):
+            # Small words at an end where the description has none are not its own: "un chapeau *avec* ma sœur".
+            small = [language.same_as_any(self.words[place].low, person.small) for place in core]
+            while len(core) > 1 and small[-1] and person.telling[-1] not in person.small:
+                core, small = core[:-1], small[:-1]
+            while len(core) > 1 and small[0] and person.telling[0] not in person.small:
+                core, small = core[1:], small[1:]
+            reach = len(other.words) - len(person.words)
+            near = self.words[max(core[0] - reach, 0) : core[-1] + 1 + reach] if person.apart_from else ()
+            if any(language.same_as_any(word.low, person.apart_from) for word in near):
                 continue  # "غير *مصاب*", of the other
             there = [self.words[place].low for place in core]
-            if all(self._is_weak(low) for low in there) and (
-                self._is_counted(core[0]) or all(self.language.is_plural(low, person.words) for low in there)
-            ):
+            is_several = self._is_counted(core[0]) or all(language.is_plural(low, person.words) for low in there)
+            if is_several and all(language.is_weak(low) for low in there):
                 continue  # "two friends", where the text calls one of them a friend
-            wanted = person.telling if person.needs_all else (person.key,)
-            if all(any(self.language.same(low, telling) for low in there) for telling in wanted):
+            many = len(person.telling) >= MANY_WORDS or bool(person.small or person.apart_from)
+            wanted = person.telling if many or person.attachment == "behind" else (person.key,)
+            free = {*person.small, *other.words} if person.small else set()
+            if all(any(language.same(low, telling) for low in there) for telling in wanted):
                 yield core[0], core[-1]
-            elif not all(self._may_be_left(person, low) for low in there):
+            elif not all(language.is_weak(low) or language.same_as_any(low, free) for low in there):
                 raise SubstitutionRefusedError("unreplaced_mention", shown(self.words, core[0], core[-1]))
 
-    def _is_of_other(self, person: PersonDescription, core: list[int]) -> bool:
-        """Whether the small words that tell of the other person stand beside telling words."""
-        other = self.people[1] if person is self.people[0] else self.people[0]
-        reach = len(other.words) - len(person.words)
-        near = self.words[max(core[0] - reach, 0) : core[-1] + 1 + reach]
-        return any(self.language.same(word.low, small) for word in near for small in person.apart_from)
-
-    def _without_loose_ends(self, person: PersonDescription, core: list[int]) -> list[int]:
-        """Telling words without small ones at an end where the description has none: "un chapeau *avec* ma sœur"."""
-        small = [any(self.language.same(self.words[place].low, word) for word in person.small) for place in core]
-        while len(core) > 1 and small[-1] and person.telling[-1] not in person.small:
-            core, small = core[:-1], small[:-1]
-        while len(core) > 1 and small[0] and person.telling[0] not in person.small:
-            core, small = core[1:], small[1:]
-        return core
+    def _is_together(self, one: int, other: int) -> bool:
+        """Whether two telling words are parts of one mention: only words of the description stand between."""
+        between = self.words[one + 1 : other]
+        known = {*self.person.words} | self.language.determiners
+        is_near = other - one <= SAME_PERSON_WORDS + 1 and all(word.follows for word in self.words[one + 1 : other + 1])
+        return is_near and all(word.low in known for word in between)
 
     def _is_counted(self, place: int) -> bool:
         """Whether a number for several stands shortly before, in its phrase: Turkish "iki uzun süreli arkadaş"."""
         for far in range(place, max(place - DETERMINER_REACH, 0), -1):
-            if self.words[far].gap:
-                return False
-            if self.words[far - 1].low in self.rules.numbers:
+            before = self.before(far)
+            if before in self.rules.numbers:
                 return True
-            if self.rules.noun_anywhere and not self._is_weak(self.words[far - 1].low):
+            if not before or (self.rules.noun_anywhere and not self.language.is_weak(before)):
                 return False
         return False
 
-    def _tells(self, person: PersonDescription, word: str) -> bool:
-        """Whether a word is one that tells the person; a first name is that word alone."""
-        if person.is_name:
-            return word in person.telling
-        return any(self.language.same(word, telling) for telling in person.telling)
+    def tells(self, person: PersonDescription, word: str) -> bool:
+        """Whether a word is one that tells a person; a first name is that word alone."""
+        return word in person.telling if person.is_name else self.language.same_as_any(word, person.telling)
 
-    def _is_closed(self, person: PersonDescription, place: int) -> bool:
+    def is_closed(self, place: int) -> bool:
         """Whether a word's ending closes the mention, as a particle does where words are joined."""
-        return (
-            self.rules.joined
-            and self.language.case_of(self.words[place].low, self.language.bases(person.words)) is not None
-        )
+        if not self.rules.joined:
+            return False
+        return self.language.case_of(self.words[place].low, self.language.bases(self.person.words)) is not None
 
-    def _ends_person(self, person: PersonDescription, place: int) -> bool:
+    def ends_person(self, place: int) -> bool:
         """Whether a person ends at a word: by its case, or because it is the noun, behind which another begins."""
-        low = self.words[place].low
-        if self.rules.noun_last and self.language.same(low, person.noun):
+        low, person, rules = self.words[place].low, self.person, self.rules
+        if rules.noun_last and self.language.same(low, person.noun):
             return True
-        if self.rules.noun_last and any(self.language.same(low, own) for own in person.words[:-1]):
+        if rules.noun_last and self.language.same_as_any(low, person.words[:-1]):
             return False  # "मजुराच्या मुलाने", whose case is that of the noun behind
-        with_article = bool(self.rules.article_endings) and low.endswith(self.rules.article_endings)
-        return (with_article and low == person.words[-1]) or self._is_closed(person, place)
+        with_article = bool(rules.article_endings) and low.endswith(rules.article_endings)
+        return (with_article and low == person.words[-1]) or self.is_closed(place)
 
-    def _tells_other(self, person: PersonDescription, word: str) -> bool:
-        """Whether a word tells of the other person alone."""
-        other = self.people[1] if person is self.people[0] else self.people[0]
-        return self._tells(other, word) and not self._tells(person, word)
-
-    def _may_be_left(self, person: PersonDescription, word: str) -> bool:
-        """Whether a word that tells a person only beside others may stand outside the person's mentions: a small word,
-        or a word that describes the other person too."""
-        other = self.people[1] if person is self.people[0] else self.people[0]
-        known = {*person.small, *other.words} if person.small else set()
-        return self._is_weak(word) or any(self.language.same(word, one) for one in known)
-
-    def _is_weak(self, word: str) -> bool:
-        """Whether a word tells of a person only beside others: "other", "old"."""
-        return self.language.is_head(word) or word in self.rules.modifiers
-
-    def _together(self, person: PersonDescription, one: int, other: int) -> bool:
-        """Whether two telling words are parts of one mention: only words of the description stand between."""
-        between = self.words[one + 1 : other]
-        return (
-            other - one <= SAME_PERSON_WORDS + 1
-            and all(word.follows for word in self.words[one + 1 : other + 1])
-            and all(word.low in person.words or word.low in self.language.determiners for word in between)
-        )
-
-    def _is_determined(self, low: int) -> bool:
-        """Whether a determiner stands right before."""
-        return low > 0 and self.words[low].follows and self.words[low - 1].low in self.language.determiners
-
-    def _determined(self, place: int, gender: NameGender | None) -> tuple[str, NameGender | None]:
-        """What is left of a determiner, and the grammatical gender that it tells."""
-        word = self.words[place].low
-        if word in self.rules.male_determiners:
-            gender = "m"
-        elif word in self.rules.female_determiners:
-            gender = "f"
-        return self.rules.contractions.get(word, ""), gender
-
-    def _is_modifier(self, place: int) -> bool:
+    def is_modifier(self, place: int) -> bool:
         """Whether a word is a modifier that tells neither person apart."""
         low = self.words[place].low
         return low in self.rules.modifiers and not any(low in person.telling for person in self.people)
 
-    def _after_stand_in(self, place: int) -> bool:
-        return place > 0 and self.words[place].gap == "" and self.words[place - 1].low in self.rules.stand_ins
-
-    def _is_head(self, person: PersonDescription, word: str) -> bool:
+    def is_head(self, word: str) -> bool:
         """Whether a word is a noun that the mention may have."""
-        if word in self.rules.plurals or self.language.same(word, person.noun):
+        rules, language, person = self.rules, self.language, self.person
+        if word in rules.plurals or language.same(word, person.noun) or language.is_head(word):
             return True
-        shared = word not in person.telling and any(
-            self.language.same(word, own) for own in person.words if own not in self.language.determiners
-        )
-        small = (
-            word in self.language.link_words
-            or word in self.rules.modifiers
-            or word in self.rules.small_words
-            or word in self.rules.closing_verbs
-        )
-        return self.language.is_head(word) or (
-            shared and not small and not (self.rules.noun_anywhere or self.rules.noun_last)
-        )
+        small = (rules.modifiers, rules.small_words, rules.closing_verbs, language.link_words, person.telling)
+        if rules.noun_anywhere or rules.noun_last or any(word in words for words in small):
+            return False
+        return any(language.same(word, own) for own in person.words if own not in language.determiners)
 
-    def _is_own(self, person: PersonDescription, word: str) -> bool:
+    def is_own(self, word: str) -> bool:
         """Whether a word is one of the description's, perhaps with another ending where what stands before a noun has
         one: Marathi "गरीब *कुटुंबातल्या* मुलाने"."""
         inflected = self.rules.noun_last or bool(self.rules.declensions)
-        alike = inflected and any(self.language.same(word, own) for own in person.words)
-        return word in person.words or alike
+        return word in self.person.words or (inflected and self.language.same_as_any(word, self.person.words))
 
-    def _describes(self, person: PersonDescription, word: str) -> bool:
+    def describes(self, word: str) -> bool:
         """Whether a word behind is one of the description's own."""
-        small = word in self.language.link_words or word in self.rules.small_words or word in self.rules.closing_verbs
-        return self._is_own(person, word) and not small and word not in self.language.determiners
+        rules, language = self.rules, self.language
+        lists = (rules.small_words, rules.closing_verbs, language.link_words, language.determiners)
+        return self.is_own(word) and not any(word in words for words in lists)
 
-    def _spells(self, place: int, wanted: tuple[str, ...]) -> bool:
-        """Whether these words stand there, one after the other."""
-        if not wanted or place >= len(self.words) or self.words[place].low != wanted[0]:
-            return not wanted
-        there = self.words[place : place + len(wanted)]
-        return tuple(word.low for word in there) == wanted and all(word.follows for word in there[1:])
-
-    def _is_aside(self, start: int, right: int) -> bool:
-        """Whether commas set off a clause about a person: "my neighbor*, who has a cough,* sings"."""
+    def is_aside(self, start: int, right: int) -> bool:
+        """Whether commas set off a clause about the person: "my neighbor*, who has a cough,* sings"."""
         closes = right + 1 < len(self.words) and self.words[right + 1].gap == ","
         return closes and is_aside(self.words[start], self.language)
 
-    def _closes(self, place: int) -> bool:
-        return self.words[place].low in self.rules.closing_verbs
-
-    def _opens(self, last: int) -> bool:
-        return f"{self.words[last].low} {self.words[last + 1].low}" in self.rules.openers
-
-    def _opened(self, last: int) -> int:
+    def opened(self, last: int) -> int:
         """The last word of a mention with what an opener adds to it: "dressed *in an old coat*"."""
-        place = last + 1
-        if place < len(self.words) and self.words[place].gap == "" and self._opens(last):
-            while (
-                place < len(self.words)
-                and self.words[place].gap == ""
-                and self.words[place].low not in self.rules.clause_words
-            ):
+        behind, place = self.behind(last), last
+        if f"{self.words[last].low} {behind}" in self.rules.openers:
+            while (low := self.behind(place)) and low not in self.rules.clause_words:
                 place += 1
-            return place - 1
-        return last
+        return place
 
+    # --- case, gender and number -------------------------------------------------------------------------------------
 
-CLAUSE_REACH = 5
-"""How many words before a mention the one may be that tells its case: "у студентки и *соседки*"."""
-
-
-class MentionInflection(DistinguishingWords):
-    """Case, gender and number of mentions."""
-
-    def _case(self, person: PersonDescription, first: int, last: int) -> str | None:
+    def case(self, first: int, last: int) -> str | None:
         """The form of a name that the last word of a mention asks for.
 
         Raises:
             SubstitutionRefusedError: for an ending that asks for a form that the grammar does not know, or a tie told
                 behind the mention.
         """
+        rules, language, word = self.rules, self.language, self.words[last]
         behind = self.words[last + 1 : last + 3]
         if len(behind) > 1 and not behind[0].gap.strip("'’") and behind[0].gap:
             behind = behind[1:]  # an ending behind an apostrophe
-        if behind and behind[0].low in self.rules.relations_behind:
-            raise SubstitutionRefusedError("people_related", f"{self.words[last].text} {behind[0].text}")
-        article = self.rules.articles_behind.get(self.words[last].low)
-        if article is not None:
-            return article
-        bases = self.language.bases(person.words)
-        if self.rules.declensions:
-            return self._declined_case(person, first, last)
-        found = self.language.case_of(self.words[last].low, bases)
-        low = self.words[last].low
-        if self.rules.cases and found is None and (low not in bases or self._lacks_article(person, last)):
-            raise SubstitutionRefusedError("unknown_inflection", self.words[last].text)
+        if behind and behind[0].low in rules.relations_behind:
+            raise SubstitutionRefusedError("people_related", f"{word.text} {behind[0].text}")
+        if word.low in rules.articles_behind:
+            return rules.articles_behind[word.low]
+        if rules.declensions:
+            return self._declined_case(first, last)
+        bases = language.bases(self.person.words)
+        found = language.case_of(word.low, bases)
+        # Where a person needs an article, a last word without one is in no case: Basque "eta *40 urteko* bi lagun".
+        is_name = len(self.person.words) == 1 and word.text[0].isupper()
+        lacks_article = bool(rules.article_endings) and not word.low.endswith(rules.article_endings) and not is_name
+        if lacks_article and last + 1 < len(self.words):
+            lacks_article = self.words[last + 1].low not in rules.before_bare
+        if rules.cases and found is None and (word.low not in bases or lacks_article):
+            raise SubstitutionRefusedError("unknown_inflection", word.text)
         return found
 
-    def _declined_case(self, person: PersonDescription, first: int, last: int) -> str | None:
+    def _declined_case(self, first: int, last: int) -> str | None:
         """The form of a name that the noun of a mention asks for, by its declension and the word before the mention.
 
         Raises:
             SubstitutionRefusedError: for forms of several people, and where the case can't be determined.
         """
-        place = self._place_of_noun(person, first, last)
-        low = self.words[place].low
-        lemma = next((word for word in (person.noun, *self.rules.heads) if self.language.same(low, word)), low)
-        cases = self.language.forms(lemma).get(low, ())
+        rules, language = self.rules, self.language
+        there = range(first, last + 1)
+        nouns = [place for place in there if language.same(self.words[place].low, self.person.noun)]
+        heads = [place for place in there if language.is_head(self.words[place].low)]
+        word = self.words[next(iter((*nouns, *heads)), last)]
+        lemma = next((one for one in (self.person.noun, *rules.heads) if language.same(word.low, one)), word.low)
+        cases = language.forms(lemma).get(word.low, ())
         start = first
         while start and self.words[start].gap == "" and first - start < CLAUSE_REACH:
             start -= 1
-        before = [word.low for word in self.words[start:first]]
-        if low == lemma:
-            if cases and before[-1:] and before[-1].endswith(self.rules.object_behind):
-                raise SubstitutionRefusedError("unknown_inflection", self.words[place].text)
+        before = [one.low for one in self.words[start:first]]
+        if word.low == lemma:
+            if cases and before and before[-1].endswith(rules.object_behind):
+                raise SubstitutionRefusedError("unknown_inflection", word.text)
             return None
         if not cases:
-            raise SubstitutionRefusedError("plural_group", self.words[place].text)
-        cases_by_word = self.rules.case_by_preposition
-        joined = bool(before) and before[-1] in self.rules.clause_words
-        near = before if joined else before[-1:]  # "у студентки и *соседки*"
-        wanted = [case for case in cases if {*cases_by_word.get(case, ())} & {*near}]
-        free = [case for case in cases if case not in self.rules.only_behind]
-        found = wanted or free
-        opens = not wanted and (joined or not before) and found[0] in self.rules.never_opening
+            raise SubstitutionRefusedError("plural_group", word.text)
+        joined = bool(before) and before[-1] in rules.clause_words
+        near = {*before} if joined else {*before[-1:]}  # "у студентки и *соседки*"
+        wanted = [case for case in cases if near & {*rules.case_by_preposition.get(case, ())}]
+        found = wanted or [case for case in cases if case not in rules.only_behind]
+        opens = not wanted and (joined or not before) and found[0] in rules.never_opening
         if len(found) != 1 or opens:
-            raise SubstitutionRefusedError("unknown_inflection", self.words[place].text)
+            raise SubstitutionRefusedError("unknown_inflection", word.text)
         return found[0]
 
-    def _place_of_noun(self, person: PersonDescription, first: int, last: int) -> int:
-        """Where the noun of a mention stands; its last word where none is known."""
-        for known in (lambda low: self.language.same(low, person.noun), self.language.is_head):
-            found = next((place for place in range(first, last + 1) if known(self.words[place].low)), None)
-            if found is not None:
-                return found
-        return last
-
-    def _lacks_article(self, person: PersonDescription, last: int) -> bool:
-        """Whether a person's last word has no article, where one must be: Basque "eta *40 urteko* bi lagun"."""
-        if len(person.words) == 1 and self.words[last].text[0].isupper():
-            return False  # a first name, which has none
-        if not self.rules.article_endings or self.words[last].low.endswith(self.rules.article_endings):
-            return False
-        return last + 1 == len(self.words) or self.words[last + 1].low not in self.rules.before_bare
-
-    def _gender_there(self, person: PersonDescription, first: int, last: int) -> NameGender | None:
+    def gender_there(self, first: int, last: int) -> NameGender | None:
         """The gender that the verbs of a mention have by its words; None: either.
 
         Raises:
             SubstitutionRefusedError: for a noun that may be of either while the verbs tell one.
         """
-        if not self.rules.verbs_agree:
+        rules, language, person = self.rules, self.language, self.person
+        if not rules.verbs_agree:
             return None
         there = self.words[first : last + 1]
-        nouns: tuple[tuple[NameGender, tuple[str, ...]], ...]
-        nouns = (("f", self.rules.female_nouns), ("m", self.rules.male_nouns))
-        ways: tuple[Callable[[str, str], bool], ...] = (operator.eq, self.language.same)
-        for word, alike in itertools.product(reversed(there), ways):
-            for gender, known in nouns:
-                if any(alike(word.low, noun) for noun in known):
-                    return gender
-        if person.noun in self.rules.genderless:
+        nouns: tuple[tuple[NameGender, tuple[str, ...]], ...] = (("f", rules.female_nouns), ("m", rules.male_nouns))
+        for word in reversed(there):
+            as_written = (gender for gender, known in nouns if word.low in known)
+            inflected = (gender for gender, known in nouns if language.same_as_any(word.low, known))
+            if (gender := next(itertools.chain(as_written, inflected), None)) is not None:
+                return gender
+        if person.noun in rules.genderless:
             return None
-        if person.noun.endswith(self.rules.female_noun_endings or "\0"):
+        if person.noun.endswith(rules.female_noun_endings):
             return "f"
-        if person.noun.endswith(self.rules.male_noun_endings or "\0"):
+        if person.noun.endswith(rules.male_noun_endings):
             return "m"
-        if self.rules.female_endings and there[-1].low.endswith(self.rules.female_endings):
+        if there[-1].low.endswith(rules.female_endings):
             raise SubstitutionRefusedError("ambiguous_gender", there[-1].text)
-        common = person.is_common or len(person.words) > 1 or self.language.is_head(person.noun)
-        determined = any(word.low in self.language.determiners for word in self.words[max(first - 1, 0) : last + 1])
-        return self.rules.unmarked if common or determined else None
+        is_common = person.is_common or len(person.words) > 1 or language.is_head(person.noun)
+        near = self.words[max(first - 1, 0) : last + 1]
+        return rules.unmarked if is_common or any(word.low in language.determiners for word in near) else None
 
-    def _gender_of_noun(self, person: PersonDescription) -> NameGender | None:
-        """The grammatical gender of a person's noun, where its ending tells."""
-        agreement = self.rules.agreement
-        if agreement is None or person.noun in agreement.any_gender:
+    def gender_of_noun(self) -> NameGender | None:
+        """The grammatical gender of the person's noun, where its ending tells."""
+        agreement, noun = self.rules.agreement, self.person.noun
+        if agreement is None or noun in agreement.any_gender:
             return None
-        if person.noun.endswith(agreement.male):
-            return "m"
-        return "f" if person.noun.endswith(agreement.female) else None
+        return "m" if noun.endswith(agreement.male) else "f" if noun.endswith(agreement.female) else None
 
-    def _of_genitive(self, person: PersonDescription, start: int) -> str:
-        """What stands for the case of a determiner behind a noun: "von", for German "die Wahl *der* Frau"."""
-        low = self.words[start].low
-        if person.gender != "f" and low in self.rules.male_determiners:
-            return ""
-        if not start or self.words[start].gap or self.words[start - 1].gap:
-            return ""
-        return self.rules.genitives.get(low, "") if self.words[start - 1].text[0].isupper() else ""
-
-    def _refuse_several(self, person: PersonDescription, first: int, last: int) -> None:
-        """Raises where a mention is of several people."""
-        if self._is_of_several(person):
+    def refuse_several(self, first: int, last: int) -> None:
+        """Raises SubstitutionRefusedError where a mention is of several people."""
+        rules, language, person = self.rules, self.language, self.person
+        noun = person.noun
+        plural_heads = {head + ending for head in rules.heads for ending in rules.plural_endings}
+        sign = noun.endswith(rules.plural_signs) and not noun.endswith(rules.no_plural_signs)
+        is_plural = noun in plural_heads or noun in rules.plurals or (sign and person.attachment == "noun")
+        if not person.is_name and (person.is_several or is_plural):
             raise SubstitutionRefusedError("plural_group", " ".join(person.words))
-        counted = self.rules.noun_last and first > 0 and not self.words[first].gap
-        if counted and self.words[first - 1].low in self.rules.numbers:
+        if rules.noun_last and self.before(first) in rules.numbers:
             raise SubstitutionRefusedError("plural_group", self.words[first - 1].text)  # "दो माली"
-        bases = self.language.bases(person.words)
-        nouns_last = self.rules.nouns_placed
-        for place, word in enumerate(self.words[first : last + 1], first):
-            collective = self.language.is_collective(word.low) and not (
-                nouns_last and any(self.language.is_head(behind.low) for behind in self.words[place + 1 : last + 1])
-            )
-            inside = {before.low for before in self.words[first:place]} & {*self.rules.small_words}
-            if self.rules.verbs_agree and word.low != person.noun and (inside or word.low in person.words):
+        bases = language.bases(person.words)
+        there = self.words[first : last + 1]
+        for place, word in enumerate(there):
+            stems = language.stems(word.low) if rules.cases else {word.low}
+            collective = bool(stems & {*rules.collectives})  # a group that is one thing: a couple, a family
+            if rules.nouns_placed and any(language.is_head(behind.low) for behind in there[place + 1 :]):
+                collective = False
+            inside = {before.low for before in there[:place]} & {*rules.small_words}
+            if rules.verbs_agree and word.low != noun and (inside or word.low in person.words):
                 collective = False  # "um menino de família pobre"
-            several = collective or self.language.is_plural(word.low, bases)
-            if several and word.low not in self.language.determiners:
+            several = collective or language.is_plural(word.low, bases)
+            if several and word.low not in language.determiners:
                 raise SubstitutionRefusedError("plural_group", word.text)
 
-    def _is_of_several(self, person: PersonDescription) -> bool:
-        """Whether an option itself is about several people."""
-        noun = person.noun
-        if person.is_name:
-            return False
-        if person.is_several:
-            return True
-        plural_head = any(noun == head + ending for head in self.rules.heads for ending in self.rules.plural_endings)
-        sign = noun.endswith(self.rules.plural_signs) and not noun.endswith(self.rules.no_plural_signs)
-        return plural_head or noun in self.rules.plurals or (sign and person.attachment == "noun")
+    # --- stand-ins ---------------------------------------------------------------------------------------------------
 
-
-STAND_IN_REACH = 5
-"""How many words before its verb a stand-in may be: "one person you ask is rich"."""
-
-
-class AnaphorRules(DistinguishingWords):
-    """What verbs and commas tell of stand-ins."""
-
-    def _told_last(self, number: int, first: int, last: int) -> Mention | None:
-        """A person described by adjective and verb right behind a stand-in, as in Dutch: "de ene *lang* was"."""
-        while (
-            first and self.words[first].gap == "" and self._is_modifier(first - 1) and not self._after_stand_in(first)
-        ):
-            first -= 1
-        words = self.people[number].words
-        while last + 1 < len(self.words) and self.words[last + 1].low in words and not self._closes(last + 1):
-            last += 1
-        verb = last + 1
-        ends = verb == len(self.words) or bool(self.words[verb].gap)
-        first -= self._is_determined(first) and self._is_aside(first - 2, verb)
-        if not ends and first and self._is_aside(first - 1, verb) and self.words[first].gap == "":
-            written = self.rules.told_last.get(self.words[verb].low)
-            return Mention(number, first, verb, behind=written, by_verb=True) if written else None
-        if self._is_determined(first) and self._stand_in_before(number, first - 1) is not None:
-            first -= self.people[number].attachment == "behind"  # "had *een* beugel"
-        owner = self._stand_in_before(number, first)
-        if owner is None or not self._is_determined(owner) or self.words[owner].gap:
-            return None
-        if not ends:
-            return self._told_by_verb(number, first, last)
-        is_had = self.rules.told_last and self.people[number].attachment == "behind" and owner == first - 1
-        return Mention(number, first, last, by_verb=True) if is_had else None
-
-    def _opened_around(self, number: int, low: int, right: int) -> Mention | None:
-        """A person described by an opener around the verb: "de andere *gekleed* was *in een oud pak*"."""
-        for rest in (low, low - 1 - self._is_determined(low)):
-            first = rest - 2
-            if first < 1 or any(word.gap for word in self.words[first : rest + 1]):
-                continue
-            opener, verb = self.words[first].low, self.words[rest - 1].low
-            is_opener = f"{opener} {self.words[rest].low}" in self.rules.openers and verb in self.rules.copulas
-            if is_opener and self._stand_in_before(number, first) is not None:
-                return Mention(number, first, right, behind=verb, by_verb=True)
-        return None
-
-    def _told_by_verb(self, number: int, first: int, last: int) -> Mention | None:
-        """The same, by the verb right behind."""
-        verb, low = last + 1, self.words[last + 1].low
-        if low in self.rules.told_last:
-            return Mention(number, first, verb, behind=self.rules.told_last[low], by_verb=True)
-        if low not in self.rules.copulas or low not in self.rules.closing_verbs:
-            return None
-        if verb + 2 < len(self.words) and self._opens(verb + 1):  # "slordig was *gekleed in een pak*"
-            return Mention(number, first, self._opened(verb + 1), behind=low, by_verb=True)
-        ends = (
-            verb + 1 == len(self.words)
-            or bool(self.words[verb + 1].gap)
-            or self.words[verb + 1].low in self.rules.clause_words
-        )
-        return Mention(number, first, last, by_verb=True) if ends and self._after_stand_in(first) else None
-
-    def _told_behind_verb(self, number: int, start: int, right: int) -> Mention | None:
-        """A person described behind the verb of a stand-in, which stays: "was de ene vrouw *gekleed in een jurk*"."""
-        if not start or self.words[start].gap or self.words[start - 1].low not in self.rules.copulas:
-            return None
-        place = start + 1
-        if not self.rules.told_last or place + 2 > right or self.words[place].low not in self.rules.stand_ins:
-            return None
-        if not self._is_head(self.people[number], self.words[place + 1].low):
-            return None
-        return Mention(number, place + 2, self._opened(right), by_verb=True)
-
-    def _stand_in_before(self, number: int, place: int) -> int | None:
+    def stand_in_before(self, place: int) -> int | None:
         """Where the stand-in is right before a word, or before a noun for a person that is: "de *ene* spreker"."""
-        if place and self.words[place].gap == "" and self._is_head(self.people[number], self.words[place - 1].low):
-            place -= not self._after_stand_in(place)
-        return place - 1 if self._after_stand_in(place) else None
-
-    def _with_stand_in(self, start: int) -> int:
-        """Where a mention starts with a stand-in right before its determiner: "*one* a poet", "*the other* a poet"."""
-        has_determiner = self.words[start].low in self.language.determiners
-        if not (self.rules.needs_determiner and has_determiner and self._after_stand_in(start)):
-            return start
-        start -= 1
-        return start - 1 if self._is_determined(start) else start
-
-    def _is_copula_of_stand_in(self, place: int) -> bool:
-        """Whether the words before are such as "one was", "one of whom is", "the other candidate was a"."""
-        while place > 1 and self.words[place].gap == "" and self.words[place - 1].low in self.language.determiners:
+        if self.before(place) not in self.rules.stand_ins and self.is_head(self.before(place)):
             place -= 1
-        if place < 2 or self.words[place].gap or self.words[place - 1].low not in self.rules.copulas:
-            return False
-        return self._is_verb_of_stand_in(place - 1)
+        return place - 1 if self.before(place) in self.rules.stand_ins else None
 
-    def _is_elided(self, first: int, last: int) -> bool:
-        """Whether a comma stands for the verb that describes a stand-in: "one was fat and the other, *thin*"."""
-        while first > 1 and self.words[first].gap == "" and self.words[first - 1].low in self.language.determiners:
-            first -= 1
-        ends = last + 1 == len(self.words) or bool(self.words[last + 1].gap)
-        return ends and first > 0 and self.words[first].gap == "," and self.words[first - 1].low in self.rules.stand_ins
-
-    def _is_verb_of_stand_in(self, verb: int) -> bool:
-        """Whether a stand-in is what a verb is about: "one of them *was*", not "the family of one *was*"."""
-        place = self._stand_in_of(verb)
-        if place is None:
-            return False
-        place -= self._is_determined(place)
-        owners = {*self.rules.small_words} - {*self.rules.clause_relatives}
-        return not place or not self.words[place].follows or self.words[place - 1].low not in owners
-
-    def _is_verb_told(self, place: int) -> bool:
-        """Whether a word is the verb that describes a stand-in before it: "la otra *estaba* gorda"."""
-        verb = self.words[place]
-        is_verb = verb.low in self.rules.copulas or verb.low in self.rules.told
-        return is_verb and verb.gap == "" and self._is_verb_of_stand_in(place)
-
-    def _stand_in_of(self, verb: int) -> int | None:
+    def stand_in_of(self, verb: int) -> int | None:
         """Where the stand-in before a verb is; None where there is none, or a clause begins between."""
         for far in range(verb - 1, max(verb - 1 - STAND_IN_REACH, -1), -1):
             if not self.words[far + 1].follows or self.words[far].low in self.rules.clause_relatives:
@@ -485,41 +353,35 @@ class AnaphorRules(DistinguishingWords):
                 return far
         return None
 
-    def _gender_of_stand_in(self, first: int) -> NameGender | None:
-        """The grammatical gender of the stand-in before the first word of what tells who it is."""
-        place = first - 1 if self.words[first].gap else self._stand_in_of(first - 1)
+    def is_verb_of_stand_in(self, verb: int) -> bool:
+        """Whether a stand-in is what a verb is about: "one of them *was*", not "the family of one *was*"."""
+        place = self.stand_in_of(verb)
         if place is None:
-            return None
-        return self._determined(place, None)[1]
+            return False
+        place -= self.is_determined(place)
+        owners = {*self.rules.small_words} - {*self.rules.clause_relatives}
+        return not place or not self.words[place].follows or self.words[place - 1].low not in owners
 
-    def _is_had_by_stand_in(self, person: PersonDescription, place: int) -> bool:
+    def is_told(self, first: int, last: int) -> bool:
+        """Whether a verb, or a comma in its place, describes a stand-in before: "one was", "the other candidate was a",
+        "one was fat and the other, *thin*"."""
+        while first > 1 and self.before(first) in self.language.determiners:
+            first -= 1
+        if first > 1 and self.before(first) in self.rules.copulas and self.is_verb_of_stand_in(first - 1):
+            return True
+        before = self.words[first - 1].low if first and self.words[first].gap == "," else ""
+        return self.ends(last) and before in self.rules.stand_ins
+
+    def is_had_by_stand_in(self, place: int) -> bool:
         """Whether the words before are such as "one speaker had", "one of them had"."""
-        if place < 2 or self.words[place].gap or self.words[place - 1].low not in self.rules.told:
+        if place < 2 or self.before(place) not in self.rules.told:
             return False
-        owner = self.words[place - 2].low
-        if self.words[place - 1].gap or owner in self.rules.clause_relatives:
+        owner = self.before(place - 1)
+        if not owner or owner in self.rules.clause_relatives:
             return False
-        return self._is_head(person, owner) or self._is_verb_of_stand_in(place - 1)
+        return self.is_head(owner) or self.is_verb_of_stand_in(place - 1)
 
-    def _is_predicate(self, start: int, right: int) -> bool:
-        """Whether a clause says what somebody is, whose noun stands elsewhere: "they asked a man *who* X *was*"."""
-        if not start or right + 1 >= len(self.words) or self.words[start].gap or self.words[start - 1].gap:
-            return False
-        behind, verb = self.words[start - 1], self.words[right + 1]
-        return behind.low in self.rules.relatives and verb.low in self.rules.copulas
-
-    def _is_had_behind(self, person: PersonDescription, first: int, right: int) -> bool:
-        """Whether what tells of a person stands behind its noun as what it has: "de ene spreker *blauwe ogen* had"."""
-        if person.attachment != "behind" or not first or right + 1 >= len(self.words) or self.words[right + 1].gap:
-            return False
-        is_verb = self.words[right + 1].low in self.rules.told_last
-        return is_verb and self.words[first].gap == "" and self._is_head(person, self.words[first - 1].low)
-
-    def _is_clause(self, person: PersonDescription, start: int, right: int) -> bool:
-        """Whether the verb of a description stands without its relative: "one *wore* a hat"."""
-        relative = next((word for word in self.rules.clause_relatives if word in person.words[:-1]), None)
-        if relative is None:
-            return False
-        verb = person.words[person.words.index(relative) + 1]
-        there = [word.low for word in self.words[start : right + 1]]
-        return verb in there and relative not in there
+    def gender_of_stand_in(self, first: int) -> NameGender | None:
+        """The grammatical gender of the stand-in before the first word of what tells who it is."""
+        place = first - 1 if self.words[first].gap else self.stand_in_of(first - 1)
+        return None if place is None else self.determined(place)[1]

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Literal
 
-from mbbq_gen.benchmarks.control.words import Language, phrase, tokenize
+from mbbq_gen.benchmarks.control.words import Language
 from mbbq_gen.core.errors import PackError
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.languages.control_pack import ControlSet, NameGender, NameGrammar, NameRule
@@ -20,8 +20,6 @@ Attachment = Literal["noun", "adjective", "behind"]
 """How what tells a person apart stands in the description: as its noun ("the grandfather"), beside a noun that many
 people could have ("the fat man"), or behind it ("the man with the wheelchair")."""
 NAME_WORDS = 2
-MANY_WORDS = 3
-"""From so many telling words on, all of them must be there: one of them alone may speak of a thing."""
 
 
 @dataclass(frozen=True)
@@ -50,17 +48,6 @@ class PersonDescription:
     is_several: bool = False
     """Whether the option's article tells that it is of several people."""
 
-    @property
-    def needs_all(self) -> bool:
-        """Whether every telling word must be there."""
-        many = len(self.telling) >= MANY_WORDS or bool(self.small or self.apart_from)
-        return many or self.attachment == "behind"
-
-    @property
-    def left_over(self) -> tuple[str, ...]:
-        """The telling words that may stand nowhere but in a mention."""
-        return tuple(word for word in self.telling if word not in self.small)
-
 
 People = tuple[PersonDescription, PersonDescription]
 """The two people of a question: target and other person."""
@@ -68,22 +55,36 @@ People = tuple[PersonDescription, PersonDescription]
 
 def describe_people(options: tuple[str, str], language: Language) -> People | None:
     """The two people; None where their descriptions do not tell them apart."""
+    rules, names = language.rules, language.control_set.names
     first, second = (_description(option, language) for option in options)
     one, other = _person(first, second, language), _person(second, first, language)
     if one is None or other is None:
         return None
-    named = [_is_name(option, language) for option in options]
-    if all(named) and all(_may_be_several(option, language) for option in options):
-        named = [False, False]
-    genders = [_gender(option, language) for option in options]
-    common = [_is_common(option, language) for option in options]
-    several = [
-        bool({*phrase(option, language.control_set)[:1]} & {*language.rules.plural_determiners}) for option in options
-    ]
-    return (
-        replace(one, is_name=named[0], gender=genders[0], is_common=common[0], is_several=several[0]),
-        replace(other, is_name=named[1], gender=genders[1], is_common=common[1], is_several=several[1]),
+    found, known = list[PersonDescription](), (*names.female, *names.male)
+    # "Muslims" looks like a name, ends as words for several people do, and is no name that we know.
+    ends = (*rules.plural_signs, *rules.plural_endings)
+    may_be_several = all(
+        option.lower().endswith(ends) and " " not in option and option not in known for option in options
     )
+    all_names = all(_is_name(option, language) for option in options)
+    for option, person in zip(options, (one, other), strict=True):
+        words, article = language.words(option), language.phrase(option)[:1]
+        gender: NameGender | None = "m" if article and article[0] in rules.male_determiners else None
+        gender = "f" if gender is None and article and article[0] in rules.female_determiners else gender
+        if option in known:
+            gender = "m" if option in names.male else "f"
+        # An article or a classifier may be joined to a word: Arabic ال, Bengali টি.
+        classified = bool(words) and words[-1].low.endswith(rules.cases.get("def", ()))
+        found.append(
+            replace(
+                person,
+                is_name=_is_name(option, language) and not (all_names and may_be_several),
+                gender=gender,
+                is_common=classified or any(len(word.text) > len(word.low) for word in words),
+                is_several=bool({*article} & {*rules.plural_determiners}),
+            )
+        )
+    return found[0], found[1]
 
 
 def describe_apart(options: tuple[str, str], language: Language) -> People:
@@ -97,63 +98,36 @@ def describe_apart(options: tuple[str, str], language: Language) -> People:
     return found[0], found[1]
 
 
-def _gender(option: str, language: Language) -> NameGender | None:
-    """The grammatical gender that an option's article tells."""
-    first, names = phrase(option, language.control_set)[:1], language.control_set.names
-    if option in names.male or option in names.female:
-        return "m" if option in names.male else "f"
-    if first and first[0] in language.rules.male_determiners:
-        return "m"
-    return "f" if first and first[0] in language.rules.female_determiners else None
-
-
 def _is_name(option: str, language: Language) -> bool:
     """Whether an option is a first name, perhaps with a surname: one or two words with capitals."""
-    rules = language.rules
-    if not rules.needs_determiner:
+    if not language.rules.needs_determiner:
         return False  # a person has no determiner either
-    words = tokenize(option, language.control_set)
-    while rules.name_form and len(words) > 1 and words[0].low in language.determiners:
+    words = language.words(option)
+    while language.rules.name_form and len(words) > 1 and words[0].low in language.determiners:
         words = words[1:]
     if not words or words[0].low in language.determiners:
         return False
     return len(words) <= NAME_WORDS and all(word.text[0].isupper() for word in words)
 
 
-def _is_common(option: str, language: Language) -> bool:
-    """Whether an article or a classifier is joined to a word of an option: Arabic ال, Bengali টি."""
-    words = tokenize(option, language.control_set)
-    classified = (
-        any(words[-1].low.endswith(ending) for ending in language.rules.cases.get("def", ())) if words else False
-    )
-    return classified or any(len(word.text) > len(word.low) for word in words)
-
-
-def _may_be_several(option: str, language: Language) -> bool:
-    """Whether what looks like a name may be several people: "Muslims", which ends as they do and is no name we know."""
-    names, rules = language.control_set.names, language.rules
-    ends = option.lower().endswith((*rules.plural_signs, *rules.plural_endings))
-    return ends and " " not in option and option not in (*names.female, *names.male)
-
-
 def _description(option: str, language: Language) -> tuple[str, ...]:
-    """The words of an option without the determiners before them."""
-    words = phrase(option, language.control_set)
-    if len(words) > 2 and words[0] in language.rules.small_words and words[1] in language.determiners:
+    """The words of an option without the determiners before them, the last parted from a noun that closes it."""
+    rules, words = language.rules, language.phrase(option)
+    if len(words) > 2 and words[0] in rules.small_words and words[1] in language.determiners:
         words = words[1:]  # "A la mujer", where the question asks to whom
     while len(words) > 1 and words[0] in language.determiners:
         words = words[1:]
-    if language.rules.option_forms:
-        return (*words[:-1], language.without_case(words[-1]))
-    return (*words[:-1], *_without_suffix(words[-1], language.rules.noun_suffixes))
-
-
-def _without_suffix(word: str, suffixes: Sequence[str]) -> tuple[str, ...]:
-    """A word parted from the noun that closes it, if much is left."""
-    for suffix in suffixes:
-        if word.endswith(suffix) and len(word) > len(suffix) + 1:
-            return word[: -len(suffix)], suffix
-    return (word,)
+    last = words[-1]
+    if rules.option_forms:  # without the ending of its case: the shortest stem with which it is in that case
+        form, stem = language.case_and_stem(option)
+        keeps = (
+            form is None or last.endswith((*rules.article_endings, *rules.plural_signs)) or not rules.article_endings
+        )
+        return (*words[:-1], last if keeps else stem)
+    for suffix in rules.noun_suffixes:
+        if last.endswith(suffix) and len(last) > len(suffix) + 1:
+            return (*words[:-1], last[: -len(suffix)], suffix)
+    return words
 
 
 def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) -> PersonDescription | None:
@@ -161,17 +135,32 @@ def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) ->
     rules = language.rules
     small = language.link_words | language.determiners | {*rules.small_words, *rules.closing_verbs, *rules.copulas}
     content = [word for word in own if word not in small and (len(word) > 1 or word.isdigit() or rules.unspaced)]
-    apart = [word for word in content if not any(language.same(word, theirs) for theirs in other)]
+    apart = [word for word in content if not language.same_as_any(word, other)]
     apart = apart or [word for word in content if word not in other]
-    split = len(own) if rules.unspaced or rules.noun_last else _link_place(own, language)
+    split = len(own)  # where the first link stands
+    if not (rules.unspaced or rules.noun_last):
+        places = range(1, len(own))
+        linked = (at for at in places if any(own[at : at + len(link)] == link for link in language.links))
+        split = next(linked, split)
     before = own[:split]
     noun = _noun(own if rules.noun_anywhere else before, language)
-    telling = [word for word in apart if not _is_weak(word, language)]
+    telling = [word for word in apart if not language.is_weak(word)]
     apart_small, lacking = set[str](), set[str]()
+    strong = [word for word in content if not language.is_weak(word)]
     if not telling and (rules.noun_last or rules.verbs_agree):
-        telling, apart_small = _told_by_small_words(own, other, content, language)
-        if not telling and not [word for word in apart if not language.is_head(word)]:
-            telling, lacking = _told_by_lack(own, other, content, language)
+        # Small words alone may tell the two apart: असलेला, of "वैकल्य असलेला मुलगा"; but बिना, of "बिना टैटू का".
+        apart_small = {word for word in own if word not in content or word in rules.modifiers} - language.determiners
+        apart_small -= set(other)
+        apart_small = {word for word in apart_small if word not in rules.small_words} or apart_small
+        apart_small = apart_small if strong else set()
+        telling = [word for word in own if word in apart_small or word in strong] if apart_small else []
+        if not telling and all(language.is_head(word) for word in apart):
+            # Or the description lacks a small word that the other one has.
+            more = [word for word in other if word not in own]
+            lacking = {*more} & ({*rules.small_words, *rules.modifiers} | language.link_words)
+            is_lack = all(word in lacking or language.same_as_any(word, own) for word in more)
+            lacking = lacking if strong and is_lack else set()
+            telling = strong if lacking else []
     telling = telling or [word for word in apart if not language.is_head(word)] or apart
     if (apart_small or lacking) and rules.head_first:
         telling = [word for word in telling if word != noun]
@@ -181,70 +170,32 @@ def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) ->
     if any(word in before for word in telling):
         attachment = "noun" if (noun in apart and not language.is_head(noun)) or noun in telling else "adjective"
         telling = [word for word in telling if word in before]
-    key = telling[0 if language.rules.head_first else -1]
+    key = telling[0 if rules.head_first else -1]
     return PersonDescription(
-        own,
-        noun,
-        tuple(telling),
-        key,
-        attachment,
-        small=frozenset(apart_small),
-        apart_from=frozenset(lacking),
+        own, noun, tuple(telling), key, attachment, small=frozenset(apart_small), apart_from=frozenset(lacking)
     )
-
-
-def _is_weak(word: str, language: Language) -> bool:
-    """Whether a word tells of a person only beside others: "other", "old"."""
-    return language.is_head(word) or word in language.rules.modifiers
-
-
-def _told_by_small_words(
-    own: tuple[str, ...], other: tuple[str, ...], content: Sequence[str], language: Language
-) -> tuple[list[str], set[str]]:
-    """All that tells of a person whom only small words tell from the other, and these: वैकल्य and असलेला, of "वैकल्य असलेला
-    मुलगा"; nothing where there is no such word."""
-    small = {word for word in own if word not in content or word in language.rules.modifiers} - {*language.determiners}
-    apart = small - set(other)
-    apart = {word for word in apart if word not in language.rules.small_words} or apart  # बिना, of "बिना टैटू का"
-    strong = [word for word in content if not _is_weak(word, language)]
-    if not apart or not strong:
-        return [], set()
-    return [word for word in own if word in apart or word in strong], apart
-
-
-def _told_by_lack(
-    own: tuple[str, ...], other: tuple[str, ...], content: Sequence[str], language: Language
-) -> tuple[list[str], set[str]]:
-    """All that tells of a person whose description lacks a small word that the other one has, and these words; nothing
-    where there is none."""
-    strong = [word for word in content if not _is_weak(word, language)]
-    more = [word for word in other if word not in own]
-    small = {*language.rules.small_words, *language.link_words, *language.rules.modifiers}
-    apart = {word for word in more if word in small}
-    rest = [word for word in more if word not in small and not any(language.same(word, mine) for mine in own)]
-    return (strong, apart) if strong and apart and not rest else ([], set())
 
 
 def _noun(words: tuple[str, ...], language: Language) -> str:
     """The noun of a description."""
-    if language.rules.noun_anywhere and words[-2:-1] and words[-2] not in language.link_words:
+    rules = language.rules
+    if rules.noun_anywhere and words[-2:-1] and words[-2] not in language.link_words:
         return next((word for word in reversed(words) if language.is_head(word)), words[-1])
-    if language.rules.adjective_endings:
-        return next((word for word in words if not word.endswith(language.rules.adjective_endings)), words[-1])
-    if language.rules.head_first and language.rules.verbs_agree:
+    if rules.adjective_endings:
+        return next((word for word in words if not word.endswith(rules.adjective_endings)), words[-1])
+    if rules.head_first and rules.verbs_agree:
         return next((word for word in words if language.is_head(word)), words[0])  # "un gros *voisin*"
-    return words[0 if language.rules.head_first else -1]
+    return words[0 if rules.head_first else -1]
 
 
-def _link_place(words: tuple[str, ...], language: Language) -> int:
-    """Where the first link stands; the number of words where there is none."""
-    for place in range(1, len(words)):
-        if any(words[place : place + len(link)] == link for link in language.links):
-            return place
-    return len(words)
-
+# --- names -----------------------------------------------------------------------------------------------------------
 
 _GENDERS: tuple[NameGender, NameGender] = ("f", "m")
+LEAST_DISTANCE = 3
+"""Letters by which the two names of a pair must differ: Elin and Lina, Ahmet and Mehmet differ by two. Names in fewer
+letters (수진) must differ in all."""
+LEAST_SHARE = 0.5
+"""And the part of the longer name that they must be: Valentina and Valeria differ by three of nine letters."""
 
 
 @dataclass(frozen=True)
@@ -281,7 +232,7 @@ def assign_genders(stories: Iterable[TemplateFiller]) -> dict[str, NameGender]:
 def assign_names(control_set: ControlSet, stories: Iterable[TemplateFiller]) -> dict[str, NamePair]:
     """The two names of each story, by story id: of one gender, different, neither a part of the other.
 
-    Every name of the language is used about equally often.
+    Every name of the language is used about equally often: those used least so far come first, shuffled by the story.
 
     Raises:
         PackError: where the language has no two such names of a gender.
@@ -289,20 +240,24 @@ def assign_names(control_set: ControlSet, stories: Iterable[TemplateFiller]) -> 
     uses: Counter[str] = Counter()
     pairs: dict[str, NamePair] = {}
     for story_id, gender in assign_genders(stories).items():
-        pair = _choose_pair(control_set, story_id, gender, uses)
-        uses.update((pair.target, pair.non_target))
-        pairs[story_id] = pair
+        shuffled = [(uses[name], stable_number("names", story_id, name), name) for name in _names(control_set, gender)]
+        possible = itertools.combinations((name for *_, name in sorted(shuffled)), 2)
+        pair = next((pair for pair in possible if not names_clash(*pair, control_set.grammar)), None)
+        if pair is None:
+            raise PackError(f"{_names_of(control_set)}: no two of gender {gender!r} that do not contain each other")
+        uses.update(pair)
+        pairs[story_id] = NamePair(gender, *pair)
     return pairs
 
 
-def _choose_pair(control_set: ControlSet, story_id: str, gender: NameGender, uses: Counter[str]) -> NamePair:
-    """The names used least so far, shuffled by the story; names that clash give way to the next."""
-    names = control_set.names.female if gender == "f" else control_set.names.male
-    shuffled = sorted(names, key=lambda name: (uses[name], stable_number("names", story_id, name), name))
-    for target, non_target in itertools.combinations(shuffled, 2):
-        if not names_clash(target, non_target, control_set.grammar):
-            return NamePair(gender, target, non_target)
-    raise PackError(f"{_file_of(control_set)}: names: no two of gender {gender!r} that do not contain each other")
+def _names(control_set: ControlSet, gender: NameGender) -> tuple[str, ...]:
+    """The names of a gender."""
+    return control_set.names.female if gender == "f" else control_set.names.male
+
+
+def _names_of(control_set: ControlSet) -> str:
+    """The table of names, for messages."""
+    return f"control_sets/{control_set.meta.language}.toml: names"
 
 
 def names_clash(first: str, second: str, grammar: NameGrammar) -> bool:
@@ -310,8 +265,16 @@ def names_clash(first: str, second: str, grammar: NameGrammar) -> bool:
 
     Such a pair can't be distinguished with certainty in a free answer.
     """
-    folded = (_without_accents(_lower(first, grammar)), _without_accents(_lower(second, grammar)))
-    return folded[0] in folded[1] or folded[1] in folded[0]
+    one, other = (
+        "".join(letter for letter in unicodedata.normalize("NFKD", low) if not unicodedata.combining(letter))
+        for low in (_lower(first, grammar), _lower(second, grammar))
+    )
+    return one in other or other in one
+
+
+def _lower(name: str, grammar: NameGrammar) -> str:
+    """The name in lower case by the rules of its language."""
+    return "".join(grammar.lower.get(letter, letter.lower()) for letter in name)
 
 
 def write_name(control_set: ControlSet, name: str, form: str) -> str:
@@ -320,28 +283,26 @@ def write_name(control_set: ControlSet, name: str, form: str) -> str:
     Raises:
         PackError: where the language's grammar lacks the form.
     """
-    grammar = control_set.grammar
+    grammar, names = control_set.grammar, control_set.names
     if form not in grammar.forms:
-        raise PackError(f"{_file_of(control_set)}: grammar.forms.{form}: missing; templates ask for this form")
+        file = f"control_sets/{control_set.meta.language}.toml"
+        raise PackError(f"{file}: grammar.forms.{form}: missing; templates ask for this form")
     exception = grammar.exceptions.get(form, {}).get(name)
     if exception is not None:
         return exception
-    lower, gender = _lower(name, grammar), _gender_of(control_set, name)
+    is_female, is_male = name in names.female, name in names.male
+    gender: NameGender | None = None if is_female == is_male else "f" if is_female else "m"
+    lower = _lower(name, grammar)
     rule = next(rule for rule in grammar.forms[form] if _holds(rule, lower, gender, grammar.vowels))
     return fill(rule.give, {"name": name[: len(name) - rule.drop]})
-
-
-def _gender_of(control_set: ControlSet, name: str) -> NameGender | None:
-    """The list that the name stands in; None where it stands in both or in neither."""
-    is_female, is_male = name in control_set.names.female, name in control_set.names.male
-    if is_female == is_male:
-        return None
-    return "f" if is_female else "m"
 
 
 def _holds(rule: NameRule, name: str, gender: NameGender | None, vowels: str) -> bool:
     """Whether every condition of the rule fits the name, which is in lower case."""
     last_vowel = next((letter for letter in reversed(name) if letter in vowels), "")
+    # Hangul syllables are numbered so that each 28th, from the first on, has no final consonant (Unicode, 3.12).
+    is_hangul = "가" <= name[-1] <= "힣"
+    final_consonant = (ord(name[-1]) - ord("가")) % 28 != 0 if is_hangul else None
     return (
         (rule.gender is None or rule.gender == gender)
         and (rule.starts_with is None or name.startswith(rule.starts_with))
@@ -349,38 +310,8 @@ def _holds(rule: NameRule, name: str, gender: NameGender | None, vowels: str) ->
         and (rule.ends_in is None or name[-1] in rule.ends_in)
         and (rule.ends_not_in is None or name[-1] not in rule.ends_not_in)
         and (rule.last_vowel is None or (last_vowel != "" and last_vowel in rule.last_vowel))
-        and (rule.final_consonant is None or rule.final_consonant == _has_final_consonant(name))
+        and (rule.final_consonant is None or rule.final_consonant == final_consonant)
     )
-
-
-def _has_final_consonant(name: str) -> bool | None:
-    """Whether the last syllable, written in Hangul, ends in a consonant; None where it is no Hangul syllable.
-
-    The Unicode standard (section 3.12) numbers the syllables so that each 28th, from the first on, has none.
-    """
-    if not "가" <= name[-1] <= "힣":
-        return None
-    return (ord(name[-1]) - ord("가")) % 28 != 0
-
-
-def _lower(name: str, grammar: NameGrammar) -> str:
-    """The name in lower case by the rules of its language."""
-    return "".join(grammar.lower.get(letter, letter.lower()) for letter in name)
-
-
-def _without_accents(name: str) -> str:
-    return "".join(letter for letter in unicodedata.normalize("NFKD", name) if not unicodedata.combining(letter))
-
-
-def _file_of(control_set: ControlSet) -> str:
-    return f"control_sets/{control_set.meta.language}.toml"
-
-
-LEAST_DISTANCE = 3
-"""Letters by which the two names of a pair must differ: Elin and Lina, Ahmet and Mehmet differ by two. Names in fewer
-letters (수진) must differ in all."""
-LEAST_SHARE = 0.5
-"""And the part of the longer name that they must be: Valentina and Valeria differ by three of nine letters."""
 
 
 def gender_of_story(template: str, story: str) -> NameGender:
@@ -401,30 +332,28 @@ def edit_distance(one: str, other: str) -> int:
 
 def confusable(one: str, other: str, control_set: ControlSet) -> bool:
     """Whether two names may be taken for each other: one in the other, or few letters apart."""
-    distance = edit_distance(one.casefold(), other.casefold())
-    return (
-        distance < min(LEAST_DISTANCE, max(len(one), len(other)))
-        or distance < LEAST_SHARE * max(len(one), len(other))
-        or names_clash(one, other, control_set.grammar)
-    )
+    distance, longest = edit_distance(one.casefold(), other.casefold()), max(len(one), len(other))
+    is_near = distance < min(LEAST_DISTANCE, longest) or distance < LEAST_SHARE * longest
+    return is_near or names_clash(one, other, control_set.grammar)
 
 
 class NamePairs:
-    """The name pairs of a language."""
+    """The name pairs of a language: two names of a gender that can be told apart, each pair both ways round."""
 
     def __init__(self, control_set: ControlSet) -> None:
         self._control_set = control_set
-        self._pairs = {gender: list(self._distinct(gender)) for gender in ("f", "m")}
-
-    def _distinct(self, gender: NameGender) -> Iterator[tuple[str, str]]:
-        names = self._control_set.names.female if gender == "f" else self._control_set.names.male
-        for one, other in itertools.permutations(names, 2):
-            if not confusable(one, other, self._control_set):
-                yield one, other
+        self._pairs = {
+            gender: tuple(
+                pair
+                for pair in itertools.permutations(_names(control_set, gender), 2)
+                if not confusable(*pair, control_set)
+            )
+            for gender in _GENDERS
+        }
 
     def possible(self, gender: NameGender) -> tuple[tuple[str, str], ...]:
-        """Every pair that a story may get, each both ways round."""
-        return tuple(self._pairs[gender])
+        """Every pair that a story may get."""
+        return self._pairs[gender]
 
     def choose(self, gender: NameGender, template: str, story: str, avoid: Collection[str] = ()) -> NamePair:
         """The pair of a story: it depends on the language's names and the ids alone, so no question moves another's.
@@ -438,8 +367,7 @@ class NamePairs:
         """
         pairs = self._pairs[gender]
         if not pairs:
-            language = self._control_set.meta.language
-            raise PackError(f"control_sets/{language}.toml: names: no two of gender {gender!r} that can be told apart")
+            raise PackError(f"{_names_of(self._control_set)}: no two of gender {gender!r} that can be told apart")
         start = stable_number("pair", template, story)
         for step in range(len(pairs)):
             target, non_target = pairs[(start + step) % len(pairs)]

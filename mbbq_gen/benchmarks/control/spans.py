@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
-from typing import Any
+from typing import NamedTuple
 
-from mbbq_gen.benchmarks.control.mention import Mention, SubstitutionRefusedError, refuse_beside
+from mbbq_gen.benchmarks.control.mention_grammar import Mention, SubstitutionRefusedError, shown
 from mbbq_gen.benchmarks.control.people import People
 from mbbq_gen.benchmarks.control.words import Language, Word
 from mbbq_gen.core.errors import DataError
@@ -38,47 +37,51 @@ def person_spans(instance: Instance, options: tuple[str, str]) -> Places | None:
     Raises:
         DataError: for what is no list of places in the context.
     """
+
+    def fault(what: str) -> DataError:
+        return DataError(f"{instance.key}: metadata.{KEY}: {what}; mend it or leave it out")
+
     given = instance.metadata.get(KEY)
     if given is None:
         return None
     if not isinstance(given, dict) or not isinstance(given.get("context"), list):
-        raise _fault(instance, "no list 'context' of places")
-    found = sorted(_place(place, instance, options) for place in given["context"])
-    if any(one[1] > other[0] for one, other in itertools.pairwise(found)):
-        raise _fault(instance, "two places overlap")
-    return tuple(found) if {person for *_, person in found} == {0, 1} else None
-
-
-def _place(place: Any, instance: Instance, options: tuple[str, str]) -> tuple[int, int, int]:
-    """A place, checked."""
-    if not isinstance(place, (list, tuple)) or len(place) != 3 or not all(type(number) is int for number in place):
-        raise _fault(instance, f"{place!r} is not [from, to, option]")
-    start, end, option = place
-    if not 0 <= start < end <= len(instance.context):
-        raise _fault(instance, f"{place!r} reaches out of the context of {len(instance.context)} letters")
-    if not 0 <= option < len(instance.options) or instance.options[option].text not in options:
-        raise _fault(instance, f"{place!r}: option {option} is none of the two people")
-    return start, end, options.index(instance.options[option].text)
-
-
-def _fault(instance: Instance, what: str) -> DataError:
-    return DataError(f"{instance.key}: metadata.{KEY}: {what}; mend it or leave it out")
+        raise fault("no list 'context' of places")
+    found = []
+    for place in given["context"]:
+        if not isinstance(place, (list, tuple)) or len(place) != 3 or not all(type(number) is int for number in place):
+            raise fault(f"{place!r} is not [from, to, option]")
+        start, end, option = place
+        if not 0 <= start < end <= len(instance.context):
+            raise fault(f"{place!r} reaches out of the context of {len(instance.context)} letters")
+        if not 0 <= option < len(instance.options) or instance.options[option].text not in options:
+            raise fault(f"{place!r}: option {option} is none of the two people")
+        found.append((start, end, options.index(instance.options[option].text)))
+    if any(one[1] > other[0] for one, other in itertools.pairwise(sorted(found))):
+        raise fault("two places overlap")
+    return tuple(sorted(found)) if {person for *_, person in found} == {0, 1} else None
 
 
 def part(words: Sequence[Word], places: Places, language: Language) -> list[Word]:
     """The words, with a noun for any person parted from a slot that it is written onto: "18세|운전자는"."""
-    ends = {end for _, end, _ in places}
+    ends, heads = {end for _, end, _ in places}, tuple(head for head in language.rules.heads if len(head) > 1)
     found: list[Word] = []
     for word in words:
-        end = next((end for end in ends if word.start < end < word.end), None)
-        rest = word.low[end - word.start :] if end is not None else ""
-        if end is not None and rest.startswith(tuple(head for head in language.rules.heads if len(head) > 1)):
-            at = end - word.start
+        end = next((end for end in ends if word.start < end < word.end), word.end)
+        at = end - word.start
+        if word.low[at:].startswith(heads):
             found.append(word._replace(text=word.text[:at], low=word.low[:at], end=end))
-            found.append(Word(word.text[at:], rest, end, word.end, ""))
+            found.append(Word(word.text[at:], word.low[at:], end, word.end, ""))
         else:
             found.append(word)
     return found
+
+
+class _Slot(NamedTuple):
+    """The words in a slot."""
+
+    person: int
+    first: int
+    last: int
 
 
 def slot_mentions(words: Sequence[Word], places: Places, people: People, language: Language) -> list[Mention]:
@@ -93,27 +96,17 @@ def slot_mentions(words: Sequence[Word], places: Places, people: People, languag
         if not inside or words[inside[0]].start < start:
             raise SubstitutionRefusedError("unreplaced_mention", " ".join(words[number].text for number in inside))
         slots.append(_Slot(person, inside[0], inside[-1]))
-    grower, found = _Grower(words, slots, people, language), list[Mention]()
+    finder, found = _SlotMentions(words, slots, people, language), list[Mention]()
     for slot in slots:
-        mention = grower.grown(slot, found[-1] if found else None)
+        mention = finder.mention(slot, found[-1] if found else None)
         if found and found[-1].last >= mention.first:
             raise SubstitutionRefusedError("unreplaced_mention", words[mention.first].text)
         found.append(mention)
-    refuse_beside(found, words, language)
     return found
 
 
-@dataclass(frozen=True)
-class _Slot:
-    """The words in a slot."""
-
-    person: int
-    first: int
-    last: int
-
-
-class _Grower:
-    """Grows slots to whole mentions."""
+class _SlotMentions:
+    """Slots → whole mentions."""
 
     def __init__(self, words: Sequence[Word], slots: Sequence[_Slot], people: People, language: Language) -> None:
         self.words, self.people, self.language, self.rules = words, people, language, language.rules
@@ -131,21 +124,27 @@ class _Grower:
         passed = {*self.rules.small_words, *self.rules.modifiers}
         found: set[str] = set()
         for slot in slots:
-            place = slot.last + 1
-            while place < len(self.words) and not self.words[place].gap and self._is_plain(place, passed):
-                place += 1
-            if slot.person == person and place < len(self.words) and not self.words[place].gap:
-                found |= self.language.stems(self.words[place].low)
+            behind = itertools.takewhile(lambda word: not word.gap, self.words[slot.last + 1 :])
+            noun = next((word.low for word in behind if not self._is_plain(word.low, passed)), None)
+            if slot.person == person and noun is not None:
+                found |= self.language.stems(noun)
         return found - {*self.rules.numbers, *self.rules.behind_two}
 
-    def grown(self, slot: _Slot, before: Mention | None) -> Mention:
-        """The mention of a slot's person."""
+    def mention(self, slot: _Slot, before: Mention | None) -> Mention:
+        """The mention of a slot's person; `before` is the one before it."""
         joined = before is not None and before.last == slot.first - 1 and before.case == "and_def"
         last, case = self._end(slot, joined)
-        if self._stem(last) in self.rules.collectives or self._is_plural(last):
+        low = self.words[last].low
+        several = tuple(noun + ending for noun in self.nouns for ending in self.rules.plural_endings)
+        is_plural = self.language.is_plural(low, self.bases) or (low not in self.nouns and low.startswith(several))
+        if is_plural or self._stem(low) in self.rules.collectives:
             raise SubstitutionRefusedError("plural_group", self.words[last].text)
         first = slot.first
-        while first and self.words[first].gap == "" and self._goes_before(first - 1):
+        while first and self.words[first].gap == "":  # over modifiers, determiners, and what both options say
+            low = self.words[first - 1].low
+            said_by_both = all(low in person.words for person in self.people)
+            if not (said_by_both or low in self.rules.modifiers or low in self.language.determiners):
+                break
             first -= 1
         return Mention(slot.person, first, last, case=case)
 
@@ -155,19 +154,29 @@ class _Grower:
         Args:
             joined: whether the other person stands right before, with "and".
         """
+        known = {word for person in self.people for word in person.words} | self.nouns
+        known |= {*self.rules.small_words, *self.rules.modifiers}
         for last in range(slot.last, min(slot.last + NOUN_REACH, len(self.words))):
-            if last > slot.last and (self.words[last].gap or not self._describes(last)):
+            word, stem = self.words[last], self._stem(self.words[last].low)
+            describes = stem in self.nouns or self._is_plain(word.low, known)
+            if last > slot.last and (word.gap or not describes):
                 break
-            case, is_noun = self.language.case_of(self.words[last].low, self.bases), self._is_noun(slot, last)
+            # A noun for a person: the option's own or any person's as the slot's end, or behind the slot.
+            own = {self.people[slot.person].words[-1], *self.rules.heads}
+            case, is_noun = (
+                self.language.case_of(word.low, self.bases),
+                stem in (own if last == slot.last else self.nouns),
+            )
             if case is not None and (is_noun or (last == slot.last and case in self.rules.closing_cases)):
                 return last, case
-            if case is None and joined and self._is_of_two(last + 1):
-                return last, None  # "민준과 | 78세인 | 두 사람은"
+            behind = self.words[last + 1] if last + 1 < len(self.words) else None
+            if case is None and joined and behind is not None and not behind.gap:
+                numbers = self.rules.numbers
+                if behind.low in (*self.rules.behind_two, *numbers) or self.language.case_of(behind.low, numbers):
+                    return last, None  # both are meant: "민준과 | 78세인 | 두 사람은"
             if case is None and is_noun and (closed := self._closed(last)) is not None:
                 return closed
-        raise SubstitutionRefusedError(
-            "group_stated_elsewhere", " ".join(word.text for word in self.words[slot.last : last + 2])
-        )
+        raise SubstitutionRefusedError("group_stated_elsewhere", shown(self.words, slot.last, last + 1))
 
     def _closed(self, noun: int) -> tuple[int, str | None] | None:
         """Where a mention ends whose noun has no ending, and its case; None where another noun follows."""
@@ -180,44 +189,12 @@ class _Grower:
         alone = next((form for ending, form in self.language.cases if ending == behind[0].low), None)
         return None if alone is None else (noun + 1, alone)  # "총장 입니다"
 
-    def _is_noun(self, slot: _Slot, place: int) -> bool:
-        """Whether a word is a noun for a person: the option's own, or any person's behind the slot or as its end."""
-        stem = self._stem(place)
-        if place == slot.last:
-            return stem == self.people[slot.person].words[-1] or stem in self.rules.heads
-        return stem in self.nouns
-
-    def _stem(self, place: int) -> str:
+    def _stem(self, low: str) -> str:
         """A word without the ending of its case, where that leaves a noun."""
-        low, known = self.words[place].low, self.nouns | {*self.rules.collectives}
+        known = self.nouns | {*self.rules.collectives}
         stems = [low] + [low[: -len(ending)] for ending, _ in self.language.cases if low.endswith(ending)]
         return next((stem for stem in stems if stem in known), low)
 
-    def _is_plural(self, place: int) -> bool:
-        low = self.words[place].low
-        several = tuple(noun + ending for noun in self.nouns for ending in self.rules.plural_endings)
-        return self.language.is_plural(low, self.bases) or (low not in self.nouns and low.startswith(several))
-
-    def _is_of_two(self, place: int) -> bool:
-        """Whether a word tells that both are meant: "두 명이", "둘에게", "모두"."""
-        if place >= len(self.words) or self.words[place].gap:
-            return False
-        low, numbers = self.words[place].low, self.rules.numbers
-        return low in {*self.rules.behind_two, *numbers} or self.language.case_of(low, numbers) is not None
-
-    def _describes(self, place: int) -> bool:
-        """Whether a word may stand between a slot and its noun, or be that noun."""
-        own = {word for person in self.people for word in person.words}
-        known = own | self.nouns | {*self.rules.small_words, *self.rules.modifiers}
-        return self._stem(place) in self.nouns or self._is_plain(place, known)
-
-    def _is_plain(self, place: int, known: Collection[str]) -> bool:
+    def _is_plain(self, low: str, known: Collection[str]) -> bool:
         """Whether a word is one of these, or a noun of them that describes another."""
-        low = self.words[place].low
         return any(stem in known for stem in (low, *(low.removesuffix(link) for link in self.rules.noun_links)))
-
-    def _goes_before(self, place: int) -> bool:
-        """Whether a word before a slot goes with the person: a modifier, a determiner, or what both options say."""
-        low = self.words[place].low
-        said_by_both = all(low in person.words for person in self.people)
-        return said_by_both or low in self.rules.modifiers or low in self.language.determiners

@@ -2,125 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
-from mbbq_gen.benchmarks.control.agreement import AgreementEdit, changes, compatible_genders, covered, preferred_gender
-from mbbq_gen.benchmarks.control.mention import Mention, SubstitutionRefusedError, is_aside
+from mbbq_gen.benchmarks.control.agreement import GenderedText
+from mbbq_gen.benchmarks.control.mention_grammar import Mention, SubstitutionRefusedError, is_aside
 from mbbq_gen.benchmarks.control.mentions import find_mentions
-from mbbq_gen.benchmarks.control.people import People, PersonDescription, write_name
+from mbbq_gen.benchmarks.control.people import People, write_name
+from mbbq_gen.benchmarks.control.refusals import Refusals
 from mbbq_gen.benchmarks.control.spans import Places, part, slot_mentions
-from mbbq_gen.benchmarks.control.words import LEAST_STEM, Language, Word
+from mbbq_gen.benchmarks.control.words import Language, Word
 from mbbq_gen.languages.control_pack import ControlSet, NameGender
 
-PHRASE_REACH = 2
-"""How many words before a noun its determiner may be: "*একজন* ধনী ঠিকাদাৰ"."""
-APPOSITION_REACH = 5
-"""Most words between the commas behind a name: "Édouard, *séropositif depuis dix ans*, …"."""
-
-
-def refuse_told_beside(words: Sequence[Word], mentions: Sequence[Mention], people: People, language: Language) -> None:
-    """Raises SubstitutionRefusedError where words right beside a mention say more of a person than the mention."""
-    if not language.rules.fenced:
-        return
-    inside = {place for mention in mentions for place in range(mention.first, mention.last + 1)}
-    for mention in mentions:
-        _refuse_complement(words, mention, inside, language)
-        _refuse_cut_phrase(words, mention, inside, language)
-    for number, person in enumerate(people):
-        own = [mention for mention in mentions if mention.person == number]
-        if own and _is_like_a_name(words, own, person, language):
-            _refuse_apposition(words, own[0], inside, language)
-
-
-def _refuse_complement(words: Sequence[Word], mention: Mention, inside: set[int], language: Language) -> None:
-    """Raises where the word behind goes with the person: "директор *завода*", "un réfugié *syrien*"."""
-    rules, place = language.rules, mention.last + 1
-    if place >= len(words) or place in inside or words[place].gap or mention.by_verb:
-        return
-    behind, last = words[place].low, words[mention.last]
-    is_complement = behind in rules.never_before or behind.endswith(rules.never_before_endings or "\0")
-    if rules.only_before_endings:
-        is_complement |= behind not in _functions(language) and not behind.endswith(rules.only_before_endings)
-    if rules.article_prefix and mention.first == mention.last and not _has_article(last):
-        is_complement |= _has_article(words[place])  # "حارس *العمارة*"
-    if is_complement:
-        raise SubstitutionRefusedError("group_stated_elsewhere", f"{last.text} {words[place].text}")
-
-
-def _has_article(word: Word) -> bool:
-    """Whether an article was joined to a word."""
-    return len(word.text) > len(word.low) and word.text.endswith(word.low)
-
-
-def _refuse_cut_phrase(words: Sequence[Word], mention: Mention, inside: set[int], language: Language) -> None:
-    """Raises where a word that is no part of the option stands between a determiner and the person."""
-    if not language.rules.noun_last or not mention.first or words[mention.first].gap or mention.by_verb:
-        return
-    if words[mention.first].low in language.determiners or words[mention.first - 1].low in _functions(language):
-        return
-    for place in range(mention.first - 1, max(mention.first - 1 - PHRASE_REACH, -1), -1):
-        if place in inside:
-            return
-        if words[place].low in language.determiners:
-            raise SubstitutionRefusedError(
-                "group_stated_elsewhere", f"{words[place].text} … {words[mention.first].text}"
-            )
-        if words[place].gap:
-            return
-
-
-def _is_like_a_name(
-    words: Sequence[Word], own: Sequence[Mention], person: PersonDescription, language: Language
-) -> bool:
-    """Whether a person is called by a name: in letters that have capitals, one within a sentence; in others, a word
-    that never has a determiner and is none for people."""
-    if person.is_name:
-        return True
-    if words[0].text[0].lower() != words[0].text[0].upper():
-        there = [place for mention in own for place in range(mention.first, mention.last + 1)]
-        return any(_is_proper(words, place) for place in there)
-    if person.is_common or any(language.is_head(word) for word in person.words):
-        return False
-    return all(words[mention.first].low not in language.determiners for mention in own)
-
-
-def _is_proper(words: Sequence[Word], place: int) -> bool:
-    """Whether a word has a capital within a sentence."""
-    word = words[place]
-    opens = place == 0 or word.gap.endswith((".", "?", "!", "«", '"', "…"))
-    return not opens and word.text[0].isupper() and not word.text.isupper()
-
-
-def _refuse_apposition(words: Sequence[Word], mention: Mention, inside: set[int], language: Language) -> None:
-    """Raises where a noun before a name, or a clause between commas behind it, may tell of the person."""
-    before = words[mention.first - 1] if mention.first and not words[mention.first].gap else None
-    if before is not None and mention.first - 1 not in inside:
-        verb = before.low.endswith(language.rules.object_behind or "\0")
-        if before.low not in _functions(language) and not verb:
-            raise SubstitutionRefusedError("group_stated_elsewhere", f"{before.text} {words[mention.first].text}")
-    behind = words[mention.last + 1 : mention.last + 2 + APPOSITION_REACH]
-    if not behind or mention.last + 1 in inside:
-        return
-    relative = behind[0].low in {*language.link_words, *language.rules.clause_relatives}
-    closes = relative or any(word.gap.startswith((",", "(", "—", "–")) for word in behind[1:])
-    if behind[0].gap.startswith("(") or (behind[0].gap[:1] in (",", "—", "–") and closes):
-        raise SubstitutionRefusedError("group_stated_elsewhere", f"{words[mention.last].text}, {behind[0].text}")
-
-
-def _functions(language: Language) -> frozenset[str]:
-    """Words beside a person that tell nothing of it."""
-    rules = language.rules
-    lists = (rules.small_words, rules.clause_words, rules.before_bare, rules.determiners, rules.beside)
-    return frozenset(word for words in lists for word in words)
-
-
-_KANA = re.compile("[ぁ-ゟ]")
-"""Letters of Japanese endings."""
 _APOSTROPHES = "'’"
-PART_LENGTH = 2
-"""Letters of a word in Chinese or Japanese."""
 LIKE_LETTERS = 2
 """Letters that a man's form and a woman's have in common: buen, buena; mal, mala."""
 
@@ -167,7 +61,7 @@ class SubstitutionPlan:
     @property
     def people(self) -> frozenset[int]:
         """Who is mentioned."""
-        return frozenset(piece.person for piece in self.pieces if isinstance(piece, NameSlot))
+        return frozenset(slot.person for slot in self.replaced)
 
     @property
     def replaced(self) -> tuple[NameSlot, ...]:
@@ -185,14 +79,17 @@ def plan_substitution(text: str, people: People, language: Language) -> Substitu
     if language.rules.two_lines and len(lines) == len(_LINES):
         plans = [plan_substitution(line, people, language) for line in lines]
         if all(plan.pieces == (line,) for plan, line in zip(plans, lines, strict=True)):
-            return SubstitutionPlan(
-                (GenderSlot(text, tuple(zip(_LINES, lines, strict=True))),), frozenset(_LINES), None
-            )
+            slot = GenderSlot(text, tuple(zip(_LINES, lines, strict=True)))
+            return SubstitutionPlan((slot,), frozenset(_LINES), None)
     either = _either_form(text, language)
     if either is not None:
         return either
     words = language.words(text, {word for person in people for word in person.words})
-    return _planned(text, words, find_mentions(words, people, language), people, language)
+    mentions = find_mentions(words, people, language)
+    refusals = Refusals(words, mentions, language)
+    refusals.refuse_beside()
+    refusals.refuse_openers()
+    return _planned(text, refusals, people)
 
 
 def plan_from_spans(text: str, places: Places, people: People, language: Language) -> SubstitutionPlan:
@@ -202,84 +99,53 @@ def plan_from_spans(text: str, places: Places, people: People, language: Languag
         SubstitutionRefusedError: where not every mention can be replaced.
     """
     words = part(language.words(text), places, language)
-    mentions = slot_mentions(words, places, people, language)
-    inside = covered(mentions)
-    outside = [word for place, word in enumerate(words) if place not in inside]
-    for person in people:
-        if all(language.is_head(word) for word in person.telling):
-            several = tuple(noun + ending for noun in person.telling for ending in language.rules.plural_endings)
-            for word in outside:
-                if word.low.startswith(several) or any(language.same(word.low, noun) for noun in person.telling):
-                    raise SubstitutionRefusedError("unreplaced_mention", word.text)
-    return _planned(text, words, mentions, (_by_stems(people[0], language), _by_stems(people[1], language)), language)
+    refusals = Refusals(words, slot_mentions(words, places, people, language), language)
+    refusals.refuse_beside()
+    refusals.refuse_heads(people)
+    inflected = []
+    for (
+        person
+    ) in people:  # described also by words without the endings that they have in the option: "조울증이", "조울증"
+        stems = [stem for word in person.telling for stem in sorted(language.stems(word)) if len(stem) > 1]
+        inflected.append(replace(person, telling=tuple(dict.fromkeys((*person.telling, *stems)))))
+    return _planned(text, refusals, (inflected[0], inflected[1]))
 
 
-def _by_stems(person: PersonDescription, language: Language) -> PersonDescription:
-    """The person, described also by words without the endings that they have in the option: "조울증이", "조울증"."""
-    stems = [stem for word in person.telling for stem in sorted(language.stems(word)) if len(stem) > 1]
-    return replace(person, telling=tuple(dict.fromkeys((*person.telling, *stems))))
-
-
-def _planned(
-    text: str, words: Sequence[Word], mentions: Sequence[Mention], people: People, language: Language
-) -> SubstitutionPlan:
+def _planned(text: str, refusals: Refusals, people: People) -> SubstitutionPlan:
     """The plan of a text with these mentions."""
-    inside = covered(mentions)
-    outside = [word for place, word in enumerate(words) if place not in inside]
-    group_word = next((word.text for word in outside if word.low in language.rules.group_words), None)
-    if mentions and group_word is not None:
-        raise SubstitutionRefusedError("group_stated_elsewhere", group_word)
-    for person in people:
-        found = first_of(outside, person.left_over, language)
-        if found is not None:
-            raise SubstitutionRefusedError("unreplaced_mention", found)
-        other = people[1] if person is people[0] else people[0]
-        if language.rules.noun_last and mentions and not any(language.same(person.noun, own) for own in other.words):
-            left = next((word.text for word in outside if language.same(word.low, person.noun)), None)
-            if left is not None:  # "కాలేజీ అమ్మాయి" and then "ఆ అమ్మాయి"
-                raise SubstitutionRefusedError("unreplaced_mention", left)
-    if language.rules.fenced and mentions:
-        parts = {part for person in people for word in person.telling if "-" in word for part in word.split("-")}
-        for place, word in enumerate(words):
-            if place in inside:
-                continue
-            determined = place > 0 and words[place - 1].low in language.determiners and not word.gap.strip("'’")
-            alone = (
-                language.rules.head_first and determined and not word.low.endswith(language.rules.plural_signs or "\0")
-            )
-            if (alone and any(language.same(word.low, person.noun) for person in people)) or any(
-                language.same(word.low, part) for part in parts
-            ):
-                raise SubstitutionRefusedError("unreplaced_mention", word.text)
-    if language.rules.unspaced:
-        left = "\n".join(word.low for word in outside)
-        found = next((part for part in _parts_apart(people) if part in left), None)
-        if found is not None:
-            raise SubstitutionRefusedError("unreplaced_mention", found)
-    refuse_told_beside(words, mentions, people, language)
-    genders = compatible_genders(words, mentions, language)
+    words, mentions, language = refusals.words, refusals.mentions, refusals.language
+    refusals.refuse_left_over(people)
+    refusals.refuse_told_beside(people)
+    gendered = GenderedText(words, mentions, language)
+    genders = gendered.compatible_genders()
     if mentions and not genders:
         raise SubstitutionRefusedError("ambiguous_gender", "words of both genders")
-    pieces = tuple(_pieces(text, words, mentions, changes(words, mentions, language), language))
-    return SubstitutionPlan(pieces, genders, preferred_gender(words, mentions, language))
-
-
-def _parts_apart(people: People) -> list[str]:
-    """Where there are no blanks: the first and the last letters of what tells each person apart, of which a word may
-    be made that tells it too."""
-    both = ["".join(person.words) for person in people]
-    parts = [part for person in people for word in person.telling for part in (word[:PART_LENGTH], word[-PART_LENGTH:])]
-    telling = (part for part in parts if len(part) == PART_LENGTH and not _KANA.search(part))
-    return [part for part in telling if not all(part in own for own in both)]
+    spots: dict[int, tuple[int, Piece]] = {}
+    """Where a piece starts → where it ends, and what it is."""
+    for mention in mentions:
+        start, end, name = _name_place(text, words, mention, language)
+        spots[start] = (end, name)
+    for place, by_gender in gendered.changes().items():
+        word = words[place]
+        spots[word.start] = (word.end, GenderSlot(word.text, tuple(by_gender.items())))
+    pieces, at = list[Piece](), 0
+    for start, (end, piece) in sorted(spots.items(), key=lambda spot: spot[0]):
+        if start >= at:
+            pieces += [text[at:start], piece] if start > at else [piece]
+            at = end
+    pieces += [text[at:]] if at < len(text) else []
+    return SubstitutionPlan(tuple(pieces), genders, gendered.preferred_gender())
 
 
 def _either_form(text: str, language: Language) -> SubstitutionPlan | None:
     """The plan of a question that asks of a man and of a woman ("un lector o una lectora"): one of them is asked."""
     agreement = language.rules.agreement
-    words = language.words(text) if agreement is not None and text.endswith("?") else []
+    if agreement is None or not text.endswith("?"):
+        return None
+    words = language.words(text)
     for place, word in enumerate(words):
         first = 2 * place + 1 - len(words)
-        if agreement is None or word.low not in agreement.or_words or first < 0:
+        if word.low not in agreement.or_words or first < 0:
             continue
         one, other = words[first:place], words[place + 1 :]
         if not one or any(each.gap for each in (*one[1:], word, *other)):
@@ -288,60 +154,28 @@ def _either_form(text: str, language: Language) -> SubstitutionPlan | None:
         alike = all(a.low[:LIKE_LETTERS] == b.low[:LIKE_LETTERS] for a, b in zip(one[1:], other[1:], strict=True))
         if alike and articles in agreement.articles.items():
             start, end = one[0].start, other[-1].end
-            forms: tuple[tuple[NameGender, str], ...] = (
-                ("m", text[start : one[-1].end]),
-                ("f", text[other[0].start : end]),
-            )
-            piece = GenderSlot(text[start:end], forms)
-            return SubstitutionPlan((text[:start], piece, text[end:]), frozenset(_LINES), None)
+            man, woman = text[start : one[-1].end], text[other[0].start : end]
+            slot = GenderSlot(text[start:end], tuple(zip(_LINES, (man, woman), strict=True)))
+            return SubstitutionPlan((text[:start], slot, text[end:]), frozenset(_LINES), None)
     return None
 
 
 def apply_plan(plan: SubstitutionPlan, names: tuple[str, str], gender: NameGender, control_set: ControlSet) -> str:
     """The text with the names of the two people, both of one gender."""
-    return "".join(_written(plan.pieces, names, gender, control_set))
 
+    def written() -> Iterator[str]:
+        for piece in plan.pieces:
+            if isinstance(piece, NameSlot):
+                name = names[piece.person]
+                for form in filter(None, (piece.form, piece.goes_on)):
+                    name = write_name(control_set, name, form)
+                yield piece.before + (name if piece.before else _as_written(name, piece.was)) + piece.behind
+            elif isinstance(piece, GenderSlot):
+                yield dict(piece.by_gender).get(gender, piece.was)
+            else:
+                yield piece
 
-def _written(
-    pieces: Sequence[Piece], names: tuple[str, str], gender: NameGender, control_set: ControlSet
-) -> Iterator[str]:
-    for piece in pieces:
-        if isinstance(piece, NameSlot):
-            name = names[piece.person]
-            name = write_name(control_set, name, piece.form) if piece.form else name
-            name = write_name(control_set, name, piece.goes_on) if piece.goes_on else name
-            yield piece.before + (name if piece.before else _as_written(name, piece.was)) + piece.behind
-        elif isinstance(piece, GenderSlot):
-            yield dict(piece.by_gender).get(gender, piece.was)
-        else:
-            yield piece
-
-
-def _pieces(
-    text: str, words: Sequence[Word], mentions: Sequence[Mention], changed: Sequence[AgreementEdit], language: Language
-) -> Iterator[Piece]:
-    """The pieces of a text, in order."""
-    spots: dict[int, tuple[int, Piece]] = {}
-    for mention in mentions:
-        start, end, name = _name_place(text, words, mention, language)
-        spots[start] = (end, name)
-    by_place: dict[int, dict[NameGender, str]] = {}
-    for change in changed:
-        by_place.setdefault(change.place, {})[change.gender] = change.text
-    for place, genders in by_place.items():
-        word = words[place]
-        spots[word.start] = (word.end, GenderSlot(word.text, tuple(genders.items())))
-    at = 0
-    for start in sorted(spots):
-        end, piece = spots[start]
-        if start < at:
-            continue
-        if start > at:
-            yield text[at:start]
-        yield piece
-        at = end
-    if at < len(text):
-        yield text[at:]
+    return "".join(written())
 
 
 def _name_place(text: str, words: Sequence[Word], mention: Mention, language: Language) -> tuple[int, int, NameSlot]:
@@ -352,22 +186,24 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
         form, end = _apostrophe_case(text, words[mention.last + 1], end, language)
     end += _closing_comma(words, mention, language)
     kept, behind = mention.kept, f" {mention.behind}" if mention.behind else ""
+    before = words[mention.first - 1] if mention.first and words[mention.first].follows else None
+    joined = kept
+    if not kept and before is not None and (not form or rules.declensions) and before.low in rules.before_names:
+        start, joined = before.start, before.low
     was = text[start:end]
-    if kept in rules.before_names:
-        return start, end, NameSlot(mention.person, rules.before_names[kept], was, behind=behind)
-    if not kept and mention.first and words[mention.first].follows and (not form or rules.declensions):
-        word = words[mention.first - 1]
-        if word.low in rules.before_names:
-            was = text[word.start : end]
-            return word.start, end, NameSlot(mention.person, rules.before_names[word.low], was, behind=behind)
-    before = _as_written(kept, was) + " " if kept else ""
+    if joined in rules.before_names:
+        return start, end, NameSlot(mention.person, rules.before_names[joined], was, behind=behind)
     named = mention.by_verb and (bool(kept) or mention.bare)  # "es diu Anna", but "és l'Anna"
     form = form or ("" if named else rules.name_form or "")
     following = next((word for word in words[mention.last + 1 :] if word.start >= end), None)
     goes_on = rules.behind_names.get(following.low, "") if following is not None and not following.gap else ""
     if following is not None and goes_on:
         end = following.end
-    return start, end, NameSlot(mention.person, form, was, before, behind, goes_on)
+    return (
+        start,
+        end,
+        NameSlot(mention.person, form, was, f"{_as_written(kept, was)} " if kept else "", behind, goes_on),
+    )
 
 
 def _closing_comma(words: Sequence[Word], mention: Mention, language: Language) -> int:
@@ -390,7 +226,7 @@ def _apostrophe_case(text: str, following: Word, end: int, language: Language) -
     Raises:
         SubstitutionRefusedError: for an ending that the grammar does not know.
     """
-    if following.gap in _APOSTROPHES and following.gap and text[following.start - 1] in _APOSTROPHES:
+    if following.gap and following.gap in _APOSTROPHES and text[following.start - 1] in _APOSTROPHES:
         for form, endings in language.rules.cases.items():
             if following.low in endings:
                 return form, following.end
@@ -400,30 +236,5 @@ def _apostrophe_case(text: str, following: Word, end: int, language: Language) -
 
 
 def _as_written(kept: str, was: str) -> str:
+    """A text with a capital where what it replaces begins with one."""
     return kept[0].upper() + kept[1:] if was[0].isupper() else kept
-
-
-def holds_any(text: str, telling: Sequence[str], language: Language) -> str | None:
-    """The first word of a text that is one of these, endings aside; None where there is none."""
-    return first_of(language.words(text, telling), telling, language)
-
-
-def first_of(words: Sequence[Word], telling: Sequence[str], language: Language) -> str | None:
-    """The first of the words that is one of these, endings aside; None where there is none."""
-    strong = [word for word in telling if not language.is_head(word) and word not in language.rules.modifiers]
-    strong = strong or (list(telling) if language.rules.nouns_placed else [])
-    for word in words:
-        if any(language.same(word.low, other) for other in strong):
-            return word.text
-        if language.rules.joined and any(
-            word.low.startswith(start) for other in strong for start in _starts(other, language)
-        ):
-            return word.text
-    return None
-
-
-def _starts(word: str, language: Language) -> list[str]:
-    """How other words begin in which a telling word may be: with it, or where what stands before an ending may differ
-    from it, with what is left of it without one: Marathi शिंप, of शिंपी in शिंप्यासमोर."""
-    stems, least = language.stems(word) if language.rules.noun_last else (), 2 if language.rules.article_prefix else 1
-    return [start for start in (word, *stems) if len(start) > (least if start == word else LEAST_STEM)]

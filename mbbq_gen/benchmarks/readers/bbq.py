@@ -112,19 +112,14 @@ def _read(files: list[tuple[Path, SplitInfo]], root: Path) -> Iterator[Instance]
                 target, reason = _target(block, source.category, template)
             else:
                 target, reason = _published_target(block, published)
-            metadata = {"proper_names": _has_proper_names(first, source.category, template)}
+            is_late = first.question_index.isdigit() and int(first.question_index) > 25
+            proper_names = template.proper_names if source.category in _INTERSECTIONAL else is_late
+            metadata = {"proper_names": proper_names}
             for place, row in block:
                 wrong = has_wrong_label(row, source.category)
                 yield instance_of(
                     row, place, source, target=target, reason=reason, swap_people=wrong, metadata=metadata
                 )
-
-
-def _has_proper_names(row: BbqRow, category: str, template: _Template) -> bool:
-    """Whether the people of a template are called by name."""
-    if category in _INTERSECTIONAL:
-        return template.proper_names
-    return int(row.question_index) > 25 if row.question_index.isdigit() else False
 
 
 # --- the target ------------------------------------------------------------------------------------------------------
@@ -140,7 +135,10 @@ def _target(block: Block, category: str, template: _Template) -> tuple[int | Non
         wanted = [*sorted(template.stereotyped), template.second]
     else:
         listed = template.stereotyped or {one_form(group) for group in row.additional_metadata.stereotyped_groups}
-        found = [index for index in people if _fits(row, index, category, listed)]
+        # In Nationality the group is a region, so the noun phrase itself counts too.
+        terms = [term.strip(" {}").casefold() for term in row.terms]
+        by_term = {index for index in people if category == "nationality" and terms[index] in listed}
+        found = [index for index in people if index in by_term or one_form(row.groups[index]) in listed]
         wanted = sorted(listed)
     if len(found) == 1:
         return found[0], None
@@ -153,13 +151,6 @@ def one_form(group: str) -> str:
     if text.startswith("trans"):
         return "trans"
     return _GENDERS.get(text, text.replace(" ses", "ses"))
-
-
-def _fits(row: BbqRow, index: int, category: str, stereotyped: set[str]) -> bool:
-    """Whether an option's group is among the stereotyped ones."""
-    if one_form(row.groups[index]) in stereotyped:
-        return True
-    return category == "nationality" and row.terms[index].strip(" {}").casefold() in stereotyped
 
 
 def _fits_both(row: BbqRow, index: int, category: str, template: _Template) -> bool:

@@ -133,6 +133,13 @@ def instance_of(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: in
     if row.ans2 != PLACEHOLDER or row.groups[UNKNOWN_INDEX] != PLACEHOLDER:
         raise place.error(f"{row.ans2!r} where the placeholder {PLACEHOLDER!r} is published", "ans2")
     target = only_stereotyped(row.groups, row.stereotyped_groups, UNKNOWN_INDEX)
+    disambiguated, negative = row.context_condition == "disambig", row.question_polarity == "neg"
+    alignment = "pro-stereo" if (row.label == target) == negative else "anti-stereo"
+    mismatch = target is not None and disambiguated and row.question_type != alignment
+    kind = f"{row.question_polarity}-{row.context_condition}"
+    # The languages list different words in two templates.
+    is_parallel = source.category != "physical_appearance" or row.template not in _NOT_PARALLEL
+    parallel_id = f"esbbq-cabbq/{source.category}/{row.template}/{row.flipped}/{number}/{kind}"
     terms = [row.info0[0], row.info1[0]]
     unknown = draw_unknown_text(source.language, source.benchmark, source.category, row.template, *terms)
     first, second = row.info0[0].casefold(), row.info1[0].casefold()
@@ -143,7 +150,7 @@ def instance_of(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: in
         instance_id=f"{source.category}/{row.instance_id}",
         template_id=f"{source.category}/{row.template_id}",
         subcategory=named_or_none(row.subcategory),
-        parallel_id=_parallel_id(row, source, number),
+        parallel_id=parallel_id if is_parallel else None,
         texts=(row.ans0, row.ans1, unknown),
         groups=(row.info0[-1], row.info1[-1], PLACEHOLDER),
         unknown=UNKNOWN_INDEX,
@@ -155,7 +162,7 @@ def instance_of(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: in
         context=row.context,
         question=row.question,
         groups_swapped=second in one and first in other and not (first in one and second in other),
-        data_issues=("unknown_placeholder", *["alignment_mismatch"] * _alignment_mismatch(row, target)),
+        data_issues=("unknown_placeholder", *["alignment_mismatch"] * mismatch),
         metadata={
             "source_row": place.source_row(row.category, row.instance_id),
             "stereotyped_groups": row.stereotyped_groups,
@@ -169,19 +176,3 @@ def instance_of(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: in
             "proper_names": row.proper_nouns_only,
         },
     )
-
-
-def _alignment_mismatch(row: EsbbqRow, target: int | None) -> bool:
-    """Whether `question_type` is not what label, polarity and target say."""
-    if target is None or row.context_condition == "ambig":
-        return False
-    aligned = (row.label == target) == (row.question_polarity == "neg")
-    return row.question_type != ("pro-stereo" if aligned else "anti-stereo")
-
-
-def _parallel_id(row: EsbbqRow, source: SplitInfo, number: int) -> str | None:
-    """The id that the row has in both languages; None where the languages list different words."""
-    if source.category == "physical_appearance" and row.template in _NOT_PARALLEL:
-        return None
-    kind = f"{row.question_polarity}-{row.context_condition}"
-    return f"esbbq-cabbq/{source.category}/{row.template}/{row.flipped}/{number}/{kind}"

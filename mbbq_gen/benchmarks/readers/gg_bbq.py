@@ -22,6 +22,8 @@ What the fields mean here
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -85,23 +87,18 @@ def _read(paths: list[Path], source: SplitInfo) -> Iterator[Instance]:
     templates: dict[str, dict[tuple[str, str], int]] = {}
     for path, subcategory in zip(paths, FILES.values(), strict=True):
         numbers = templates.setdefault(subcategory, {})
-        for pair in in_pairs(_numbered(path), _check_next):
+        for pair in in_pairs(read_json_lines(path, GgBbqRow), partial(_check_next, numbers=count())):
             questions = pair[0][1].question.strip(), pair[1][1].question.strip()
             template = f"{subcategory}-{numbers.setdefault(questions, len(numbers) + 1)}"
             for place, row in pair:
                 yield _instance(row, place, source, subcategory, template)
 
 
-def _numbered(path: Path) -> Iterator[tuple[RowLocation, GgBbqRow]]:
-    """The rows of a file, none of which may be missing."""
-    for number, (place, row) in enumerate(read_json_lines(path, GgBbqRow)):
-        if row.index != number:
-            raise place.error(f"{row.index} where {number} comes next; a row is missing", "index")
-        yield place, row
-
-
-def _check_next(place: RowLocation, row: GgBbqRow, first: GgBbqRow | None) -> None:
+def _check_next(place: RowLocation, row: GgBbqRow, first: GgBbqRow | None, numbers: Iterator[int]) -> None:
     """Raises DataError where a row is not the one that comes next: two questions about a context."""
+    number = next(numbers)
+    if row.index != number:
+        raise place.error(f"{row.index} where {number} comes next; a row is missing", "index")
     polarity = "negative" if first is None else "non_negative"
     if row.question_type != polarity:
         raise place.error(f"{row.question_type!r} where {polarity!r} comes next", "question_type")

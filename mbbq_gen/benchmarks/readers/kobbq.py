@@ -63,7 +63,10 @@ class TemplateSlots:
 
     def __init__(self, path: Path) -> None:
         """Raises DataError where the file is not as published."""
-        self._templates = {_key(row): row for _, row in read_table(path, TemplateRow, delimiter="\t")}
+        self._templates: dict[str, TemplateRow] = {}
+        for _, row in read_table(path, TemplateRow, delimiter="\t"):
+            category = re.sub(r"\W+", "_", row.category.strip().lower())
+            self._templates[f"{category}-{row.number.strip().zfill(3)}{row.version.strip()}"] = row
         self._patterns: dict[tuple[str, bool], re.Pattern[str]] = {}
 
     def of(self, key: str, *, disambiguated: bool, context: str, people: Sequence[str]) -> Places | None:
@@ -97,12 +100,6 @@ def _first_person(row: TemplateRow, people: Sequence[str]) -> int | None:
         if len(names) == 1 and len(fits) == 1:
             return fits[0] if names == {"N1"} else 1 - fits[0]
     return None
-
-
-def _key(row: TemplateRow) -> str:
-    """As sample ids begin: `age-001a`."""
-    category = re.sub(r"\W+", "_", row.category.strip().lower())
-    return f"{category}-{row.number.strip().zfill(3)}{row.version.strip()}"
 
 
 def _pattern(text: str) -> Iterator[str]:
@@ -205,15 +202,10 @@ def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[I
                 "bbq_category": named_or_none(row.bbq_category),
             },
         )
-        yield instance if slots is None else _with_places(instance, slots)
-
-
-def _with_places(instance: Instance, slots: TemplateSlots) -> Instance:
-    """The instance with the places of the two people in its context, if its template tells them."""
-    people = [option.text for option in instance.options[:UNKNOWN_INDEX]]
-    disambiguated = instance.condition == "disambiguated"
-    key = "-".join(instance.instance_id.split("-")[:2])
-    places = slots.of(key, disambiguated=disambiguated, context=instance.context, people=people)
-    if places is None:
-        return instance
-    return instance.model_copy(update={"metadata": {**instance.metadata, "person_spans": {"context": places}}})
+        places = None
+        if slots is not None:
+            disambiguated, key = condition == "dis", f"{category}-{template}{version}"
+            people = [option.text for option in instance.options[:UNKNOWN_INDEX]]
+            places = slots.of(key, disambiguated=disambiguated, context=instance.context, people=people)
+        spans = {} if places is None else {"person_spans": {"context": places}}
+        yield instance.model_copy(update={"metadata": {**instance.metadata, **spans}}) if spans else instance

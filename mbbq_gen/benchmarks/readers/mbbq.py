@@ -45,7 +45,6 @@ from pathlib import Path
 from typing import Final
 
 from mbbq_gen.benchmarks.bbq_record import (
-    BbqRow,
     Block,
     SplitInfo,
     category_files,
@@ -100,7 +99,10 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
             target = only_stereotyped(forms, (one_form(group, source.category) for group in listed), unknown)
             reason = no_target(row.groups, listed, unknown)
             parallel = _parallel_id(block, template, seen[template], target, source)
-            metadata = None if genders is None else {"gender": _gender(row, unknown, genders)}
+            metadata = None
+            if genders is not None:  # of both names; None where they are not known or differ
+                known = {genders.get(term) for index, term in enumerate(row.terms) if index != unknown}
+                metadata = {"gender": known.pop() if len(known) == 1 else None}
             for place, row in block:
                 yield instance_of(
                     row,
@@ -123,12 +125,6 @@ def _genders(language: str) -> dict[str, str]:
         return {}
     names = read_control_set(resources, language).names
     return dict.fromkeys(names.female, "female") | dict.fromkeys(names.male, "male")
-
-
-def _gender(row: BbqRow, unknown: int, genders: dict[str, str]) -> str | None:
-    """The gender of both names of a control row; None where they are not known or differ."""
-    found = {genders.get(term) for index, term in enumerate(row.terms) if index != unknown}
-    return found.pop() if len(found) == 1 else None
 
 
 def one_form(group: str, category: str) -> str:

@@ -87,7 +87,9 @@ def find_target(row: BbqRow, category: str, unknown: int) -> tuple[int | None, b
         return _sole([index for index in people if one_form(row.groups[index]) in wanted]), False
     phrases = [words(group) for group in listed]
     by_phrase = _sole([index for index in people if any(phrase <= words(row.terms[index]) for phrase in phrases)])
-    by_group = _sole([index for index in people if _is_group(row.groups[index], listed)])
+    # A group is one of the listed ones, or a word of one.
+    forms = {_singular(group.casefold().strip()) for group in listed}.union(*phrases)
+    by_group = _sole([index for index in people if _singular(row.groups[index].casefold().strip()) in forms - {""}])
     if by_phrase is None:
         return by_group, False
     return by_phrase, by_group is not None and by_group != by_phrase
@@ -106,9 +108,3 @@ def words(text: str) -> frozenset[str]:
 def _singular(word: str) -> str:
     """A word without the plural's s; `ss` and short words stay."""
     return word[:-1] if len(word) > 3 and word.endswith("s") and not word.endswith("ss") else word
-
-
-def _is_group(group: str, listed: list[str]) -> bool:
-    """Whether a group is one of the listed ones, or a word of one."""
-    form = _singular(group.casefold().strip())
-    return bool(form) and any(form == _singular(one.casefold().strip()) or form in words(one) for one in listed)

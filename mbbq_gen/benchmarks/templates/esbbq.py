@@ -9,8 +9,18 @@ Licence:  Apache-2.0
 The rules
 1. A template is written in four arrangements: as it is (`original`); with the two people swapped in the ambiguous
    context (`ambig`); in the disambiguating one and in both answers (`disambig`); in all of them (`all`).
-2. In each arrangement every pair of people (`esbbq_people`) meets every combination of the words of
-   `lexical_diversity`; the forms of a word (WORD1, WORD1-def) go together.
+2. In each arrangement every pair of people meets every combination of the words of `lexical_diversity`; the forms of a
+   word (WORD1, WORD1-def) go together. Of the rules about people, the first one that fits a template holds:
+   a. The template lists words itself (`names`): every word of NAME1 with every word of NAME2, in the listed forms.
+   b. The template wants proper names (`proper_nouns_only`). "Plain" names are those whose ethnicity the vocabulary
+      calls not stereotyped. Gender: every plain woman's name with every plain man's name. RaceEthnicity: names of
+      stereotyped ethnicities and the stated gender, each with every plain name of that gender. Elsewhere: two different
+      plain names of the stated gender.
+   c. Occupations: every one with every one of the opposite level.
+   d. Otherwise every stereotyped group with every group that it is set against: those of `non_stereotyped_groups`, else
+      the vocabulary's not stereotyped words of the category (and subcategory).
+   Vocabulary words are written in the feminine where the stated gender is f or fake-f. Where a language has names with
+   their article (Catalan), they are written with it. A vocabulary row with anything in `include_name` is left out.
 3. Sentences get their capitals, articles their contractions (`slots.sentence_writer`).
 4. Each filling gives four questions: both questions, with the ambiguous context alone and with both contexts. The
    answer to the negative question is `answer_negative`, to the other one `answer_non_negative`.
@@ -31,24 +41,18 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.benchmarks.bbq_record import SplitInfo, unknown_texts
 from mbbq_gen.benchmarks.readers.esbbq import BENCHMARKS, PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instance_of
 from mbbq_gen.benchmarks.registry import find_benchmark
-from mbbq_gen.benchmarks.rows import RowLocation, checked
-from mbbq_gen.benchmarks.templates.esbbq_people import (
-    MARKER,
-    Person,
-    ProperNameRow,
-    TemplateRow,
-    Vocabulary,
-    VocabularyRow,
-    pairs_of_people,
-)
-from mbbq_gen.benchmarks.templates.files import at_least_one, category_slug, template_version
+from mbbq_gen.benchmarks.rows import RowLocation, checked, python_literal
 from mbbq_gen.benchmarks.templates.slots import (
+    check_slots,
     fill_slots,
     named_person,
     parallel_forms,
@@ -58,8 +62,9 @@ from mbbq_gen.benchmarks.templates.slots import (
     swap_names,
     workbook_languages,
 )
-from mbbq_gen.core.errors import UnknownNameError, UsageError
-from mbbq_gen.core.records import Instance
+from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError
+from mbbq_gen.core.files import file_digest, stable_digest
+from mbbq_gen.core.records import Instance, NonBlank
 
 _ARRANGEMENTS: Final[dict[str, tuple[str, ...]]] = {
     "original": (),
@@ -68,12 +73,218 @@ _ARRANGEMENTS: Final[dict[str, tuple[str, ...]]] = {
     "all": ("ambiguous_context", "disambiguating_context", "answer_negative", "answer_non_negative"),
 }
 """Arrangement → the columns whose two people are swapped."""
-_COLUMNS: Final = (
-    "ambiguous_context", "disambiguating_context", "answer_negative", "answer_non_negative",
-    "question_negative_stereotype", "question_non_negative",
-)  # fmt: skip
+_COLUMNS: Final = (*_ARRANGEMENTS["all"], "question_negative_stereotype", "question_non_negative")
 VOCABULARY_FILE: Final = "vocabulary.xlsx"
 NAMES_FILE: Final = "vocabulary_proper_names.xlsx"
+MARKER: Final = "ambiguous_context"
+"""A column that every template workbook has in each of its languages."""
+_PLAIN: Final = "not-stereotyped"
+_ETHNICITIES: Final = "RaceEthnicity"
+_OCCUPATION: Final = "Occupation"
+
+
+# --- rows of the workbooks; fields are named as the columns, without the language's ending ---------------------------
+
+
+def _empty_list(value: Any) -> Any:
+    """An empty cell is an empty list."""
+    return [] if value == "" else python_literal(value)
+
+
+def _flag(value: Any) -> Any:
+    """1 and true say yes, 0, false and nothing say no."""
+    return {"": False, "0": False, "false": False, "1": True, "true": True}.get(str(value).lower(), value)
+
+
+Story = Annotated[NonBlank, AfterValidator(check_slots)]
+Groups = Annotated[list[NonBlank], BeforeValidator(python_literal)]
+
+
+class TemplateRow(BaseModel):
+    """A template."""
+
+    model_config = ConfigDict(frozen=True)
+
+    label: Literal["t", "m", "n"]
+    """Whether BBQ's template was transferred or modified, or is new."""
+    esbbq_template_id: NonBlank
+    version: str = ""
+    esbbq_category: NonBlank
+    subcategory: str = ""
+    ambiguous_context: Story
+    disambiguating_context: Story
+    names: str = ""
+    """Words for NAME1 and NAME2, if the template lists its own."""
+    lexical_diversity: str = ""
+    """Words for WORD1, WORD2 and so on."""
+    proper_nouns_only: Annotated[bool, BeforeValidator(_flag)] = False
+    question_negative_stereotype: Story
+    question_non_negative: Story
+    answer_negative: Story
+    answer_non_negative: Story
+    relevant_social_values: str = ""
+    stereotyped_groups: Annotated[Groups, Field(min_length=1)]
+    non_stereotyped_groups: Annotated[list[NonBlank], BeforeValidator(_empty_list)] = []
+    NAME1_info: str = ""
+    NAME2_info: str = ""
+    stated_gender_info: Literal["", "m", "f", "fake-f"] = ""
+    """`fake-f`: feminine in grammar only (a person, a family)."""
+    esbbq_source: Annotated[list[str], BeforeValidator(_empty_list)] = []
+
+    @property
+    def gender(self) -> str:
+        """The gender that words agree with."""
+        return self.stated_gender_info.removeprefix("fake-")
+
+    def is_stereotyped(self, person: Person) -> bool:
+        """Whether a person's group, the last comma part of it, is among the stereotyped ones."""
+        return person.group.split(",")[-1].strip() in self.stereotyped_groups
+
+
+class VocabularyRow(BaseModel):
+    """A row of `vocabulary.xlsx`, in one language."""
+
+    model_config = ConfigDict(frozen=True)
+
+    category: NonBlank
+    subcategory: str = ""
+    name: NonBlank
+    name_def: str = ""
+    """With the definite article, where the language's templates need it."""
+    f: str = ""
+    """Feminine form; empty where there is no other."""
+    f_def: str = ""
+    information: str = ""
+    """`not-stereotyped`; the level of an occupation; or nothing."""
+    include_name: str = ""
+    """Anything here leaves the row out."""
+
+
+class ProperNameRow(BaseModel):
+    """A row of `vocabulary_proper_names.xlsx`, in one language."""
+
+    model_config = ConfigDict(frozen=True)
+
+    proper_name: NonBlank
+    proper_name_def: str = ""
+    """With the article that the language puts before names."""
+    gender: Literal["m", "f"]
+    ethnicity: NonBlank
+
+
+@dataclass(frozen=True)
+class Vocabulary:
+    """The words that templates draw on where they list none, in one language."""
+
+    words: tuple[VocabularyRow, ...] = ()
+    names: tuple[ProperNameRow, ...] = ()
+
+    def of(self, category: str, subcategory: str = "") -> list[VocabularyRow]:
+        """The words of a category that are in use, and of its subcategory where one is named."""
+        words = (row for row in self.words if row.category == category and not row.include_name)
+        return [row for row in words if subcategory in ("", row.subcategory)]
+
+    def plain(self, category: str, subcategory: str = "") -> list[str]:
+        """The words of a category that no stereotype is about."""
+        return [row.name for row in self.of(category, subcategory) if row.information == _PLAIN]
+
+
+def read_vocabulary(folder: Path, language: str) -> Vocabulary:
+    """The vocabulary of a folder in one language; what has no file is empty.
+
+    Raises:
+        DataError: at the first row that is wrong.
+    """
+    words, names = folder / VOCABULARY_FILE, folder / NAMES_FILE
+    word_rows = read_workbook(words, VocabularyRow, language, "name") if words.is_file() else iter(())
+    name_rows = read_workbook(names, ProperNameRow, language, "proper_name") if names.is_file() else iter(())
+    return Vocabulary(tuple(row for _, row in word_rows), tuple(row for _, row in name_rows))
+
+
+# --- the two people of a template ------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Person:
+    """One of the two people of a filled template."""
+
+    term: str
+    """The words that tell this person from the other one."""
+    group: str
+    """The group, as the data set labels it: its last comma part is what `stereotyped_groups` is compared with."""
+    forms: Mapping[str, str]
+    """What is written, by the ending of the slot: ``, `-def`, `-indef`."""
+
+    def fills(self, slot: str) -> dict[str, str]:
+        """What stands in each slot of that name."""
+        return {slot + ending: text for ending, text in self.forms.items()}
+
+
+def pairs_of_people(template: TemplateRow, vocabulary: Vocabulary) -> list[tuple[Person, Person]]:
+    """NAME1 and NAME2 of every filled template, in published order.
+
+    Raises:
+        ValueError: where a list is missing or broken, or the vocabulary has no fitting word; names the field.
+    """
+    category, stereotyped = template.esbbq_category, template.stereotyped_groups
+    if template.names:
+        lists = parse_lists(template.names)
+        one = _listed_people(lists, "NAME1", template.NAME1_info)
+        return list(itertools.product(one, _listed_people(lists, "NAME2", template.NAME2_info)))
+    if template.proper_nouns_only:
+        plain = vocabulary.plain(_ETHNICITIES)
+        everyday = [name for name in vocabulary.names if name.ethnicity in plain]
+        if category == "Gender":
+            women = [_by_name(name, template.NAME1_info or "f") for name in everyday if name.gender == "f"]
+            men = [_by_name(name, template.NAME2_info or "m") for name in everyday if name.gender == "m"]
+            return list(itertools.product(women, men))
+        everyday = [name for name in everyday if name.gender == template.gender]
+        if category == _ETHNICITIES:
+            others = [name for name in vocabulary.names if name.gender == template.gender]
+            first = [_by_name(one, f"{one.gender}, {one.ethnicity}") for one in others if one.ethnicity in stereotyped]
+            return list(itertools.product(first, [_by_name(name, name.ethnicity) for name in everyday]))
+        infos = template.NAME1_info, template.NAME2_info
+        pairs = ((one, other) for one, other in itertools.product(everyday, everyday) if one != other)
+        return [(_by_name(one, infos[0]), _by_name(other, infos[1])) for one, other in pairs]
+    feminine = template.gender == "f"
+    if template.subcategory == _OCCUPATION:
+        words = vocabulary.of(category, _OCCUPATION)
+        occupations = [_by_occupation(word, feminine=feminine) for word in words]
+        return [(one, other) for one, other in itertools.product(occupations, occupations) if one.group != other.group]
+    # A group is called by its name, in the feminine where the vocabulary has one.
+    forms = {row.name: row.f for row in reversed(vocabulary.of(category)) if row.f} if feminine else {}
+    groups = template.non_stereotyped_groups or vocabulary.plain(category, template.subcategory)
+    terms = {group: forms.get(group, group) for group in (*stereotyped, *groups)}
+    people = {group: Person(term, group, {"": term}) for group, term in terms.items()}
+    return [(people[one], people[other]) for one, other in itertools.product(stereotyped, groups)]
+
+
+def _listed_people(lists: Mapping[str, tuple[str, ...]], slot: str, group: str) -> list[Person]:
+    if not group:
+        raise ValueError(f"{slot}_info is empty; say which group the words of {slot} belong to")
+    people = []
+    for form in parallel_forms(lists, slot):
+        if "" not in form and "-indef" not in form:
+            raise ValueError(f"{form['-def']!r} is listed with its article only; list it without one, too")
+        # The word without an article; where it is not listed, the indefinite form without its first word.
+        bare = form[""] if "" in form else form["-indef"].partition(" ")[2]
+        people.append(Person(term=bare, group=group, forms=form | {"": bare}))
+    if not people:
+        raise ValueError(f"{slot} is not listed; write {slot}: [one, two]")
+    return people
+
+
+def _by_name(name: ProperNameRow, group: str) -> Person:
+    written = name.proper_name_def or name.proper_name
+    return Person(term=name.proper_name, group=group, forms={"": written, "-def": written})
+
+
+def _by_occupation(word: VocabularyRow, *, feminine: bool) -> Person:
+    term, with_article = (word.f, word.f_def) if feminine and word.f else (word.name, word.name_def)
+    return Person(term, word.information, {"": term} | ({"-def": with_article} if with_article else {}))
+
+
+# --- templates → instances -------------------------------------------------------------------------------------------
 
 
 def template_files(folder: Path) -> list[Path]:
@@ -82,11 +293,8 @@ def template_files(folder: Path) -> list[Path]:
     Raises:
         UsageError: where there are none.
     """
-    files = [
-        path
-        for path in sorted(folder.glob("*.xlsx"))
-        if path.name not in (VOCABULARY_FILE, NAMES_FILE) and not path.name.startswith("~$")
-    ]
+    files = [path for path in sorted(folder.glob("*.xlsx")) if path.name not in (VOCABULARY_FILE, NAMES_FILE)]
+    files = [path for path in files if not path.name.startswith("~$")]
     if not files:
         raise UsageError(f"{folder}: no template workbook (.xlsx) in it; name the folder that holds them")
     return files
@@ -112,37 +320,26 @@ def load_esbbq_templates(folder: Path, language: str) -> Iterator[Instance]:
         UnknownNameError: where the templates are not written in that language.
         DataError: while reading, at the first row that is wrong; file, row and column.
     """
-    paths = template_files(folder)
-    known = workbook_languages(paths[0], MARKER)
+    known = esbbq_languages(folder)
     if language not in known:
         raise UnknownNameError("language", language, known, f"({folder})")
     if not unknown_texts(language):
         raise UsageError(f"no texts of the unknown option in {language!r}; add them to unknown_texts.toml")
-    return _instances(folder, paths, language)
+    return _instances(folder, template_files(folder), language)
 
 
 def _instances(folder: Path, paths: Sequence[Path], language: str) -> Iterator[Instance]:
     vocabulary = read_vocabulary(folder, language)
-    version = template_version([*paths, folder / VOCABULARY_FILE, folder / NAMES_FILE])
+    files = [path for path in (*paths, folder / VOCABULARY_FILE, folder / NAMES_FILE) if path.is_file()]
+    version = f"templates-{stable_digest(*(f'{path.name} {file_digest(path)}' for path in files))[:10]}"
     for path in paths:
-        category = find_benchmark("esbbq").categories.get(path.stem, category_slug(path.stem))
+        slug = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", path.stem)).casefold()  # SpanishRegion
+        category = find_benchmark("esbbq").categories.get(path.stem, slug)
         source = SplitInfo(BENCHMARKS.get(language, f"esbbq_{language}"), version, language, "bias", category)
         seen: Counter[str] = Counter()
         for place, row in esbbq_rows(path, vocabulary, language):
             yield instance_of(row, place, source, seen[row.template])
             seen[row.template] += 1
-
-
-def read_vocabulary(folder: Path, language: str) -> Vocabulary:
-    """The vocabulary of a folder in one language; what has no file is empty.
-
-    Raises:
-        DataError: at the first row that is wrong.
-    """
-    words, names = folder / VOCABULARY_FILE, folder / NAMES_FILE
-    word_rows = read_workbook(words, VocabularyRow, language, "name") if words.is_file() else iter(())
-    name_rows = read_workbook(names, ProperNameRow, language, "proper_name") if names.is_file() else iter(())
-    return Vocabulary(tuple(row for _, row in word_rows), tuple(row for _, row in name_rows))
 
 
 @contextmanager
@@ -158,16 +355,19 @@ def esbbq_rows(path: Path, vocabulary: Vocabulary, language: str) -> Iterator[tu
     """The rows of a template workbook as they are published, each with the place of its template.
 
     Raises:
-        DataError: at the first template that is wrong; file, row and column.
+        DataError: at the first template that is wrong; file, row and column; at the end, where there was none.
     """
     write = sentence_writer(language)
+    template: TemplateRow | None = None
     seen: set[tuple[object, ...]] = set()
-    for place, template in at_least_one(read_workbook(path, TemplateRow, language, MARKER), path):
+    for place, template in read_workbook(path, TemplateRow, language, MARKER):
         for fields in _filled(template, place, vocabulary, write):
             text = (template.esbbq_template_id, fields["context"], fields["question"])
             if text not in seen:
                 yield place, checked(fields | {"instance_id": len(seen)}, EsbbqRow, place)
                 seen.add(text)
+    if template is None:
+        raise DataError(f"{path}: no template in it; add a row, or remove the file")
 
 
 def _filled(
@@ -211,15 +411,16 @@ def _rows(
     write: Callable[[str], str],
 ) -> Iterator[dict[str, object]]:
     """The four rows of a filled template; `people` are those whom the two answers name."""
-    stereotyped = people[0] if is_stereotyped(people[0], template) else people[1]
+    stereotyped = people[0] if template.is_stereotyped(people[0]) else people[1]
     # The authors put the answer first that contains the stereotyped person's words.
     is_first = re.search(rf"\b{re.escape(stereotyped.term)}\b", filled["answer_negative"], re.IGNORECASE)
     first, second = (0, 1) if is_first else (1, 0)
-    answers = write(filled["answer_negative"]), write(filled["answer_non_negative"])
-    ambiguous, disambiguating = write(filled["ambiguous_context"]), write(filled["disambiguating_context"])
-    questions = write(filled["question_negative_stereotype"]), write(filled["question_non_negative"])
+    written = {column: write(text) for column, text in filled.items()}
+    answers = written["answer_negative"], written["answer_non_negative"]
+    ambiguous, disambiguating = written["ambiguous_context"], written["disambiguating_context"]
+    questions = written["question_negative_stereotype"], written["question_non_negative"]
     for polarity, is_disambiguated in itertools.product((0, 1), (False, True)):
-        pro_stereotype = is_stereotyped(people[polarity], template) == (polarity == 0)
+        pro_stereotype = template.is_stereotyped(people[polarity]) == (polarity == 0)
         alignment = ("pro-stereo" if pro_stereotype else "anti-stereo") if is_disambiguated else "n/a"
         yield {
             "template_id": template.esbbq_template_id,
@@ -255,17 +456,9 @@ def _pairs(template: TemplateRow, place: RowLocation, vocabulary: Vocabulary) ->
     if not pairs:
         raise place.error("no pair of people fits; list names, or add words to the vocabulary", "names")
     for pair in pairs:
-        stereotyped = [person for person in pair if is_stereotyped(person, template)]
-        if len(stereotyped) != 1:
-            groups = " and ".join(person.group for person in pair)
-            raise place.error(
-                f"{len(stereotyped)} of the groups {groups} are among {', '.join(template.stereotyped_groups)};"
-                " one must",
-                "stereotyped_groups",
-            )
+        count = sum(map(template.is_stereotyped, pair))
+        if count != 1:
+            groups, listed = " and ".join(person.group for person in pair), ", ".join(template.stereotyped_groups)
+            message = f"{count} of the groups {groups} are among {listed}; one must"
+            raise place.error(message, "stereotyped_groups")
     return pairs
-
-
-def is_stereotyped(person: Person, template: TemplateRow) -> bool:
-    """Whether the person's group, the last comma part of it, is among the template's stereotyped ones."""
-    return person.group.split(",")[-1].strip() in template.stereotyped_groups

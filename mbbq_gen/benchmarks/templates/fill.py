@@ -5,33 +5,31 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache, cached_property, lru_cache
-from importlib.resources import files
+from functools import cached_property, lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
 from mbbq_gen.benchmarks.control.people import NamePair, TemplateFiller, assign_names, write_name
 from mbbq_gen.benchmarks.templates.esbbq import esbbq_languages, load_esbbq_templates
-from mbbq_gen.benchmarks.templates.files import load_templates
-from mbbq_gen.benchmarks.templates.schema import (
+from mbbq_gen.benchmarks.templates.files import (
     INDEX_FILE,
     SENTENCE_START,
     Gender,
     LanguageTexts,
     Slot,
     TemplateFacts,
-    TemplateIndex,
     TemplateSet,
-    TemplateText,
+    load_templates,
     option_text,
     parse_slot,
+    starter_templates,
 )
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths, stable_number
 from mbbq_gen.core.records import Alignment, Condition, Instance, Option, Polarity, Role, Split
 from mbbq_gen.languages.control_pack import ControlSet, read_control_set
-from mbbq_gen.languages.packs import PLACEHOLDER, read_toml
+from mbbq_gen.languages.packs import PLACEHOLDER
 
 OrderOfMention = Literal["target_first", "non_target_first"]
 
@@ -111,14 +109,12 @@ def instantiate(
         )
     if "control" in wanted and control_set is None:
         raise UsageError(f"the control split needs a control set; write control_sets/{language}.toml")
-    names: dict[str, NamePair] = {}
-    if "control" in wanted and control_set is not None:
-        stories = [
-            TemplateFiller(facts.category, f"{facts.id}.{filler}")
-            for facts in template_set.templates
-            for filler in facts.fillers
-        ]
-        names = assign_names(control_set, stories)
+    stories = (
+        TemplateFiller(facts.category, f"{facts.id}.{filler}")
+        for facts in template_set.templates
+        for filler in facts.fillers
+    )
+    names = {} if control_set is None or "control" not in wanted else assign_names(control_set, stories)
     casts = {split: _casts(template_set.texts[language], control_set, names, split) for split in wanted}
     return _generate(template_set, language, casts)
 
@@ -134,6 +130,11 @@ def _generate(
             text = by_id[facts.id]
             for cell in _cells(facts):
                 cast = cast_of[f"{facts.id}.{cell.filler}"]
+                context = _write(text.ambiguous, dict(zip("XY", cell.mentioned, strict=True)), cast, texts.capitals)
+                if cell.condition == "disambiguated":
+                    roles = dict(zip("AB", cell.answering, strict=True))
+                    gap = "" if context.endswith("。") else " "
+                    context += gap + _write(text.disambiguating, roles, cast, texts.capitals)
                 metadata: dict[str, Any] = {
                     "stereotype": facts.stereotype,
                     "source": facts.source,
@@ -156,7 +157,7 @@ def _generate(
                     subcategory=facts.subcategory,
                     condition=cell.condition,
                     polarity=cell.polarity,
-                    context=_context(text, cell, cast, texts.capitals),
+                    context=context,
                     question=text.question_negative if cell.polarity == "negative" else text.question_non_negative,
                     options=_options(facts, cell, cast, texts, orders[cell.cell_id]),
                     gold_role=cell.answer,
@@ -214,14 +215,6 @@ def _option_orders(facts: TemplateFacts) -> dict[str, tuple[Role, ...]]:
     return orders
 
 
-def _context(text: TemplateText, cell: TemplateCell, cast: TemplateCast, capitals: Mapping[str, str]) -> str:
-    context = _write(text.ambiguous, dict(zip("XY", cell.mentioned, strict=True)), cast, capitals)
-    if cell.condition == "ambiguous":
-        return context
-    gap = "" if context.endswith("。") else " "
-    return context + gap + _write(text.disambiguating, dict(zip("AB", cell.answering, strict=True)), cast, capitals)
-
-
 def _write(text: str, roles: Mapping[str, Role], cast: TemplateCast, capitals: Mapping[str, str]) -> str:
     """The text with its slots filled, and a capital where a slot begins a sentence."""
     written = []
@@ -268,24 +261,6 @@ def _options(
         for role, group in groups.items()
     } | {"unknown": Option(role="unknown", text=unknown, group="unknown")}
     return tuple(options[role] for role in order)
-
-
-def starter_folder() -> Path:
-    """The folder of the templates, inside the installed package."""
-    return Path(str(files("mbbq_gen.benchmarks").joinpath("starter_data")))
-
-
-@cache
-def _index() -> TemplateIndex:
-    """What all languages share, read once."""
-    return TemplateIndex.model_validate(read_toml(starter_folder() / INDEX_FILE))
-
-
-@cache
-def starter_templates(language: str | None = None) -> TemplateSet:
-    """The templates, read and checked once: in all languages, or in one where there is such a file."""
-    is_there = language is not None and (starter_folder() / f"{language}.toml").is_file()
-    return load_templates(starter_folder(), [language] if is_there and language else None, _index())
 
 
 def load_starter(language: str, splits: Iterable[Split], resources: PackPaths) -> Iterator[Instance]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing
 from functools import cache
 from importlib.resources import files
@@ -57,29 +57,20 @@ def read_workbook(path: Path, schema: type[RowT], language: str, marker: str) ->
         raise RowLocation(path, 1).error(f"no column {marker}_xx with a language's code; columns: {', '.join(header)}")
     if language not in languages:
         raise UnknownNameError("language", language, languages, f"({path})")
-    columns = [name if name in schema.model_fields else _in_language(name, language, languages) for name in header]
-    _check_columns(columns, schema, RowLocation(path, 1), language)
-    for number, cells in enumerate(rows, start=2):
-        if any(cells):
-            fields = {name: cell for name, cell in zip(columns, cells, strict=False) if name}
-            yield (place := RowLocation(path, number)), checked(fields, schema, place)
-
-
-def _in_language(name: str, language: str, languages: set[str]) -> str:
-    """The name of a column without the language's ending; empty for a column of another language."""
-    match = _ENDING.fullmatch(name)
-    if match is None or match[2] not in languages:
-        return name
-    return match[1] if match[2] == language else ""
-
-
-def _check_columns(columns: Sequence[str], schema: type[BaseModel], place: RowLocation, language: str) -> None:
-    """Refuses a sheet that lacks a column, or has one twice."""
+    place, columns = RowLocation(path, 1), list[str]()
+    for name in header:  # a column of another language has no name
+        match = _ENDING.fullmatch(name)
+        is_ours = name in schema.model_fields or match is None or match[2] not in languages
+        columns.append(name if is_ours or match is None else match[1] if match[2] == language else "")
     for name, field in schema.model_fields.items():
         if columns.count(name) > 1:
             raise place.error(f"stands twice; keep one column {name} or {name}_{language}", name)
         if field.is_required() and name not in columns:
             raise place.error(f"the column is missing; add {name}_{language} or {name}", name)
+    for number, cells in enumerate(rows, start=2):
+        if any(cells):
+            fields = {name: cell for name, cell in zip(columns, cells, strict=False) if name}
+            yield (place := RowLocation(path, number)), checked(fields, schema, place)
 
 
 def _rows(path: Path, last: int | None = None) -> list[list[str]]:
@@ -119,8 +110,8 @@ def slots(text: str) -> list[str]:
     return _SLOT.findall(text)
 
 
-def check_slots(text: str) -> None:
-    """Refuses a text with a slot that no template knows, or one that lacks a brace.
+def check_slots(text: str) -> str:
+    """The text, with no slot that no template knows, and none that lacks a brace.
 
     Raises:
         ValueError: names the slot.
@@ -131,6 +122,7 @@ def check_slots(text: str) -> None:
     torn = _TORN_SLOT.search(_SLOT.sub("", text))
     if torn:
         raise ValueError(f"a placeholder lacks a brace at {torn[0]!r}; write it as {{{{NAME1}}}}")
+    return text
 
 
 def fill_slots(text: str, values: Mapping[str, str]) -> str:

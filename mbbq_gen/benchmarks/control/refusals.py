@@ -1,0 +1,240 @@
+"""Refuses texts in which a name can't stand where a mention is, or in which other words tell of the person too."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import NoReturn
+
+from mbbq_gen.benchmarks.control.mention_grammar import Mention, SubstitutionRefusedError, covered, shown
+from mbbq_gen.benchmarks.control.people import People, PersonDescription
+from mbbq_gen.benchmarks.control.words import LEAST_STEM, Language, TextWords, Word
+
+PHRASE_REACH = 2
+"""How many words before a noun its determiner may be: "*একজন* ধনী ঠিকাদাৰ"."""
+APPOSITION_REACH = 5
+"""Most words between the commas behind a name: "Édouard, *séropositif depuis dix ans*, …"."""
+PART_LENGTH = 2
+"""Letters of a word in Chinese or Japanese."""
+_KANA = re.compile("[ぁ-ゟ]")
+"""Letters of Japanese endings."""
+
+
+class Refusals(TextWords):
+    """The words of a text beside its mentions."""
+
+    def __init__(self, words: Sequence[Word], mentions: Sequence[Mention], language: Language) -> None:
+        super().__init__(words, language)
+        self.mentions, self.inside = mentions, covered(mentions)
+        self.outside = [word for place, word in enumerate(words) if place not in self.inside]
+
+    def _refuse(self, reason: str, *words: Word, between: str = " ") -> NoReturn:
+        """Raises SubstitutionRefusedError, which shows the words."""
+        raise SubstitutionRefusedError(reason, between.join(word.text for word in words))
+
+    # --- what stands right beside a mention --------------------------------------------------------------------------
+
+    def refuse_beside(self) -> None:
+        """Raises SubstitutionRefusedError where a name can't stand beside what stands beside a mention."""
+        for mention in self.mentions:
+            self._refuse_collision(mention)
+        for mention in self.mentions:
+            pair = self.words[max(mention.first - 2, 0) : mention.first]
+            if len(pair) < 2 or pair[1].gap or self.words[mention.first].gap:
+                continue
+            if pair[0].low in self.rules.clause_relatives and pair[1].low in self.rules.told:
+                self._refuse("group_stated_elsewhere", *pair)
+        for mention in self.mentions:
+            low, rules = self.before(mention.first), self.rules
+            pair = self.words[mention.first - 1 : mention.first + 1]
+            if low.endswith(rules.never_behind) and not mention.by_verb:
+                self._refuse("unreplaced_mention", *pair, between="")
+            if mention.by_verb and rules.agreement is not None and low in rules.agreement.places:
+                self._refuse("group_stated_elsewhere", *pair)
+            if self.behind(mention.last):
+                self._refuse_behind(mention)
+        for place, mention in enumerate(self.mentions):
+            if self.words[mention.first].low not in self.rules.introducing:
+                continue
+            for before in (one for one in self.mentions[:place] if one.person == mention.person):
+                # A sentence introduces a person that it has named: "the parent drove *their* old parent", of two.
+                marks = {mark for word in self.words[before.last + 1 : mention.first + 1] for mark in word.gap}
+                if not marks & {*".?!"}:
+                    self._refuse("people_related", *self.words[mention.first : mention.last + 1])
+
+    def _refuse_collision(self, mention: Mention) -> None:
+        """Raises where two names would stand side by side, or an article before one."""
+        rules, low = self.rules, self.before(mention.first)
+        article = rules.needs_determiner and low in self.language.determiners and low not in rules.stand_ins
+        article = article and self.words[mention.first].low not in rules.definites
+        declined = rules.joined and mention.case is not None
+        parted = declined or bool(mention.kept)  # "dallo psicologo *col* meccanico"
+        ends = {one.last for one in self.mentions if one.case is None}
+        if article or (low and mention.first - 1 in ends and not parted):
+            raise SubstitutionRefusedError("adjacent_names", shown(self.words, mention.first - 1, mention.last))
+
+    def _refuse_behind(self, mention: Mention) -> None:
+        """Raises where the word right behind a person goes with it, or is a name (languages without blanks)."""
+        rules, language, last = self.rules, self.language, mention.last
+        low, pair = self.behind(last), self.words[last : last + 2]
+        if low in rules.collectives and not (rules.head_first or rules.joined or rules.unspaced):
+            self._refuse("group_stated_elsewhere", *self.words[mention.first : last + 2])  # "een arm gezin"
+        if mention.by_verb and low in rules.nominalizers:
+            self._refuse("group_stated_elsewhere", *pair, between="")
+        if low.startswith(rules.name_signs):
+            self._refuse("adjacent_names", *pair, between="")
+        if low in rules.copulas_before_nouns and last + 2 < len(self.words):
+            noun = self.words[last + 2].low
+            declined = language.is_head(noun) and language.case_of(noun, language.bases(())) is not None
+            if declined or noun in rules.articles_behind:  # "Miren zen ikaslea"
+                raise SubstitutionRefusedError("group_stated_elsewhere", f"{pair[1].text} {noun}")
+        heads = tuple(head for head in rules.heads if len(head) > 1)
+        grown = rules.joined and not rules.nouns_placed and not rules.article_prefix
+        if grown and mention.case is None and low.startswith(heads):
+            self._refuse("unreplaced_mention", *pair)
+        is_noun = rules.unspaced and low in (*rules.heads, *rules.collectives)
+        if is_noun or (rules.only_before and not low.startswith(rules.only_before)):
+            self._refuse("unreplaced_mention", *pair, between="")
+
+    def refuse_openers(self) -> None:
+        """Raises where an opener that is no part of a mention says more of a person: "is *dressed in* rags"."""
+        for one in range(len(self.words) - 1) if self.mentions else ():
+            pair = f"{self.words[one].low} {self.words[one + 1].low}"
+            if one not in self.inside and pair in self.rules.openers:
+                raise SubstitutionRefusedError("group_stated_elsewhere", pair)
+
+    # --- what is left outside the mentions ---------------------------------------------------------------------------
+
+    def refuse_left_over(self, people: People) -> None:
+        """Raises SubstitutionRefusedError where a word outside the mentions tells of the group of one of the people."""
+        rules, language = self.rules, self.language
+        group_words = [word for word in self.outside if word.low in rules.group_words] if self.mentions else []
+        if group_words:
+            self._refuse("group_stated_elsewhere", group_words[0])
+        for person, other in (people, people[::-1]):
+            telling = [word for word in person.telling if word not in person.small]
+            found = first_of(self.outside, telling, language)
+            if found is None and rules.noun_last and self.mentions:  # "కాలేజీ అమ్మాయి" and then "ఆ అమ్మాయి"
+                is_shared = any(language.same(person.noun, own) for own in other.words)
+                nouns = (word for word in self.outside if not is_shared and language.same(word.low, person.noun))
+                found = next(nouns, None)
+            if found is not None:
+                self._refuse("unreplaced_mention", found)
+        if rules.fenced and self.mentions:
+            parts = {part for person in people for word in person.telling if "-" in word for part in word.split("-")}
+            nouns_of = [person.noun for person in people] if rules.head_first else []
+            for place in (place for place in range(len(self.words)) if place not in self.inside):
+                word, before = self.words[place], self.words[place - 1].low if place else ""
+                determined = before in language.determiners and not word.gap.strip("'’")
+                alone = determined and not word.low.endswith(rules.plural_signs)
+                if language.same_as_any(word.low, [*parts, *(nouns_of if alone else ())]):
+                    self._refuse("unreplaced_mention", word)
+        if rules.unspaced:
+            # The first and the last letters of what tells each person apart, of which another word may be made.
+            both = ["".join(person.words) for person in people]
+            telling = [word for person in people for word in person.telling]
+            starts_and_ends = (part for word in telling for part in (word[:PART_LENGTH], word[-PART_LENGTH:]))
+            left = "\n".join(word.low for word in self.outside)
+            for one in (part for part in starts_and_ends if len(part) == PART_LENGTH and not _KANA.search(part)):
+                if one in left and not all(one in own for own in both):
+                    raise SubstitutionRefusedError("unreplaced_mention", one)
+
+    def refuse_heads(self, people: People) -> None:
+        """Raises SubstitutionRefusedError where only a noun for any person tells of one, and it stands elsewhere."""
+        endings = self.rules.plural_endings
+        for telling in (person.telling for person in people if all(map(self.language.is_head, person.telling))):
+            several = tuple(noun + ending for noun in telling for ending in endings)
+            for word in self.outside:
+                if word.low.startswith(several) or self.language.same_as_any(word.low, telling):
+                    self._refuse("unreplaced_mention", word)
+
+    # --- what says more of a person than the option ------------------------------------------------------------------
+
+    def refuse_told_beside(self, people: People) -> None:
+        """Raises SubstitutionRefusedError where words right beside a mention say more of a person than the mention."""
+        if not self.rules.fenced:
+            return
+        for mention in self.mentions:
+            if self.behind(mention.last) and mention.last + 1 not in self.inside and not mention.by_verb:
+                self._refuse_complement(mention)
+            self._refuse_cut_phrase(mention)
+        for number, person in enumerate(people):
+            own = [mention for mention in self.mentions if mention.person == number]
+            if own and self._is_like_a_name(own, person):
+                self._refuse_apposition(own[0])
+
+    def _refuse_complement(self, mention: Mention) -> None:
+        """Raises where the word behind goes with the person: "директор *завода*", "un réfugié *syrien*"."""
+        rules, (last, word) = self.rules, self.words[mention.last : mention.last + 2]
+        is_complement = word.low in rules.never_before or word.low.endswith(rules.never_before_endings)
+        if rules.only_before_endings and word.low not in self.language.functions:
+            is_complement |= not word.low.endswith(rules.only_before_endings)
+        if rules.article_prefix and mention.first == mention.last and not _has_article(last):
+            is_complement |= _has_article(word)  # "حارس *العمارة*"
+        if is_complement:
+            self._refuse("group_stated_elsewhere", last, word)
+
+    def _refuse_cut_phrase(self, mention: Mention) -> None:
+        """Raises where a word that is no part of the option stands between a determiner and the person."""
+        functions, determiners, first = self.language.functions, self.language.determiners, mention.first
+        before = self.before(first)
+        is_open = before and before not in functions and self.words[first].low not in determiners
+        if not self.rules.noun_last or not is_open or mention.by_verb:
+            return
+        for place in range(first - 1, max(first - 1 - PHRASE_REACH, -1), -1):
+            if place in self.inside:
+                return
+            if self.words[place].low in determiners:
+                self._refuse("group_stated_elsewhere", self.words[place], self.words[first], between=" … ")
+            if self.words[place].gap:
+                return
+
+    def _is_like_a_name(self, own: Sequence[Mention], person: PersonDescription) -> bool:
+        """Whether a person is called by a name: in letters that have capitals, one within a sentence; in others, a word
+        that never has a determiner and is none for people."""
+        if person.is_name:
+            return True
+        first_letter = self.words[0].text[0]
+        if first_letter.lower() != first_letter.upper():
+            places = [place for place in sorted(covered(own)) if place]
+            within = [word for word in map(self.words.__getitem__, places) if not word.gap.endswith((*'.?!«"…',))]
+            return any(word.text[0].isupper() and not word.text.isupper() for word in within)
+        if person.is_common or any(self.language.is_head(word) for word in person.words):
+            return False
+        return all(self.words[mention.first].low not in self.language.determiners for mention in own)
+
+    def _refuse_apposition(self, mention: Mention) -> None:
+        """Raises where a noun before a name, or a clause between commas behind it, may tell of the person."""
+        rules, language, before = self.rules, self.language, self.before(mention.first)
+        is_other = before and mention.first - 1 not in self.inside and before not in language.functions
+        if is_other and not before.endswith(rules.object_behind):
+            self._refuse("group_stated_elsewhere", *self.words[mention.first - 1 : mention.first + 1])
+        behind = self.words[mention.last + 1 : mention.last + 2 + APPOSITION_REACH]
+        if not behind or mention.last + 1 in self.inside:
+            return
+        relative = behind[0].low in language.link_words or behind[0].low in rules.clause_relatives
+        closes = relative or any(word.gap.startswith((",", "(", "—", "–")) for word in behind[1:])
+        if behind[0].gap.startswith("(") or (closes and behind[0].gap.startswith((",", "—", "–"))):
+            self._refuse("group_stated_elsewhere", self.words[mention.last], behind[0], between=", ")
+
+
+def _has_article(word: Word) -> bool:
+    """Whether an article was joined to a word."""
+    return len(word.text) > len(word.low) and word.text.endswith(word.low)
+
+
+def first_of(words: Sequence[Word], telling: Sequence[str], language: Language) -> Word | None:
+    """The first of the words that is one of these, endings aside; None where there is none."""
+    rules, starts = language.rules, list[str]()
+    strong = [word for word in telling if not language.is_weak(word)]
+    strong = strong or (list(telling) if rules.nouns_placed else [])
+    if rules.joined:
+        # How other words begin in which a telling word may be; where what stands before an ending may differ from it,
+        # also with what is left of it without one: Marathi शिंप, of शिंपी in शिंप्यासमोर.
+        least = 2 if rules.article_prefix else 1
+        starts = [word for word in strong if len(word) > least]
+        stems = (stem for word in strong for stem in language.stems(word) - {word}) if rules.noun_last else ()
+        starts += [stem for stem in stems if len(stem) > LEAST_STEM]
+    begins = tuple(starts)
+    found = (word for word in words if language.same_as_any(word.low, strong) or word.low.startswith(begins))
+    return next(found, None)
