@@ -171,12 +171,7 @@ class RuleExtractor:
         return self.analyse(response, question, finish_reason=finish_reason).extraction
 
     def explain(
-        self,
-        response: str,
-        question: Question,
-        *,
-        finish_reason: str | None = None,
-        resources: PackPaths | None = None,
+        self, response: str, question: Question, *, finish_reason: str | None = None, resources: PackPaths | None = None
     ) -> Explanation:
         """The extraction with everything that led to it: what is said of each option, the words it rests on, and why
         each candidate won or lost."""

@@ -309,14 +309,7 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, inside: list[Ment
 
 
 def _read_mentions(
-    s: Sentence,
-    start: int,
-    end: int,
-    bits: int,
-    live: list[Mention],
-    announces: bool,
-    bare: bool,
-    unknown: Rule | None,
+    s: Sentence, start: int, end: int, bits: int, live: list[Mention], announces: bool, bare: bool, unknown: Rule | None
 ) -> None:
     """What a clause says of each that it names; of "I change A to C" only the last is left in `live`."""
     line, question = s.line, s.question
