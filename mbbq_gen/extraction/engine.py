@@ -23,7 +23,7 @@ from mbbq_gen.extraction.mention_kinds import mark_misspelt
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.normalise import CROSS, TICK, NormalText, normalise
 from mbbq_gen.extraction.option_matcher import OptionMatcher, circled_places
-from mbbq_gen.extraction.overlap import person_by_overlap
+from mbbq_gen.extraction.overlap import person_by_overlap, person_of_conclusion
 from mbbq_gen.extraction.person_words import english_texts, read_people
 from mbbq_gen.extraction.phrases import mark_phrases
 from mbbq_gen.extraction.prepared_question import PreparedQuestion, build_question
@@ -267,8 +267,8 @@ class RuleExtractor:
         for _, texts in sorted(question.aliases.items()):
             if analysis.decision.outcome != "unparsed":
                 break
-            again = self._read_all(normal, zoned, asked._replace(options=tuple(texts)))
-            if again.decision.outcome != "unparsed" and _names_text(again):
+            again = _with_conclusion(self._read_all(normal, zoned, asked._replace(options=tuple(texts))))
+            if again.decision.outcome != "unparsed" and (again.decision.proposition is None or _names_text(again)):
                 again.decision = _by_detour(again.decision, "alias")
                 analysis = again
         if analysis.decision.outcome == "unparsed" and analysis.decision.rule in _SILENT:
@@ -322,7 +322,7 @@ class RuleExtractor:
         texts = english_texts(asked.options, asked.unknown, words, people, self._english.stemmer)
         if texts is None:
             return first
-        again = self._read_all(first.normal, first.zoned, asked._replace(options=texts))
+        again = _with_conclusion(self._read_all(first.normal, first.zoned, asked._replace(options=texts)))
         again.decision = _by_detour(again.decision, "foreign")
         return first if again.decision.outcome == "unparsed" else again
 
@@ -399,6 +399,16 @@ def _rests_on_too_little(analysis: Analysis) -> bool:
         return said.force < Strength.FITTING or said.rule is Rule.CONTRAST
     later = any(line.bits(0, len(line.masks)) & CLASSES["conclude"] for line in reading.lines[said.line :])
     return said.kind == "unknown" and later and said.sentence < reading.sentences
+
+
+def _with_conclusion(analysis: Analysis) -> Analysis:
+    """The analysis of an English answer with the person of its last conclusion, where nothing else decides."""
+    reading = analysis.parsed
+    if reading is not None and reading.is_english and analysis.decision.rule in _SILENT:
+        person = person_of_conclusion(reading)
+        if person is not None:
+            analysis.decision = Decision("option", person, "low", Rule.CONCLUDED.label, None)
+    return analysis
 
 
 def _by_detour(decision: Decision, prefix: str) -> Decision:

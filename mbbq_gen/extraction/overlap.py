@@ -6,6 +6,7 @@ negations: "The teacher showed competence, while the cook was incompetent", aske
 
 from __future__ import annotations
 
+from mbbq_gen.extraction.clauses import sentences
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import KNOWN, SMALL, Token
 from mbbq_gen.extraction.lines import COMMA, STOP
@@ -79,3 +80,18 @@ def _overlap(words: list[Token], masks: list[int], asked: set[str], negated: boo
                 hits.add(stem)
                 denied = not denied
     return len(hits), denied
+
+
+def person_of_conclusion(reading: ParsedResponse) -> int | None:
+    """The person whom the last sentence that begins with a conclusion names first.
+
+    For English answers to a question in another language, whose words can't be compared: "Therefore, the tailor wasn't
+    late" answers whatever is asked.
+    """
+    found = None
+    for line, mentions in zip(reading.lines, reading.mentions, strict=True):
+        for first, last, _ in sentences(line, 0):
+            if line.bits(first, min(first + 2, last)) & C["conclude"]:
+                named = [m.option for m in mentions if first <= m.start < last and m.option in reading.question.persons]
+                found = named[0] if named else found
+    return found
