@@ -348,13 +348,12 @@ class RuleExtractor:
         """The propositions of a text; `lines` are its own, if they have been read."""
         lines = lines or read_lines(text, lexicon)
         mentions: list[list[Mention]] = []
-        history: list[tuple[int, int]] = []
         for line in lines:
             mark_phrases(line, lexicon.rows)
             quiet(line, question.story)
-            mentions.append(find_mentions(line, question, history))
+            mentions.append(find_mentions(line, question))
         if not any(mentions) and mark_misspelt(lines, question):
-            mentions = [find_mentions(line, question, history) for line in lines]
+            mentions = [find_mentions(line, question) for line in lines]
         reading = read_propositions(question, lines, mentions, announced=structured)
         reading.is_english = lexicon is self._english
         return reading
