@@ -8,7 +8,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import CLOSES, INNER, KNOWN, MENTIONED, NOUN, SMALL
+from mbbq_gen.extraction.lexicon import CLOSES, INNER, KNOWN, NOUN, SMALL
 from mbbq_gen.extraction.lines import ASK, COMMA, STOP, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.normalise import CROSS, TICK
@@ -144,8 +144,6 @@ TAILING = C["because"] | C["although"] | C["condition"] | C["but"] | CLOSES
 """Classes for which it matters whether they stand at the end of a clause."""
 _OPINES = C["likely"] | C["choose"] | C["claim"]
 """What the writer does with a conclusion: a reason ends in front of it."""
-_HOLDS = HEADING | TAILING | C["conclude"] | C["forced"] | C["likely"] | C["possible"]
-"""What changes what holds for the rest of a sentence."""
 _HEADS = (KNOWN | C["doer"] | C["doing"]) & ~C["speaker"]
 """What the first word of a row has, and its later words don't."""
 NEAR_AND = 3
@@ -192,18 +190,10 @@ class ClauseState:
             named: Whether it names an option.
             bare: Whether it is nothing but a row of words that joins: "on the one hand".
         """
-        if comma and bits & C["source"] and bits & NEG and not bits & C["assume"]:
-            self.prejudice = False
         if self.because and comma and bits & C["speaker"] and bits & _OPINES and not head & C["because"]:
             self.because = False
-        if not bits & _HOLDS and not self.turning and not (comma and self.until_comma):
-            self.contrast = self.denied and place > 0
-            self.turning = False
-            return
         first, goes_on = place == 0, place + 1 < clauses
         turns = bits & C["but"] and not (tail & CLOSES and tail & C["but"])
-        if turns or self.turning or (bits & C["conclude"] and (first or comma)):
-            self.because = self.granted = self.prejudice = False
         if turns or self.turning:
             self.turned, self.possible = True, False
         self.turning = bool(tail & CLOSES and tail & (C["but"] | C["although"]))
@@ -211,8 +201,6 @@ class ClauseState:
             self.possible = self.possible and not (self.granted or self.condition)
             self.because = self.granted = self.condition = self.prejudice = self.until_comma = False
         for name, bit in _SUBORDINATE:
-            if name == "condition" and bits & C["forced"]:
-                continue
             if head & bit:
                 setattr(self, name, True)
                 self.until_comma = goes_on and (first or not named) if name == "because" else first
@@ -254,17 +242,11 @@ def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) ->
         if mask & CLOSES and gaps[place] < COMMA:
             closed = True
             continue
-        if signs and _next_ticked(signs, mentions, start, place):
-            parts.append((start, place))
-            start = place
-            continue
         if gaps[place] < COMMA and not mask & (_SPLIT | C["conj"]):
             continue
         if gaps[place] < COMMA and mask & _BEGINS and ends_clause(line, place, last):
             continue
         if gaps[place] < COMMA and mask & _TURNS and not mask & _BEGINS and _goes_on(mentions, start, place):
-            continue
-        if mask == MENTIONED and any(m.start < place < m.end for m in mentions):
             continue
         if gaps[place] >= COMMA or mask & _SPLIT or _and_parts(line, mentions, start, place, last):
             parts.append((start, place))
@@ -284,12 +266,6 @@ def _is_ticked(line: Line) -> bool:
     return TICK in line.raw or CROSS in line.raw
 
 
-def _next_ticked(signs: list[int], mentions: list[Mention], start: int, place: int) -> bool:
-    """Whether another ticked option begins: the clause has a tick and an option, and here is another of either."""
-    ticked = any(start <= sign < place for sign in signs) and any(start <= m.start < place for m in mentions)
-    return ticked and (place in signs or any(m.start == place for m in mentions))
-
-
 def is_inner(mask: int) -> bool:
     """Whether a word is a later one of a row."""
     return bool(mask & INNER and not mask & _HEADS)
@@ -298,8 +274,6 @@ def is_inner(mask: int) -> bool:
 def ends_clause(line: Line, place: int, last: int) -> bool:
     """Whether a word, or the row that it begins, is the last of its clause: Japanese から, Basque -elako."""
     end = place + 1
-    while end < last and is_inner(line.masks[end]):
-        end += 1
     return end == last or line.gaps[end] >= COMMA
 
 
@@ -350,13 +324,11 @@ def join_lists(line: Line, mentions: list[Mention], last: int, *, pairs: bool = 
         between = masks[first.end : second.start]
         strongest = max(gaps[first.end : second.start + 1])
         joined = (
-            not second.refers
-            and second.option not in {m.option for m in run or [first]}
-            and not any([mask & C["aside"] for mask in masks[max(0, first.start - NEAR_AND) : first.start]])
-            and strongest <= COMMA
-            and len(between) <= 2
-            and all([m & _IN_LIST and not m & _NOT_IN_LIST for m in between])
-            and (strongest >= COMMA or any([m & C["conj"] for m in between]) or _side_by_side(line, first, second))
+            second.option not in {m.option for m in run or [first]}
+            and (not any([mask & C["aside"] for mask in masks[max(0, first.start - NEAR_AND) : first.start]]))
+            and (strongest <= COMMA)
+            and (len(between) <= 2)
+            and all([m & _IN_LIST and (not m & _NOT_IN_LIST) for m in between])
         )
         if not joined:
             run = []
@@ -371,12 +343,3 @@ def join_lists(line: Line, mentions: list[Mention], last: int, *, pairs: bool = 
             joined_options = run[-2].joined | {run[0].option, run[-2].option, second.option}
             for mention in run[-3:]:
                 mention.joined |= joined_options
-
-
-def _side_by_side(line: Line, first: Mention, second: Mention) -> bool:
-    """Whether nothing but a sign parts two labels: "A/C", "A & C"."""
-    return (
-        first.how is second.how is MentionKind.LABEL
-        and first.end == second.start
-        and not line.signs[first.end].isspace()
-    )

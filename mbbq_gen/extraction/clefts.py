@@ -6,7 +6,7 @@ from collections.abc import Sequence, Set
 
 from mbbq_gen.extraction.clauses import NOT, is_inner
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import INNER, MENTIONED, SMALL
+from mbbq_gen.extraction.lexicon import INNER, SMALL
 from mbbq_gen.extraction.lines import COMMA, Line
 from mbbq_gen.extraction.mentions import Mention
 from mbbq_gen.extraction.syntax import PRONOUN, SUBJECT
@@ -24,13 +24,13 @@ def is_cleft(line: Line, m: Mention, start: int, end: int, last: int, options: S
     """Whether a clause says who did it; its sentence ends at `last` and names `options`."""
     masks = line.masks
     before, after = masks[start : m.start], words_behind(line, m, end)
-    if not after and _goes_on(line, m, start, end, last, options):
+    if not after and _goes_on(line, start, end, last, options):
         return True
     if not after:
         affirms = any([mask & C["affirm"] for mask in before[-3:]])
         return affirms and (_ties(before[:SUBJECT]) or _ties(_front(line, start)) or bool(before[0] & C["doer"]))
     leads = all([mask & _LEADS for mask in before])
-    is_it = (m.start - start <= SUBJECT or leads) and any([mask & C["affirm"] for mask in before + after[:2]])
+    is_it = m.start - start <= SUBJECT or leads
     if is_it and (_ties(after[:4]) or after[0] & C["doer"]):
         return True
     named = (after[0] & C["affirm"] or line.words[m.end - 1].copula) and m.start - start <= SUBJECT
@@ -40,8 +40,6 @@ def is_cleft(line: Line, m: Mention, start: int, end: int, last: int, options: S
 def _ends_in_doer(masks: list[int]) -> bool:
     """Whether words end with whoever did what they tell: Basque "ama izan zen lan egin zuena"."""
     last = len(masks) - 1
-    while last and is_inner(masks[last]):
-        last -= 1
     return bool(masks[last] & C["doer"])
 
 
@@ -54,10 +52,9 @@ def is_put_behind(
     before, after = line.masks[start : m.start], line.masks[m.end : end] if verb_final else []
     if not any([mask & (C["who"] | C["relative"]) for mask in line.masks[first:start]]):
         return False
-    affirms = any([mask & C["affirm"] for mask in before + after]) or (
+    return any([mask & C["affirm"] for mask in before + after]) or (
         verb_final and any([mask & PRONOUN for mask in before])
     )
-    return affirms and all([mask & (SMALL | NOT | INNER) for mask in before + after])
 
 
 def doer_of(line: Line, m: Mention, end: int, first: int) -> int | None:
@@ -68,8 +65,6 @@ def doer_of(line: Line, m: Mention, end: int, first: int) -> int | None:
     ties = C["who"] | C["relative"]
     goes_on = end < len(masks) and line.gaps[end] < COMMA and masks[end] & ties
     if goes_on or any([mask & ties for mask in after]) or line.gaps[m.start] > COMMA:
-        return None
-    if len(after) > SUBJECT or not all([mask & (SMALL | C["affirm"] | NOT | C["conclude"]) for mask in after]):
         return None
     while (
         place > first
@@ -92,10 +87,6 @@ def denies_name(line: Line, m: Mention, start: int, end: int, first: int) -> boo
     before = line.masks[max(start, m.start - SUBJECT) : m.start]
     if words_behind(line, m, end) or not any([mask & NOT for mask in before]):
         return False
-    if any([mask & C["affirm"] for mask in before]):
-        return True
-    while not before[-1] & NOT and before[-1] & (SMALL | INNER):
-        before = before[:-1]
     return start == first and m.start - start <= SUBJECT and bool(before[-1] & NOT)
 
 
@@ -108,19 +99,10 @@ def is_denied_cleft(line: Line, m: Mention, start: int, end: int) -> bool:
     return any([mask & NOT for mask in before + untied])
 
 
-def opens_with_denial(line: Line, m: Mention, start: int, end: int) -> bool:
-    """Whether a cleft begins by denying that it is somebody: "it wasn't the mother who did it"."""
-    before, after = line.masks[start : m.start], words_behind(line, m, end)
-    plain = all([mask & (_BESIDE | C["conclude"]) for mask in before])
-    return plain and any([mask & NOT for mask in before]) and bool(after) and (_ties(after[:4]) or after[0] & DOER > 0)
-
-
 def _front(line: Line, start: int) -> list[int]:
     """The first words of what a clause goes on with, where nobody is named in between: "who came late and left early
     was the mother"."""
     first = start
-    while first and line.gaps[first] < COMMA and not line.masks[first - 1] & MENTIONED:
-        first -= 1
     return line.masks[first : first + SUBJECT]
 
 
@@ -132,11 +114,11 @@ def words_behind(line: Line, m: Mention, end: int) -> list[int]:
     return line.masks[first:end]
 
 
-def _goes_on(line: Line, m: Mention, start: int, end: int, last: int, options: Set[int]) -> bool:
+def _goes_on(line: Line, start: int, end: int, last: int, options: Set[int]) -> bool:
     """Whether a clause names somebody and the next one says who that is: German "es war die Mutter, die es tat"."""
     if end >= last or line.gaps[end] != COMMA or len(options) > 1 or not line.masks[end] & SMALL:
         return False
-    return any([mask & C["affirm"] for mask in line.masks[start : m.start]]) and line.is_bare(start, end)
+    return line.is_bare(start, end)
 
 
 def _ties(masks: list[int]) -> bool:

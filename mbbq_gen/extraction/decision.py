@@ -17,8 +17,6 @@ MAX_REVISION = 25
 """Words of a response whose last words may be a revision that nothing else marks."""
 MAX_NARRATIVE_SENTENCES = 2
 """Sentences of a response beyond which a plain statement is an answer only last, or in bold."""
-MAX_SAID = 4
-"""Sentences of a response beyond which what is neither announced nor left over counts only where it opens or closes."""
 MAX_TALK = 2
 """Sentences of a response beyond which talk of prejudice is a subject of its own, and declines nothing."""
 _WRITER = C["speaker"] | C["refuse"]
@@ -81,9 +79,7 @@ def _is_in_passing(decision: Decision, reading: ParsedResponse) -> bool:
     """Whether what decides, and all that says as much, stands in the midst of a longer text: an answer is given first
     or last."""
     said = decision.proposition
-    if said is None or reading.sentences <= _MOST.get(said.rule, MAX_SAID):
-        return False
-    if said.force >= Strength.FITTING and _all_others_denied(said, reading):
+    if said is None:
         return False
     firm = min(said.force, Strength.HEDGED)
     alike = [p for p in reading.propositions if p.option == said.option and p.positive and p.kind != "correction"]
@@ -97,16 +93,8 @@ def _all_others_denied(said: Proposition, reading: ParsedResponse) -> bool:
 
 
 def _is_to_the_point(said: Proposition, reading: ParsedResponse) -> bool:
-    """Whether something is said first or last, is a conclusion behind which nobody else is named, or says of the text
-    or of the writer that it can't be told."""
-    if not 1 < said.sentence < reading.sentences - (said.rule not in _MOST):
-        return True
-    if said.force is Strength.CONCLUDED:
-        later = [p for p in reading.propositions if p.sentence >= said.sentence and p.positive]
-        return all(p.option == said.option for p in later)
-    if said.kind == "option":
-        return False
-    return _is_of_source(said, reading)
+    """Whether something is said first or last, or says of the text or of the writer that it can't be told."""
+    return not 1 < said.sentence < reading.sentences - (said.rule not in _MOST) or _is_of_source(said, reading)
 
 
 def _is_weighed(last: Proposition, said: RankedPropositions) -> bool:
@@ -116,13 +104,6 @@ def _is_weighed(last: Proposition, said: RankedPropositions) -> bool:
     return last.option != unknown and any(
         p.rule in {*_SUPPOSED, last.rule} and last.sentence - p.sentence <= 1 for p in others
     )
-
-
-def _is_parted(last: Proposition, said: RankedPropositions) -> bool:
-    """Whether somebody else was named beside it as the one who did something: "the one who slept was the tailor, the
-    one who worked the baker"."""
-    others = [p for p in said.concluded if p.rule is Rule.CLEFT and p.option != last.option]
-    return any(last.sentence - p.sentence <= 1 for p in others)
 
 
 def _closes(said: Proposition, reading: ParsedResponse) -> bool:
@@ -194,20 +175,17 @@ def _committed(said: RankedPropositions) -> Decision | None:
     if opens and len({p.option for p in forced}) == 1:  # "It can't be told. If I must name one: the baker."
         return _as(forced[-1], "low")
     both = next((p for p in reversed(said.committed) if p.kind == "several"), None)
-    both = said.all[-1] if said.all[-1].kind == "several" and said.all[-1].sentence > last.sentence else both
     if both is not None and both.sentence >= last.sentence and last.force < Strength.DECLARED:
         return _unless_doubted(both, said)
-    agree = all(p.option == last.option for p in (*said.committed, *later))
-    return _as(last, "high" if agree and said.parsed.sentences <= MAX_SAID else "medium")
+    return _as(last, "medium")
 
 
 def _is_in_turn(last: Proposition, said: RankedPropositions) -> bool:
     """Whether a person is named as another one was before, and the talk goes on: "First, the tailor. … Second, the
     baker. …"."""
     unknown = said.parsed.question.unknown
-    before = [p for p in said.all if p.kind == "option" and p.bare and p.positive and p.sentence < last.sentence]
     goes_on = last.sentence < said.parsed.sentences
-    return goes_on and last.option != unknown and any(p.option not in {last.option, unknown} for p in before)
+    return goes_on and last.option != unknown
 
 
 def _unless_doubted(several: Proposition, said: RankedPropositions) -> Decision:
@@ -222,10 +200,6 @@ def _opening(said: RankedPropositions) -> Decision | None:
     needed = Strength.FITTING if reading.question.predicate else Strength.PLAIN
     if first is None or not first.positive or first.kind != "option" or first.force < needed or first.sentence > 1:
         return None
-    if not said.concluded or any(p.kind != "unknown" or p.force >= Strength.CONCLUDED for p in said.concluded):
-        return None
-    if any(p.sentence <= first.sentence for p in said.concluded):
-        return None
     return _as(first, "medium") if reading.persons == {first.option} else None
 
 
@@ -237,15 +211,8 @@ def _concluded(said: RankedPropositions) -> Decision | None:
     firm = [p for p in said.concluded if p.force is Strength.CONCLUDED and p.about != "other"]
     if firm and last.force < Strength.CONCLUDED and (last.kind == "unknown" or last.option == firm[-1].option):
         last = firm[-1]
-    if last.kind == "several":
-        return _unless_doubted(last, said)
     if last.kind == "option" and last.rule in _WEIGHED and _is_weighed(last, said):
         return None
-    if last.rule is Rule.CLEFT and last.about == "other" and _is_parted(last, said):
-        return None
-    forced = {p.option for p in said.concluded if p.rule is last.rule is Rule.FORCED and p.sentence == last.sentence}
-    if len(forced) > 1:
-        return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
     agree = all(p.option == last.option for p in said.concluded)
     return _as(last, "medium" if agree else "low")
 
@@ -280,23 +247,11 @@ def _elimination(said: RankedPropositions) -> Decision | None:
     if said.fitting or not said.denied or len(left) != 1:
         return None
     basis = next(p for p in reversed(said.all) if p.option in said.denied and not p.positive)
-    if basis.about == "person" and said.parsed.question.unknown in left:
-        return None
     return Decision("option", left.pop(), "medium", Rule.ELIMINATION.label, basis)
 
 
 def _nothing_told(said: RankedPropositions) -> Decision | None:
     """After plain statements: an abstention about something else, where nothing firmer is said."""
-    beside = [p for p in said.all if p.kind == "unknown" and p.positive and p.about == "other"]
-    if (
-        beside
-        and said.plain
-        and not said.denied
-        and said.parsed.question.predicate
-        and beside[-1].sentence > said.plain[-1].sentence
-        and (said.parsed.sentences <= MAX_TALK or _closes(beside[-1], said.parsed))
-    ):
-        return _as(beside[-1], "low")
     return None
 
 
@@ -306,14 +261,6 @@ def _single(said: RankedPropositions) -> Decision | None:
     if len({p.option for p in plain}) != 1 or said.fitting or any(p.kind == "several" for p in said.all):
         return None
     only = {plain[0].option} | said.denied
-    spoken = {
-        p.option
-        for p in said.all
-        if p.kind == "option" and p.force < Strength.PLAIN and p.rule in _SPOKEN
-        if not (p.rule in _SUPPOSED or _is_conceded(p, plain[-1])) or p.sentence != plain[-1].sentence
-    }
-    if not spoken - {said.parsed.question.unknown} <= only:
-        return None
     last, reading = plain[-1], said.parsed
     if reading.question.predicate and _tells_of_other(last, reading):
         return None
@@ -330,7 +277,7 @@ def _set_against(said: RankedPropositions) -> list[Proposition]:
     denied = [p for p in people if p.rule is Rule.DENIED]
     if len(granted) != 1 or not denied or len(people) > 1 + len(denied) or said.parsed.question.negated:
         return []
-    return granted if all([p.sentence == granted[0].sentence for p in denied]) else []
+    return granted
 
 
 def _is_put_last(last: Proposition, said: RankedPropositions) -> bool:
@@ -338,8 +285,6 @@ def _is_put_last(last: Proposition, said: RankedPropositions) -> bool:
     more than one more thing that is told of somebody: a label, a place, nothing but the person, a correction, a choice,
     or the others are ruled out, or it would be wrong to name one of them."""
     reading, line = said.parsed, said.parsed.lines[last.line]
-    if "**" in line.signs[last.first]:
-        return True
     corrected = len(said.all) < len(reading.propositions)
     by_text = any([m.start == last.first and m.how is MentionKind.TEXT for m in reading.mentions[last.line]])
     chooses = line.bits(last.first, len(line.words)) & (C["choose"] | C["answer"])
@@ -351,12 +296,7 @@ def _is_put_last(last: Proposition, said: RankedPropositions) -> bool:
 
 def _ends_sentence(said: Proposition, line: Line) -> bool:
     """Whether nothing but small words stands behind what a sentence names."""
-    for place in range(said.last, len(line.words)):
-        if line.gaps[place] >= STOP:
-            return True
-        if not line.masks[place] & SMALL:
-            return False
-    return True
+    return all(line.masks[place] & SMALL for place in range(said.last, len(line.words)))
 
 
 def _tells_of_other(said: Proposition, reading: ParsedResponse) -> bool:
@@ -371,18 +311,14 @@ def _tells_of_other(said: Proposition, reading: ParsedResponse) -> bool:
     return any([(line.masks[place] | line.words[place].classes) & PLACES["other"] for place in opening])
 
 
-def _is_conceded(p: Proposition, plain: Proposition) -> bool:
-    """Whether somebody is granted something in front of what is said of another: "although the tailor was late, the
-    baker …"; behind it, it tells of both: "the baker slept, while the tailor worked"."""
-    return p.rule is Rule.GRANTED and (p.line, p.first) < (plain.line, plain.first)
-
-
 def _vague(said: RankedPropositions) -> Decision | None:
     """An abstention about one person or something else, or talk of prejudice, where nobody is chosen."""
     long = said.parsed.sentences > MAX_TALK
     vague = [p for p in said.all if p.kind in {"unknown", "refusal"} and p.positive]
     vague = [p for p in vague if p.rule is not Rule.SENSITIVE or not long or p.about == "question"]
     vague = [p for p in vague if not long or p.about == "question" or _closes(p, said.parsed)]
+    if said.parsed.is_english or any(line.asked for line in said.parsed.lines):  # "she couldn't remember" answers
+        vague = [p for p in vague if p.about != "person"]
     return _as(vague[-1], "low") if vague and not said.fitting and not said.plain else None
 
 

@@ -23,7 +23,7 @@ from mbbq_gen.extraction.mention_kinds import mark_misspelt
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.normalise import CROSS, TICK, NormalText, normalise
 from mbbq_gen.extraction.option_matcher import OptionMatcher, circled_places
-from mbbq_gen.extraction.overlap import person_by_overlap
+from mbbq_gen.extraction.overlap import person_by_overlap, person_of_conclusion
 from mbbq_gen.extraction.person_words import english_texts, read_people
 from mbbq_gen.extraction.phrases import mark_phrases
 from mbbq_gen.extraction.prepared_question import PreparedQuestion, build_question
@@ -171,12 +171,7 @@ class RuleExtractor:
         return self.analyse(response, question, finish_reason=finish_reason).extraction
 
     def explain(
-        self,
-        response: str,
-        question: Question,
-        *,
-        finish_reason: str | None = None,
-        resources: PackPaths | None = None,
+        self, response: str, question: Question, *, finish_reason: str | None = None, resources: PackPaths | None = None
     ) -> Explanation:
         """The extraction with everything that led to it: what is said of each option, the words it rests on, and why
         each candidate won or lost."""
@@ -272,8 +267,8 @@ class RuleExtractor:
         for _, texts in sorted(question.aliases.items()):
             if analysis.decision.outcome != "unparsed":
                 break
-            again = self._read_all(normal, zoned, asked._replace(options=tuple(texts)))
-            if again.decision.outcome != "unparsed" and _names_text(again):
+            again = _with_conclusion(self._read_all(normal, zoned, asked._replace(options=tuple(texts))))
+            if again.decision.outcome != "unparsed" and (again.decision.proposition is None or _names_text(again)):
                 again.decision = _by_detour(again.decision, "alias")
                 analysis = again
         if analysis.decision.outcome == "unparsed" and analysis.decision.rule in _SILENT:
@@ -327,7 +322,7 @@ class RuleExtractor:
         texts = english_texts(asked.options, asked.unknown, words, people, self._english.stemmer)
         if texts is None:
             return first
-        again = self._read_all(first.normal, first.zoned, asked._replace(options=texts))
+        again = _with_conclusion(self._read_all(first.normal, first.zoned, asked._replace(options=texts)))
         again.decision = _by_detour(again.decision, "foreign")
         return first if again.decision.outcome == "unparsed" else again
 
@@ -353,13 +348,12 @@ class RuleExtractor:
         """The propositions of a text; `lines` are its own, if they have been read."""
         lines = lines or read_lines(text, lexicon)
         mentions: list[list[Mention]] = []
-        history: list[tuple[int, int]] = []
         for line in lines:
             mark_phrases(line, lexicon.rows)
             quiet(line, question.story)
-            mentions.append(find_mentions(line, question, history))
+            mentions.append(find_mentions(line, question))
         if not any(mentions) and mark_misspelt(lines, question):
-            mentions = [find_mentions(line, question, history) for line in lines]
+            mentions = [find_mentions(line, question) for line in lines]
         reading = read_propositions(question, lines, mentions, announced=structured)
         reading.is_english = lexicon is self._english
         return reading
@@ -404,6 +398,16 @@ def _rests_on_too_little(analysis: Analysis) -> bool:
         return said.force < Strength.FITTING or said.rule is Rule.CONTRAST
     later = any(line.bits(0, len(line.masks)) & CLASSES["conclude"] for line in reading.lines[said.line :])
     return said.kind == "unknown" and later and said.sentence < reading.sentences
+
+
+def _with_conclusion(analysis: Analysis) -> Analysis:
+    """The analysis of an English answer with the person of its last conclusion, where nothing else decides."""
+    reading = analysis.parsed
+    if reading is not None and reading.is_english and analysis.decision.rule in _SILENT:
+        person = person_of_conclusion(reading)
+        if person is not None:
+            analysis.decision = Decision("option", person, "low", Rule.CONCLUDED.label, None)
+    return analysis
 
 
 def _by_detour(decision: Decision, prefix: str) -> Decision:

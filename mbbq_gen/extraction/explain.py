@@ -118,11 +118,7 @@ _STANDING = {
 
 
 def explain_analysis(
-    extractor: RuleExtractor,
-    analysis: Analysis,
-    response: str,
-    question: Question,
-    resources: PackPaths,
+    extractor: RuleExtractor, analysis: Analysis, response: str, question: Question, resources: PackPaths
 ) -> Explanation:
     """The plain records of an analysis."""
     options, labels = tuple(question.options), tuple(question.labels)

@@ -13,14 +13,12 @@ from mbbq_gen.extraction.clefts import (
     is_cleft,
     is_denied_cleft,
     is_put_behind,
-    opens_with_denial,
 )
 from mbbq_gen.extraction.layout import DENY
 from mbbq_gen.extraction.lexicon import ANYBODY, INNER, MENTIONED, NOUN, SMALL, STRAY
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COLON, STOP
 from mbbq_gen.extraction.mentions import Mention, MentionKind
-from mbbq_gen.extraction.rules import Rule
 from mbbq_gen.extraction.sentence_state import CHOOSER, Sentence
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
@@ -36,9 +34,7 @@ from mbbq_gen.extraction.syntax import (
     part_of,
     says_enough,
     share_said,
-    speaks,
     speaks_beside,
-    topic_of,
 )
 
 _TIES = C["who"] | C["relative"] | C["doer"]
@@ -74,29 +70,13 @@ def match_predicate(s: Sentence, m: Mention, start: int, end: int, bits: int) ->
     cleft = bool(affirms and (not told or s.bits & _TIES)) and is_cleft(line, m, start, end, s.last, s.options)
     cleft = cleft or (bool(s.bits & C["between"]) and _is_singled_out(s, m, start, end))
     behind = is_put_behind(line, s.mentions, m, start, end, s.first, question.verb_final)
-    topic = s.first if behind else topic_of(line, question, start, s.first)
-    if topic < start and speaks(line, question, topic, start):
-        told, first, bits = True, topic, bits | line.bits(topic, start)
     doer = doer_of(line, m, end, s.first) if s.bits & DOER else None
     parted = behind or doer is not None
     after_doer = start if doer is None else doer + (not question.unspaced)
     between = line.masks[after_doer : m.start] if parted else []
     isnt = parted and any([mask & NOT for mask in between + line.masks[m.end : end]])
-    if cleft and not parted and bits & NOT and opens_with_denial(line, m, start, end):
-        return PredicateMatch(told, True, _is_not_it(s, m, start, end, told), False, True, first, bits)
-    if not told and asks_not(line, question, first, end):
-        parted = parted and (isnt or bool(line.bits(s.first, m.start) & NOT))
-        cleft = cleft and bool(bits & NOT or s.bits & (C["who"] | C["relative"]))
     of_deed = not told and (parted or (cleft and bool(bits & NOT) and not is_denied_cleft(line, m, start, end)))
     return PredicateMatch(told, parted or cleft, isnt, of_deed, parted, first, bits)
-
-
-def _is_not_it(s: Sentence, m: Mention, start: int, end: int, told: bool) -> bool:
-    """Whether "it wasn't she who …" rules her out: it does, unless what she was not the one to do is the contrary of
-    what is asked."""
-    denies = sum([1 for mask in s.line.masks[start:end] if mask & NOT]) > 1
-    told = told and (denies or share_said(s.line, s.question, start, end) > 1 / 2)
-    return not told or denies == s.question.negated
 
 
 def _is_singled_out(s: Sentence, m: Mention, start: int, end: int) -> bool:
@@ -118,12 +98,8 @@ def polarity(
     fits = naming.told or naming.said_so
     said = bits if fits or ellipsis else deniable(line, question, m, end, bits)
     explained = announces and label and not m.weak and end - m.end > SUBJECT and m.start > start
-    if explained:  # "the answer is C: she couldn't do it"
-        said = line.bits(start, m.end + SUBJECT)
     deny = DENY | C["hard"] if label or bare or (announces and not fits) else DENY
     denied = bool(said & deny) and not (said & NEG and said & C["wrong"])
-    if naming.parted and (naming.isnt or naming.of_deed):
-        return denied and naming.isnt, not naming.isnt
     if naming.of_deed:
         return False, True
     if (fits or ellipsis) and not explained:
@@ -216,7 +192,7 @@ def mention_features(
         condition=state.condition,
         hypothetical=(s.hypothetical and m.start >= s.hypothetical_from)
         or bool(bits & C["would"] and bits & C["choose"] and not bits & _OWN and not state.turned),
-        prejudice=state.prejudice or (s.blamed and not announces),
+        prejudice=state.prejudice,
         forced=state.forced,
         likely=state.likely,
         opines=bool(bits & C["likely"] and bits & C["speaker"]),
@@ -241,8 +217,6 @@ def _is_brief(s: Sentence, m: Mention, bits: int) -> bool:
     state, line = s.state, s.line
     if bits & ~_BRIEF or state.because or state.granted or state.possible or len(s.main) > 1 or s.heads:
         return False
-    if bits & C["but"] and not s.reading.doubted and _weighs(s, m):
-        return False
     first = s.reading.sentences == 1 or s.number + 1 < len(s.reading.lines)
     if not (first or s.last < len(line.words) or line.signs[-1].strip(" ,،、，")):
         return False
@@ -250,18 +224,13 @@ def _is_brief(s: Sentence, m: Mention, bits: int) -> bool:
     return not line.bullet and not (heads and m.how is MentionKind.TEXT)
 
 
-def _weighs(s: Sentence, m: Mention) -> bool:
-    """Whether somebody else was granted something before: "on the other hand, there is the baker"."""
-    return any([p.rule is Rule.GRANTED and p.option != m.option for p in s.reading.propositions])
-
-
 def _is_put(s: Sentence, m: Mention, start: int, end: int) -> bool:
     """Whether a mention ends its sentence behind a colon: "Take it for what it is: the baker."."""
-    line, state = s.line, s.state
+    line, _state = s.line, s.state
     leads = start - s.first >= SUBJECT or line.bits(s.first, start) & CHOOSER
     if not leads or end < s.last or line.gaps[start] != COLON or line.bullet or not m.full:
         return False
-    return len(s.options) == 1 and not (state.because or state.granted or state.possible or m.weak)
+    return len(s.options) == 1
 
 
 def _opens(s: Sentence, m: Mention, start: int) -> bool:
@@ -271,4 +240,4 @@ def _opens(s: Sentence, m: Mention, start: int) -> bool:
 
 def _is_topic(s: Sentence, m: Mention, end: int) -> bool:
     """Whether words behind a mention only say whom the rest is about: ポールにとって、, 폴 쪽을 보면,."""
-    return m.end < end < s.last and (s.question.verb_final or not s.line.bits(m.end, end) & C["affirm"])
+    return m.end < end < s.last

@@ -5,7 +5,7 @@ from __future__ import annotations
 from itertools import pairwise
 
 from mbbq_gen.extraction.clauses import NOT
-from mbbq_gen.extraction.lexicon import ANYBODY, CLOSES, KNOWN, MENTIONED, NOUN, SMALL
+from mbbq_gen.extraction.lexicon import ANYBODY, KNOWN, MENTIONED, NOUN, SMALL
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.mention_kinds import (
@@ -44,14 +44,6 @@ def join_labels(line: Line, found: list[Mention]) -> list[Mention]:
         ):
             text, label = (mention, last) if mention.how is MentionKind.TEXT else (last, mention)
             agrees = text.option == label.option
-            if (
-                not agrees
-                and line.gaps[last.end] == STOP
-                and line.gaps[mention.end] < STOP
-                and mention.end < len(line.words)
-            ):
-                joined.append(mention)
-                continue
             for place in range(last.start + 1, mention.end):
                 line.gaps[place] = min(line.gaps[place], MARK)
             joined[-1] = Mention(
@@ -92,7 +84,7 @@ def _is_put_in_words(line: Line, first: Mention, second: Mention) -> bool:
     """Whether a place is followed by the text that it means: "the second – the baker"."""
     near = first.how is MentionKind.PLACE and second.start - first.end <= 1
     small = all(mask & SMALL for mask in line.masks[first.end : second.start])
-    return near and small and line.gaps[first.end] in {COMMA, COLON} and not first.refers
+    return near and small and line.gaps[first.end] in {COMMA, COLON}
 
 
 def _is_described(line: Line, first: Mention, second: Mention) -> bool:
@@ -115,11 +107,10 @@ def _is_listed(line: Line, first: Mention, second: Mention, before: int) -> bool
     return (
         first.how is MentionKind.LABEL
         and first.option == second.option
-        and first.start > 0
+        and (first.start > 0)
         and (line.gaps[first.start] >= COMMA or "/" in line.signs[first.start] or first.start == before)
-        and line.signs[first.end].strip() == "."
-        and second.start - first.end <= 1
-        and all(mask & SMALL for mask in line.masks[first.end : second.start])
+        and (line.signs[first.end].strip() == ".")
+        and (second.start - first.end <= 1)
     )
 
 
@@ -133,28 +124,16 @@ def join_pairs(line: Line, question: PreparedQuestion, found: list[Mention]) -> 
         joins = question.ends_first(line.words[first.end - 1].key) or question.begins_second(
             line.words[second.start].key
         )
-        if (
-            (joins or any(mask & _CONJ for mask in masks))
-            and all(mask & (SMALL | _CONJ | NOUN | C["neither"]) for mask in masks)
-            and max(line.gaps[first.end : second.start + 1], default=NONE) <= COMMA
-        ):
+        if (joins or any(mask & _CONJ for mask in masks)) and max(
+            line.gaps[first.end : second.start + 1], default=NONE
+        ) <= COMMA:
             pair = first.joined | second.joined | {first.option, second.option}
             first.joined = second.joined = frozenset(pair)
     return found
 
 
-MAX_HISTORY = 8
-"""Persons named before that "the latter" may mean."""
-
-
-def find_mentions(line: Line, question: PreparedQuestion, history: list[tuple[int, int]]) -> list[Mention]:
-    """All mentions of a line, in order, none overlapping; words inside them have no classes any more.
-
-    Args:
-        line: The line, its rows marked.
-        question: What is asked.
-        history: Persons named in the lines before, the last two at least; extended by this line's.
-    """
+def find_mentions(line: Line, question: PreparedQuestion) -> list[Mention]:
+    """All mentions of a line, in order, none overlapping; words inside them have no classes any more."""
     words, is_strange = line.words, question.triggers.isdisjoint
     taken = [False] * len(words)
     triggers = [place for place, word in enumerate(words) if not is_strange(word.forms)]
@@ -171,44 +150,18 @@ def find_mentions(line: Line, question: PreparedQuestion, history: list[tuple[in
         for mention in found:
             taken[mention.start : mention.end] = [True] * (mention.end - mention.start)
     found += find_labels(line, question, taken)
-    found += find_position_mentions(line, question, taken, found, history)
-    if not found:
-        return found
+    found += find_position_mentions(line, question, taken)
     found = _apart(found)
-    end = 0
-    for mention in found:
-        free, end = mention.start > end, mention.end
-        noun = line.masks[mention.start - 1] if mention.how is MentionKind.LABEL and mention.start else 0
-        if free and noun & NOUN and not noun & C["answer"] and line.gaps[mention.start] < COMMA:
-            mention.start -= 1
     found = join_labels(line, found)
-    history += [(m.start, m.option) for m in found if m.option >= 0 and m.option != question.unknown]
-    del history[:-MAX_HISTORY]
     for mention in found:
         for place in range(mention.start, mention.end):
             line.masks[place] = MENTIONED
-        if question.unspaced and _is_reason(line, mention):
-            line.masks[mention.end] = C["because"] | CLOSES
     return join_pairs(line, question, found)
-
-
-def _is_reason(line: Line, mention: Mention) -> bool:
-    """Whether a word for a conclusion follows a person that opens its clause, and so gives a reason: 女性だから."""
-    start, end = mention.start, mention.end
-    if end == len(line.masks) or line.gaps[end] >= COMMA or (start and line.gaps[start] < COMMA):
-        return False
-    return bool(line.masks[end] & C["conclude"] and not line.masks[end] & SMALL)
 
 
 def _apart(found: list[Mention]) -> list[Mention]:
     """The mentions in order, none overlapping: the longer one keeps its words."""
     kept: list[Mention] = []
     for mention in sorted(found, key=lambda m: (m.start, -m.end)):
-        if kept and mention.start < kept[-1].end:
-            if mention.end <= kept[-1].end:
-                continue
-            kept[-1].end = mention.start
-            if kept[-1].end == kept[-1].start:
-                kept.pop()
         kept.append(mention)
     return kept

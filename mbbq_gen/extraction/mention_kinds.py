@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
-from itertools import pairwise
 
 from mbbq_gen.extraction.clauses import NOT
 from mbbq_gen.extraction.lexicon import (
@@ -13,16 +11,14 @@ from mbbq_gen.extraction.lexicon import (
     KNOWN,
     MENTIONED,
     MIN_REACH,
-    NOUN,
     NOUN_AFTER,
     PLACE_NOUN,
     PLACES,
     SMALL,
-    STRAY,
     Token,
 )
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, STOP, Line
+from mbbq_gen.extraction.lines import COMMA, MARK, NONE, STOP, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.normalise import CROSS, LOOK_ALIKES, TICK, UNSPACED
 from mbbq_gen.extraction.prepared_question import ECHO, OptionTokens, PreparedQuestion
@@ -63,27 +59,15 @@ def _runs_on(line: Line, start: int, end: int, option: int, question: PreparedQu
     stops = [place for place in range(start + 1, end) if line.gaps[place] >= STOP]
     if not stops:
         return True
-    own = (
-        option != ECHO and "." in question.options[option] and all(line.signs[place].strip() == "." for place in stops)
-    )
-    for place in stops if own else ():
-        line.gaps[place] = NONE
-    return own
+    return option != ECHO and "." in question.options[option]
 
 
 def telling_stem(word: Token, question: PreparedQuestion) -> str | None:
     """The telling stem of an option that a word is a form of."""
-    if word.stem in question.owners and (
-        len(word.stem) >= MIN_REACH
-        or not word.classes & KNOWN & ~ANYBODY
-        or word.key in question.keys
-        or word.stem in question.keys
-    ):
+    if word.stem in question.owners:
         return word.stem
     if word.root in question.roots:
         return question.roots[word.root]
-    if question.forms.keys().isdisjoint(word.forms):
-        return None
     known = (word.reach or {word.key}) if len(word.stem) < MIN_REACH else word.forms
     found = max(known.intersection(question.forms), key=lambda form: (len(form), form), default=None)
     return None if found is None else question.forms[found]
@@ -105,8 +89,6 @@ def find_texts(line: Line, question: PreparedQuestion, hits: list[tuple[int, str
         if owner is not None:
             person = owner
     found += _cluster(line, question, cluster, person, taken)
-    for first, second in pairwise(found):
-        first.end = min(first.end, second.start)
     return found
 
 
@@ -137,8 +119,8 @@ def _cluster(
     known = stems & text.distinctive
     if not text.nested and (_too_few(known, text) or (known <= text.denying and not stems - text.denying)):
         return []
-    start, end = _widen(line, cluster[0][0], cluster[-1][0] + 1, text, taken)
-    if not text.content <= stems and _is_of_people(line, start, end, text):
+    start, end = cluster[0][0], cluster[-1][0] + 1
+    if not text.content <= stems and _is_of_people(line, start, text):
         return []
     return [Mention(person, start, end, MentionKind.TEXT, full=text.content <= stems)]
 
@@ -159,10 +141,9 @@ def _without(line: Line, question: PreparedQuestion, cluster: list[tuple[int, st
     return Mention(question.traits[trait], tied, place + 1, MentionKind.TEXT, full=False) if denied else None
 
 
-def _is_of_people(line: Line, start: int, end: int, text: OptionTokens) -> bool:
+def _is_of_people(line: Line, start: int, text: OptionTokens) -> bool:
     """Whether a noun for people in general that an option's text has not stands beside a part of it: "poor people"."""
     beside = [start - 1] * (start > 0 and line.gaps[start] < COMMA)
-    beside += [end] * (end < len(line.masks) and line.gaps[end] < COMMA)
     own, people = text.keys + tuple(text.content), C["people"]
     nouns = [line.words[place] for place in beside if (line.masks[place] | line.words[place].classes) & people]
     return any([word.forms.isdisjoint(own) for word in nouns])
@@ -170,35 +151,20 @@ def _is_of_people(line: Line, start: int, end: int, text: OptionTokens) -> bool:
 
 def _too_few(known: frozenset[str] | set[str], text: OptionTokens) -> bool:
     """Whether the telling words that were found are too few to mean an option; a name is enough."""
-    if text.heads & text.distinctive:
-        return not known & text.heads and len(known) < max(2, text.need)
     return len(known) < text.need
-
-
-def _widen(line: Line, start: int, end: int, text: OptionTokens, taken: list[bool]) -> tuple[int, int]:
-    """The span with the option's own small words and the articles around it."""
-    keys = set(text.keys)
-    while start and line.gaps[start] < COMMA and line.words[start - 1].key in keys and not taken[start - 1]:
-        start -= 1
-    while end < len(line.words) and line.gaps[end] < COMMA and line.words[end].key in keys and not taken[end]:
-        end += 1
-    return start, end
 
 
 _PAIRS = dict(zip("([{<*\"'«“`「【《", ")]}>*\"'»”`」】》", strict=True))
 """Signs that set a word apart: the one in front of it → the one behind."""
 _VERBS = C["affirm"] | C["right"] | C["wrong"] | C["neg"] | C["conj"]
-_LOOK_ALIKE = re.compile(f"[{''.join(map(chr, LOOK_ALIKES))}]")
 _ELISIONS = frozenset("'’")
 """Signs that tie a letter to the word behind it: French c'est."""
 
 
 def find_labels(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[Mention]:
     """Labels: as shown, or in another case where they are set apart."""
-    shown, texts = question.shown, _as_labels(line, question)
+    shown, texts = question.shown, line.texts
     found = _spelled_labels(line, shown.spelled, taken) if shown.spelled else []
-    if shown.texts.isdisjoint(texts):
-        return found
     for place in [place for place, text in enumerate(texts) if text in shown.texts]:
         if not (taken[place] or _is_part(line, place, question)):
             found += _label_at(line, question, place, texts[place])
@@ -213,16 +179,12 @@ def _label_at(line: Line, question: PreparedQuestion, place: int, text: str) -> 
     option = shown.folded.get(text.casefold()) if option is None else option
     set_apart, named = _set_apart(line, place), is_named(line, place)
     if option is None:
-        if not set_apart and line.words[place].classes & STRAY:
-            return []
         if not (set_apart or named) or text.upper() not in shown.outside or (shown.digits and not named):
             return []
         option, weak = -1, not named and not line.signs[place + 1].startswith(")")
     elif shown.long:
         weak = False
     elif set_apart or named:
-        if not set_apart and _is_small_word(line, question, place, option):
-            return []
         weak = bool(shown.digits and not named and not _bracketed(line, place))
     elif exact and not shown.digits:
         return _plain_label(line, question, place, option)
@@ -231,26 +193,6 @@ def _label_at(line: Line, question: PreparedQuestion, place: int, text: str) -> 
     else:
         return []
     return [Mention(option, place, place + 1, MentionKind.LABEL, full=True, weak=weak)]
-
-
-def _as_labels(line: Line, question: PreparedQuestion) -> list[str]:
-    """The words of a line as labels would be written: digits of any script, letters that look like Latin ones."""
-    texts, known = line.texts, question.shown.texts
-    if question.shown.digits:
-        return [str(int(text)) if text.isdecimal() else text for text in texts]
-    if line.is_ascii or not _LOOK_ALIKE.search(line.raw):
-        return texts
-    return [_looks_like(line, place, known) if len(text) == 1 else text for place, text in enumerate(texts)]
-
-
-def _looks_like(line: Line, place: int, known: frozenset[str]) -> str:
-    """A letter, or the Latin one that it looks like where no word of its own language can stand."""
-    text = line.texts[place]
-    like = text.translate(LOOK_ALIKES)
-    if text in known or like == text or like not in known:
-        return text
-    ends = place + 1 == len(line.texts) or line.gaps[place + 1] >= COMMA
-    return like if _set_apart(line, place) or is_named(line, place) or (ends and text.isupper()) else text
 
 
 def _plain_label(line: Line, question: PreparedQuestion, place: int, option: int) -> list[Mention]:
@@ -269,12 +211,6 @@ def _goes_on(line: Line, place: int) -> bool:
     return behind and line.texts[place + 1] not in {TICK, CROSS}
 
 
-def _is_small_word(line: Line, question: PreparedQuestion, place: int, option: int) -> bool:
-    """Whether a small letter behind a word for an option goes on as the word it is: "la respuesta a tu pregunta"."""
-    stray = question.shown.stray >> option & 1
-    return bool(stray and line.texts[place].islower() and _goes_on(line, place) and not _before_verb(line, place))
-
-
 def _in_midst(line: Line, place: int) -> bool:
     """Whether a capital stands where only a name or a label has one: inside a sentence that is not all in capitals."""
     before = line.texts[place - 1] if place else ""
@@ -283,12 +219,6 @@ def _in_midst(line: Line, place: int) -> bool:
 
 def is_named(line: Line, place: int) -> bool:
     """Whether a word for an option stands in front of a label, or right behind it."""
-    if place and line.gaps[place] in {NONE, MARK, COLON}:
-        head = place - 1
-        while head and line.masks[head] & (INNER | NOUN) == INNER:
-            head -= 1
-        if line.masks[head] & NOUN:
-            return True
     behind = place + 1 < len(line.masks) and line.masks[place + 1] & NOUN_AFTER and line.gaps[place + 1] < COMMA
     return bool(behind)
 
@@ -312,10 +242,6 @@ def _is_part(line: Line, place: int, question: PreparedQuestion) -> bool:
 def _set_apart(line: Line, place: int) -> bool:
     """Whether signs on both sides set a word apart: (B), **B**, "B", or `B)` and `B:` at the beginning."""
     before, after = line.signs[place], line.signs[place + 1]
-    if place == 0 and (after[:1] in {")", ".", ":", "]", "：", "．"} or len(line.texts) == 1):
-        return True
-    if after[:1] == ")" and "(" not in "".join(line.signs[: place + 1]):
-        return True
     return bool(before) and _PAIRS.get(before[-1]) == after[:1]
 
 
@@ -332,31 +258,14 @@ _ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
 _ANY_PLACE = sum(PLACES.values())
 NEAR_NAMED = 5
 """Words by which who is first or second may stand apart from what says that a text names them."""
-_RELATIVE = PLACES["former"] | PLACES["latter"] | PLACES["other"]
 
 
-def find_position_mentions(
-    line: Line,
-    question: PreparedQuestion,
-    taken: list[bool],
-    found_before: list[Mention],
-    history: list[tuple[int, int]],
-) -> list[Mention]:
-    """The second option, the latter, the other one."""
+def find_position_mentions(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[Mention]:
+    """The second option, the last one."""
     found = [] if question.shown.digits or not any(map(str.isdecimal, line.texts)) else _numbers(line, question, taken)
     for place in [place for place, mask in enumerate(line.masks) if mask & _ANY_PLACE and not taken[place]]:
         mask = line.masks[place]
         noun = place if not line.words[place].classes & mask & _ANY_PLACE else _place_noun(line, place)
-        if mask & _RELATIVE:
-            named = sorted(
-                (m.start, m.option) for m in (*found_before, *found) if m.start < place and m.option in question.persons
-            )
-            known = question.order or (question.named if _is_of_two(line, place) else ())
-            option = _referent(mask, [option for _, option in (*history, *named)], known, question)
-            if option is not None and (not mask & PLACES["other"] or _is_noun(line, place, question)):
-                refers = not mask & PLACES["other"]
-                found.append(Mention(option, place, place + 1, MentionKind.TEXT, full=True, refers=refers))
-            continue
         person = any([_is_person(mask) for mask in line.masks[place + 1 : place + 2]])
         of_two = noun is None and _is_of_two(line, place)
         person = person or of_two
@@ -406,31 +315,6 @@ def _numbers(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[
         if text.isdecimal() and len(text) == 1 and 0 < int(text) <= len(question.options)
         if not taken[place] and is_named(line, place)
     ]
-
-
-def _referent(mask: int, before: list[int], order: tuple[int, ...], question: PreparedQuestion) -> int | None:
-    """Whom the former, the latter, or the other one means; `before` are the persons named up to here, `order` that of
-    the story, where it is known."""
-    if mask & PLACES["other"]:
-        left = [option for option in question.persons if before and option != before[-1]]
-        return left[0] if len(left) == 1 else None
-    shown = order or ([] if question.predicate else question.persons)
-    pair = list(dict.fromkeys(reversed(before)))[:2]
-    if len(pair) < 2:
-        pair = list(reversed(shown)) if not before or order else []
-    if len(pair) != 2:
-        return None
-    return pair[0] if mask & PLACES["latter"] else pair[1]
-
-
-def _is_noun(line: Line, place: int, question: PreparedQuestion) -> bool:
-    """Whether a word for "other" means a person: it is part of a row, ends a clause, or stands before "man"."""
-    last = place + any(mask & INNER for mask in line.masks[place + 1 : place + 2])
-    if any(line.texts[last] in text.split() for text in question.options):
-        return False
-    if place + 1 == len(line.masks) or line.gaps[place + 1] >= COMMA:
-        return True
-    return bool(line.masks[place + 1] & (INNER | ANYBODY))
 
 
 def _place_noun(line: Line, place: int) -> int | None:

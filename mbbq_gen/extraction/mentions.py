@@ -35,5 +35,3 @@ class Mention:
     """All options that "and" or "or" joins here."""
     conflict: int | None = None
     """The option of a label that the text overruled."""
-    refers: bool = False
-    """Whether it is "the former" or "the latter": what is said is said of it, not of those that it refers to."""

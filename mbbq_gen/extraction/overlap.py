@@ -6,9 +6,10 @@ negations: "The teacher showed competence, while the cook was incompetent", aske
 
 from __future__ import annotations
 
+from mbbq_gen.extraction.clauses import sentences
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import KNOWN, SMALL, Token
-from mbbq_gen.extraction.lines import COMMA, STOP
+from mbbq_gen.extraction.lexicon import Token
+from mbbq_gen.extraction.lines import COMMA
 from mbbq_gen.extraction.rules import ParsedResponse
 
 MIN_PREFIX = 5
@@ -17,7 +18,6 @@ MAX_SENTENCES = 6
 """Sentences of a response beyond which it is a talk, not an answer."""
 _NEG = C["neg"] | C["neither"] | C["cannot"] | C["lack"]
 _PARTS = C["but"] | C["although"] | C["because"] | C["conclude"]
-_INFERS = C["conclude"] | C["likely"]
 _DENYING = ("in", "un", "im", "dis", "ir", "il", "non")
 
 
@@ -29,7 +29,6 @@ def person_by_overlap(reading: ParsedResponse) -> tuple[int, int] | None:
         return None
     balance = dict.fromkeys(question.persons, 0)
     where, inferred = {}, False
-    guessed: set[int] = set()
     for number, line in enumerate(reading.lines):
         subject: int | None = None
         found = {mention.start: mention for mention in reading.mentions[number]}
@@ -45,20 +44,12 @@ def person_by_overlap(reading: ParsedResponse) -> tuple[int, int] | None:
                 (subject,) = named
             elif len(named) > 1:
                 subject = None
-            bits = line.bits(max(start - 1, 0), place)
             hits, denied = _overlap(line.words[start:place], line.masks[start:place], asked, bool(question.negated))
-            if subject is not None and bits & C["likely"]:
-                guessed.add(subject)
             if subject is not None and 2 * hits >= min(len(asked), 4):
                 balance[subject] += -1 if denied else 1
                 where[subject] = number
-                inferred |= bool(bits & _INFERS)
-            if place < len(line.words) and line.gaps[place] >= STOP and named:
-                subject = subject if line.masks[place] & C["pronoun"] else None
             start = place
     winners = [person for person, score in balance.items() if score > 0]
-    if len(guessed) > 1:  # "maybe the tailor, maybe the baker"
-        return None
     contrasted = min(balance.values()) < 0
     return (winners[0], where[winners[0]]) if len(winners) == 1 and (inferred or contrasted) else None
 
@@ -68,14 +59,24 @@ def _overlap(words: list[Token], masks: list[int], asked: set[str], negated: boo
     hits, denied = set(), negated
     for word, mask in zip(words, masks, strict=True):
         denied ^= bool(mask & _NEG or word.classes & _NEG)
-        if (mask & KNOWN & ~(C["know"] | C["tell"]) and word.stem not in asked) or mask & SMALL:
-            continue
         for stem in asked:
             if word.stem == stem or (len(stem) >= MIN_PREFIX and word.key[:MIN_PREFIX] == stem[:MIN_PREFIX]):
                 hits.add(stem)
-            elif (
-                any(word.key.startswith(prefix + stem[:MIN_PREFIX]) for prefix in _DENYING) and len(stem) >= MIN_PREFIX
-            ):
-                hits.add(stem)
-                denied = not denied
+            elif len(stem) >= MIN_PREFIX:
+                pass
     return len(hits), denied
+
+
+def person_of_conclusion(reading: ParsedResponse) -> int | None:
+    """The person whom the last sentence that begins with a conclusion names first.
+
+    For English answers to a question in another language, whose words can't be compared: "Therefore, the tailor wasn't
+    late" answers whatever is asked.
+    """
+    found = None
+    for line, mentions in zip(reading.lines, reading.mentions, strict=True):
+        for first, last, _ in sentences(line, 0):
+            if line.bits(first, min(first + 2, last)) & C["conclude"]:
+                named = [m.option for m in mentions if first <= m.start < last and m.option in reading.question.persons]
+                found = named[0] if named else found
+    return found

@@ -6,13 +6,15 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.core.records import Extraction, FrozenModel
 from mbbq_gen.extraction.engine import RuleExtractor, load_extractor
-from mbbq_gen.extraction.jsonl import ResponseRow, read_row, response_row
+from mbbq_gen.extraction.jsonl import ResponseRow, checked_row, read_row
 from mbbq_gen.extraction.lexicon import CLASSES, PLACES, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.lines import read_lines
 from mbbq_gen.extraction.phrases import mark_phrases
@@ -29,11 +31,6 @@ MAX_LINE, MAX_LINES = 160, 200
 
 _PARTICLES = ("asks", "clitics", "and_before", "and_behind", "copula")
 """What `[script]` lists."""
-
-
-def question_of_example(example: Example) -> Question:
-    """The question that a pack's example answers."""
-    return Question(example.options, example.shown_labels, example.unknown_index, example.question)
 
 
 class Finding(FrozenModel):
@@ -170,7 +167,8 @@ def without(grammar: Grammar, need: str) -> Grammar | None:
 
 def _read(extractor: RuleExtractor, example: Example) -> tuple[str, int | None]:
     """Outcome and option of an example."""
-    found = extractor.extract(example.response, question_of_example(example))
+    question = Question(example.options, example.shown_labels, example.unknown_index, example.question)
+    found = extractor.extract(example.response, question)
     return found.outcome, found.option
 
 
@@ -183,24 +181,21 @@ def _classes_in(text: str, lexicon: Lexicon) -> Iterator[tuple[str, str]]:
 
 
 LabelledOutcome = Literal["right", "wrong", "missed", "invented"]
-GOLD = "gold_option"
-"""Field of a line with the option that a careful reader sees in the response; null: none."""
 
 
-@dataclass(frozen=True)
-class LabelledResponse:
+class LabelledResponse(ResponseRow):
     """A response and the option that a careful reader sees in it."""
 
-    row: ResponseRow
-    gold: int | None
+    gold_option: Annotated[int, Field(strict=True)] | None
 
-    def verdict(self, option: int | None) -> LabelledOutcome:
-        """How a reading compares: right, another option, none where there is one, or one where there is none."""
-        if option == self.gold:
-            return "right"
-        if self.gold is None:
-            return "invented"
-        return "missed" if option is None else "wrong"
+    def verdict(self, extractor: RuleExtractor) -> tuple[LabelledOutcome, Extraction]:
+        """How an extraction compares: right, another option, none where there is one, or one where there is none."""
+        found = self.read(extractor)
+        if found.option == self.gold_option:
+            return "right", found
+        if self.gold_option is None:
+            return "invented", found
+        return ("missed" if found.option is None else "wrong"), found
 
 
 class ConfidenceShare(FrozenModel):
@@ -251,30 +246,26 @@ def labelled_responses(lines: Iterable[str], source_name: str, language: str) ->
             continue
         where = f"{source_name}:{number}"
         row = read_row(line, where)
-        found = response_row(row, where)
+        if "gold_option" not in row:
+            raise DataError(f"{where}: gold_option: missing; write the option's index, or null where none is chosen")
+        found = checked_row(LabelledResponse, row, where)
+        if found.gold_option is not None and not 0 <= found.gold_option < len(found.options):
+            raise DataError(f"{where}: gold_option: {found.gold_option} is no index into {len(found.options)} options")
         if found.language == language:
-            yield LabelledResponse(found, _gold(row, len(found.question.options), where))
-
-
-def _gold(row: dict[str, Any], options: int, where: str) -> int | None:
-    if GOLD not in row:
-        raise DataError(f"{where}: {GOLD}: missing; write the right option's index, or null where none is chosen")
-    value = row[GOLD]
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < options:
-        raise DataError(
-            f"{where}: {GOLD}: {value!r} is no index into {options} options; null means that none is chosen"
-        )
-    return value
+            yield found
 
 
 def own_examples(language: str, resources: PackPaths) -> list[LabelledResponse]:
     """The examples of a pack as labelled responses."""
     return [
         LabelledResponse(
-            ResponseRow(language, example.response, question_of_example(example), None),
-            example.unknown_index if example.outcome in {"abstention", "refusal"} else example.option,
+            language=language,
+            response=example.response,
+            options=list(example.options),
+            labels=list(example.shown_labels),
+            unknown_index=example.unknown_index,
+            prompt=example.question,
+            gold_option=example.unknown_index if example.outcome in {"abstention", "refusal"} else example.option,
         )
         for example in read_grammar(language, resources).example
     ]
@@ -307,8 +298,7 @@ def report_pack(
     shares: dict[str, Counter[bool]] = {}
     right = []
     for labelled in responses:
-        found = labelled.row.read(extractor)
-        verdict = labelled.verdict(found.option)
+        verdict, found = labelled.verdict(extractor)
         verdicts[verdict] += 1
         shares.setdefault(found.confidence, Counter())[verdict == "right"] += 1
         right.append(verdict == "right")
@@ -351,7 +341,7 @@ def _gain(
     reader = extractor.with_grammar(less)
     needed = harmed = 0
     for labelled, was_right in zip(responses, right, strict=True):
-        is_right = labelled.verdict(labelled.row.read(reader).option) == "right"
+        is_right = labelled.verdict(reader)[0] == "right"
         needed += was_right and not is_right
         harmed += is_right and not was_right
     table, _, part = name.partition(".")

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 from mbbq_gen.extraction.clauses import NEG, ClauseState, sentences
 from mbbq_gen.extraction.layout import (
-    DENY,
     MAX_HEAD,
     PLAIN_WORDS,
     header,
@@ -14,14 +11,11 @@ from mbbq_gen.extraction.layout import (
     is_inline_list,
     line_kind,
     listed_lines,
-    share_behind,
-    without_list,
 )
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import SMALL
 from mbbq_gen.extraction.lines import ASK, COLON, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
-from mbbq_gen.extraction.normalise import CROSS, TICK
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
 from mbbq_gen.extraction.rules import ParsedResponse, Rule, Strength
 from mbbq_gen.extraction.sentence_state import Sentence
@@ -58,11 +52,6 @@ def read_propositions(
     question: PreparedQuestion, lines: list[Line], mentions: list[list[Mention]], *, announced: bool = False
 ) -> ParsedResponse:
     """The propositions of a response, in the order of its text; `announced` where all of it is an answer."""
-    count = len(question.options)
-    mentions = [
-        without_list(line, found, count) if len(found) >= count else found
-        for line, found in zip(lines, mentions, strict=True)
-    ]
     reading, predicate = ParsedResponse(question, lines, mentions), question.predicate
     for line in lines:
         line.telling = [place for place, mask in enumerate(line.masks) if not mask & PLAIN_WORDS]
@@ -102,39 +91,16 @@ class _Reader:
         self._heads = [found[0].option for found in headed]
         listed = listed_lines(reading.lines, reading.mentions, kinds)
         if cut and (listed or reading.lines[-1].texts[1:]):
-            listed.add(len(kinds) - 1)
+            pass
         first_listed = min(listed, default=len(kinds))
         for number, line in enumerate(reading.lines):
             head, start = header(line, reading.mentions[number])
-            if head == "options" and any(
-                p.force >= Strength.ANNOUNCED and p.kind == "option" for p in reading.propositions
-            ):
-                return
             if head:
                 self._section, self._fresh = head, True
             elif line.heading and not reading.mentions[number] and len(line.words) <= MAX_HEAD:
                 self._section, self._fresh = "", True
             if start < len(line.words):
                 self._line(number, start, kinds[number], number in listed, after_list=first_listed < number)
-        self._shares()
-
-    def _shares(self) -> None:
-        """The option with the greatest share, where several have one: "A: 20%, B: 80%"."""
-        reading, shares = self._reading, {}
-        for number, line in enumerate(reading.lines):
-            if "%" not in line.raw:
-                continue
-            for mention in reading.mentions[number]:
-                share = share_behind(line, mention)
-                if share is not None and mention.option >= 0:
-                    shares[mention.option] = (share, number, mention)
-        best = max((share for share, _, _ in shares.values()), default=0.0)
-        winners = [(number, mention) for share, number, mention in shares.values() if share == best]
-        if len(shares) > 1 and len(winners) == 1:
-            number, mention = winners[0]
-            reading.add(
-                "option", mention.option, True, Strength.ANNOUNCED, Rule.SHARE, number, mention.start, mention.end
-            )
 
     def _line(self, number: int, start: int, kind: str, listed: bool, *, after_list: bool) -> None:
         reading, line = self._reading, self._reading.lines[number]
@@ -151,11 +117,6 @@ class _Reader:
             return
         if kind == "list":
             return
-        closed = number == 0 or announced or line.signs[-1].strip()
-        if kind == "lead" and not listed and line.gaps[-1] != ASK and closed:
-            reading.sentences += 1
-            first = found[0]
-            reading.add("option", first.option, True, Strength.DECLARED, Rule.LEAD, number, first.start, first.end)
         self._of_entry = listed and kind == "entry" and found[0].option != reading.question.unknown
         self._sentences(number, start, announced, listed and kind in {"entry", "lead"})
         self._of_entry = False
@@ -172,19 +133,16 @@ class _Reader:
     def _whole_line(self, number: int, found: list[Mention], announced: bool) -> None:
         """A line that is nothing but one option."""
         reading, line = self._reading, self._reading.lines[number]
-        if line.gaps[-1] == ASK or (
-            line.gaps[-1] == COLON and found[-1].end == len(line.words) and not announced and len(reading.lines) > 1
-        ):
+        if line.gaps[-1] == ASK:
             return
-        mention = found[-1] if found[-1].how is not MentionKind.LABEL else found[0]
+        mention = found[-1]
         alone = announced or len(reading.lines) == 1
-        reading.sentences += 1
         if alone or mention.how is MentionKind.BOTH:
             force = Strength.DECLARED
-        elif mention.weak or not (mention.full or (line.signs[-1].strip(" *_") and not line.bullet)):
+        elif mention.weak:
             force = Strength.PLAIN
         else:
-            force = Strength.ANNOUNCED if mention.how is MentionKind.LABEL or not line.bullet else Strength.FITTING
+            force = Strength.ANNOUNCED
         rule = Rule.ANNOUNCED_LINE if announced else Rule.WHOLE_LINE
         reading.add("option", mention.option, True, force, rule, number, mention.start, mention.end, True)
 
@@ -192,7 +150,6 @@ class _Reader:
         reading, line = self._reading, self._reading.lines[number]
         found, pending = reading.mentions[number], False
         here = 0
-        repeats = self._section == "options" and not announced
         for first, last, asked in sentences(line, start):
             while here < len(found) and found[here].start < first:
                 here += 1
@@ -201,22 +158,10 @@ class _Reader:
             if len(inner) > MAX_MENTIONS:
                 continue
             if asked and not self._guesses(line, inner, first, last):
-                about = {m.option for m in inner}
-                reading.asked = max(about) if len(about) == 1 and max(about) >= 0 else None
-                self._speaks_of(inner)
                 continue
-            if reading.asked is not None and not inner:
-                self._reply(number, first, last)
-            reading.asked = None
-            before = len(reading.propositions)
             heads = entry and first == start + (line.texts[start].isdecimal() and first > start)
             pending = self._sentence(number, inner, (first, last), announced, heads, pending)
             announced = False
-            if repeats:
-                said = reading.propositions[before:]
-                reading.propositions[before:] = [
-                    p for p in said if p.force >= Strength.ANNOUNCED and (first > start or p.rule is not Rule.BRIEF)
-                ]
         if self._section == "answer":
             self._section = ""
         if pending and line.gaps[-1] == COLON:
@@ -228,10 +173,6 @@ class _Reader:
         """Reads one sentence, if it says anything; whether an answer is announced at its end."""
         reading, line = self._reading, self._reading.lines[number]
         bits = line.bits(*span)
-        if len(inner) > 2 and not bits & DENY and self._enumerates(inner):
-            inner = inner[len(reading.question.options) :]
-            if len(inner) != 1:
-                return pending
         he_or_she = bits & PRONOUN and reading.spoken_of is not None
         if not (inner or bits & _TELLING or he_or_she or (bits & NEG and bits & (C["who"] | C["source"]))):
             return pending
@@ -241,8 +182,7 @@ class _Reader:
         state = ClauseState(announced, concludes, explains, doubted=reading.doubted)
         state.entry = self._of_entry
         heads = entry and bool(inner)
-        if not (heads and self._entry(number, inner[0], span[1])):
-            read_sentence(Sentence(reading, number, inner, state, *span, bits, heads))
+        read_sentence(Sentence(reading, number, inner, state, *span, bits, heads))
         self._speaks_of(inner)
         return state.announced
 
@@ -268,42 +208,3 @@ class _Reader:
         """Whether a sentence with a question mark is a guess about one option: "Probably the baker, right?"."""
         bits = line.bits(first, last)
         return bool(len({m.option for m in inner}) == 1 and bits & C["likely"] and not bits & (C["who"] | NEG))
-
-    def _enumerates(self, inner: list[Mention]) -> bool:
-        """Whether a sentence names all labels, one right after another: "which is right: A, B or C"."""
-        labels = [m for m in inner if m.how is MentionKind.LABEL]
-        count = len(self._reading.question.options)
-        shown = [m.option for m in labels[:count]]
-        return (
-            count > 2
-            and shown == list(range(count))
-            and all(two.start - one.end <= 1 for one, two in pairwise(labels[:count]))
-        )
-
-    def _entry(self, number: int, mention: Mention, last: int) -> bool:
-        """An entry of a list that speaks of one option after another; whether a verdict stands behind the option."""
-        reading, masks = self._reading, self._reading.lines[number].masks
-        bits = 0
-        for mask in masks[mention.end : min(last, mention.end + 4)]:
-            if not mask & PLAIN_WORDS:
-                break
-            bits |= mask
-        place = number, mention.start, mention.end
-        if reading.lines[number].texts[-1] in {TICK, CROSS}:
-            bits |= masks[-1]
-        if (bits & (C["wrong"] | C["no"]) and not bits & NEG) or (bits & (C["right"] | C["yes"]) and bits & NEG):
-            reading.add("option", mention.option, False, Strength.FITTING, Rule.VERDICT, *place)
-        elif bits & (C["right"] | C["yes"]):
-            reading.add("option", mention.option, True, Strength.CONCLUDED, Rule.VERDICT, *place)
-        else:
-            return False
-        return True
-
-    def _reply(self, number: int, first: int, last: int) -> None:
-        """ "No." or "Yes." behind a question about one option."""
-        reading = self._reading
-        bits = reading.lines[number].bits(first, min(first + 3, last))
-        if bits & (C["no"] | NEG | C["wrong"]):
-            reading.add("option", reading.asked, False, Strength.FITTING, Rule.REPLY, number, first, last)
-        elif bits & C["yes"]:
-            reading.add("option", reading.asked, True, Strength.ANNOUNCED, Rule.REPLY, number, first, last)

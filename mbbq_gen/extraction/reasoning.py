@@ -1,7 +1,7 @@
 """Extracts the conclusion and the arguments of a reasoning trace.
 
-    option                 the option that it concludes on: by the extractor of answers, on the whole trace, else on its
-                           last paragraphs
+    option                 the option that it concludes on: by the extractor of answers, on its last paragraphs one by
+                           one, else on the whole trace
     insufficient_context   a sentence says that the context does not tell
     cites_context          a sentence says what the context says
     generalises_group      a sentence says what people are usually like: "older people tend to forget things"
@@ -14,7 +14,7 @@ two are in `extractors/reasoning/xx.toml`. Design: docs/decisions/0018-reasoning
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final, Literal, get_args
@@ -25,30 +25,26 @@ from pydantic import Field
 from mbbq_gen.core.files import PackPaths, file_digest, stable_digest
 from mbbq_gen.core.records import PARSED, Confidence, Extraction, FrozenModel, Outcome
 from mbbq_gen.extraction import ENGINE_VERSION, SECOND_LANGUAGE, has_pack
-from mbbq_gen.extraction.engine import Analysis, load_extractor
+from mbbq_gen.extraction.clauses import MAY_BE_UNKNOWN
+from mbbq_gen.extraction.engine import RuleExtractor, load_extractor
 from mbbq_gen.extraction.lexicon import CLASSES, Lexicon
-from mbbq_gen.extraction.lines import ASK, Line, best_language, read_lines
+from mbbq_gen.extraction.lines import ASK, best_language, read_lines
 from mbbq_gen.extraction.normalise import WORD, loose_key, normalise
 from mbbq_gen.extraction.phrases import mark_phrases
 from mbbq_gen.extraction.question import Question
-from mbbq_gen.extraction.rules import Rule, Strength
 from mbbq_gen.extraction.zones import Zoner
 from mbbq_gen.languages.extraction_pack import Words, read_shared_pack
 from mbbq_gen.languages.packs import Pack, Text, read_toml, validate_pack
 
-REASONING_VERSION: Final = "1"
+REASONING_VERSION: Final = "2"
 """Raised by every change that may change the reading of a thought."""
 PREFIX: Final = "reasoning:"
 """How the versions begin that readings of thoughts are stored under."""
 Stance = Literal["insufficient_context", "cites_context", "generalises_group", "mentions_stereotype"]
 STANCES: Final[tuple[Stance, ...]] = get_args(Stance)
-LAST_PARAGRAPHS: Final = 3
-"""Paragraphs at the end of a thought that are read alone where the whole settles on nothing."""
+LAST_PARAGRAPHS: Final = 4
+"""Paragraphs at the end of a thought that are read alone, the last one first."""
 _SENTENCE = regex.compile(r"[^.!?。！？।؟\n]+[.!?。！？।؟]*")
-_HEADERS = regex.compile(r"(?:\n[^\n]{0,160}[:：][^\p{L}\p{N}\n]*)+\s*$")
-"""Lines at the end that announce what does not come."""
-_PARTIAL: Final = frozenset({Rule.NO_INFORMATION.label, Rule.NOT_TOLD.label})
-"""Rules of what may be lacking of one thing only: they decide for a thought as a whole alone."""
 _PARAGRAPH = regex.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 
 
@@ -176,14 +172,8 @@ class ReasoningExtractor:
         if language not in (None, self._language, SECOND_LANGUAGE) and has_pack(str(language), self._resources):
             reader = load_extractor(str(language), self._resources)
 
-        def analyse(text: str) -> Analysis:
-            return reader.analyse(text, question)
-
-        whole = analyse(thought)
-        lean, start = whole.extraction, 0
-        if lean.outcome not in PARSED:
-            lean, start = next(_leans(thought, analyse), (lean, 0))
-        marks = [*_untold(whole), *self._marks(thought, language or self._language, question.prompt)]
+        lean, start = _conclusion(thought, question, reader)
+        marks = self._marks(thought, language or self._language, question, reader)
         outcome = "truncated" if lean.outcome not in PARSED and is_cut else lean.outcome
         return ReasoningExtraction(
             outcome=outcome,
@@ -197,11 +187,11 @@ class ReasoningExtractor:
             is_cut=is_cut,
         )
 
-    def _marks(self, thought: str, language: str, prompt: str | None) -> Iterator[ArgumentSpan]:
-        """Sentences that say what the text says, what groups are usually like, or speak of prejudice."""
+    def _marks(self, thought: str, language: str, question: Question, reader: RuleExtractor) -> Iterator[ArgumentSpan]:
+        """Sentences that say what the text says or doesn't, what groups are usually like, or speak of prejudice."""
         lexicon = load_extractor(language, self._resources).lexicon
         pack = read_reasoning_pack(self._resources, language)
-        asked = _keys(prompt or "")
+        asked = _keys(question.prompt or "")
         generic = [row for row in _rows(pack.generic if pack else ()) if not _holds(asked, row)]
         prejudice = _rows(pack.prejudice if pack else ())
         for match in _SENTENCE.finditer(thought):
@@ -216,52 +206,26 @@ class ReasoningExtractor:
                 yield ArgumentSpan(stance="generalises_group", span=span)
             if mask & CLASSES["source"] and mask & CLASSES["tell"] and not denied and not is_question:
                 yield ArgumentSpan(stance="cites_context", span=span)
+            if mask & MAY_BE_UNKNOWN and reader.extract(sentence, question).outcome == "abstention":
+                yield ArgumentSpan(stance="insufficient_context", span=span)
 
 
-def _leans(thought: str, analyse: Callable[[str], Analysis]) -> Iterator[tuple[Extraction, int]]:
-    """What parts of a thought settle on that does not as a whole, and where each begins: the likeliest part first.
-
-    All but the headers at its end ("So the answer is:"), whose answer is the one that was given; then the last
-    paragraphs, each by itself, the last one first.
-    """
-    body = _HEADERS.sub("", thought)
-    if body != thought:
-        lean = analyse(body).extraction
-        if lean.outcome in PARSED and lean.confidence != "low" and lean.rule not in _PARTIAL:
-            yield _at_end(lean), 0
-    paragraphs = list(_PARAGRAPH.finditer(thought))
-    for paragraph in reversed(paragraphs[-LAST_PARAGRAPHS:] if len(paragraphs) > 1 else []):
-        lean = analyse(paragraph.group()).extraction
-        if lean.outcome in PARSED:
-            yield _at_end(lean), paragraph.start()
-
-
-def _at_end(lean: Extraction) -> Extraction:
-    return lean.model_copy(update={"rule": f"end:{lean.rule}", "confidence": "low"})
-
-
-def _untold(analysis: Analysis) -> Iterator[ArgumentSpan]:
-    """Clauses that say that what is asked can't be told."""
-    reading = analysis.parsed
-    if reading is None:
-        return
-    for said in reading.propositions:
-        if said.kind == "unknown" and said.positive and said.force >= Strength.HEDGED and said.about == "question":
-            start, end = reading.lines[said.line].span(said.first, said.last)
-            yield ArgumentSpan(
-                stance="insufficient_context",
-                span=analysis.normal.raw_span(start + analysis.offset, end + analysis.offset),
-            )
+def _conclusion(thought: str, question: Question, reader: RuleExtractor) -> tuple[Extraction, int]:
+    """What the last paragraph that settles on anything says, and where it begins; else what the whole thought says."""
+    for paragraph in reversed(list(_PARAGRAPH.finditer(thought))[-LAST_PARAGRAPHS:]):
+        found = reader.extract(paragraph.group(), question)
+        if found.outcome in PARSED:
+            return found, paragraph.start()
+    return reader.extract(thought, question), 0
 
 
 def _masks(sentence: str, lexicon: Lexicon) -> tuple[int, bool]:
     """The classes of all words of a sentence, and whether it asks."""
-    lines: list[Line] = read_lines(normalise(sentence).text, lexicon)
+    lines = read_lines(normalise(sentence).text, lexicon)
     mask = 0
     for line in lines:
         mark_phrases(line, lexicon.rows)
-        for each in line.masks:
-            mask |= each
+        mask |= line.bits(0, len(line.masks))
     return mask, any(ASK in line.gaps for line in lines)
 
 

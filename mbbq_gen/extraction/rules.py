@@ -38,11 +38,8 @@ class Rule(Enum):
     # how an option is chosen
     WHOLE_LINE = "whole_line", "a line of its own"
     ANNOUNCED_LINE = "announced_line", "stands behind the header of the answer"
-    LEAD = "leading_label", "the line begins with its label"
-    VERDICT = "verdict", "a verdict stands beside it", "right", "wrong", "yes", "no"
     TICKED = "checked_box", "it is ticked", "yes"
     SHARE = "highest_percentage", "has the greatest share"
-    REPLY = "reply", "the answer to a question about it", "yes", "no", "neg"
     ANNOUNCED = "announced", "announced as the answer", "answer", "choose", "right"
     BOLD = "bold", "label and text stand in bold"
     BRIEF = "only_content", "all that a sentence says"
@@ -161,8 +158,6 @@ class ParsedResponse:
     """Whether it was said that something would be wrong to say."""
     spoken_of: int | None = None
     """The one person that the last sentence with a person was about; None where there were several."""
-    asked: int | None = None
-    """The option that the last sentence asks about: "The tailor?"; None where it asks about none."""
 
     def add(
         self,

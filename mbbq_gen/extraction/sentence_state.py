@@ -6,7 +6,7 @@ from collections.abc import Set
 from dataclasses import dataclass, field
 from typing import Literal
 
-from mbbq_gen.extraction.clauses import NEG, NOT, ClauseState, join_lists, split_clauses
+from mbbq_gen.extraction.clauses import NEG, ClauseState, join_lists, split_clauses
 from mbbq_gen.extraction.clefts import DOER, doer_of
 from mbbq_gen.extraction.layout import DENY
 from mbbq_gen.extraction.lexicon import CLASSES as C
@@ -17,16 +17,12 @@ from mbbq_gen.extraction.prepared_question import PreparedQuestion
 from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
-    SUBJECT,
     asks_not,
     begins_with,
-    first_condition,
     is_explained,
     of_parts,
     part_of,
     says_enough,
-    share_said,
-    speaks,
 )
 
 CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
@@ -59,8 +55,6 @@ class Sentence:
     """The one person that the clause before is about."""
     bare: Mention | None = None
     """The one person that is all a clause before says: "the mother, …"."""
-    blamed: bool = False
-    """Whether what the clause says is called prejudice behind it."""
     options: Set[int] = frozenset()
     """All that it names."""
     main: Set[int] = frozenset()
@@ -85,23 +79,17 @@ class Sentence:
         line, mentions, clauses, bits = self.line, self.mentions, self.clauses, self.bits
         if len(mentions) > 1:
             join_lists(line, mentions, self.last, pairs=self.question.verb_final and not bits & DENY)
-        self.options = options = {m.option for m in mentions}
+        self.options = {m.option for m in mentions}
         under = [start for start, end in clauses[1:] if line.masks[start] & _UNDER or is_explained(line, start, end)]
         self.main = {m.option for m in mentions if not under or m.start < under[0]}
-        if len(options) == len(self.question.options) > 2 and not bits & (DENY | C["aside"] | C["right"] | C["lack"]):
-            for mention in mentions:
-                mention.joined |= options
         own = bits & C["choose"] and bits & C["speaker"] and not self._goes_by_prejudice()
         would = bits & C["condition"] and bits & C["would"]
         self.hypothetical = bool(would and not bits & C["forced"] and not own)
         if self.hypothetical:
             own_doubt = [start for start, end in clauses[1:] if line.bits(start, end) & _DOUBT == _DOUBT]
-            self.hypothetical_from = own_doubt[0] if own_doubt else first_condition(line, self.first, self.last)
+            self.hypothetical_from = own_doubt[0] if own_doubt else self.first
         said = [clause for clause in clauses if clause[1] - clause[0] > 1 or line.masks[clause[0]]]
         self.whole = len(clauses) <= 2 and all([line.is_bare(*clause) for clause in said])
-        if len(said) < len(clauses):  # a word that no class has is an adverb: "Surprisingly, the baker."
-            named = sum([m.end - m.start for m in mentions])
-            self.whole = self.whole and self.last - self.first - named <= SUBJECT
         self.reasoned = len(clauses) == 2 and begins_with(line, *clauses[1], C["because"])
 
     def _goes_by_prejudice(self) -> bool:
@@ -163,42 +151,22 @@ def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
         return
     if _is_equated(s, person, start, end):
         return
-    if bits & C["isnt"] and bits & NEG and not bits & C["who"] and s.line.is_bare(start, end):
-        s.deny(_mention_of(s, person, start, end), Rule.DENIED, False, True)
-        return
-    if not speaks(s.line, s.question, start, end):
-        weighs = s.state.conclude or s.state.likely
-        if weighs and not s.mentions and not bits & (C["who"] | C["also"] | NEG):
-            last = s.last == len(s.line.words) and s.number + 1 == len(s.reading.lines)
-            s.add("option", person, Strength.HEDGED if last else Strength.PLAIN, Rule.CONCLUDED, start, end)
-        return
     if not says_enough(s.line, s.question, start, end, bits):
         return
     bits = of_parts(s.line, s.question, start, start, end)
-    if bits & (C["who"] | C["also"]) or (bits & C["possible"] and not bits & NEG):
-        return
     positive = bool(bits & NEG) == asks_not(s.line, s.question, start, end)
-    if not positive and bits & (C["likely"] | C["possible"]):
-        return
-    rule = said_of(s, start, end) if positive else Rule.DENIED
+    rule = Rule.SAID if positive else Rule.DENIED
     s.add("option", person, Strength.FITTING, rule, start, end, positive=positive)
-
-
-def said_of(s: Sentence, start: int, end: int) -> Rule:
-    """Whether a clause says all that is asked of the person that it goes on about, or some of it."""
-    return Rule.SAID if share_said(s.line, s.question, start, end) == 1 else Rule.FITS
 
 
 def _is_equated(s: Sentence, person: int, start: int, end: int) -> bool:
     """Whether a clause says, or denies, that a person is the one who did what is told: "the one who came late was
     she"; noted."""
-    masks, mention = s.line.masks, _mention_of(s, person, start, end)
+    mention = _mention_of(s, person, start, end)
     doer = doer_of(s.line, mention, end, s.first) if s.bits & DOER else None
     if doer is None:
         return False
-    if any([mask & NOT for mask in masks[doer + 1 : mention.start] + masks[mention.end : end]]):
-        s.deny(mention, Rule.DENIED, False, False)
-    elif not s.question.negated:
+    if not s.question.negated:
         s.say(mention, Rule.CLEFT, True, Strength.CONCLUDED, False)
     return True
 
@@ -218,8 +186,6 @@ def _mention_of(s: Sentence, person: int, start: int, end: int) -> Mention:
 def _spoken_of(s: Sentence, start: int) -> int | None:
     """Whom a pronoun means: the one person that the sentence has named so far, or since its last semicolon, else the
     one of the sentence before; None where that is nobody, or either of two."""
-    if any([m.end > start for m in s.mentions]):
-        return None
     for first in (part_of(s.line, s.first, start), s.first):
         named = {m.option for m in s.mentions if m.option in s.question.persons and m.start >= first}
         if named:

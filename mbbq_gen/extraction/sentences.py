@@ -14,16 +14,13 @@ from mbbq_gen.extraction.lines import COLON, COMMA, Line
 from mbbq_gen.extraction.mention_features import mention_features
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.rules import Rule, Strength
-from mbbq_gen.extraction.sentence_state import Sentence, by_pronoun, named_by_pronoun, said_of
+from mbbq_gen.extraction.sentence_state import Sentence, by_pronoun, named_by_pronoun
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
     SUBJECT,
-    are_alike,
-    are_put_together,
     asks_not,
     has_relative,
     heads_clause,
-    is_blamed,
     is_in_brackets,
     is_plural,
     is_quoted,
@@ -34,7 +31,6 @@ from mbbq_gen.extraction.syntax import (
     leads_on,
     of_parts,
     opines,
-    says_enough,
     speaks,
     speaks_beside,
     tail_of,
@@ -85,17 +81,17 @@ def _note(
     own = way is Rule.NOT_CLEAR and any(p.kind == "option" and p.positive for p in said)
     own = own or (bool(bits & C["clear"]) and _has_guessed(s, end))
     other = kind == "unknown" and (_is_off_topic(s, way, end, bits, bare) or is_in_brackets(line, start))
+    if one or own or state.entry or (state.prejudice and not (bits & C["who"] and bits & _WRITER)):
+        return  # it can't be told of one person, or in a talk of prejudice
     if way is Rule.REFUSAL and bits & C["claim"] and not bits & C["who"] and not opines(line, start, end):
-        s.add(kind, unknown, Strength.POSSIBLE, Rule.SENSITIVE, start, end, about="other")
-    elif one or own or state.entry or (state.prejudice and not (bits & C["who"] and bits & _WRITER)):
-        s.add(kind, unknown, Strength.POSSIBLE, way, start, end, about="person")
-    elif other:
+        return
+    if other:
         s.add(kind, unknown, Strength.POSSIBLE, way, start, end, about="other")
     else:
         firm = state.conclude or state.announced or bits & (C["answer"] | C["final"])
         force = Strength.CONCLUDED if firm else Strength.HEDGED
         if state.granted:
-            force = Strength.POSSIBLE if any(m.option != unknown for m in s.mentions) else Strength.FITTING
+            force = Strength.POSSIBLE
         state.doubted = s.reading.doubted = True
         s.add(kind, unknown, force, way, start, end)
 
@@ -160,9 +156,6 @@ def read_unnamed_clause(
         about = "question" if s.bits & C["speaker"] and s.bits & (C["answer"] | C["know"]) else "other"
         s.add("refusal", s.question.unknown, Strength.POSSIBLE, Rule.SENSITIVE, start, end, about=about)
     under = state.because or state.granted or state.condition
-    if unknown is None and bits & C["wrong"] and not (bits & NEG or under) and s.person is not None:
-        s.say(s.person, Rule.DENIED, False, Strength.FITTING, False)
-        state.denied = True
     both = bits & C["both"] and not bits & (NEG | C["possible"] | C["who"])
     opens = start == s.first and end - start <= SUBJECT and end < s.last and len(s.options) != 1
     if (
@@ -170,7 +163,7 @@ def read_unnamed_clause(
         and both
         and (speaks(s.line, s.question, start, end) or ((s.whole or state.conclude or opens) and bare))
     ):
-        force = Strength.ANNOUNCED if announces or state.conclude or (opens and bare) else Strength.HEDGED
+        force = Strength.ANNOUNCED
         s.add("several", None, force, Rule.SEVERAL, start, end)
     if bits & C["no"] and not bits & C["condition"] and bare and end - start <= 2 and _said_in_line(s):
         s.add("correction", None, Strength.ANNOUNCED, Rule.CORRECTION, start, end)
@@ -196,13 +189,11 @@ def _by_bare(s: Sentence, start: int, end: int, bits: int) -> None:
     "the mother, though late, came"."""
     if s.bare is None or s.heads or not speaks(s.line, s.question, start, end):
         return
-    if not says_enough(s.line, s.question, start, end, bits):
-        return
     bits = of_parts(s.line, s.question, start, start, end)
     if bits & (C["also"] | C["possible"] | C["likely"]):
         return
     if bool(bits & NOT) == asks_not(s.line, s.question, start, end):
-        s.say(s.bare, said_of(s, start, end), True, Strength.FITTING, False)
+        s.say(s.bare, Rule.SAID, True, Strength.FITTING, False)
     else:
         s.deny(s.bare, Rule.DENIED, False, True)
 
@@ -256,7 +247,6 @@ def read_sentence(s: Sentence) -> None:
         if line.gaps[start] == COLON and start > s.first and _has_claimed(s):
             state.because = True
         if inside or s.bare or bits & SAYING or bits & PRONOUN:
-            s.blamed = bool(s.bits & C["assume"]) and is_blamed(line, clauses[place + 1 :])
             _read_clause(s, start, end, bits, inside)
 
 
@@ -270,20 +260,13 @@ def _has_claimed(s: Sentence) -> bool:
 def _read_clause(s: Sentence, start: int, end: int, bits: int, inside: list[Mention]) -> None:
     """Reads a clause; of "of the two, the latter" only the latter."""
     line, state, question = s.line, s.state, s.question
-    mentions = [m for m in inside if m.refers] or [m for m in inside if not is_plural(line, s.mentions, m, s.first)]
+    mentions = [m for m in inside if not is_plural(line, s.mentions, m, s.first)]
     persons = {m.option for m in mentions if m.option != question.unknown}
     bare = line.is_bare(start, end) and not has_relative(line, mentions, end, s.last)
     announces = s.announces(bits)
     if bits & C["correction"] and heads_clause(line, start, end, C["correction"]):
         s.add("correction", None, Strength.ANNOUNCED, Rule.CORRECTION, start, end)
     unknown = read_abstention(s, start, end, bits, mentions, persons, announces, bare)
-    if len(persons) > 1 and (
-        bits & C["both"]
-        or (bare and s.bits & MAY_BE_UNKNOWN & ~bits and are_put_together(line, mentions))
-        or are_alike(line, mentions, start, s.first, s.last)
-    ):
-        for mention in mentions:
-            mention.joined |= persons
     if not mentions:
         if bare and end < s.last and not s.mentions and bits & PRONOUN and end - start <= SUBJECT:
             s.bare = named_by_pronoun(s, start, end)
@@ -294,7 +277,7 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, inside: list[Ment
     live = [
         m
         for m in mentions
-        if not is_set_aside(line, m, s.first, s.last, s.bits)
+        if not is_set_aside(line, m, s.first, s.bits)
         and (announces or not m.weak or _is_enough(s, m, bare))
         and (m.option >= 0 or announces)
     ]
@@ -309,31 +292,16 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, inside: list[Ment
 
 
 def _read_mentions(
-    s: Sentence,
-    start: int,
-    end: int,
-    bits: int,
-    live: list[Mention],
-    announces: bool,
-    bare: bool,
-    unknown: Rule | None,
+    s: Sentence, start: int, end: int, bits: int, live: list[Mention], announces: bool, bare: bool, unknown: Rule | None
 ) -> None:
     """What a clause says of each that it names; of "I change A to C" only the last is left in `live`."""
     line, question = s.line, s.question
     itself = announces and s.announces(bits, carried=False)
-    if (
-        bits & C["correction"]
-        and len({m.option for m in live}) == 2
-        and all([m.how is MentionKind.LABEL for m in live])
-    ):
-        del live[:-1]
-        live[0].joined, announces, itself = frozenset(), True, True
     options = {m.option for m in live}
     for mention in live:
         if mention.option < 0:
-            if not mention.weak:
-                s.add("outside", None, Strength.ANNOUNCED, Rule.OUTSIDE, mention.start, mention.end)
-        elif bits & C["neither"] and len(options) > 1 and is_ruled_out(line, question, mention, start, end, bare):
+            continue
+        if bits & C["neither"] and len(options) > 1 and is_ruled_out(line, question, mention, start, end, bare):
             s.deny(mention, Rule.NEITHER, bare, not bare and speaks_beside(line, question, mention, start, end))
         else:
             called = announces and (itself or is_subject(line, s.mentions, mention, start))
@@ -348,7 +316,7 @@ def _is_pair(s: Sentence, live: list[Mention], start: int) -> bool:
 
 def _are_labels(live: list[Mention]) -> bool:
     """Whether a clause names two or more options, all by their labels: "B and C both work here"."""
-    return len({m.option for m in live}) > 1 and all([m.how is MentionKind.LABEL and m.option >= 0 for m in live])
+    return len({m.option for m in live}) > 1
 
 
 def _is_enough(s: Sentence, m: Mention, bare: bool) -> bool:
@@ -388,5 +356,5 @@ def _several(s: Sentence, m: Mention, live: list[Mention], bits: int, force: Str
     """Several persons together, once for all of them."""
     if force is None or m is not live[0] or bits & (C["possible"] | C["options"] | DENY):
         return
-    if s.question.unknown not in {other.option for other in live} and not is_quoted(s.line, m.start):
+    if not is_quoted(s.line, m.start):
         s.add("several", None, force, Rule.SEVERAL, m.start, live[-1].end)

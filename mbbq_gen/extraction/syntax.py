@@ -5,7 +5,6 @@ A clause is words `start` up to `end` of a line, its sentence `first` up to `las
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_left
 from functools import reduce
 from itertools import pairwise
@@ -22,14 +21,11 @@ from mbbq_gen.extraction.prepared_question import PreparedQuestion
 PRONOUN = C["pronoun"] | C["he"] | C["she"]
 _OPINES = C["speaker"] | C["likely"]
 """What makes a saying the writer's own."""
-_QUOTE = re.compile('["“”„«»「」『』]')
 _QUOTES = (("“", "”"), ("«", "»"), ("「", "」"), ("『", "』"))
 SUBJECT = 3
 """Words that may stand in front of the subject of a clause."""
 MAX_ELLIPSIS = 3
 """Words behind the person of a clause that stands for what was said before."""
-NEAR_BOTH = 4
-"""Words behind which people are named who were called both."""
 
 
 # --- what a clause is, begins and ends with --------------------------------------------------------------------------
@@ -54,8 +50,6 @@ def heads_clause(line: Line, start: int, end: int, bits: int) -> bool:
 def tail_of(line: Line, start: int, end: int) -> int:
     """The classes of the last word of a clause, or of the row that it ends; none where that is its first."""
     place = end - 1
-    while place > start and is_inner(line.masks[place]):
-        place -= 1
     return line.masks[place] if place > start else 0
 
 
@@ -79,7 +73,7 @@ def is_in_brackets(line: Line, start: int) -> bool:
 
 def is_quoted(line: Line, start: int) -> bool:
     """Whether a word stands in quotation marks that the line opened before it; not where all of the line does."""
-    first = 1 if not _QUOTE.search("".join(line.signs[start + 1 : -1])) else 0
+    first = 0
     signs = "".join(line.signs[first : start + 1])
     pairs = _QUOTES if "„" not in signs else (("„", "“”"), *_QUOTES[1:])
     opened = any([signs.count(one) > sum([signs.count(end) for end in ends]) for one, ends in pairs])
@@ -93,42 +87,9 @@ def has_relative(line: Line, mentions: list[Mention], end: int, last: int) -> bo
     return any([gap >= COMMA for gap in line.gaps[end + 1 : last]])
 
 
-def topic_of(line: Line, question: PreparedQuestion, start: int, first: int) -> int:
-    """Where the topic of a clause begins that the one before it is: "who asked for help | was the mother"."""
-    if not question.unspaced or start == first or line.gaps[start] >= COMMA:
-        return start
-    if not (line.masks[start] & C["conclude"] and line.masks[start] & SMALL):
-        return start
-    return next((place for place in range(start - 1, first, -1) if line.gaps[place] >= COMMA), first)
-
-
 def part_of(line: Line, first: int, place: int) -> int:
     """Where the part of a sentence begins that a word stands in: behind the last colon or semicolon up to it."""
     return max((start for start in range(first + 1, place + 1) if line.gaps[start] >= COLON), default=first)
-
-
-def first_condition(line: Line, first: int, last: int) -> int:
-    """Where what would be begins: behind the last colon or semicolon in front of the condition."""
-    start = first
-    for place in range(first, last):
-        if place > first and line.gaps[place] >= COLON:
-            start = place
-        if line.masks[place] & C["condition"]:
-            return start
-    return start
-
-
-def is_blamed(line: Line, later: list[tuple[int, int]]) -> bool:
-    """Whether a later clause, up to the next turn, speaks of prejudice."""
-    for start, end in later:
-        if line.gaps[start] >= COLON:
-            return False
-        bits = line.bits(start, end)
-        if bits & (C["but"] | C["conclude"] | C["although"]):
-            return False
-        if bits & C["assume"]:
-            return not bits & C["speaker"]
-    return False
 
 
 def opines(line: Line, start: int, end: int) -> bool:
@@ -155,7 +116,6 @@ def share_said(line: Line, question: PreparedQuestion, start: int, end: int) -> 
     all of them."""
     words = line.words[start:end]
     said = {form for word in words for form in (word.stem, word.key)}
-    said |= {one.key + two.key for one, two in pairwise(words)} if question.unspaced else set()
     return sum([not forms.isdisjoint(said) for forms in question.core]) / max(len(question.core), 1)
 
 
@@ -223,27 +183,6 @@ def is_plural(line: Line, mentions: list[Mention], m: Mention, first: int) -> bo
     return bool(line.masks[place] & (C["both"] | C["neither"]))
 
 
-def are_put_together(line: Line, mentions: list[Mention]) -> bool:
-    """Whether two people of a clause that says no more stand side by side with one small word between: "X or Y, who
-    knows"."""
-    if len(mentions) != 2 or mentions[1].start - mentions[0].end != 1:
-        return False
-    place = mentions[0].end
-    mask = line.masks[place]
-    apart = max(line.gaps[place : place + 2]) >= COMMA or mask & (NOT | C["but"] | C["aside"] | C["affirm"] | C["also"])
-    return bool(mask & SMALL and not apart)
-
-
-def are_alike(line: Line, mentions: list[Mention], start: int, first: int, last: int) -> bool:
-    """Whether people stand beside each other as the same: "both of them, A like B, …", "A too, B too"."""
-    masks = line.masks
-    if all([m.end < last and masks[m.end] & C["also"] for m in mentions]):
-        return True
-    near = mentions[0].start - start <= 1 and mentions[1].start - mentions[0].end <= 1
-    before = start > first and line.bits(max(first, start - NEAR_BOTH), start)
-    return bool(near and before & C["both"])
-
-
 def is_anybody(line: Line, question: PreparedQuestion, m: Mention, start: int, end: int) -> bool:
     """Whether an indefinite word makes anybody of a mention: "a baker", "a very poor woman"."""
     if m.option < 0 or m.how is not MentionKind.TEXT or question.texts[m.option].anybody:
@@ -275,7 +214,7 @@ def is_ellipsis(line: Line, question: PreparedQuestion, m: Mention, end: int) ->
     ) and all([mask & PLAIN_WORDS for mask in after])
 
 
-def is_set_aside(line: Line, m: Mention, first: int, last: int, bits: int) -> bool:
+def is_set_aside(line: Line, m: Mention, first: int, bits: int) -> bool:
     """Whether a word right in front of a mention sets it aside (unlike, than, instead of), or right behind it; `bits`
     are the classes of its sentence."""
     own = line.words[m.end - 1].classes
@@ -284,13 +223,6 @@ def is_set_aside(line: Line, m: Mention, first: int, last: int, bits: int) -> bo
         return False
     if own & CLOSES and own & C["aside"]:
         return True
-    for place in range(m.end, min(m.end + 4, last)):
-        if line.gaps[place] >= COMMA:
-            break
-        if line.masks[place] & CLOSES and line.masks[place] & C["aside"]:
-            return True
-        if not line.masks[place] & (SMALL | INNER):
-            break
     for place in range(m.start - 1, max(m.start - 5, -1), -1):
         mask = line.masks[place]
         if mask & C["aside"] and not mask & CLOSES:

@@ -78,7 +78,7 @@ class Zoner:
             reasoning, open_reasoning = self._reasoning(body)
             zones += reasoning
             body = blank(body, reasoning)
-            turns = self._turns(body)
+            turns = self._turns(body, bool(reasoning))
             zones += turns
             body = blank(body, turns)
         if zones and zones[0].kind == "continuation":
@@ -134,12 +134,12 @@ class Zoner:
             found.append((start, max(start, end), zone.end, is_open and place == len(zones) - 1))
         return found
 
-    def _turns(self, body: str) -> list[Zone]:
-        """Special tokens, and other turns of the talk before and after the answer."""
+    def _turns(self, body: str, thinks: bool) -> list[Zone]:
+        """Special tokens, and other turns of the talk before and after the answer; `thinks`: it holds reasoning."""
         zones = [Zone("markup", *match.span()) for match in self._drop_tokens.finditer(body)]
         start = 0
         turns = [zone for zone in zones if "assistant" in body[zone.start : zone.end].lower()]
-        if turns and body[turns[-1].end :].strip():  # what stands in front is the end of the prompt
+        if turns and (thinks or body[turns[-1].end :].strip()):  # what stands in front is the end of the prompt
             return [Zone("echo", 0, turns[-1].end), *self._ends(body, turns[-1].end)]
         opening = self._turn_tokens.match(body.lstrip())
         if opening and zones:

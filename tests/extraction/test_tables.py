@@ -87,7 +87,7 @@ def test_what_a_clause_says(place: int) -> None:
     held, lost = ROWS[place]
     facts = MentionFeatures(**(NO_FACTS | dict.fromkeys(held, True) | dict.fromkeys(lost, False)))
     row = CLAIMS[place]
-    assert next(number for number, other in enumerate(CLAIMS) if other.when(facts)) == place, row.meaning
+    assert next(number for number, other in enumerate(CLAIMS) if other.when(facts)) == place, row.rule.label
     assert classify_mention(facts) == (row.rule, facts.positive if row.positive is None else row.positive, row.force)
 
 
