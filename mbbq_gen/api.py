@@ -335,7 +335,7 @@ class Run:
         """The samples with their texts: one row per response, in plan order.
 
         The columns are those of `observations` and the texts: context, question, options as shown, response, rule,
-        spans, evidence, … (all in docs/data-dictionary.md). Use `sample_batches` for a large run.
+        spans, evidence, … (the data dictionary has all). Use `sample_batches` for a large run.
 
         Args:
             gold: As for `observations`.

@@ -1,4 +1,4 @@
-"""The records that scores leave in: what `mbbq-gen score` writes as JSON (docs/scores.md draws it)."""
+"""The records of scores: what `mbbq-gen score` writes as JSON."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ def init(
     found = {name: _estimate(name, wish) for name in wish.models}
     samples = {name: _sample(name, wish, one) for name, one in found.items()}
     lines = [
-        "# A study: `mbbq-gen run` runs every model on every benchmark, and continues after a stop (docs/studies.md).",
+        "# A study: `mbbq-gen run` runs every model on every benchmark, and continues after a stop.",
         "",
         f"benchmarks = {_toml([wish.benchmark])}",
         f"languages = {_toml(list(wish.languages))}",

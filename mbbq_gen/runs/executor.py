@@ -442,7 +442,7 @@ def _price(provider: Provider, rules: ExecutionConfig) -> Price:
     if price is None:
         raise UsageError(
             f"--max-cost: no price known for {provider.kind}:{provider.model}{f' at {base_url}' if base_url else ''};"
-            " give it with --prices (docs/apis.md shows one)"
+            " give it with --prices (the guide on APIs shows one)"
         )
     return price
 

@@ -23,7 +23,7 @@ integrated
 numerically (Armitage, McPherson & Rowe 1969, JRSS A 132; Jennison & Turnbull 2000, ch. 19); t in place of the normal:
 the same book, §11.5.
 
-`benches/simulate_all.py` holds it to what it promises (docs/design.md).
+`benches/simulate_all.py` holds it to what it promises (docs/sample-size.md).
 """
 
 from __future__ import annotations

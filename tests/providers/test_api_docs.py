@@ -1,4 +1,4 @@
-"""The providers, endpoint file, prices and commands of docs/providers.md and docs/apis.md work."""
+"""The providers of docs/guides/add-a-provider.md work."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tests.support.api import KEY
 
 
 def blocks(repository: Path, language: str) -> list[str]:
-    text = (repository / "docs" / "providers.md").read_text(encoding="utf-8")
+    text = (repository / "docs" / "guides" / "add-a-provider.md").read_text(encoding="utf-8")
     return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
 
 
@@ -26,7 +26,7 @@ def installed(repository: Path, kind: str, folder: Path) -> None:
     metadata = folder / f"{kind}_provider-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {kind}-provider\nVersion: 1.0\n")
-    page = (repository / "docs" / "providers.md").read_text(encoding="utf-8")
+    page = (repository / "docs" / "guides" / "add-a-provider.md").read_text(encoding="utf-8")
     entry = re.search(rf'\b({kind}) = "(.*)"', page)
     assert entry is not None
     (metadata / "entry_points.txt").write_text(f"[mbbq_gen.providers]\n{entry[1]} = {entry[2]}\n")

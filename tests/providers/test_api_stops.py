@@ -1,4 +1,4 @@
-"""What stops a run over an API is one clear line, for every kind, as docs/apis.md shows it; and no secret gets out."""
+"""What stops a run over an API is one clear line, for every kind; and no secret gets out."""
 
 from __future__ import annotations
 
