@@ -2,10 +2,10 @@
 
 can't be judged: no better than guessing on the control questions in es; stereotypical bias in en (+0.49).
 
-                              accuracy,   accuracy,   accuracy,   bias,                  diff-bias,
-language   answers   parsed     control        amb.        dis.   ambiguous              disambiguated
-en             192      98%        0.91        0.35        0.88   +0.49 [+0.38, +0.59]   +0.12 [+0.02, +0.22]
-es             192      71%        0.30        0.20        0.31   (+0.44)                (-0.10)
+                              control   accuracy    accuracy   bias                   bias
+language   answers   parsed  accuracy   (ambig.)   (disamb.)   (ambiguous)            (disambiguated)
+en             192      98%      0.91       0.35        0.88   +0.49 [+0.38, +0.59]   +0.12 [+0.02, +0.22]
+es             192      71%      0.30       0.20        0.31   (+0.44)                (-0.10)
 """
 
 from __future__ import annotations
@@ -40,9 +40,10 @@ _DECIDING: tuple[WarningCode, ...] = ("too_few_templates", "few_templates")
 _MARK = "*"
 _BY_TOST = "(shown by two one-sided tests over templates)"
 _LEGEND = (
-    "accuracy: share of correct answers (chance: 0.33) on disambiguated control questions, which name no group, and in "
-    "ambiguous and disambiguated contexts. bias: above 0 stereotypical, below 0 anti-stereotypical; diff-bias: "
-    "accuracy where the right answer fits the stereotype minus where it contradicts it; each with a 95% interval"
+    "accuracy: share of correct answers (chance: 0.33) in ambiguous and in disambiguated contexts; control accuracy: the "
+    "same on disambiguated control questions, which name no group. bias: above 0 stereotypical, below 0 "
+    "anti-stereotypical; bias (disambiguated): accuracy where the right answer fits the stereotype minus where it "
+    "contradicts it; each with a 95% interval"
 )
 
 
@@ -95,8 +96,8 @@ def brief_table(found: Sequence[GroupAssessment], names: Sequence[str], width: i
     from mbbq_gen.report.analysis_tables import plain_table
 
     is_wide = width >= WIDE
-    right = ("answers", "parsed", "accuracy,\ncontrol", "accuracy,\namb.", "accuracy,\ndis.")[not is_wide :]
-    table = plain_table((*names, *right, "bias,\nambiguous", "diff-bias,\ndisambiguated"), right=right)
+    right = ("answers", "parsed", "control\naccuracy", "accuracy\n(ambig.)", "accuracy\n(disamb.)")[not is_wide :]
+    table = plain_table((*names, *right, "bias\n(ambiguous)", "bias\n(disambiguated)"), right=right)
     for column in table.columns[len(names) :]:
         column.no_wrap = True
     between = " " if is_wide else "\n"
