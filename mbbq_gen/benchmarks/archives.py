@@ -107,7 +107,7 @@ def _reading(how: Unpacking) -> Iterator[None]:
         yield
     except _UNREADABLE as error:
         reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
-        raise DownloadError(f"{how.label}: not a whole tar or zip archive ({reason[0]}); get it again") from error
+        raise DownloadError(f"{how.label}: not a complete tar or zip archive ({reason[0]}); get it again") from error
 
 
 def _write(content: IO[bytes], path: Path) -> None:

@@ -135,9 +135,9 @@ class Download:
                 now = _mark(response)
                 if have == 0 or _range(response)[0] != have or (now is not None and now != mark):
                     self.discard()
-                    raise _TransientError("the server sent another part than was asked for")
+                    raise _TransientError("the server sent another part than requested")
                 if self._receive(response, have) != (_range(response)[1] or self.part.stat().st_size):
-                    raise _TransientError("the server sent less than was asked for")
+                    raise _TransientError("the server sent fewer bytes than requested")
             elif response.status_code == httpx.codes.OK:
                 self._receive(response, 0)
             else:

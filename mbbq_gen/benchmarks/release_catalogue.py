@@ -35,7 +35,7 @@ def is_inside(path: str) -> bool:
 
 def _check_inside(path: str) -> str:
     if not is_inside(path) or "\\" in path:
-        raise ValueError("must be a path inside the repository, with / between its steps")
+        raise ValueError("must be a path inside the repository, with / between its parts")
     return path
 
 
@@ -99,7 +99,7 @@ class Release(Pack):
         paths = [pin.path for pin in self.files] + list(self.unpinned)
         twice = sorted({path for path in paths if paths.count(path) > 1})
         if twice:
-            raise ValueError(f"{self.name}: {twice[0]!r} stands twice")
+            raise ValueError(f"{self.name}: {twice[0]!r} is listed twice")
         idle = [pattern for pattern in self.required if not any(fits(pin.path, pattern) for pin in self.files)]
         if idle and self.files:
             raise ValueError(f"{self.name}: required: no pinned file fits {idle[0]!r}")
@@ -266,7 +266,7 @@ def collect(copy: SourceTree, release: Release) -> list[MatchedFile]:
     missing += [pattern for pattern in release.required if not any(fits(path, pattern) for path in (*found, *missing))]
     if missing:
         names = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
-        raise DownloadError(f"{copy.label}: lacks {names} of {release.name}; give a whole copy with --from")
+        raise DownloadError(f"{copy.label}: lacks {names} of {release.name}; give a complete copy with --from")
     return [found[path] for path in sorted(found)]
 
 

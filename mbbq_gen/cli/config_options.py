@@ -611,7 +611,7 @@ class WorkerOptions:
         """
         if self.ray is None:
             if self.workers is not None:
-                raise UsageError("--workers: goes with --ray")
+                raise UsageError("--workers: needs --ray")
             return None
         from mbbq_gen.runs.distributed.cluster import check_on
         from mbbq_gen.runs.distributed.session import MapWorkers
@@ -657,7 +657,7 @@ class DistributedOptions:
         if self.ray is None:
             for name in ("workers", "gpus_per_worker", "shard_dir"):
                 if getattr(self, name) is not None:
-                    raise UsageError(f"--{name.replace('_', '-')}: goes with --ray")
+                    raise UsageError(f"--{name.replace('_', '-')}: needs --ray")
             return None
         from mbbq_gen.runs.distributed.cluster import check_on
         from mbbq_gen.runs.distributed.pool import DistributedConfig

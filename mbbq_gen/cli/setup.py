@@ -150,7 +150,7 @@ def _wish(
     if any(name.startswith("openai:") for name in names):
         url = ask(base_url, "Base URL of the openai: models (empty: the service's own)", "")
     elif base_url is not None:
-        raise UsageError("--base-url: no openai: model is named; a local server is asked as --model openai:NAME")
+        raise UsageError("--base-url: no openai: model is named; for a local server use --model openai:NAME")
     url = checked_address(url, "--base-url")
     info = find_benchmark(
         ask(benchmark, f"Benchmark ({', '.join(_at_hand())}; others: `mbbq-gen data list`)", "starter")

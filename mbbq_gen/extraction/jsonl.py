@@ -113,7 +113,7 @@ def response_row(row: Mapping[str, Any], where: str) -> ResponseRow:
     options, labels = _texts(row, "options", where), _texts(row, "labels", where)
     response, language = _text(row, "response", where), _text(row, "language", where)
     if not LANGUAGE.fullmatch(language):
-        raise DataError(f"{where}: language: {language!r} is no language code; write one such as en or pt-br")
+        raise DataError(f"{where}: language: {language!r} is not a language code; examples: en or pt-br")
     unknown = _unknown(row, options, where)
     aliases = _aliases(row, options, where)
     prompt = _prompt(row, where)
@@ -121,7 +121,7 @@ def response_row(row: Mapping[str, Any], where: str) -> ResponseRow:
     if finish is not None and not isinstance(finish, str):
         raise DataError(f"{where}: finish_reason: a text or null is needed, found {finish!r}")
     if len(labels) != len(options):
-        raise DataError(f"{where}: labels: {len(labels)} of them for {len(options)} options; give one label an option")
+        raise DataError(f"{where}: labels: {len(labels)} for {len(options)} options; give one for each option")
     return ResponseRow(language, response, Question(options, labels, unknown, prompt, aliases), finish)
 
 
@@ -165,7 +165,7 @@ def _unknown(row: Mapping[str, Any], options: list[str], where: str) -> int | No
     if value is None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < len(options):
-        raise DataError(f"{where}: unknown_index: {value!r} is no index into {len(options)} options")
+        raise DataError(f"{where}: unknown_index: {value!r} is not an index into {len(options)} options")
     return value
 
 

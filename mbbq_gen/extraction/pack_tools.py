@@ -100,7 +100,7 @@ class _Check:
                 key = self.extractor.lexicon.key(entry)
                 if key in seen:
                     yield self._finding(
-                        f"words.{name}", entry, "stands twice once case and accents are dropped; remove one"
+                        f"words.{name}", entry, "is listed twice once case and accents are dropped; remove one"
                     )
                 seen.add(key)
 
@@ -264,7 +264,7 @@ def _gold(row: dict[str, Any], options: int, where: str) -> int | None:
         return None
     if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < options:
         raise DataError(
-            f"{where}: {GOLD}: {value!r} is no index into {options} options; null means that none is chosen"
+            f"{where}: {GOLD}: {value!r} is not an index into {options} options; null means that none is chosen"
         )
     return value
 

@@ -132,7 +132,7 @@ def parse_axes(text: str) -> dict[str, tuple[str, ...]]:
     """`politeness=all,format=free+json` → axis → levels.
 
     Raises:
-        UsageError: for an axis without levels, one that stands twice, or paraphrases of several degrees of politeness.
+        UsageError: for an axis without levels, one listed twice, or paraphrases of several degrees of politeness.
         UnknownNameError: for an axis or a level that there is not.
     """
     axes: dict[str, tuple[str, ...]] = {}
@@ -141,13 +141,13 @@ def parse_axes(text: str) -> dict[str, tuple[str, ...]]:
         if name not in AXES:
             raise UnknownNameError("axis", name, AXES)
         if name in axes or not wanted:
-            problem = "stands twice" if name in axes else f"has no levels: {name}={'+'.join(AXES[name].levels[:2])}"
+            problem = "is listed twice" if name in axes else f"has no levels: {name}={'+'.join(AXES[name].levels[:2])}"
             raise UsageError(f"--axes {name}: {problem}")
         axes[name] = _levels(AXES[name], wanted)
     if not axes:
         raise UsageError(f"--axes: name at least one axis, such as format=free+json; known: {', '.join(AXES)}")
     if "wording" in axes and axes.get("politeness", ("plain",)) != ("plain",):
-        raise UsageError("--axes wording, politeness: paraphrases are of the plain request; vary one of the two")
+        raise UsageError("--axes wording, politeness: paraphrases exist only of the plain request; vary one of the two")
     return axes
 
 

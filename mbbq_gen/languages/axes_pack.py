@@ -174,7 +174,7 @@ class AxesPack(Pack):
             return self.sentences
         if self.other is None:
             raise UsageError(
-                f"--axes address: {self.meta.name} ({self.meta.language}) has no choice of address; leave it out"
+                f"--axes address: {self.meta.name} ({self.meta.language}) has no formal and informal address; leave it out"
             )
         return self.other
 
@@ -214,7 +214,7 @@ def read_axes(resources: PackPaths, language: str) -> AxesPack:
     """
     path = resources.find("prompts", f"axes/{language}")
     if path is None:
-        raise UsageError(f"--axes: nobody has written prompts/axes/{language}.toml yet; leave {language} out")
+        raise UsageError(f"--axes: there is no file prompts/axes/{language}.toml; leave {language} out")
     pack = validate_pack(AxesPack, read_toml(path), path)
     if pack.meta.language != language:
         raise PackError(f"{path}: meta.language: {pack.meta.language!r} is not the file's name {language!r}")

@@ -140,7 +140,7 @@ class SubstitutionExample(Pack):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.becomes is None) == (self.refused is None):
-            raise ValueError("say what the text becomes, or why it is refused")
+            raise ValueError("give the expected text, or the reason for the refusal")
         return self
 
 
@@ -483,7 +483,7 @@ class NameGrammar(Pack):
                 raise ValueError(f"forms.{form}: the last rule must hold for every name")
             asked = "".join(rule.last_vowel or "" for rule in rules)
             if set(asked) - set(self.vowels):
-                raise ValueError(f"forms.{form}: last_vowel asks for letters that are not in grammar.vowels")
+                raise ValueError(f"forms.{form}: last_vowel has letters that are not in grammar.vowels")
         for form in self.exceptions:
             if form not in self.forms:
                 raise ValueError(f"exceptions.{form}: no such form in [grammar.forms]")
@@ -522,7 +522,7 @@ class ControlSet(Pack):
             asked |= {self.substitution.name_form} if self.substitution.name_form else set()
             missing = sorted(asked - self.grammar.forms.keys())
             if missing:
-                raise ValueError(f"substitution: asks for forms that [grammar.forms] lacks: {', '.join(missing)}")
+                raise ValueError(f"substitution: uses forms that [grammar.forms] does not have: {', '.join(missing)}")
         return self
 
 

@@ -61,7 +61,7 @@ class PromptVariant(Pack):
             parts = [f"{fault}: {', '.join(names)}" for fault, names in faults if names]
             raise ValueError(f"placeholders {'; '.join(parts)}")
         if re.search(r"[{}]", PLACEHOLDER.sub("", self.text)):
-            raise ValueError("a brace that belongs to no placeholder")
+            raise ValueError("a brace outside of a placeholder")
         if self.kind != OPEN_VARIANT and not {"label"} <= set(placeholders(self.shot_answer)) <= {"label", "option"}:
             raise ValueError(f"example_answer: {self.shot_answer!r} must hold {{label}} and may hold {{option}}")
         return self

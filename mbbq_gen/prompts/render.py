@@ -154,7 +154,7 @@ def without_option_labels(variant: PromptVariant) -> PromptVariant:
     names = {*placeholders(text), *placeholders(variant.system or "")}
     if any(name.startswith("label_") for name in names):
         raise UsageError(
-            f"--label-style {UNLABELLED}: the variant {variant.id} asks for a label; choose variants that don't, such"
+            f"--label-style {UNLABELLED}: the variant {variant.id} needs a label; choose variants without one, such"
             " as polite, bare or --axes format=free"
         )
     return variant.model_copy(update={"text": text, "example_answer": "{option}"})

@@ -99,7 +99,7 @@ def require_methods(provider: Provider, methods: Iterable[Method]) -> None:
         if method != "generate" and method not in known:
             ways = ", ".join(["generate", *sorted(known)])
             raise UsageError(
-                f"--method {method}: {provider.kind}:{provider.model} can't be asked so; it can be asked by: {ways}"
+                f"--method {method}: {provider.kind}:{provider.model} does not support this method; it supports: {ways}"
             )
 
 
@@ -172,7 +172,7 @@ def check_installed(model: str, modules: tuple[str, ...], command: str) -> None:
     """Raises MissingExtraError where a module is not installed: it says which, and the command that installs them."""
     missing = [module for module in modules if not is_installed(module)]
     if missing:
-        raise MissingExtraError(f"{model} needs {', '.join(missing)}, not installed here; run: {command}")
+        raise MissingExtraError(f"{model} needs {', '.join(missing)}, which is not installed; run: {command}")
 
 
 def is_installed(module: str) -> bool:

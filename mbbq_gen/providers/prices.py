@@ -367,7 +367,7 @@ def _from_file(path: Path) -> TokenCounter:
     try:
         tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # whatever the file is: the library raises the bare class
-        raise UsageError(f"--tokenizer {path}: no tokenizer.json that can be read ({error})") from error
+        raise UsageError(f"--tokenizer {path}: no readable tokenizer.json ({error})") from error
     return TokenCounter(f"counted with {file}", True, lambda text: len(tokenizer.encode(text).ids))
 
 

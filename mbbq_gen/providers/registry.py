@@ -88,7 +88,7 @@ KINDS: Mapping[str, ProviderEntry] = {
     "openai": ProviderEntry(
         "mbbq_gen.providers.api.openai:OpenAIProvider",
         "MODEL",
-        "OpenAI, and every server that speaks its language (vLLM, Ollama, LM Studio, llama.cpp, Azure…)",
+        "OpenAI, and every OpenAI-compatible server (vLLM, Ollama, LM Studio, llama.cpp, Azure…)",
         ("openai", "aiohttp"),
         _INSTALL_API,
     ),
@@ -222,7 +222,9 @@ def _load(name: str, kind: str) -> ProviderClass:
         module, _, attribute = found.target.partition(":")
         return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
     if kind == IMPORTED:
-        raise UsageError(f"{name}: these answers were imported, so there is no model to ask; import again, or name one")
+        raise UsageError(
+            f"{name}: these answers were imported, so no model can be called; import again, or give --model"
+        )
     for point in _third_party_points():
         if point.name == kind:
             return _load_third_party(point)
@@ -243,7 +245,7 @@ def _unknown_kind(kind: str, model: str) -> UsageError:
         instead = f"--model-arg service={plain}"
     else:
         return UnknownNameError("kind of provider", kind, [*KINDS, *(point.name for point in _third_party_points())])
-    return UsageError(f"unknown kind of provider {kind!r}; it is asked as openai: --model openai:{model} {instead}")
+    return UsageError(f"unknown kind of provider {kind!r}; use --model openai:{model} {instead}")
 
 
 def _third_party_points() -> Iterator[EntryPoint]:
@@ -273,7 +275,7 @@ def check_options(kind: str, schema: type[ProviderOptions], options: Mapping[str
     for name in options:
         if name not in schema.model_fields:
             if not schema.model_fields:
-                raise UsageError(f"{kind}: takes no options, so not {name!r} either")
+                raise UsageError(f"{kind}: takes no options; leave out {name!r}")
             raise UnknownNameError(f"option of {kind}", name, schema.model_fields)
     try:
         return schema.model_validate(options)

@@ -67,9 +67,9 @@ class Persona:
 
 
 PERSONALITIES: Mapping[str, Persona] = {
-    "able-fair": Persona("made-up answers: does the task, leans nowhere", _ABLE, _ABLE),
-    "able-stereotyped": Persona("made-up answers: does the task, takes the stereotype", _STEREOTYPED, _ABLE),
-    "unable": Persona("made-up answers: can't do the task", _UNABLE, _UNABLE),
+    "able-fair": Persona("invented answers: can do the task, no bias", _ABLE, _ABLE),
+    "able-stereotyped": Persona("invented answers: can do the task, stereotyped", _STEREOTYPED, _ABLE),
+    "unable": Persona("invented answers: cannot do the task", _UNABLE, _UNABLE),
 }
 
 

@@ -317,7 +317,7 @@ def build_leaderboard(
     frame = frame.with_columns(pl.col(name).cast(pl.String).fill_null("–") for name in texts)
     places = frame.filter(pl.col("split") == "bias").select("benchmark", "language").unique().sort(pl.all()).rows()
     if not places:
-        raise UsageError("no answers of the bias split to compare; ask some first: mbbq-gen run RUN")
+        raise UsageError("no answers of the bias split to compare; get some with: mbbq-gen run RUN")
     rows: list[LeaderboardRow] = []
     for benchmark, language in places:
         part = frame.filter((pl.col("benchmark") == benchmark) & (pl.col("language") == language))

@@ -101,7 +101,9 @@ def template_environment() -> Environment:
     try:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
     except ImportError as error:
-        raise MissingExtraError("pages need jinja2, not installed here; run: pip install 'mbbq-gen[report]'") from error
+        raise MissingExtraError(
+            "pages need jinja2, which is not installed; run: pip install 'mbbq-gen[report]'"
+        ) from error
     return Environment(
         loader=FunctionLoader(page_part),
         autoescape=True,

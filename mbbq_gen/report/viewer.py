@@ -117,7 +117,7 @@ def open_viewer(
 def _number(query: Mapping[str, str], name: str, usual: int) -> int:
     text = query.get(name, str(usual))
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise UsageError(f"{name}: {text!r} is no whole number")
+        raise UsageError(f"{name}: {text!r} is not a whole number")
     return int(text)
 
 

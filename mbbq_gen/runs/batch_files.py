@@ -116,7 +116,7 @@ def one_line(provider: ApiProvider) -> Iterator[None]:
 
 
 def _in_one_line(provider: ApiProvider, fault: TransientError) -> ProviderError:
-    return ProviderError(f"{provider.name}: {fault}; nothing is lost, try again later")
+    return ProviderError(f"{provider.name}: {fault}; received responses are kept, try again later")
 
 
 _PART: Final = "batch.jsonl.part"

@@ -396,7 +396,7 @@ class CostGuard:
     def _most_tokens(self, request: Request) -> Usage:
         found = self._most_usage(request)
         if found is None:
-            raise CostLimitError("--max-cost: nothing in what is sent says how long an answer may become")
+            raise CostLimitError("--max-cost: nothing in what is sent limits the length of an answer")
         return found
 
     def most(self, request: Request) -> float:

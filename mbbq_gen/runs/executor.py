@@ -424,7 +424,7 @@ def cost_guard_with(
     max_usage, request = most_usage_of(provider), next(asked.pending(), None)
     if request is not None and max_usage(request) is None:
         raise UsageError(
-            f"--max-cost: nothing in what is sent to {name} says how long an answer may become; leave --max-cost out"
+            f"--max-cost: nothing in what is sent to {name} limits the length of an answer; leave --max-cost out"
         )
     paid = batch_price(price, name) if for_batches else price
     concurrency = getattr(getattr(provider, "options", None), "max_connections", 1)

@@ -112,7 +112,7 @@ class QuestionSelection:
         if self.model is None:
             raise UsageError("name the model: --model kind:model (see `mbbq-gen models`)")
         if self.sample is not None and self.sample < 1:
-            raise UsageError(f"--sample {self.sample}: ask at least one question for each language and split")
+            raise UsageError(f"--sample {self.sample}: use at least one question for each language and split")
         if not 0 <= self.num_fewshot <= MAX_FEWSHOT:
             raise UsageError(
                 f"--num-fewshot {self.num_fewshot}: 0 to {MAX_FEWSHOT} solved examples can precede a question"

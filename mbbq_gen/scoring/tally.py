@@ -384,7 +384,7 @@ def answer_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy)
         UsageError: for a metric that is no mean over answers.
     """
     if not metric.is_mean:
-        raise UsageError(f"metric {metric.name!r} is no mean over answers: single questions have no score of it")
+        raise UsageError(f"metric {metric.name!r} is not a mean over answers, so single questions have no score")
     (fraction,) = metric.fractions
     matrix = count_matrix()
 

@@ -61,7 +61,7 @@ def test_level_names_are_of_one_axis() -> None:
         ("tone=plain", UnknownNameError, "axis 'tone'"),
         ("format=xml", UnknownNameError, "level of format 'xml'"),
         ("format", UsageError, "format: has no levels"),
-        ("format=json,format=free", UsageError, "format: stands twice"),
+        ("format=json,format=free", UsageError, "format: is listed twice"),
         (" , ", UsageError, "name at least one axis"),
         ("wording=all,politeness=all", UsageError, "vary one of the two"),
     ],
@@ -234,7 +234,7 @@ def test_labels_are_asked_for_where_there_are_none(given: dict[str, Any], said: 
 
 
 def test_a_language_that_nobody_has_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"nobody has written prompts/axes/xx.toml"):
+    with pytest.raises(UsageError, match=r"there is no file prompts/axes/xx.toml"):
         read_axes(PackPaths(), "xx")
 
 

@@ -237,7 +237,7 @@ def test_a_key_file_must_be_private(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text(KEY + "\n", encoding="utf-8")
     path.chmod(0o644)
-    with pytest.raises(UsageError, match=f"others may read it; first: chmod 600 {path}"):
+    with pytest.raises(UsageError, match=f"other users can read it; run: chmod 600 {path}"):
         find_key((), None, str(path))
     path.chmod(0o600)
     found = find_key((), None, str(path))

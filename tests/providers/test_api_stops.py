@@ -65,7 +65,7 @@ def stopped(capsys: pytest.CaptureFixture[str], run: Path, options: list[str]) -
     [
         ({"access": {"key": "another-key"}}, "refuses the key in ", 0),
         ({"access": {"models": ["fake-large"]}}, "no such model at ", 0),
-        ({"access": {"quota": 5}}, "nothing left to spend at ", 5),
+        ({"access": {"quota": 5}}, "the quota is exhausted at ", 5),
         ({"faults": {"rate_limited": 1.0, "retry_after_s": 20000.0}}, "asks to wait 5.6 hours", 0),
     ],
     ids=["key", "model", "quota", "closed"],

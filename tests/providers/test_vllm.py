@@ -106,7 +106,7 @@ def test_what_has_no_likelihood_is_refused(folder: Path, monkeypatch: pytest.Mon
         with pytest.raises(ValueError, match=r"no tokens|shorter"):
             score_answers(engine, prompts, given)
     monkeypatch.setattr(LLM, "_told", lambda *_: [None, {}, {}])
-    with pytest.raises(ProviderError, match="vLLM does not tell how likely each token of a prompt is"):
+    with pytest.raises(ProviderError, match="vLLM returned no log-probabilities of the prompt"):
         score_answers(engine, [[1, 2]], [[[3]]])
     from tests.support.vllm_stand_in import Logprob
 
@@ -139,5 +139,7 @@ def test_wrong_names_and_options_are_told_before_anything_is_loaded(folder: Path
 
 def test_without_vllm_the_command_that_installs_it_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mbbq_gen.providers.base.is_installed", lambda _: False)
-    with pytest.raises(MissingExtraError, match=r"needs vllm, not installed here; run: pip install 'mbbq-gen\[vllm\]'"):
+    with pytest.raises(
+        MissingExtraError, match=r"needs vllm, which is not installed; run: pip install 'mbbq-gen\[vllm\]'"
+    ):
         open_provider(f"vllm:{folder}")

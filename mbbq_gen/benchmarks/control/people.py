@@ -322,7 +322,7 @@ def write_name(control_set: ControlSet, name: str, form: str) -> str:
     """
     grammar = control_set.grammar
     if form not in grammar.forms:
-        raise PackError(f"{_file_of(control_set)}: grammar.forms.{form}: missing; templates ask for this form")
+        raise PackError(f"{_file_of(control_set)}: grammar.forms.{form}: missing; templates use this form")
     exception = grammar.exceptions.get(form, {}).get(name)
     if exception is not None:
         return exception
@@ -434,15 +434,15 @@ class NamePairs:
             avoid: words, in lower case, that neither name may hold, as they stand in the text.
 
         Raises:
-            PackError: where the language has no two names of that gender that can be told apart.
+            PackError: where the language has no two names of that gender that differ enough.
         """
         pairs = self._pairs[gender]
         if not pairs:
             language = self._control_set.meta.language
-            raise PackError(f"control_sets/{language}.toml: names: no two of gender {gender!r} that can be told apart")
+            raise PackError(f"control_sets/{language}.toml: names: no two of gender {gender!r} that differ enough")
         start = stable_number("pair", template, story)
         for step in range(len(pairs)):
             target, non_target = pairs[(start + step) % len(pairs)]
             if not {word for name in (target, non_target) for word in name.casefold().split()} & set(avoid):
                 return NamePair(gender, target, non_target)
-        raise PackError("names: all pairs stand in the text already")
+        raise PackError("names: all pairs are already in the text")

@@ -62,7 +62,7 @@ def _place(place: Any, instance: Instance, options: tuple[str, str]) -> tuple[in
 
 
 def _fault(instance: Instance, what: str) -> DataError:
-    return DataError(f"{instance.key}: metadata.{KEY}: {what}; mend it or leave it out")
+    return DataError(f"{instance.key}: metadata.{KEY}: {what}; correct it or leave it out")
 
 
 def part(words: Sequence[Word], places: Places, language: Language) -> list[Word]:

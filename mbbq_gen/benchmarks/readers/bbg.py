@@ -72,7 +72,7 @@ def _read(path: Path, language: str, split: Split) -> Iterator[Instance]:
     for pair in in_pairs(read_table(path, BbgRow), _check_next):
         for place, row in pair:
             if row.id in seen:
-                raise place.error(f"{row.id!r} stands twice; ids are unique", "id")
+                raise place.error(f"{row.id!r} is listed twice; ids are unique", "id")
             seen.add(row.id)
             template = _TEMPLATE.fullmatch(row.template_id)
             if template is None:

@@ -85,7 +85,7 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
             unknown = pair[0][1].Label
             for place, row in pair:
                 if row.id <= last_id:
-                    raise place.error(f"{row.id} comes after {last_id}; published ids rise", "id")
+                    raise place.error(f"{row.id} comes after {last_id}; published ids increase", "id")
                 last_id = row.id
                 if row.Target == unknown:
                     raise place.error(f"{row.Target} is the unknown option", "Target")

@@ -79,7 +79,7 @@ def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
             if row.context_condition != path.stem:
                 raise place.error(f"{row.context_condition!r} in the file {path.name}", "context_condition")
             if row.example_id in seen:
-                raise place.error(f"{row.example_id} stands twice; ids are unique within a file", "example_id")
+                raise place.error(f"{row.example_id} is listed twice; ids are unique within a file", "example_id")
             seen.add(row.example_id)
             polarity_unknown = slug == "educational_qualification" and row.context_condition == "ambiguous"
             yield build_instance(

@@ -122,7 +122,7 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
         last_id = -1
         for place, row in read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow):
             if row.instance_id <= last_id:
-                raise place.error(f"{row.instance_id} comes after {last_id}; published ids rise", "instance_id")
+                raise place.error(f"{row.instance_id} comes after {last_id}; published ids increase", "instance_id")
             last_id = row.instance_id
             yield instance_of(row, place, source, seen[row.template])
             seen[row.template] += 1

@@ -64,7 +64,7 @@ def _check_story(text: str, people: str) -> str:
                 f" for person {people[0]} or {people[1]}"
             )
     if re.search(r"[{}]", PLACEHOLDER.sub("", text)):
-        raise ValueError("a brace that belongs to no slot")
+        raise ValueError("a brace outside of a slot")
     for person in people:
         if not any(slot.person == person and slot.form for slot in _slots(text)):
             raise ValueError(f"person {person} is not named; write {{{person}.form}} somewhere")

@@ -77,7 +77,7 @@ def _check_columns(columns: Sequence[str], schema: type[BaseModel], place: RowLo
     """Refuses a sheet that lacks a column, or has one twice."""
     for name, field in schema.model_fields.items():
         if columns.count(name) > 1:
-            raise place.error(f"stands twice; keep one column {name} or {name}_{language}", name)
+            raise place.error(f"is listed twice; keep one column {name} or {name}_{language}", name)
         if field.is_required() and name not in columns:
             raise place.error(f"the column is missing; add {name}_{language} or {name}", name)
 

@@ -122,7 +122,7 @@ class Archive:
             header = stream.read(_LOCAL_HEADER.size)
             signature, *_, name_length, extra_length = _LOCAL_HEADER.unpack(header)
             if signature != b"PK\x03\x04":
-                raise UnreadableError("damaged: no member begins where the directory says")
+                raise UnreadableError("damaged: no file at the position in the directory")
             stream.seek(name_length + extra_length, 1)
             packed = _Part(stream, member.compress_size)
             try:
@@ -134,7 +134,7 @@ class Archive:
             except zstandard.ZstdError as error:
                 raise UnreadableError(f"damaged: {error}") from error
         if zlib.crc32(whole) != member.CRC:
-            raise UnreadableError("damaged: the checksum is another one")
+            raise UnreadableError("damaged: wrong checksum")
         return whole
 
 
@@ -163,7 +163,7 @@ def _bounded(stream: IO[bytes]) -> bytes:
     while chunk := stream.read(_CHUNK):
         size += len(chunk)
         if size > MOST_MEMBER:
-            raise UnreadableError(f"more than {MOST_MEMBER // MEGABYTE} MB come out of it")
+            raise UnreadableError(f"more than {MOST_MEMBER // MEGABYTE} MB after decompression")
         chunks.append(chunk)
     return b"".join(chunks)
 

@@ -90,10 +90,10 @@ class ColumnMap(Pack):
         if lists:
             raise ValueError(f"fields.{lists[0]}: one field holds it, not a list of them")
         if "response" not in self.fields:
-            raise ValueError("fields.response: missing; say which field holds the model's words")
+            raise ValueError("fields.response: missing; name the field that has the response")
         given = {*self.fields, *self.constants}
         if not given & {"prompt", "instance"} and not {"context", "question"} <= given:
-            raise ValueError("fields: give context and question, or prompt, or instance: what tells the question")
+            raise ValueError("fields: give context and question, prompt, or instance, to identify the question")
         return self
 
 
@@ -106,9 +106,7 @@ def open_table(path: Path, field_map: Path | None) -> Source:
     """
     require_file(path, "a CSV, TSV, Parquet, .xlsx or JSON Lines file")
     if field_map is None:
-        raise UsageError(
-            "--from csv needs --field-map TOML, a file that maps columns to our fields"
-        )
+        raise UsageError("--from csv needs --field-map TOML, a file that maps columns to our fields")
     require_file(field_map, "the TOML file that maps the columns")
     answer_map = validate_pack(ColumnMap, read_toml(field_map), field_map)
     return Source(tool="csv", path=path, rows=_answers(path, _Row(answer_map, field_map)), files=(path, field_map))

@@ -48,14 +48,12 @@ class AnthropicOptions(RemoteOptions):
     """Options of `anthropic:MODEL`."""
 
     reasoning_tokens: int | None = Field(
-        default=None, ge=1024, description="tokens for thinking first, within max_tokens; none: no thinking"
+        default=None, ge=1024, description="reasoning tokens, within max_tokens; none: no reasoning"
     )
-    effort: str | None = Field(
-        default=None, description="of models that think as much as they need (adaptive): low, medium, high"
-    )
+    effort: str | None = Field(default=None, description="reasoning effort with adaptive thinking: low, medium, high")
 
     platform: Literal["anthropic", "vertex"] = Field(
-        default="anthropic", description="vertex: on Google's Vertex AI, with Google's credentials (bedrock: is a kind)"
+        default="anthropic", description="vertex: Google's Vertex AI, with Google's credentials"
     )
 
     @model_validator(mode="after")
@@ -176,7 +174,7 @@ class AnthropicProvider(ApiProvider):
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a message."""
         if not isinstance(payload, dict) or not isinstance(payload.get("content"), list):
-            raise TransientError("malformed", "answered JSON that is no message")
+            raise TransientError("malformed", "the response is JSON without a message")
         blocks = tables_of(payload["content"])
         text = "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
         reasoning = "".join(

@@ -157,7 +157,7 @@ class BedrockProvider(ApiProvider):
         reason = words_of(table_of(payload).get("stopReason"))
         finish = finish_reason(reason)
         if not isinstance(message.get("content"), list) and finish != "content_filter":
-            raise TransientError("malformed", "answered JSON that is no message")
+            raise TransientError("malformed", "the response is JSON without a message")
         blocks = tables_of(message.get("content"))
         text = "".join(text_of(block.get("text")) for block in blocks)
         traces = [table_of(table_of(block.get("reasoningContent")).get("reasoningText")) for block in blocks]

@@ -170,7 +170,7 @@ def look_up(value: Any, place: str | None, missing: Any = None) -> Any:
 class HttpOptions(RemoteOptions):
     """Options of `http:FILE`."""
 
-    base_url: Literal[None] = Field(default=None, description="not taken: the file says the address")
+    base_url: Literal[None] = Field(default=None, description="not accepted: the file has the address")
 
 
 class HttpProvider(ApiProvider):
@@ -254,7 +254,7 @@ class HttpProvider(ApiProvider):
         finish = _finish(str(reason), reasons) if reason is not None else None
         words = "" if text is None else words_of(text)
         if (text is _NOTHING or words is None) and finish != "content_filter":
-            raise TransientError("malformed", f"answered nothing at {places.text} (see `answer.text` in the file)")
+            raise TransientError("malformed", f"the response has nothing at {places.text} (`answer.text` in the file)")
         tokens = {
             name: found
             for name in ("input_tokens", "output_tokens", "reasoning_tokens")

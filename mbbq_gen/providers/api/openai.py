@@ -81,7 +81,7 @@ class OpenAIOptions(RemoteOptions):
     """Options of `openai:MODEL`."""
 
     service: str = Field(
-        default="openai", pattern=r"^[a-z][a-z0-9_-]*$", description="whose XYZ_API_KEY and XYZ_BASE_URL; azure: Azure"
+        default="openai", pattern=r"^[a-z][a-z0-9_-]*$", description="service: xyz uses XYZ_API_KEY, XYZ_BASE_URL"
     )
     api: Literal["auto", "chat", "responses"] = Field(
         default="auto", description="chat completions or the responses API; auto: as the model needs it"
@@ -90,16 +90,18 @@ class OpenAIOptions(RemoteOptions):
     reasoning_effort: str | None = Field(default=None, description="of reasoning models: minimal, low, medium, high")
     reasoning_by: ReasoningParameters | None = Field(
         default=None,
-        description="how another server takes --reasoning-effort: effort, groq, openrouter, together, "
+        description="parameter for --reasoning-effort: effort, groq, openrouter, together, "
         "switch (DeepSeek), template (vLLM, SGLang, llama.cpp); default: as the address tells",
     )
     top_logprobs: int = Field(
-        default=_MOST_NAMED, ge=1, description="of --method first-token-logprobs: how many first tokens are named"
+        default=_MOST_NAMED, ge=1, description="--method first-token-logprobs: first tokens to return"
     )
     entra: bool = Field(
-        default=False, description="of Azure: tokens of Microsoft Entra (azure-identity) instead of a key"
+        default=False, description="Azure: use tokens of Microsoft Entra (azure-identity) instead of a key"
     )
-    api_version: str | None = Field(default=None, description=f"of Azure; default OPENAI_API_VERSION, {_AZURE_VERSION}")
+    api_version: str | None = Field(
+        default=None, description=f"Azure; default: OPENAI_API_VERSION, or {_AZURE_VERSION}"
+    )
 
 
 class OpenAIProvider(ApiProvider):
@@ -343,14 +345,14 @@ class OpenAIProvider(ApiProvider):
         """Why the labels' probabilities can't be had, in one line."""
         fewer = "give --model-arg top_logprobs=N, a smaller number, or " if "top_logprobs" in why else ""
         return ProviderError(
-            f"{self.name}: {self.base_url} does not tell how likely first tokens are: {why};"
+            f"{self.name}: {self.base_url} does not return probabilities of first tokens: {why};"
             f" in a new run folder, {fewer}ask by --method generate"
         )
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a chat completion or of a response."""
         if not isinstance(payload, dict):
-            raise TransientError("malformed", "answered JSON that is no answer")
+            raise TransientError("malformed", "the response is JSON without an answer")
         read = _response_fields if payload.get("object") == "response" or "output" in payload else _chat_fields
         fields = read(payload)
         fields["request_id"] = headers.get("x-request-id") or words_of(payload.get("id"))
@@ -405,20 +407,20 @@ def _chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Text, reasoning, refusal, filter results and usage of a chat completion."""
     choices = tables_of(payload.get("choices"))
     if not choices:
-        raise TransientError("malformed", "answered without a choice")
+        raise TransientError("malformed", "the response has no choice")
     choice, usage = choices[0], _usage(payload.get("usage"), "prompt", "completion")
     if choice.get("error"):
-        raise TransientError("broken", "answered an error in the choice")
+        raise TransientError("broken", "the response has an error in the choice")
     reason = words_of(choice.get("finish_reason"))
     finish = finish_reason(reason, words_of(choice.get("native_finish_reason")))
     message = choice.get("message")
     if finish == "content_filter":
         message = table_of(message)
     if not isinstance(message, dict):
-        raise TransientError("malformed", "answered without a message")
+        raise TransientError("malformed", "the response has no message")
     text, reasoning = _plain_text(message.get("content")), _reasoning(message)
     if not (text or reasoning or message.get("refusal")) and (usage.input_tokens, usage.output_tokens) == (0, 0):
-        raise TransientError("server", "answered nothing, with no tokens in or out")
+        raise TransientError("server", "the response is empty and reports no tokens")
     results = {
         name: found
         for name, found in (
@@ -470,7 +472,7 @@ def _plain_text(content: Any) -> str | None:
 def _response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     """The same of the responses API."""
     if not isinstance(payload.get("output"), list):
-        raise TransientError("malformed", "answered without output")
+        raise TransientError("malformed", "the response has no output")
     if words_of(payload.get("status")) in {"failed", "cancelled", "in_progress", "queued"}:
         raise TransientError("server", f"the response is {payload['status']}")
     items = tables_of(payload.get("output"))

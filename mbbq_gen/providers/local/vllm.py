@@ -135,7 +135,7 @@ def _sum(told: Sequence[Any], answer: Tokens) -> float:
     try:
         total = sum(float(line[token].logprob) for line, token in zip(told, answer, strict=True))
     except (KeyError, TypeError, ValueError) as error:
-        raise ProviderError("vLLM does not tell how likely each token of a prompt is") from error
+        raise ProviderError("vLLM returned no log-probabilities of the prompt") from error
     if math.isnan(total):
         raise ProviderError(NOT_NUMBERS)
     return total

@@ -125,7 +125,7 @@ def make_charts(
         if name not in CHARTS:
             raise UnknownNameError("chart", name, CHARTS)
     if frame.is_empty():
-        raise UsageError("no answers to draw; ask some first: mbbq-gen run RUN")
+        raise UsageError("no answers to draw; get some with: mbbq-gen run RUN")
     from mbbq_gen.report.view_model import ScoreView
     from mbbq_gen.statistics.panel import InferenceSettings
 
@@ -238,7 +238,7 @@ def require_matplotlib() -> None:
     try:
         import matplotlib  # noqa: F401
     except ImportError as error:
-        message = "figures as files need matplotlib, not installed here; run: pip install 'mbbq-gen[report]'"
+        message = "figures as files need matplotlib, which is not installed; run: pip install 'mbbq-gen[report]'"
         raise MissingExtraError(message) from error
 
 

@@ -120,7 +120,7 @@ def fold_left_over(store: RunStore, folder: RunFolder, watcher: ProgressListener
         return []
     if not _is_there(shards):
         raise UsageError(
-            f"{shards.place}: the shards of {folder.path} are not there; bring them back, or name them with --shard-dir"
+            f"{shards.place}: the shards of {folder.path} are missing; restore them, or name them with --shard-dir"
         )
     shards.clear_parts()
     names = shards.names()
