@@ -174,7 +174,7 @@ class AxesPack(Pack):
             return self.sentences
         if self.other is None:
             raise UsageError(
-                f"--axes address: {self.meta.name} ({self.meta.language}) has no formal and informal address; leave it out"
+                f"--axes address: {self.meta.name} ({self.meta.language}) has one form of address; leave it out"
             )
         return self.other
 
