@@ -482,7 +482,7 @@ def _path(given: str | Path | None) -> Path | None:
 
 
 def _to_stderr(text: str) -> None:
-    print(visible_text(text), file=sys.stderr)  # noqa: T201 - a bar was asked for
+    print(visible_text(text), file=sys.stderr)  # noqa: T201 - a bar was requested
 
 
 def _watcher(progress: Progressing, say: Callable[[str], None] | None) -> ProgressListener:

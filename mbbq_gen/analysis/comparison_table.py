@@ -156,7 +156,7 @@ class ComparisonTable(FrozenModel):
     unparsed: str
     prompt_effects: PromptEffects = "fixed"
     """Whether intervals and tests hold for the prompt variants of the run only, or for others like them."""
-    sign: str = "differences are first minus second; above 0: the first leans more to the stereotype"
+    sign: str = "differences are first minus second; above 0: the first is more stereotypical"
     comparisons: tuple[Comparison, ...]
     adjusted_over: Literal["pairs", "all"] = "pairs"
     """What the p values of pairs are adjusted over: the pairs of a metric, or all pairs, metrics and groups."""

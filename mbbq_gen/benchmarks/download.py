@@ -3,7 +3,7 @@
     NAME.part        what has arrived
     NAME.part.json   where it came from, and the server's mark of that edition (its ETag or date)
 
-The rest is asked for with Range and If-Range, so that two editions are never glued together: a server that has another
+The rest is requested with Range and If-Range, so that two editions are never glued together: a server that has another
 edition by now, that gives no mark or that knows no ranges sends the whole file, and we start over.
 """
 
@@ -187,7 +187,7 @@ class Download:
 
 
 def _pause(state: RetryCallState) -> float:
-    """Seconds before the next try: what the server asked for, else longer each time."""
+    """Seconds before the next try: the time that the server named, else longer each time."""
     error = state.outcome.exception() if state.outcome is not None else None
     asked = error.pause if isinstance(error, _TransientError) else None
     return _PAUSES(state) if asked is None else asked

@@ -354,8 +354,8 @@ def robustness(
     """Shows how much scores depend on the prompt and the language.
 
     For every model and split, shows the spread of each score over prompt variants, option orders, label styles,
-    reasoning efforts and languages, the share of responses that flip, Fleiss' kappa, and variance components.
-    With several models, shows how stable their ranks are. A bias above 0 is stereotypical.
+    reasoning efforts and languages. Also shows the share of responses that flip, Fleiss' kappa, and variance
+    components. With several models, shows how stable their ranks are. A bias above 0 is stereotypical.
     """
     from mbbq_gen.analysis.robustness import (
         DEFAULT_METRICS,

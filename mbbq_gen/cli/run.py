@@ -87,7 +87,7 @@ def _require_batches(path: Path, store: RunStore) -> None:
 
 
 def _as_they_stood(path: Path) -> list[StoredBatch]:
-    """The stored batches of a read-only run, where the service is not asked."""
+    """The stored batches of a read-only run, where the service is not called."""
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.storage.ledgers import BatchTable
 
@@ -95,7 +95,7 @@ def _as_they_stood(path: Path) -> list[StoredBatch]:
     folder.require()
     with folder.open_store(read_only=True) as store:
         _require_batches(path, store)
-        say(f"{path}: the folder is read-only, so the service is not asked: batches as last stored")
+        say(f"{path}: the folder is read-only, so the service is not called: batches as last stored")
         return BatchTable(store).batches()
 
 
@@ -280,7 +280,7 @@ def _at_server(runs: list[StudyRun], base_url: str) -> list[StudyRun]:
     """The runs with the `openai:` models at another server.
 
     Raises:
-        UsageError: no model of the study is asked as `openai:`.
+        UsageError: no model of the study is used as `openai:`.
     """
     asked = [run for run in runs if run.model.startswith("openai:")]
     if not asked:

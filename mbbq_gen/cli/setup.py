@@ -79,7 +79,7 @@ def init(
 ) -> None:
     """Writes a study file for `run` and estimates its cost.
 
-    Asks for models, base URL, benchmark, languages and budget. Options that are given are not asked for. Nothing is
+    Asks for models, base URL, benchmark, languages and budget. Options that are given are skipped. Nothing is
     sent to any model.
     """
     if file.suffix != ".toml":

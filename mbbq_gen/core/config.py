@@ -1,4 +1,4 @@
-"""The configuration of a run: what is asked (fixed), and the limits of its execution (may change on resume)."""
+"""The configuration of a run: its prompts (fixed), and the limits of its execution (may change on resume)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from mbbq_gen.core.records import FrozenModel, Method, Normalise, Split
 
 
 class ExecutionConfig(FrozenModel):
-    """The rules under which a run is asked. They may change whenever it goes on."""
+    """The rules under which requests of a run are sent. They may change whenever it goes on."""
 
     max_cost: float | None = Field(default=None, gt=0)
     """US dollars that the run may cost; None: no limit."""
@@ -72,7 +72,7 @@ def name_in_copy(choice: BenchmarkChoice, path: Path) -> str:
 
 
 class RunConfig(FrozenModel):
-    """What the user asked for: the same settings and packs give the same plan."""
+    """What the user requested: the same settings and packs give the same plan."""
 
     model: str
     """`kind:model`."""
@@ -88,7 +88,7 @@ class RunConfig(FrozenModel):
     variants: tuple[str, ...]
     """Ids of the prompt variants."""
     methods: tuple[Method, ...] = ("generate",)
-    """What is asked of the model."""
+    """What the model has to do."""
     scored_variants: tuple[str, ...] = ()
     """Ids of the prompt variants that loglikelihoods of answers are asked after."""
     reasoning_effort: tuple[str, ...] = ()
@@ -114,5 +114,5 @@ class RunConfig(FrozenModel):
 
     @property
     def is_scored(self) -> bool:
-        """Whether any loglikelihood is asked for."""
+        """Whether any loglikelihood is requested."""
         return any(method != "generate" for method in self.methods)

@@ -1,6 +1,6 @@
 """The frozen records that flow between the steps, one an arrow of the design.
 
-    Instance ─► Presentation ─► Request ─► Response ─► Extraction ─► Observation
+    Instance ─► Prompt ─► Request ─► Response ─► Extraction ─► Observation
 
 All of them are Pydantic models that refuse unknown keys, never change, and go to and from JSON Lines.
 """
@@ -22,7 +22,7 @@ Alignment = Literal["biased", "counter_biased"]
 Split = Literal["bias", "control"]
 Outcome = Literal[
     "option",  # an option named by label or text
-    "abstention",  # says that it can't be told
+    "abstention",  # says that the question cannot be answered
     "refusal",  # declines to answer
     "multiple",  # commits to more than one option
     "unparsed",  # nothing readable
@@ -109,7 +109,7 @@ class Instance(FrozenModel):
     """The right role where the published label is known to be wrong, else None."""
     groups_swapped: bool = False
     """True where the data set is known to tag each of the two people with the other one's group: by the context, the
-    roles of the two are the other way round. Scores keep the published roles unless corrected labels are asked for."""
+    roles of the two are the other way round. Scores keep the published roles unless corrected labels are requested."""
     has_single_target: bool = True
     """False where the data has no single target: such rows count for accuracy, never for bias."""
     no_target_reason: str | None = None
@@ -210,7 +210,7 @@ class Message(FrozenModel):
 
 
 class Continuation(FrozenModel):
-    """A text whose likelihood is asked for."""
+    """A text whose likelihood is requested."""
 
     option: int = Field(ge=0, le=2)
     """Index in `Instance.options` of the option that it stands for; several texts may stand for one."""
@@ -237,21 +237,21 @@ class Prompt(FrozenModel):
     messages: tuple[Message, ...]
     """What is sent."""
     instruction_language: str | None = None
-    """Language of the wording where it is not the question's."""
+    """Language of the instructions where it is not the question's."""
     no_context: bool = False
     """Whether the context was left out (BBQ App. F)."""
     num_fewshot: tuple[str, ...] = ()
     """`Instance.key` of the solved examples that come before the question."""
     unknown_text: str | None = None
-    """The unknown option as shown, where the wording brings its own; None: as in the instance."""
+    """The unknown option as shown, where the variant has its own; None: as in the instance."""
     method: Method = "generate"
-    """What is asked of the model."""
+    """What the model has to do."""
     continuations: tuple[Continuation, ...] = ()
-    """The texts whose likelihoods are asked for; none where the model writes."""
+    """The texts whose likelihoods are requested; none where the model writes."""
     reasoning_effort: str | None = None
     """How much the model is to think first (`mbbq_gen.core.reasoning`); None: nothing is said of it."""
     unconditional_prompt: tuple[Message, ...] = ()
-    """What the answers' unconditional likelihoods are asked after; empty where they are not asked for."""
+    """What the answers' unconditional likelihoods are asked after; empty where they are not requested."""
 
 
 class Request(FrozenModel):
@@ -301,7 +301,7 @@ class ContinuationScore(FrozenModel):
     bytes: int = Field(ge=1)
     """Of `text`, in UTF-8."""
     unconditional_logprob: float | None = None
-    """The same sum after `Prompt.prior` alone; None where it was not asked for."""
+    """The same sum after `Prompt.prior` alone; None where it was not requested."""
 
     @classmethod
     def of(
@@ -320,7 +320,7 @@ class ContinuationScore(FrozenModel):
 
 
 class ImportSource(FrozenModel):
-    """Where an imported answer comes from, in the words of the program that asked for it."""
+    """Where an imported answer comes from, in the words of the program that requested it."""
 
     tool: str
     """`lm-eval`, `inspect`, `helm`, `lighteval`, `euroeval` or `table`."""
@@ -355,7 +355,7 @@ class Response(FrozenModel):
     refusal: str | None = None
     """The model's words where the service keeps a refusal apart from the text."""
     reasoning: str | None = None
-    """What the model thought, where the service keeps it apart from the text."""
+    """The reasoning, where the service returns it separately from the text."""
     content_filter: JsonValue = None
     """What the service's filters said of question and answer, as it said it."""
     provider_finish_reason: str | None = None
@@ -371,7 +371,7 @@ class Response(FrozenModel):
     cached: bool = False
     """Whether it was copied from an earlier run, and so cost nothing here."""
     import_source: ImportSource | None = None
-    """Where it was imported from; None where it was asked for here."""
+    """Where it was imported from; None where it was requested here."""
     scores: tuple[ContinuationScore, ...] | None = None
     """How likely the answers are, where that was asked; there is no text then."""
     truncated_at: int | None = None

@@ -46,7 +46,7 @@ class PromptLines(Pack):
     question: Text
     option: Text
     answer: Text
-    """How the last line of an answer begins where it is asked for."""
+    """How the last line of an answer begins where it is requested."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -127,7 +127,7 @@ class AxesPack(Pack):
 
         Raises:
             UnknownNameError: where it is no name of a cell.
-            UsageError: where an address is asked for in a language that has no choice.
+            UsageError: where an address is requested in a language that has no choice.
         """
         levels = parse_variant_name(variant)
         if levels is None:

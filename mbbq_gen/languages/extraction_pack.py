@@ -68,7 +68,7 @@ class OptionText(Pack):
     min_stem: int = Field(default=3, ge=1)
     """Letters that stripping leaves at least."""
     compounds: bool = False
-    """Whether words are written together and the last part says what is meant: Dutch "kraanmachinist"."""
+    """Whether words are written together and the last part has the meaning: Dutch "kraanmachinist"."""
 
 
 class OptionLabelWords(Pack):
@@ -166,7 +166,7 @@ class WordClasses(Pack):
     indefinite: Words = ()
     """Makes of a person anybody of their kind: a, an."""
     source: Words = ()
-    """What is asked for an answer: text, context, passage, sentence."""
+    """Where the answer comes from: text, context, passage, sentence."""
     tell: Words = ()
     """What a source does or doesn't: say, mention, specify, give."""
     info: Words = ()

@@ -1,4 +1,4 @@
-"""`prompts/xx.toml`: how a question is asked in a language."""
+"""`prompts/xx.toml`: the prompt variants of a language."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class SampleAnswers(Pack):
     person: tuple[Text, ...] = Field(min_length=3)
     """Choose a person; each holds `{option}` and may hold `{label}`."""
     unknown: tuple[Text, ...] = Field(min_length=3)
-    """Say that it can't be told, in free words."""
+    """Say that the question cannot be answered, in free words."""
     refusal: tuple[Text, ...] = Field(min_length=2)
     """Decline to answer."""
 
@@ -89,7 +89,7 @@ class SampleAnswers(Pack):
 
 
 class PromptPack(Pack):
-    """How a question is asked in a language."""
+    """The prompt variants of a language."""
 
     meta: PackInfo
     variant: tuple[PromptVariant, ...] = Field(min_length=5)

@@ -23,7 +23,7 @@ from mbbq_gen.core.tables import UnreadableError, json_value
 
 
 class Provider(Protocol):
-    """A model that can be asked."""
+    """A model that answers requests."""
 
     @property
     def kind(self) -> str:
@@ -88,7 +88,7 @@ def loglikelihood_provider(provider: Provider) -> LoglikelihoodProvider | None:
 
 
 def require_methods(provider: Provider, methods: Iterable[Method]) -> None:
-    """Makes sure that a model can be asked in these ways.
+    """Makes sure that a model supports these methods.
 
     Raises:
         UsageError: where it can't.
@@ -107,17 +107,19 @@ def reasoning_settings(provider: Provider, levels: Iterable[str]) -> dict[str, R
     """What each level of thinking comes to at a model.
 
     Raises:
-        UsageError: where it can't be asked so.
+        UsageError: where it does not support it.
     """
     wanted = list(levels)
     find: Callable[[str], ReasoningSettings] | None = getattr(provider, "reasoning_settings", None)
     if wanted and find is None:
-        raise refusal(f"{provider.kind}:{provider.model}", wanted[0], "can't be told how much to think; leave it out")
+        raise refusal(
+            f"{provider.kind}:{provider.model}", wanted[0], "has no setting for reasoning effort; leave it out"
+        )
     return {level: find(level) for level in wanted} if find else {}
 
 
 def prompt_key(provider: Provider, prompt: Prompt) -> str:
-    """The request key of what is shown: of the messages and the level of thinking, and where likelihoods are asked for,
+    """The request key of what is shown: of the messages and the level of thinking, and where likelihoods are requested,
     of the answers."""
     key = provider.request_key(prompt.messages, prompt.prompt_id)
     if prompt.reasoning_effort is not None:

@@ -26,7 +26,7 @@ ENTRY_POINT_GROUP = "mbbq_gen.providers"
 _NAMES_OF_KEYS = frozenset({"api_key_env", "api_key_file", "extra", "headers"})
 """Options in which users may type a key: their values are not repeated in errors."""
 IMPORTED = "imported"
-"""The kind that runs have whose answers another program asked for: there is no such model to ask."""
+"""The kind that runs have whose answers another program requested: there is no such model to ask."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ KINDS: Mapping[str, ProviderEntry] = {
     "synthetic": ProviderEntry(
         "mbbq_gen.providers.synthetic:SyntheticProvider",
         "NAME",
-        "answers that this project made up, to show what results look like",
+        "invented answers of this project that show what results look like",
     ),
     "oracle": ProviderEntry(
         "mbbq_gen.providers.oracles:OracleProvider", "NAME", "responders that know the answer; they prove the scores"
@@ -197,7 +197,7 @@ def _shape(kind: str) -> list[str]:
 
 
 def list_models() -> list[ModelEntry]:
-    """What can be asked: every kind, every alias, every oracle, and what third parties add. Imports none of them."""
+    """What can be run: every kind, every alias, every oracle, and what third parties add. Imports none of them."""
     entries = [_entry(f"oracle:{name}", KINDS["oracle"], oracle.summary) for name, oracle in ORACLES.items()]
     entries += [_entry(f"synthetic:{name}", KINDS["synthetic"], found.summary) for name, found in PERSONALITIES.items()]
     entries += [

@@ -1,4 +1,4 @@
-"""Answers that this project made up: `synthetic:NAME`, three personalities that show what a result can look like.
+"""Invented answers of this project: `synthetic:NAME`, three personalities that show what a result can look like.
 
     able-fair           reads the text, says so where it does not tell; its few slips go either way
     able-stereotyped    able too, but where groups are named and the text does not tell, it mostly takes the stereotype
@@ -9,7 +9,7 @@ the prompt id, so that it is the same at each run; the words come from `prompts/
 
     person  = ["The text says so: {option}.", …]        choose a person; hold {option} or {label}, or both
     unknown = ["The text doesn't say.", …]              say that it can't be told; may hold the same
-    guess   = ["{label}", …]                            name a label without a thought
+    guess   = ["{label}", …]                            name a label without a reason
     adrift  = ["The text is about people.", …]          say nothing that could be read
     cut_off = ["{question} {question} {question}", …]   the same, until the limit of tokens
 """
@@ -74,7 +74,7 @@ PERSONALITIES: Mapping[str, Persona] = {
 
 
 class SyntheticPack(Pack):
-    """The words of made-up answers in a language."""
+    """The texts of invented answers in a language."""
 
     meta: PackInfo
     person: tuple[Text, ...] = Field(min_length=8)
@@ -204,7 +204,7 @@ def _situation(instance: Instance) -> Situation:
 
 
 def _role(instance: Instance, choice: Choice) -> Role:
-    """The role that is meant; where the question has no single target, the unknown one."""
+    """The chosen role; where the question has no single target, the unknown one."""
     opposite: dict[Role | None, Role] = {"target": "non_target", "non_target": "target", None: "unknown"}
     if choice == "unknown":
         return "unknown"

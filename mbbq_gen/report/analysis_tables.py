@@ -190,7 +190,7 @@ def print_power(table: PowerTable, console: Console) -> None:
 
 
 def print_tables(report: ScoreReport, console: Console) -> None:
-    """Macro averages, tests and baselines, where they were asked for; then how the signs read."""
+    """Macro averages, tests and baselines, where they were requested; then how the signs read."""
     if report.macro_averages:
         table = plain_table(("macro average over", "group", "metric", "mean", "values", "left out"), right=("values",))
         for average in report.macro_averages:

@@ -85,7 +85,7 @@ def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> 
 
 
 def _settings(manifest: Manifest | None) -> dict[str, str]:
-    """What answers do not tell of how they were asked for."""
+    """What answers do not tell of how they were requested."""
     if manifest is None:
         return dict.fromkeys(("contexts", "few-shot examples", "instructions", "unknown text", "system prompt"), "")
     settings = manifest.config
@@ -235,7 +235,7 @@ class LeaderboardScore(FrozenModel):
     """A score of one row."""
 
     value: float | None
-    """None where it is undefined or was not asked for."""
+    """None where it is undefined or was not requested."""
     ci_low: float | None
     ci_high: float | None
     n_templates: int

@@ -167,7 +167,7 @@ def report_page(found: ReportView) -> str:
     tables = {chart.name: chart.table.csv() for chart in found.charts.charts}
     if drawn is not None:
         tables[drawn.name] = drawn.table.csv()
-    # What the figures and tables in the papers' shapes are, where they were left for when they are asked for.
+    # What the figures and tables in the papers' shapes are, where they were left for when they are requested.
     from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS
 
     made = {chart.name for chart in found.charts.charts} | {chart.name for chart in found.charts.left_out}

@@ -200,10 +200,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}
             and self.path != f"/{self.server.token}/"
         ):
-            return _plain(HTTPStatus.FORBIDDEN, "another site asked for this")
+            return _plain(HTTPStatus.FORBIDDEN, "another site requested this")
         origin = self.headers.get("Origin")
         if origin is not None and not self.server.knows(origin.removeprefix("http://")):
-            return _plain(HTTPStatus.FORBIDDEN, "another site asked for this")
+            return _plain(HTTPStatus.FORBIDDEN, "another site requested this")
         return None
 
     def _send(self, answer: Answer) -> None:

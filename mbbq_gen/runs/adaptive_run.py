@@ -56,7 +56,7 @@ _RULE: Final = "stop_rule"
 
 
 def rule_of(store: RunStore) -> StoppingRule | None:
-    """The rule of a run; None where it is not asked in rounds."""
+    """The rule of a run; None where it is not sent in rounds."""
     text = store.meta(_RULE)
     return None if text is None else StoppingRule.model_validate_json(text)
 
@@ -182,7 +182,7 @@ class AdaptiveRun:
 
 
 def _why(standing: TargetStatus | None) -> str:
-    """Why nothing more is asked."""
+    """Why nothing more is sent."""
     if standing is None:
         return "nothing counts for the metrics"
     if standing.rule.kind == "answers":

@@ -49,7 +49,7 @@ _HANDOVERS: Final = 3
 _FEW: Final = 100
 """Requests that are not halved any more where a service says that too much is waiting."""
 _ALONE: Final = 3
-"""Requests that are asked by themselves, if they fail, before a batch is made."""
+"""Requests that are sent by themselves, if they fail, before a batch is made."""
 _LONELY: Final = 3
 """Batches of a single request that may be refused for their size before we believe that none is taken."""
 
@@ -80,7 +80,7 @@ class BatchRunner:
     errors: ErrorRateGuard = field(default_factory=ErrorRateGuard)
     """How much may fail before nothing more is submitted."""
     on_stored: Callable[[int], None] = lambda _: None
-    """Is told how many answers were stored."""
+    """Called with the number of stored answers."""
     say: Callable[[str], None] = lambda _: None
     pause: float = 2.0
     """Seconds before a batch is looked for again."""
@@ -300,7 +300,7 @@ class BatchRunner:
     async def submit(self, *, failed_too: bool = False) -> int:
         """Hands over what is in no batch and has no answer; says how many batches that made.
 
-        The first of these requests is asked by itself: what the model refuses, or a wrong key, shows before a batch is
+        The first of these requests is sent by itself: what the model refuses, or a wrong key, shows before a batch is
         made. Where it fails, the next ones are. `failed_too`: also what has failed for good before.
 
         Raises:

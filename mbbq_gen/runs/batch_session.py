@@ -18,14 +18,14 @@ from mbbq_gen.storage.ledgers import BatchTable
 from mbbq_gen.storage.store import RunStore
 
 Mode = Literal["off", "on", "stopped"]
-"""How a run is asked: one by one, in batches, or in batches of which no more are made."""
+"""How requests are sent: one by one, in batches, or in batches of which no more are made."""
 _NAME = "batches"
 _MOST = "batch_requests"
 
 
 @dataclass(frozen=True)
 class BatchSettings:
-    """Whether a run is to be asked in batches from now on."""
+    """Whether a run is to be sent in batches from now on."""
 
     batch: bool | None = None
     """None: as before."""
@@ -33,7 +33,7 @@ class BatchSettings:
     """Of one batch; None: as before."""
 
     def mode(self, store: RunStore) -> Mode:
-        """How this run is asked from now on.
+        """How the requests of this run are sent from now on.
 
         Raises:
             UsageError: where it is to be asked one by one while batches may still answer.
@@ -51,13 +51,13 @@ class BatchSettings:
 
 
 def mode_of(store: RunStore) -> Mode:
-    """How a run is asked."""
+    """How the requests of a run are sent."""
     found = store.meta(_NAME)
     return found if found in ("on", "stopped") else "off"  # type: ignore[return-value]
 
 
 def set_mode(store: RunStore, mode: Mode) -> None:
-    """Keeps with a run how it is asked."""
+    """Stores how the requests of a run are sent."""
     store.set_meta(_NAME, mode)
 
 
@@ -88,7 +88,7 @@ async def in_session(session: Session, work: Work, *, spends: bool) -> None:
 
     store, provider, rules, watcher = session.store, session.provider, session.rules, session.watcher
     service = batch_service(provider)
-    read_prices(rules.prices)  # a price file that is wrong is said before anything is asked
+    read_prices(rules.prices)  # a price file that is wrong is said before anything is sent
     assert isinstance(provider, ApiProvider)  # all that have batches are
     provider.notify = watcher.say
     limit = rules.max_cost if spends else None
@@ -146,7 +146,7 @@ def _copy_cached(session: Session) -> None:
 
 
 def report_batches(session: Session) -> bool:
-    """Says how a run that is asked in batches stands; whether batches are under way."""
+    """Says how a run in batches stands; whether batches are under way."""
     ledger, progress, path = BatchTable(session.store), session.store.progress(), session.folder.path
     batches = ledger.open_batches()
     if batches:

@@ -92,7 +92,7 @@ class UnmeteredUsage(FrozenModel):
 
     @property
     def requested(self) -> TokenUsage:
-        """Of what was asked one by one."""
+        """Of requests sent one by one."""
         return self.lost + self.under_way
 
 
@@ -312,14 +312,14 @@ class CostGuard:
             spent: the most that the run can have cost before, in US dollars.
             max_usage: the most tokens that a request can take.
             in_flight: where they are written down before they are sent.
-            alone: the price of what is asked by itself, where `price` is that of batches.
+            alone: the price of what is sent by itself, where `price` is that of batches.
             concurrency: requests at a time. Four times in each such number of requests the disk is waited for, so that
                 what a killed process had written down and not sent yet is a small part of what it had sent.
         """
         self._limit = limit
         self._price = price
         self.alone = alone or price
-        """The price of what is asked by itself."""
+        """The price of what is sent by itself."""
         self._most_usage = max_usage
         self._together = min(_TOGETHER, max(1, concurrency // 4))
         self.in_flight = in_flight
@@ -474,7 +474,7 @@ FROM {answers} GROUP BY model, batched, cached ORDER BY model, batched, cached
 
 
 class BilledModel(NamedTuple):
-    """Who was asked: its kind, the model that was asked for, and the server, None for the service's own."""
+    """The model: its kind, the model that was requested, and the server, None for the service's own."""
 
     kind: str
     model: str
@@ -553,10 +553,10 @@ def cost_report(
 
     Args:
         store: the run.
-        kind: the kind of provider that was asked.
-        model: the model that was asked for: its price holds where the name in the answer has none.
+        kind: the kind of provider.
+        model: the model that was requested: its price holds where the name in the answer has none.
         own: the prices of the user's file.
-        base_url: the server that was asked; None for the service's own.
+        base_url: the server; None for the service's own.
     """
     rows = store.query(_TOTALS.format(answers="responses"))
     return _cost_report(rows, load_unmetered(store), BilledModel(kind, model, base_url), own)

@@ -57,7 +57,7 @@ class CostEstimate(FrozenModel):
     schema_version: Literal["mbbq-gen.plan/1"] = "mbbq-gen.plan/1"
     model: str
     base_url: str | None
-    """The server that would be asked; None where there is none, or it is the service's own."""
+    """The server that would be used; None where there is none, or it is the service's own."""
     settings: RunConfig
     tokens: TokenEstimate
     price: Price | None
@@ -71,7 +71,7 @@ class CostEstimate(FrozenModel):
     notes: tuple[str, ...]
     """What every reader of these numbers has to know."""
     judge: JudgeEstimate | None = None
-    """What a second reader of all answers would take on top; None where none was asked for."""
+    """What a second reader of all answers would take on top; None where none was requested."""
     probe: SpeedProbe | None = None
     """How fast the model answers on this machine; None where that was not tried."""
 
@@ -223,7 +223,7 @@ class JudgeEstimate(FrozenModel):
     judge: str
     model: str
     base_url: str | None
-    """The server that would be asked; None where there is none."""
+    """The server that would be used; None where there is none."""
     prompt_version: int
     prompt_sha256: str
     answered: int
@@ -240,7 +240,7 @@ class JudgeEstimate(FrozenModel):
 PRICED: Final = 40
 """Questions of each language and split whose tokens are counted."""
 SHOWN: Final = 6
-"""Other designs that are told."""
+"""Other designs that are shown."""
 
 
 class LanguagePrice(FrozenModel):
@@ -387,7 +387,7 @@ def _reached(
     if best is None and width is not None:
         yield (
             f"no money buys a width of {width:g}: all {everything.requests:,} requests reach {everything.width:.3f};"
-            f" ask {'in more wordings, or ' if speaks_of == 'random' else ''}a benchmark with more templates"
+            f" ask {'in more prompt variants, or ' if speaks_of == 'random' else ''}a benchmark with more templates"
         )
     elif best is None:
         yield f"the budget buys no interval: {MIN_TEMPLATES} templates at least have to be asked"

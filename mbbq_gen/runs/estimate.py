@@ -49,7 +49,7 @@ class GroupEstimate(FrozenModel):
     variant: str
     method: Method = "generate"
     reasoning: str | None = None
-    """Reasoning effort that is asked for."""
+    """Reasoning effort that is requested."""
     requests: int
     input_tokens: int
     output_tokens: int
@@ -61,7 +61,7 @@ class TokenEstimate(FrozenModel):
     questions: int
     prompts: int
     requests: int
-    """Different ones: what is asked twice is sent once."""
+    """Different ones: equal requests are sent once."""
     input_tokens: int
     longest_input: int
     """Bytes of the longest request, which has no more tokens than that."""
@@ -190,7 +190,7 @@ def _all_measured(parts: Iterable[GroupEstimate], known: Mapping[str, float]) ->
 
 
 def _longest_at(longest: int | None, level: str | None, rooms: Mapping[str, int]) -> int | None:
-    """The most tokens of thought and answer at a level."""
+    """Maximum tokens of reasoning and answer at a level."""
     return None if longest is None else longest + rooms.get(level or "", 0)
 
 
@@ -271,7 +271,7 @@ def duration(requests: int, tokens: int, rpm: float | None, tpm: float | None) -
 
 
 PROBED: Final = 10
-"""Questions that are asked."""
+"""The questions."""
 
 
 class SpeedProbe(FrozenModel):

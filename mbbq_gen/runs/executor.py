@@ -48,7 +48,7 @@ Respond = Callable[[Iterable[Request]], AsyncGenerator[Response, None]]
 
 
 class PendingSource(ResponseSink, Protocol):
-    """What is asked, and where the answers go: the plan of a run (`RunStore`), or a judge's (`judging.ledger`)."""
+    """The requests, and where the answers go: the plan of a run (`RunStore`), or a judge's (`judging.ledger`)."""
 
     def progress(self) -> Progress:
         """How far it is."""
@@ -291,7 +291,7 @@ class _Execution:
 
 @dataclass(frozen=True)
 class Session:
-    """A run while it is asked: locked, its store open for writing."""
+    """A run during execution: locked, its store open for writing."""
 
     folder: RunFolder
     store: RunStore
@@ -330,7 +330,7 @@ async def execute(session: Session, extractions: ExtractionWorker, *, close: boo
     store, provider, rules = session.store, session.provider, session.rules
     pending = store.progress().pending
     if pending:
-        read_prices(rules.prices)  # a price file that is wrong is said before anything is asked
+        read_prices(rules.prices)  # a price file that is wrong is said before anything is sent
     try:
         await execute_planned(
             store,
@@ -360,9 +360,9 @@ async def execute_planned(
 
     Args:
         asked: the plan of a run, or of a judge.
-        provider: who is asked.
+        provider: the model.
         rules: of asking.
-        watcher: who is told.
+        watcher: gets the progress messages.
         cost_guard_of: the budget that there is under a limit, in US dollars.
         hear: takes the answers once they are stored.
         close: whether the provider is closed afterwards.

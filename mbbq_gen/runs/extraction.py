@@ -248,9 +248,9 @@ class ExtractionTask:
 
 
 def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normalise | None = None) -> str | None:
-    """Reads every answer that loglikelihoods were asked for and not read yet; says the version of the extractions.
+    """Extracts from all loglikelihoods that were not read yet; returns the version of the extractions.
 
-    None where the run asked for none.
+    None where the run has none.
 
     Args:
         store: Open for writing.
@@ -279,7 +279,7 @@ def run_normalise(store: RunStore) -> Normalise:
 
 
 def scores_version(store: RunStore, normalise: Normalise | None = None) -> str | None:
-    """The version that extractions of loglikelihoods are stored under; None where the run asked for none."""
+    """The version that extractions of loglikelihoods are stored under; None where the run has none."""
     return version_of(normalise or run_normalise(store)) if store.is_scored else None
 
 

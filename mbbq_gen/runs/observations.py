@@ -99,7 +99,7 @@ def load_run_observations(
             the name of a simple reader, or the version of an older engine.
         normalise: How loglikelihoods are made comparable; None: as the run says.
         step: Called for each batch of answers that is read.
-        tell: Is told, in a sentence, what a person should know beside the result.
+        tell: Called with a sentence on what a person should know beside the result.
     """
     current = ensure_extracted(folder, where, extractor, step)
     scored = read_scores_before_use(folder, normalise, step)
@@ -145,7 +145,7 @@ def load_sums(
         normalise: How loglikelihoods are made comparable; None: as the run says.
         helpers: Workers that read and add up; None: this process does.
         step: Called for each batch of answers that is read.
-        tell: Is told, in a sentence, what a person should know beside the result.
+        tell: Called with a sentence on what a person should know beside the result.
 
     Raises:
         UsageError: where the run can't be added up part after part.
@@ -169,7 +169,7 @@ def why_no_sums(manifest: Manifest, store: RunStore) -> str | None:
     if manifest.config.model.partition(":")[0] == IMPORTED:
         return "its answers were imported, in an order of their own"
     if store.is_in_rounds:
-        return "it is asked in rounds, whose answers are weighed against one another"
+        return "it is sent in rounds, whose answers are weighed against one another"
     return None
 
 
@@ -221,7 +221,7 @@ def read_scores_before_use(
 ) -> str | None:
     """The version of the extractions of loglikelihoods that is wanted; reads first what it has not read yet.
 
-    None where the run asked for none. `step` is called for each batch that is read.
+    None where the run has none. `step` is called for each batch that is read.
 
     Raises:
         UsageError: where the run did not ask for what the normalisation needs.

@@ -151,7 +151,7 @@ class PromptPlan:
                             yield asked
 
     def _at_levels(self, shown: Prompt) -> Iterator[Prompt]:
-        """What is shown, once for each reasoning effort; loglikelihoods are those of a model that has not thought."""
+        """What is shown, once for each reasoning effort; loglikelihoods are those of a model without reasoning."""
         levels = self.settings.reasoning_effort if shown.method == "generate" else ()
         yield from (with_reasoning_effort(shown, level) for level in levels) if levels else (shown,)
 

@@ -39,7 +39,7 @@ _BATCH: Final = 500
 
 @dataclass(frozen=True)
 class ReasoningText:
-    """What a model thought before an answer."""
+    """The reasoning before an answer."""
 
     text: str
     start: int | None
@@ -51,7 +51,7 @@ class ReasoningText:
 
 
 def reasoning_text(response: Response, resources: PackPaths) -> ReasoningText | None:
-    """The reasoning trace of a response, kept apart or in its text; None where there is none, or none is told."""
+    """The reasoning trace of a response, kept apart or in its text; None where there is none, or it is hidden."""
     text = response.text or ""
     if response.reasoning and response.reasoning.strip():
         return ReasoningText(response.reasoning, None, None, response.finish_reason == "length" and not text.strip())
@@ -122,7 +122,7 @@ def _unparsed(store: RunStore, version: str) -> Iterator[_Row]:
 def _record(
     instance: Instance, prompt: Prompt, response: Response, parallels: ParallelOptions, resources: PackPaths
 ) -> str | None:
-    """The extraction as it is stored; None where nothing was thought, or nothing of it is told."""
+    """The extraction as it is stored; None without reasoning, or it is hidden."""
     reasoning = reasoning_text(response, resources)
     if reasoning is None:
         return None

@@ -203,7 +203,7 @@ def _reasoning(names: Names | None, methods: Sequence[Method]) -> tuple[str, ...
     """The reasoning efforts.
 
     Raises:
-        UnknownNameError, UsageError: where one is none, or no words are asked for.
+        UnknownNameError, UsageError: where one is none, or no words are requested.
     """
     levels = parse_reasoning(words(names)) if names is not None else ()
     if names is not None and not levels:
@@ -216,7 +216,7 @@ def _reasoning(names: Names | None, methods: Sequence[Method]) -> tuple[str, ...
 
 
 def _check_first_tokens(methods: Sequence[Method], styles: Sequence[str]) -> None:
-    """Refuses labels that all begin alike where only first tokens are told, and none where labels are scored."""
+    """Refuses labels that all begin alike where only first tokens are returned, and none where labels are scored."""
     scored = [method for method in methods if method in ("label-loglikelihood", "first-token-logprobs")]
     if scored and UNLABELLED in styles:
         raise UsageError(f"--label-style {UNLABELLED}: --method {scored[0]} scores labels; use --method loglikelihood")
@@ -257,9 +257,9 @@ def _chosen_variants(
 
 
 def prompt_source(text: str) -> PromptSource:
-    """Whose prompt variants are meant; raises UnknownNameError for anything else."""
+    """Whose prompt variants to use; raises UnknownNameError for anything else."""
     known: tuple[PromptSource, ...] = ("builtin", "published")
-    return one_of("source of wordings", text, known)
+    return one_of("source of prompts", text, known)
 
 
 def check_published(source: PromptSource, own_labels: bool, no_context: bool) -> None:

@@ -38,7 +38,7 @@ class ChangedSetting(FrozenModel):
     """Something that shaped the numbers and is not the same in both runs."""
 
     area: Area
-    """settings: what the user asked for; model: what shapes its text, and where it ran; versions: of mbbq-gen and
+    """settings: what the user requested; model: what shapes its text, and where it ran; versions: of mbbq-gen and
     Python; packs and files: sha256; questions: sha256 of a benchmark's questions; extractors: who read, by language."""
     name: str
     first: JsonValue
@@ -150,7 +150,7 @@ class RunDiff(FrozenModel):
     confidence_level: float
     n_resamples: int
     seed: int
-    sign: str = "changes are second minus first; a bias above 0 leans to the stereotype"
+    sign: str = "changes are second minus first; a bias above 0 is stereotypical"
 
 
 DEFAULT_METRICS: Final = (

@@ -102,7 +102,7 @@ def run_status(
         manifest: the run's.
         path: the run's folder, as it was named.
         own: the prices of the user's file.
-        base_url: the server that is asked; None for the service's own, or none.
+        base_url: the server; None for the service's own, or none.
         judges: the LLM judges of the run.
         now: the time; None for the clock's.
     """

@@ -192,7 +192,7 @@ def _slug(name: str) -> str:
 
 
 def resolve_run_paths(paths: Sequence[Path]) -> list[Path]:
-    """The run folders that are meant: a study's file or folder stands for its runs, in order of their names.
+    """The named run folders: a study's file or folder stands for its runs, in order of their names.
 
     Raises:
         UsageError: where a study's folder holds no run.

@@ -126,7 +126,7 @@ _CORRECT_IN_COUNTER_BIASED = Fraction("counter_biased_contexts_correct", "counte
 _AMBIGUOUS_LEANING = Fraction("ambiguous_biased", "ambiguous_denominator", minus="ambiguous_counter_biased")
 _AMBIGUOUS_TARGETS = Fraction("ambiguous_target", "ambiguous_denominator", minus="ambiguous_non_target")
 _BIAS: tuple[Scenario, Scenario] = ("counter_biased", "biased")
-_STEREOTYPE = "above 0: leans to the stereotype; below 0: against it"
+_STEREOTYPE = "above 0: stereotypical; below 0: anti-stereotypical"
 _LEXICAL = "above 0: chooses the target more often; below 0: the other person. No bias: a fully stereotyped model has 0"
 
 _ALL: tuple[Metric, ...] = (

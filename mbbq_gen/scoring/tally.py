@@ -236,7 +236,7 @@ class Tally:
     without_weights: Array | None = None
     """The same without weights; None: `cells` has none."""
     by_prompt_variant: Array | None = None
-    """Templates × prompt variants × CELLS, prompt variants being those of the whole table; None: not asked for."""
+    """Templates × prompt variants × CELLS, prompt variants being those of the whole table; None: not requested."""
 
     def counts(self, unparsed: UnparsedPolicy, cells: Array | None = None) -> Counts:
         """Named counts by template, or of other tallies of cells."""

@@ -125,7 +125,7 @@ class InterimEstimate:
     noise: float
     """The part of its variance that chance in the answers makes."""
     noise_at_end: float
-    """What would be left of that if every question were asked."""
+    """What would be left of that if every question were used."""
 
     @property
     def variance(self) -> float:
@@ -134,7 +134,7 @@ class InterimEstimate:
 
     @property
     def variance_at_end(self) -> float:
-        """If every question were asked; not above what it is now."""
+        """If every question were used; not above what it is now."""
         return max(self.variance - self.noise, 0.0) + self.noise_at_end
 
     def part(self, aim: float = 0.0) -> float:
@@ -147,7 +147,7 @@ class InterimEstimate:
         return InterimEstimate(self.estimate.subtract(other.estimate), noise, at_end)
 
     def least_at_end(self) -> float:
-        """The variance if every question were asked, as small as templates that are as many can make believable."""
+        """The variance if every question were used, as small as templates that are as many can make believable."""
         templates = self.estimate.effective
         if not templates > 1 or not self.variance > 0:
             return 0.0
@@ -161,7 +161,7 @@ def measures(metric: Metric, panel: Panel, asked: Array, offered: Array) -> list
     Args:
         panel: the groups' cells, weighted by design where that is needed; groups × templates × CELLS.
         asked: the same without weights.
-        offered: groups × templates: answers that count for the metric if every question were asked.
+        offered: groups × templates: answers that count for the metric if every question were used.
     """
     needed = np.array(needed_cells([metric]))
     single = Counts(

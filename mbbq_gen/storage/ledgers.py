@@ -106,7 +106,7 @@ class BatchTable:
         return frozenset(own.union(*(batch.record.strangers for batch in batches)))
 
     def most_requests(self) -> int | None:
-        """What one batch may hold, as the service's refusals have told; None where it has refused none for its size."""
+        """What one batch may hold, as the service's refusals say; None where it has refused none for its size."""
         refused = [batch.record.requests for batch in self.batches() if batch.record.too_large]
         return max(1, min(refused) // 2) if refused else None
 

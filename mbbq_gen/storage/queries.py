@@ -17,7 +17,7 @@ _EXAMPLES = 5
 
 
 class PromptRef(NamedTuple):
-    """A prompt that was asked for, as a list names it."""
+    """A prompt that was requested, as a list names it."""
 
     prompt_id: str
     instance_key: str
@@ -66,7 +66,7 @@ class ExtractionChange(FrozenModel):
 
 
 def find_prompts(store: RunStore, text: str, limit: int = 20) -> list[PromptRef]:
-    """The prompts meant by an id, the beginning of ids, or the key of a question, in plan order.
+    """The prompts with an id, the beginning of ids, or the key of a question, in plan order.
 
     At most `limit` of them. An id or a key that is there as it stands wins over longer ids that begin so.
     """

@@ -265,7 +265,7 @@ def makeable_languages(resources: PackPaths) -> tuple[str, ...]:
 
 
 class ControlGenerators:
-    """The makers of the languages, each made when it is first asked for."""
+    """The makers of the languages, each made when it is first requested."""
 
     def __init__(self, resources: PackPaths) -> None:
         self._resources = resources

@@ -199,7 +199,7 @@ class _Grower:
         return self.language.is_plural(low, self.bases) or (low not in self.nouns and low.startswith(several))
 
     def _is_of_two(self, place: int) -> bool:
-        """Whether a word tells that both are meant: "두 명이", "둘에게", "모두"."""
+        """Whether a word refers to both: "두 명이", "둘에게", "모두"."""
         if place >= len(self.words) or self.words[place].gap:
             return False
         low, numbers = self.words[place].low, self.rules.numbers

@@ -6,7 +6,7 @@ Data:     https://github.com/jinjh0123/BBG, `data/evaluation_set/EnBBG_*_eval.cs
           each sample that the authors drew; the first by name is read
 Licence:  MIT
 
-BBG lets a model continue a story and then asks who was meant. That task does not fit our record: what is read here are
+BBG lets a model continue a story and then asks who it was. That task does not fit our record: what is read here are
 its contexts, asked outright as in BBQ. Scores of it are not BBG's scores.
 
 What the fields mean here

@@ -7,7 +7,7 @@ Data:     https://github.com/YFHuangxxxx/CBBQ, `data/<category>/ambiguous/ambigu
 Licence:  CC BY-SA 4.0
 
 What the fields mean here
-* unknown: always the third option, in one of four wordings.
+* unknown: always the third option, in one of four texts.
 * target: the data names no groups. All disambiguated contexts contradict the stereotype by design, so their labels tell
   which option the stereotype does not expect: in gender, physical_appearance and educational_qualification the target
   is the second option, elsewhere the first; all 17,860 disambiguated rows at hand agree. (The authors' scripts take

@@ -89,7 +89,7 @@ def _results_of(details: Path) -> Path | None:
 
 
 def _facts(results: Any) -> dict[str, str]:
-    """What the results file says of how the model was asked."""
+    """What the results file says about the model's settings."""
     general = results.get("config_general") if isinstance(results, Mapping) else None
     if not isinstance(general, Mapping):
         return {}

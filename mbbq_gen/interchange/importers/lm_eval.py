@@ -109,7 +109,7 @@ def _model_name(results: Any) -> str | None:
 
 
 def _facts(paths: list[Path]) -> dict[str, str]:
-    """What the first results file says of how the model was asked."""
+    """What the first results file says about the model's settings."""
     results = read_json(paths[0]) if paths else {}
     if not isinstance(results, Mapping):
         raise DataError(f"{paths[0]}: a JSON object is needed")

@@ -10,10 +10,10 @@
     prompt = "prompt"               # …and/or by what was sent
     instance = "key"                # …or by our own key or id of the instance
     model = "model"
-    variant = "prompt_id"           # what the wording is called
+    variant = "prompt_id"           # the prompt variant
     error = "error"                 # why there is no response, in rows that have none
     refusal = "refusal"             # a refusal that the service keeps apart from the response
-    reasoning = "thinking"          # what was thought, kept apart likewise
+    reasoning = "thinking"          # the reasoning, likewise
     finish_reason = "stop_reason"
     repeat = "sample"               # which of several answers to the same question
 

@@ -58,7 +58,7 @@ class AnthropicOptions(RemoteOptions):
 
     @model_validator(mode="after")
     def _check_reasoning(self) -> Self:
-        """Thinking takes no temperature: one that was asked for is never left out unsaid."""
+        """Thinking takes no temperature: one that was requested is never left out unsaid."""
         thinks = self.reasoning_tokens is not None or self.effort is not None
         if thinks and "temperature" in self.model_fields_set and self.temperature is not None:
             raise ValueError("a model that thinks takes no temperature; leave one of them out")
@@ -80,7 +80,7 @@ class AnthropicProvider(ApiProvider):
 
     @classmethod
     def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
-        """The provider; nothing is imported or asked yet."""
+        """The provider; nothing is imported or sent yet."""
         assert isinstance(options, AnthropicOptions)
         check_installed(f"anthropic:{model}", ("anthropic", "aiohttp"), INSTALL)
         if options.platform == "vertex":
@@ -93,7 +93,7 @@ class AnthropicProvider(ApiProvider):
 
     @property
     def is_vertex(self) -> bool:
-        """Whether it is asked on Vertex AI."""
+        """Whether requests go to Vertex AI."""
         return self.options.platform == "vertex"
 
     @cached_property

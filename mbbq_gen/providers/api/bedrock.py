@@ -51,7 +51,7 @@ class BedrockProvider(ApiProvider):
 
     @classmethod
     def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
-        """The provider; nothing is imported or asked yet."""
+        """The provider; nothing is imported or sent yet."""
         assert isinstance(options, BedrockOptions)
         check_installed(f"bedrock:{model}", ("aiohttp",), INSTALL)
         said = checked_address(os.environ.get("AWS_ENDPOINT_URL_BEDROCK_RUNTIME"), "AWS_ENDPOINT_URL_BEDROCK_RUNTIME")

@@ -53,7 +53,7 @@ class GeminiProvider(ApiProvider):
 
     @classmethod
     def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
-        """The provider; nothing is imported or asked yet."""
+        """The provider; nothing is imported or sent yet."""
         assert isinstance(options, GeminiOptions)
         check_installed(f"gemini:{model}", ("aiohttp",), INSTALL)
         said = checked_address(os.environ.get("GOOGLE_GEMINI_BASE_URL"), "GOOGLE_GEMINI_BASE_URL")

@@ -62,7 +62,7 @@ REASONING_BY: Final[Mapping[str, ReasoningParameters]] = {
     "together": "together",
     "xai": "effort",
 }
-"""How each of them is told how much a model is to think."""
+"""How each of them gets the reasoning effort."""
 _DEPLOYMENT: Final = re.compile(r"/openai/deployments/[^/]+/")
 _AZURE_VERSION: Final = "2024-10-21"
 _RESPONSES_ONLY: Final = re.compile(r"^(o\d+|gpt-[\d.]+)-pro\b|codex|deep-research|computer-use")
@@ -113,7 +113,7 @@ class OpenAIProvider(ApiProvider):
     version_in_base: ClassVar[bool | None] = True
     options: OpenAIOptions
     is_azure: bool
-    """Whether it is asked at Azure, whose addresses have versions and deployments."""
+    """Whether requests go to Azure, whose addresses have versions and deployments."""
 
     def __init__(self, model: str, options: OpenAIOptions) -> None:
         """Raises UsageError where neither options nor environment tell where the service is."""
@@ -129,7 +129,7 @@ class OpenAIProvider(ApiProvider):
             options.api == "auto" and self._is_official and _RESPONSES_ONLY.search(model) is not None
         )
         self._scores = False
-        """Whether first tokens are asked for."""
+        """Whether first tokens are requested."""
         self._told = False
         """Whether any answer has named them."""
         if self._at_responses and options.seed is not None:
@@ -137,7 +137,7 @@ class OpenAIProvider(ApiProvider):
 
     @classmethod
     def open(cls, model: str, options: ProviderOptions, resources: PackPaths) -> Self:
-        """The provider; nothing is imported or asked yet."""
+        """The provider; nothing is imported or sent yet."""
         assert isinstance(options, OpenAIOptions)
         check_installed(f"openai:{model}", ("openai", "aiohttp"), INSTALL)
         return cls(model, options)
@@ -175,7 +175,7 @@ class OpenAIProvider(ApiProvider):
 
     @cached_property
     def _entra(self) -> EntraTokens | None:
-        """Tokens of Microsoft Entra, where they were asked for."""
+        """Tokens of Microsoft Entra, if requested."""
         return EntraTokens() if self.is_azure and self.options.entra else None
 
     async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
@@ -218,7 +218,7 @@ class OpenAIProvider(ApiProvider):
 
     @property
     def methods(self) -> frozenset[Method]:
-        """Chat completions name the likeliest first tokens; the responses API is asked for words only."""
+        """Chat completions name the likeliest first tokens; the responses API returns text only."""
         return frozenset() if self._at_responses else frozenset({"first-token-logprobs"})
 
     async def score_options(self, requests: Iterable[Request]) -> AsyncGenerator[Response, None]:
@@ -310,7 +310,7 @@ class OpenAIProvider(ApiProvider):
         return super().runtime_info() | {"api": "responses" if self._at_responses else "chat"}
 
     def error_in(self, reply: HttpResponse, payload: Any) -> ApiError | None:
-        """What failed; where it is that first tokens are not told, that is the end.
+        """What failed; where first tokens are not returned, that is the end.
 
         Raises:
             ProviderError: then.
@@ -441,7 +441,7 @@ def _chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reasoning(message: Mapping[str, Any]) -> str | None:
-    """What the model thought: in a field of its own (DeepSeek, vLLM, SGLang, OpenRouter), or in parts (Mistral)."""
+    """The reasoning: in a field of its own (DeepSeek, vLLM, SGLang, OpenRouter), or in parts (Mistral)."""
     told = words_of(message.get("reasoning_content")) or words_of(message.get("reasoning"))
     if told:
         return told

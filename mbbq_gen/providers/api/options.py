@@ -8,7 +8,7 @@
     Anthropic                            thinking: {type, budget_tokens}, output_config: {effort}
     Gemini                               thinkingConfig: {thinkingBudget | thinkingLevel}
 
-What a model is known to refuse is refused here, before anything is asked; of models that are not known, the service's
+What a model is known to refuse is refused here, before anything is sent; of models that are not known, the service's
 own refusal ends the run. Sources: the services' references, as of the dates in docs/reasoning.md.
 """
 
@@ -91,12 +91,12 @@ def _effort(name: str, _model: str, level: str) -> dict[str, JsonValue]:
 
 
 def _groq(name: str, model: str, level: str) -> dict[str, JsonValue]:
-    """Efforts; models that have none think unless they are told not to."""
+    """Efforts; models that have none think unless it is switched off."""
     return {} if level == "default" else _effort(name, model, level)
 
 
 def _together(name: str, model: str, level: str) -> dict[str, JsonValue]:
-    """A switch for models that can be told to think or not, an effort for those that have efforts."""
+    """A switch for models with a switch for reasoning, an effort for those that have efforts."""
     if level in ("none", "default"):
         return {"reasoning": {"enabled": level == "default"}}
     return _effort(name, model, level)
@@ -202,7 +202,7 @@ _GEMINI_BEFORE: Final = re.compile(r"gemini-(?:1|2\.0)|gemma|palm")
 
 
 def gemini_reasoning(name: str, model: str, level: str) -> ReasoningSettings:
-    """What a level comes to at a Gemini model: a budget for 2.5, a level for 3 and later; thoughts are asked for.
+    """The setting of a level for a Gemini model: a budget for 2.5, a level for 3 and later; with thought summaries.
 
     Raises:
         UsageError: where the model is known not to take it.

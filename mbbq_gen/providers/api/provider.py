@@ -162,9 +162,11 @@ class ApiProvider(ABC):
         """What a level of thinking comes to at this model.
 
         Raises:
-            UsageError: where it can't be asked so.
+            UsageError: where it does not support it.
         """
-        raise refusal(self.name, level, "can't be told how much to think; leave it out, or say it in --model-arg extra")
+        raise refusal(
+            self.name, level, "has no setting for reasoning effort; leave it out, or say it in --model-arg extra"
+        )
 
     def with_reasoning(self, body: dict[str, JsonValue], request: Request, length: str) -> dict[str, JsonValue]:
         """A body or its settings with the level that a request asks for; `length` names its longest answer.
@@ -189,7 +191,7 @@ class ApiProvider(ABC):
         """What a level comes to, where nothing that was typed stands against it.
 
         Raises:
-            UsageError: where an option says the same otherwise (`own`), or what was asked for would be left out.
+            UsageError: where an option says the same otherwise (`own`), or what was requested would be left out.
         """
         given = [name for name in own if getattr(self.options, name) is not None]
         given += [
@@ -283,7 +285,7 @@ class ApiProvider(ABC):
     def read(self, request: Request, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
         """The response to a request; where more than text is needed, its provider reads that here.
 
-        JSON that is no answer may be billed: it is asked for once more, then recorded as a failure.
+        JSON that is no answer may be billed: it is requested once more, then recorded as a failure.
 
         Raises:
             TransientError: as `parse`.

@@ -1,7 +1,7 @@
 """The requests and tokens that a minute may have: the user's limits, and the service's own as its headers tell them.
 
-A request passes three things in this order: concurrency and gate (`concurrency.py`), then the limits. A request that a
-`Retry-After` told to wait does so outside.
+A request passes three things in this order: concurrency and gate (`concurrency.py`), then the limits. A request
+that has to wait by `Retry-After` does so outside.
 """
 
 from __future__ import annotations
@@ -245,7 +245,7 @@ class RateLimiter:
 
 
 def rate_limit(headers: Mapping[str, str], unit: str) -> tuple[float, float, float] | None:
-    """Limit, remaining units and seconds until the reset, as the headers of OpenAI or Anthropic tell; None: untold."""
+    """Limit, remaining units and seconds until the reset, from the headers of OpenAI or Anthropic; None: not given."""
     for limit, remaining, reset in (
         (f"x-ratelimit-limit-{unit}", f"x-ratelimit-remaining-{unit}", f"x-ratelimit-reset-{unit}"),
         (

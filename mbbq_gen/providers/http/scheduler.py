@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 LONGEST_PAUSE: Final = 600.0
 """Seconds to wait for a service, unless the user says otherwise (`--patience`)."""
 MOST_REFUSALS: Final = 60
-"""Times that one request is told to wait (429) before it counts as failed."""
+"""Times that one request may have to wait (429) before it counts as failed."""
 _CONNECT_TRIES: Final = 3
 """Tries to reach a service that has never answered."""
 _STARTING: Final = frozenset({429, 503, 529})
@@ -51,7 +51,7 @@ _JUST_NOW: Final = 1.0
 """Seconds within which an answer and a failure count as simultaneous."""
 _BACKOFF: Final = wait_random_exponential(multiplier=0.5, max=30.0)
 _SPREAD: Final = wait_random(0.0, 0.1)
-"""Part of a pause that is added to it, so that requests that were told to wait together are not sent together."""
+"""Part of a pause that is added to it, so that requests with the same waiting time are not sent together."""
 
 
 class RetryPolicy:
@@ -121,7 +121,7 @@ def _fault(state: RetryCallState) -> TransientError:
 
 
 def retrying(tries: RetryPolicy, sleep: Callable[[float], Awaitable[None]] = asyncio.sleep) -> AsyncRetrying:
-    """Tries again on TransientError, as `tries` says; what can't be mended comes out as the last TransientError."""
+    """Tries again on TransientError, as `tries` says; what can't be fixed comes out as the last TransientError."""
     return AsyncRetrying(
         stop=tries.stop, wait=tries.wait, retry=retry_if_exception_type(TransientError), sleep=sleep, reraise=True
     )
@@ -130,7 +130,7 @@ def retrying(tries: RetryPolicy, sleep: Callable[[float], Awaitable[None]] = asy
 _LESSONS: Final = 4
 """Refused parameters that one request may run into."""
 _MANY_TOLD: Final = 20
-"""Requests in a row that are told how long to wait before all others wait as well."""
+"""Requests in a row that get a waiting time before all others wait as well."""
 _MOST_WAITING: Final = 4096
 """Requests that may wait for another try while others are sent: what is known of them is held in memory."""
 _BYTES_A_TOKEN: Final = 5
@@ -176,7 +176,7 @@ class TokenEstimator:
         return characters * self._read / self._characters + wrote
 
     def learn(self, characters: int, response: Response) -> float:
-        """Takes note of an answer, and returns its tokens; estimated from the text where the service told none."""
+        """Takes note of an answer, and returns its tokens; estimated from the text where the service reported none."""
         usage, text = response.usage, len(response.text or "") + len(response.reasoning or "")
         read = usage.input_tokens or characters * 0.5
         written = text * 0.5 if usage.output_tokens is None else usage.output_tokens
@@ -261,7 +261,7 @@ class Scheduler:
     def _start_more(self) -> None:
         """Takes requests while there is room for them; those that wait for another try take room as well.
 
-        Only those that the service told how long to wait do not: it answers others meanwhile.
+        Only those with a waiting time from the service do not: it answers others meanwhile.
         """
         slots, told = self._pace.slots, sum(self._asleep.values())
         while (

@@ -180,7 +180,7 @@ class LocalModel:
         return self.scorer.score(requests, is_cancelled)
 
     def runtime_info(self) -> dict[str, Any]:
-        """How the model turned out to be asked, for the manifest."""
+        """How the model is run, for the manifest."""
         decoder = self.continuous or self.static
         return {
             "prompt_format_used": "chat" if self.formatter.uses_template else "plain",
@@ -294,7 +294,7 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
     """The model of a source, on its device, ready to answer.
 
     Raises:
-        ProviderError: where it can't be loaded, or can't be asked as the options say.
+        ProviderError: where it can't be loaded, or does not support the options.
     """
     torch.set_num_threads(device.threads)
     source.prepare()

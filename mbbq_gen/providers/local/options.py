@@ -21,7 +21,7 @@ NumberType = Literal["float32", "bfloat16", "float16"]
 
 
 class LocalOptions(ProviderOptions):
-    """What every kind of model on this machine takes: how it is asked and sampled, and which one it is."""
+    """What every kind of model on this machine takes: its prompt format and sampling, and which one it is."""
 
     max_tokens: int = Field(default=128, ge=1, description="maximum tokens of an answer")
     system: str = Field(
@@ -121,7 +121,7 @@ def find_device(options: TransformersOptions) -> DevicePlan:
     """What the options come to on this machine.
 
     Raises:
-        UsageError: where the device that was asked for is not here.
+        UsageError: where the device that was requested is not here.
     """
     name = options.device if options.device != "auto" else _best_device()
     on_cpu = name == "cpu"

@@ -235,7 +235,7 @@ class TransformersProvider:
 
     @cached_property
     def settings(self) -> dict[str, JsonValue]:
-        """What shapes the text: the model's files, how it is asked and sampled; the batch too where dtype is short."""
+        """What shapes the text: model files, prompt format and sampling; the batch too where dtype is short."""
         options = self._options
         settings: dict[str, JsonValue] = {
             **self.source.identity,
@@ -254,7 +254,7 @@ class TransformersProvider:
         return settings
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """Device, batch, versions; once the model is loaded, also how it turned out to be asked."""
+        """Device, batch, versions; once the model is loaded, also how it is run."""
         return {
             **self.batch(),
             "batch_dependent": self.batch_dependent,
@@ -263,7 +263,7 @@ class TransformersProvider:
         }
 
     def _used(self) -> dict[str, JsonValue]:
-        """How the model turned out to be asked; stays known after it was freed."""
+        """How the model is run; stays known after it was freed."""
         if self._loaded is not None:
             self._found_out = self._loaded.runtime_info()
         return self._found_out
@@ -300,7 +300,7 @@ class TransformersProvider:
         """The responses as they finish. Closing the generator stops the work after the current step.
 
         Raises:
-            ProviderError: where the model can't be loaded or asked as the options say.
+            ProviderError: where the model can't be loaded, or does not support the options.
         """
         joins = not self.batch_dependent
         async with aclosing(self._respond(requests, lambda model: model.answer, joins=joins)) as responses:
@@ -311,7 +311,7 @@ class TransformersProvider:
         """How likely the model finds the answers of each request, as they are computed.
 
         Raises:
-            ProviderError: where the model can't be loaded or asked as the options say.
+            ProviderError: where the model can't be loaded, or does not support the options.
         """
         async with aclosing(self._respond(requests, lambda model: model.score, joins=False)) as responses:
             async for response in responses:
@@ -338,7 +338,7 @@ class TransformersProvider:
         self._thread.close()
 
     def _model_in_memory(self) -> LocalModel:
-        """The model; loaded when it is first asked for."""
+        """The model; loaded when it is first requested."""
         if self._loaded is None:
             self._loaded = self.load()
         return self._loaded

@@ -84,7 +84,7 @@ def score_answers(
     """For each prompt, the sums of natural-log probabilities of its answers' tokens, each given the prompt.
 
     The same contract as `packed_scoring.iterate_scores`. vLLM computes the prompts anew for this: it reads nothing from
-    its cache of prefixes where the probabilities of a prompt's tokens are asked for.
+    its cache of prefixes where the probabilities of a prompt's tokens are requested.
 
     Args:
         engine: a `vllm.LLM`.
@@ -163,7 +163,7 @@ class VLLMProvider(TransformersProvider):
 
     @property
     def dtype(self) -> str:
-        """The number type as it was asked for."""
+        """The number type as it was requested."""
         return self._options.dtype
 
     @property
@@ -172,7 +172,7 @@ class VLLMProvider(TransformersProvider):
         return True
 
     def batch(self) -> dict[str, JsonValue]:
-        """How vLLM was told to work."""
+        """The settings of vLLM."""
         options = self._options
         assert isinstance(options, VLLMOptions)
         told = options.model_dump(include={"tensor_parallel_size", "max_model_len", "batch_size", "engine"})
