@@ -18,7 +18,7 @@ import typer
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
-from mbbq_gen.analysis import score_table
+from mbbq_gen.analysis import comparison_table, correction_table, score_extras, score_table
 from mbbq_gen.analysis.score_table import WARNINGS, MetricDefinition
 from mbbq_gen.annotation.judge import shipped_prompt
 from mbbq_gen.benchmarks import quality
@@ -31,7 +31,7 @@ from mbbq_gen.languages.axes_pack import AxesPack, read_axes
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
 from mbbq_gen.providers.registry import ALIASES, KINDS
 from mbbq_gen.report.tables import score_columns
-from mbbq_gen.runs import run_folder
+from mbbq_gen.runs import estimate, run_folder, status
 from mbbq_gen.runs.samples import item_schema
 from mbbq_gen.scoring.metrics import METRICS
 
@@ -79,12 +79,36 @@ DICTIONARY_LEAD = (
 )
 COMPOSED = ("please+json+say_so+as_woman", "plain_4+line+no_stereotypes+question_first")
 """Composed variants shown for every language."""
-RECORDS: tuple[tuple[ModuleType, tuple[str, ...]], ...] = (
-    (records, ("Instance", "Option", "Prompt", "Message", "Response", "Usage", "Extraction", "ContinuationScore")),
-    (score_table, ("ScoreTable", "GroupScore", "MetricScore", "FractionCounts", "Bounds", "GoldDifference")),
-    (run_folder, ("Manifest", "Counts")),
+RECORDS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
+    (
+        "Questions and answers",
+        records,
+        ("Instance", "Option", "Prompt", "Message", "Response", "Usage", "Extraction", "ContinuationScore"),
+    ),
+    (
+        "Scores: `score --json`, `scores.json`",
+        score_table,
+        ("ScoreTable", "GroupScore", "MetricScore", "FractionCounts", "Bounds", "GoldDifference", "MetricDefinition"),
+    ),
+    ("More of the scores", score_extras, ("ScoreReport", "MacroAverage", "GroupTest", "BaselineScores")),
+    ("Corrected scores", correction_table, ("Correction", "CorrectedGroup", "CorrectedScore", "ExtractionFlag")),
+    (
+        "Comparisons: `compare --json`",
+        comparison_table,
+        (
+            "ComparisonTable",
+            "Comparison",
+            "MetricComparison",
+            "LevelScore",
+            "PairDifference",
+            "DifferenceDecomposition",
+        ),
+    ),
+    ("Estimates: `estimate --json`", estimate, ("GroupEstimate", "TokenEstimate", "Cost", "Duration")),
+    ("Status: `status --json`", status, ("RunStatus", "BatchLine", "JudgeStatus")),
+    ("Runs: `manifest.json`", run_folder, ("Manifest", "Counts")),
 )
-"""Module → records on the page of JSON fields."""
+"""Heading, module and records of the page of JSON fields."""
 
 
 TYPES = {
@@ -228,14 +252,15 @@ def metrics_page() -> str:
 def json_page() -> str:
     """Returns the page of the records' fields, from their docstrings."""
     parts = [JSON_HEAD]
-    for module, names in RECORDS:
+    for heading, module, names in RECORDS:
+        parts.append(f"## {heading}\n")
         tree = ast.parse(inspect.getsource(module))
         classes = {node.name: node for node in tree.body if isinstance(node, ast.ClassDef)}
         for name in names:
             fields = getattr(module, name).model_json_schema(mode="serialization")["properties"]
             texts = _field_texts(classes[name])
-            rows = [(f"`{field}`", _schema_type(schema), texts[field]) for field, schema in fields.items()]
-            parts.append(f"## {name}\n\n{_one_line(ast.get_docstring(classes[name]) or '')}\n")
+            rows = [(f"`{field}`", _schema_type(fields[field]), texts[field]) for field in texts if field in fields]
+            parts.append(f"### {name}\n\n{_one_line(ast.get_docstring(classes[name]) or '')}\n")
             parts.append(table(("field", "type", "meaning"), rows))
     return "\n".join(parts)
 
