@@ -173,7 +173,7 @@ class AdaptiveRun:
             level=None if is_fixed or standing is None else standing.level,
             sentence=sentence,
         )
-        said = (f"asked in rounds, until {asked_for(self.rule)}: {sentence}", *map(target_line, targets))
+        said = (f"adaptive run, until {asked_for(self.rule)}: {sentence}", *map(target_line, targets))
         for line in said:
             self.watcher.say(line)
         manifest = self.folder.manifest()
@@ -213,8 +213,8 @@ def sequential_inference(
     level = ALPHA * (1 - found) / (1 - sampling.confidence)
     told = f"{100 * found:.6g} %" if found < MAX_LISTED else f"more than {100 * MAX_LISTED:.6g} %"
     tell(
-        f"asked in rounds: intervals are those for {told}, so that they hold {100 * sampling.confidence:.4g} % at"
-        f" whatever round it stopped; p-values are of a fixed sample: hold them to {level:.3g} in place of {ALPHA}"
+        f"adaptive run: intervals are at {told}, so that they hold {100 * sampling.confidence:.4g} % at any"
+        f" stop; p-values are for a fixed sample: compare them with {level:.3g} instead of {ALPHA}"
     )
     return replace(sampling, confidence=found)
 

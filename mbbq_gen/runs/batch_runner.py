@@ -424,7 +424,7 @@ class BatchRunner:
             batch = self.ledger.update(found, "planned", closed_at=None, reason=None)
         if cut_off == _HANDOVERS and batch.record.requests > 1:
             raise TooLargeError(f"{batch.record.size:,} bytes cannot be sent: {fault}")
-        self.ledger.update(batch, "lost", closed_at=_stamp(), reason="could not be handed over")
+        self.ledger.update(batch, "lost", closed_at=_stamp(), reason="could not be submitted")
         raise RunError(
             f"{self.provider.name}: batch {batch.name} could not be submitted; nothing is lost, try again later with"
             f" mbbq-gen run {self.folder} --resume, or in smaller ones: --batch-size N (now"

@@ -128,7 +128,7 @@ async def run_batches(session: Session, mode: Mode, *, again: bool) -> bool:
         batching.errors.check()
         made = await batching.submit(failed_too=again) if mode == "on" else 0
         if made:
-            session.watcher.say(f"{made:,} batch{'es' if made > 1 else ''} handed over")
+            session.watcher.say(f"{made:,} batch{'es' if made > 1 else ''} submitted")
 
     await in_session(session, work, spends=mode == "on")
     return report_batches(session)
@@ -160,6 +160,6 @@ def report_batches(session: Session) -> bool:
     left = progress.pending - progress.failed
     if left > 0 and mode_of(session.store) == "stopped":
         session.watcher.say(
-            f"{left:,} requests were never asked: ask them with mbbq-gen run {path} --batch, or --no-batch"
+            f"{left:,} requests were never sent: send them with mbbq-gen run {path} --batch, or --no-batch"
         )
     return False

@@ -247,7 +247,7 @@ def _whole_extractions(store: RunStore, language: str, current: str, tell: Calla
         if count == total:
             whole.append(version)
         else:
-            tell(f"{store.path.parent}: {version} has read {count:,} of {total:,} answers in {language}: left out")
+            tell(f"{store.path.parent}: {version} has extracted {count:,} of {total:,} answers in {language}: left out")
     return whole
 
 
@@ -256,8 +256,8 @@ def _tell_parts(store: RunStore, versions: Mapping[str, str], tell: Callable[[st
     for language, version in versions.items():
         count, total = extraction_counts(store, language).get(version, 0), answer_count(store, language)
         if count < total:
-            read = f"{version} has read {count:,} of {total:,} answers in {language}"
-            tell(f"{store.path.parent}: {read}: scores of those only")
+            read = f"{version} has extracted {count:,} of {total:,} answers in {language}"
+            tell(f"{store.path.parent}: {read}: only these are scored")
 
 
 def _named_readers(frame: polars.DataFrame, current: Mapping[str, str]) -> polars.DataFrame:
