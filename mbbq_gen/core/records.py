@@ -57,11 +57,11 @@ class Option(FrozenModel):
     """One of the answers that a question offers."""
 
     role: Role | None
-    """Whose answer this is; None for a person where the data has no single target."""
+    """Role of the option; None for a person if the data has no single target."""
     text: NonBlank
     """The answer as it is shown."""
     group: str | None = None
-    """The data set's own label of the group, untouched."""
+    """The data set's own label of the group."""
 
 
 class Instance(FrozenModel):
@@ -117,7 +117,7 @@ class Instance(FrozenModel):
     data_issues: tuple[str, ...] = ()
     """Stable codes of problems in the row, corrected or kept (see `benchmarks/data_issues.toml`)."""
     metadata: dict[str, Any] = Field(default_factory=dict)
-    """Whatever else the data set says: stereotyped groups, source, gender, proper names…"""
+    """Other fields of the data set: stereotyped groups, source, gender, proper names, …"""
 
     @model_validator(mode="before")
     @classmethod
@@ -221,7 +221,7 @@ class Prompt(FrozenModel):
     """Exactly what is sent for an instance: instance × prompt variant × option order × label style × method."""
 
     prompt_id: NonBlank
-    """Digest of everything below: equal on every machine."""
+    """Digest of all other fields, equal on every machine."""
     instance_key: NonBlank
     """`Instance.key` of the instance that it shows."""
     language: NonBlank
@@ -245,13 +245,13 @@ class Prompt(FrozenModel):
     unknown_text: str | None = None
     """The unknown option as shown, where the variant has its own; None: as in the instance."""
     method: Method = "generate"
-    """What the model has to do."""
+    """The method: generated text or loglikelihoods."""
     continuations: tuple[Continuation, ...] = ()
     """The texts whose likelihoods are requested; none where the model writes."""
     reasoning_effort: str | None = None
-    """How much the model is to think first (`mbbq_gen.core.reasoning`); None: nothing is said of it."""
+    """Reasoning effort (`mbbq_gen.core.reasoning`); None: not sent."""
     unconditional_prompt: tuple[Message, ...] = ()
-    """What the answers' unconditional likelihoods are asked after; empty where they are not requested."""
+    """The prompt of unconditional likelihoods; empty if they are not requested."""
 
 
 class Request(FrozenModel):
@@ -271,9 +271,9 @@ class Usage(FrozenModel):
     """Tokens that a response took, as the model or service counted them; None where it did not say."""
 
     input_tokens: int | None = None
-    """All that was read, from a cache or not."""
+    """Input tokens, cached or not."""
     output_tokens: int | None = None
-    """All that was written, reasoning included."""
+    """Output tokens, reasoning included."""
     reasoning_tokens: int | None = None
     """The part of the output that was reasoning."""
     cached_input_tokens: int | None = None
@@ -293,9 +293,9 @@ class ContinuationScore(FrozenModel):
     """As in `Continuation`."""
     text: NonBlank
     logprob: float | None
-    """Sum of the natural logarithms of its tokens' probabilities; None where the service does not tell it."""
+    """Sum of the natural logarithms of its tokens' probabilities; None if the service does not return it."""
     tokens: int | None = Field(ge=1)
-    """None where a log does not tell."""
+    """Number of tokens; None if a log does not have it."""
     characters: int = Field(ge=1)
     """Of `text`, in code points."""
     bytes: int = Field(ge=1)
@@ -340,40 +340,40 @@ class Response(FrozenModel):
     request_key: NonBlank
     """The request that this answers."""
     text: str | None = None
-    """The model's words, never changed; None where no response was had."""
+    """The response text, never changed; None if there is no response."""
     finish_reason: Literal["stop", "length", "content_filter", "other"] | None = None
-    """Why the text ends; None where it is not known."""
+    """Why the text ends; None if unknown."""
     error: str | None = None
-    """What failed, in one line, without secrets; None where a response was had."""
+    """The error in one line, without secrets; None if there is a response."""
     model: str | None = None
-    """The name under which the model or server answered."""
+    """The model's name as the server returned it."""
     usage: Usage = Usage()
     unmetered_usage: Usage | None = None
-    """The most tokens that it may have taken beside `usage`: what nobody counted, and tries that broke off. None: 0."""
+    """Maximum tokens beyond `usage`: usage that was not reported, and failed attempts. None: 0."""
     latency_s: float | None = None
     """Seconds from sending to the end of the answer; for a batch, of its batch."""
     refusal: str | None = None
-    """The model's words where the service keeps a refusal apart from the text."""
+    """The refusal, if the service returns it separately from the text."""
     reasoning: str | None = None
     """The reasoning, where the service returns it separately from the text."""
     content_filter: JsonValue = None
-    """What the service's filters said of question and answer, as it said it."""
+    """The results of the service's content filters."""
     provider_finish_reason: str | None = None
-    """Why the text ends, in the service's own word."""
+    """The service's own finish reason."""
     system_fingerprint: str | None = None
-    """The service's mark of the system that answered."""
+    """The system fingerprint of the service."""
     request_id: str | None = None
-    """The service's name for the exchange, for asking it about it."""
+    """The service's id of the request."""
     n_attempts: int | None = None
-    """How often it was sent until this came; None where nothing was sent."""
+    """Number of attempts; None if nothing was sent."""
     batch: str | None = None
-    """The batch that it came with, by the service's name; None where it was asked by itself."""
+    """The batch that it came with, by the service's name; None if it was sent alone."""
     cached: bool = False
     """Whether it was copied from an earlier run, and so cost nothing here."""
     import_source: ImportSource | None = None
     """Where it was imported from; None where it was requested here."""
     scores: tuple[ContinuationScore, ...] | None = None
-    """How likely the answers are, where that was asked; there is no text then."""
+    """Loglikelihoods of the answers, if requested; then there is no text."""
     truncated_at: int | None = None
     """Bytes after which we stopped taking the answer, because it was longer than we take; None: it is whole."""
 
@@ -406,9 +406,9 @@ class Extraction(FrozenModel):
     rule: str = ""
     """Id of the rule that decided."""
     spans: tuple[tuple[int, int], ...] = ()
-    """Where in the raw response the evidence stands: start and end, in characters."""
+    """Positions of the evidence in the response: start and end, in characters."""
     conflicts: tuple[str, ...] = ()
-    """Evidence that spoke for something else, as stable codes."""
+    """Conflicting evidence, as stable codes."""
 
 
 PARSED: frozenset[Outcome] = frozenset({"option", "abstention", "refusal"})

@@ -69,7 +69,7 @@ class TokenEstimate(FrozenModel):
     most_output_tokens: int | None
     """If every answer were as long as the longest allowed; None where no limit is known."""
     tokenizer: str
-    """What counted the tokens of the questions."""
+    """Name of the tokenizer."""
     exact: bool
     """Whether it is the model's own tokenizer."""
     outputs: OutputSource
@@ -257,7 +257,7 @@ class Duration(FrozenModel):
 
     hours: float
     limit: Literal["requests a minute", "tokens a minute"]
-    """Which of the limits it is that takes so long."""
+    """The limit that determines the duration."""
 
 
 def duration(requests: int, tokens: int, rpm: float | None, tpm: float | None) -> Duration | None:
