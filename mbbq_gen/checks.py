@@ -28,7 +28,7 @@ class CheckReport(FrozenModel):
     checked: tuple[str, ...]
     findings: tuple[Finding, ...]
     incomplete: dict[str, tuple[str, ...]]
-    """Language → packs that it lacks: it can't be asked in yet. Not a fault of what is there."""
+    """Language → packs that it lacks: it cannot be used yet. Not a fault of what is there."""
 
 
 def check_everything(resources: PackPaths, languages: Iterable[str]) -> CheckReport:

@@ -410,7 +410,7 @@ def _of_few_answers(answers: pl.DataFrame) -> dict[str, float]:
 
 
 def question_share(frame: pl.DataFrame, metric: Metric) -> float | None:
-    """How much of the variance of one answer its question makes; None where no question was asked twice."""
+    """How much of the variance of one answer its question makes; None if no question was used twice."""
     answers = answer_scores(frame, metric, "discard").with_columns(
         gap=pl.col("score") - pl.col("score").mean().over(_KIND)
     )

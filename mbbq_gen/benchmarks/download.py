@@ -49,7 +49,7 @@ class _TransientError(Exception):
     def __init__(self, why: str, pause: float | None = None) -> None:
         super().__init__(why)
         self.pause = pause
-        """Seconds that the server asked to wait, or None."""
+        """Waiting time from the server, in seconds, or None."""
 
 
 class _Origin(FrozenModel):

@@ -90,7 +90,7 @@ class RunConfig(FrozenModel):
     methods: tuple[Method, ...] = ("generate",)
     """What the model has to do."""
     scored_variants: tuple[str, ...] = ()
-    """Ids of the prompt variants that loglikelihoods of answers are asked after."""
+    """Ids of the prompt variants for loglikelihoods of answers."""
     reasoning_effort: tuple[str, ...] = ()
     """How much the model is to think first, each level in turn; empty: nothing is said of it."""
     normalization: Normalise = "sum"

@@ -1,4 +1,4 @@
-"""Who watches a run while it is planned, asked and read: told in sentences, and how far each stage is."""
+"""The observer of a run: gets messages, and how far each stage is."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ class Instance(FrozenModel):
     context: NonBlank
     """The short story."""
     question: NonBlank
-    """What is asked about it."""
+    """The question about the context."""
     options: tuple[Option, ...] = Field(min_length=3, max_length=3)
     """The three answers, in published order."""
     gold_role: Role | None = None

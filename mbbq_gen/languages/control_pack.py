@@ -65,7 +65,7 @@ class Agreement(Pack):
     articles: dict[str, str] = {}
     """Articles that may stand between, about a man → about a woman; they follow the word: "fue *la* única"."""
     stand_ins: dict[str, str] = {}
-    """Words that stand for a person told behind a copula or a comma, likewise: "*el otro* era Mateo"."""
+    """Words that stand for a person behind a copula or a comma, likewise: "*el otro* era Mateo"."""
     places: tuple[Text, ...] = ()
     """Words before such a word that is a place, and any like it behind: "*en* una trabaja Emma, en la otra Ana"."""
     owners: tuple[Text, ...] = ()
@@ -75,7 +75,7 @@ class Agreement(Pack):
     and_words: tuple[Text, ...] = ()
     """Words that join a second such word: "riguroso *y* atento"."""
     or_words: tuple[Text, ...] = ()
-    """Words between a man's form and a woman's, one of which is asked: "un lector *o* una lectora"."""
+    """Words between a man's form and a woman's, one of which is used: "un lector *o* una lectora"."""
 
 
 class NeutralPronouns(Pack):
@@ -362,7 +362,7 @@ class Substitution(Pack):
     """Which of the male words becomes what where the names are female; those that are missing can't be settled."""
     to_male: dict[str, str] = {}
     two_lines: bool = False
-    """Whether a question of two lines is asked first of a man, then of a woman, so that one of them is to be chosen."""
+    """Whether a question of two lines is first about a man, then about a woman, so that one of them is to be chosen."""
     pronouns: NeutralPronouns | None = None
     """None: pronouns follow the gender of the names."""
     neutral: dict[str, str] = {}

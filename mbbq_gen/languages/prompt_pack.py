@@ -138,7 +138,7 @@ class PromptPack(Pack):
         )
 
     def prior_text(self, variant: PromptVariant) -> str:
-        """What stands before an answer whatever is asked: the last line of a variant, such as `Answer:`.
+        """What stands before an answer whatever the question: the last line of a variant, such as `Answer:`.
 
         Of a variant that ends in the question or its options, the last line of the open variant.
         """

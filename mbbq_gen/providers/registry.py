@@ -237,7 +237,7 @@ _HOSTED = ("azure", "deepseek", "groq", "mistral", "openrouter", "together", "xa
 
 
 def _unknown_kind(kind: str, model: str) -> UsageError:
-    """What to type instead: for servers and services that are asked as `openai:`, the whole model option."""
+    """What to type instead: for servers and services of the kind `openai:`, the whole model option."""
     plain = kind.lower().replace("-", "").replace(".", "").replace("_", "")
     if plain in _PORTS:
         instead = f"--base-url http://127.0.0.1:{_PORTS[plain]}/v1"

@@ -8,7 +8,7 @@ No model wrote these answers, and no finding is in them. What is chosen is drawn
 the prompt id, so that it is the same at each run; the words come from `prompts/synthetic/xx.toml`:
 
     person  = ["The text says so: {option}.", …]        choose a person; hold {option} or {label}, or both
-    unknown = ["The text doesn't say.", …]              say that it can't be told; may hold the same
+    unknown = ["The text doesn't say.", …]              say that the question cannot be answered; may hold the same
     guess   = ["{label}", …]                            name a label without a reason
     adrift  = ["The text is about people.", …]          say nothing that could be read
     cut_off = ["{question} {question} {question}", …]   the same, until the limit of tokens

@@ -192,7 +192,7 @@ def _why(standing: TargetStatus | None) -> str:
         return "reached"
     if "not found" in verdicts and set(verdicts) <= {"reached", "not found"}:
         some = f"reached for {verdicts.count('reached')} of {len(verdicts)}; " if "reached" in verdicts else ""
-        return f"{some}asked as much as finds {standing.rule.detectable_effect:g} in 90 %"
+        return f"{some}enough requests to find {standing.rule.detectable_effect:g} in 90 %"
     if "reached" in verdicts:
         return f"reached for {verdicts.count('reached')} of {len(verdicts)}, and no more can be"
     return "can't be reached"

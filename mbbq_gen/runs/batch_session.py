@@ -36,7 +36,7 @@ class BatchSettings:
         """How the requests of this run are sent from now on.
 
         Raises:
-            UsageError: where it is to be asked one by one while batches may still answer.
+            UsageError: where requests are to be sent one by one while batches may still answer.
         """
         if self.batch is False and bool(BatchTable(store).open_batches()):
             raise UsageError(
@@ -135,7 +135,7 @@ async def run_batches(session: Session, mode: Mode, *, again: bool) -> bool:
 
 
 def _copy_cached(session: Session) -> None:
-    """Takes what other runs have asked before from the cache that they share."""
+    """Takes answers of other runs from the cache that they share."""
     if session.rules.cache_dir is None:
         return
     copied: list[int] = []

@@ -237,7 +237,7 @@ class _Watched:
         self.taken, self.ahead = max(0, self.taken - count), max(16, 2 * count)
 
     def most(self) -> TokenUsage:
-        """The most that the requests under way can take, with those that may be taken until this is asked again."""
+        """The most that the requests under way can take, with those that may be taken until the next check."""
         self.noted = self.taken + self.ahead
         count = max(self.noted, sum(self.in_doubt.values()))
         return TokenUsage(
@@ -482,7 +482,7 @@ class BilledModel(NamedTuple):
 
 
 class UsageLine(FrozenModel):
-    """What the answers of one model, asked in one way, took and cost."""
+    """What the answers of one model and one way of sending took and cost."""
 
     model: str | None
     """The name under which the model or server answered; None where it gave none."""

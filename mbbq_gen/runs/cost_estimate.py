@@ -1,4 +1,4 @@
-"""What a run, a judge or a study design costs, before it is asked."""
+"""What a run, a judge or a study design costs, before it is sent."""
 
 from __future__ import annotations
 
@@ -272,7 +272,7 @@ class DesignReport(FrozenModel):
     """That there are in one language and split, and count for the metric."""
     prompt_variants: int
     speaks_of: PromptEffects = "fixed"
-    """What the widths speak of: the prompt variants asked, or prompt variants like them."""
+    """What the widths speak of: the run's prompt variants, or variants like them."""
     orders: int
     languages: tuple[str, ...]
     splits: tuple[str, ...]
@@ -390,7 +390,7 @@ def _reached(
             f" ask {'in more prompt variants, or ' if speaks_of == 'random' else ''}a benchmark with more templates"
         )
     elif best is None:
-        yield f"the budget buys no interval: {MIN_TEMPLATES} templates at least have to be asked"
+        yield f"the budget buys no interval: {MIN_TEMPLATES} templates at least are needed"
 
 
 def _prices_told(settings: RunConfig, tokens: TokenEstimate, each: DesignPrice) -> Iterator[str]:

@@ -278,7 +278,7 @@ class SpeedProbe(FrozenModel):
     """What came of asking a few questions."""
 
     questions: int
-    """That were timed; one more was asked first, which loads the model."""
+    """That were timed; one more was sent first, which loads the model."""
     loading_seconds: float
     """Until the first answer."""
     seconds: float

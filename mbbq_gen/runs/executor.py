@@ -139,7 +139,7 @@ def check_failures(store: RunStore, share: float, again: str, left_out: int = 0)
         store: The run's.
         share: Share of failed requests up to which the run is good.
         again: How what failed is requested again.
-        left_out: Failed requests that are being asked again.
+        left_out: Failed requests that are being sent again.
 
     Returns:
         What failed, in one line; None where nothing did.

@@ -320,7 +320,7 @@ def report_pending(folder: RunFolder, progress: Progress, tell: Callable[[str], 
 
 
 def model_names(folders: Sequence[RunFolder], manifests: Sequence[Manifest]) -> list[str]:
-    """What each run's model is called: with its settings where the model was asked in another way, and with the
+    """What each run's model is called: with its settings where they differ, and with the
     folder's name where even those are the same on the same benchmark."""
     asked = [{(_model_name(manifest), choice.name) for choice in manifest.config.benchmarks} for manifest in manifests]
     counts = Counter(pair for pairs in asked for pair in pairs)

@@ -107,7 +107,7 @@ class PromptPlan:
         return self._wordings.kinds()
 
     def read(self, store: RunStore) -> InputTally:
-        """Stores the questions to be asked, and those that serve as examples, in an empty store.
+        """Stores the questions of the run, and those that serve as examples, in an empty store.
 
         Raises:
             UsageError: where the selection is empty.
@@ -127,7 +127,7 @@ class PromptPlan:
         return tally
 
     def _choose_examples(self, store: RunStore) -> dict[str, list[FewShotExample]]:
-        """Question → its few-shot examples, out of all questions that were read, asked or not."""
+        """Question → its few-shot examples, out of all questions that were read, in the run or not."""
         if not self.settings.num_fewshot:
             return {}
         pool = FewShotSampler(store.outlines(), self.settings.seed)
@@ -156,7 +156,7 @@ class PromptPlan:
         yield from (with_reasoning_effort(shown, level) for level in levels) if levels else (shown,)
 
     def _asked(self, instance: Instance, setting: PromptSettings, shown: Prompt, method: Method) -> Prompt:
-        """What is shown, asked in one of the ways."""
+        """The prompts of one method."""
         if method == "generate":
             return shown
         if method != "loglikelihood":
@@ -209,7 +209,7 @@ class Planner:
     """Called for every question read and every prompt made."""
 
     def plan(self, store: RunStore) -> Manifest:
-        """Stores what will be asked and writes the manifest; a plan that was cut short is made again.
+        """Stores the plan and writes the manifest; a plan that was cut short is made again.
 
         Raises:
             UsageError: where the selection is empty.

@@ -68,7 +68,7 @@ class QuestionSelection:
     axes: str | None = None
     """Axes that prompt variants are composed from in their place, as `format=free+json,hint=all`."""
     design: str = "full"
-    """Which cells of the axes are asked: full or fractional."""
+    """Which cells of the axes are used: full or fractional."""
     prompt_source: str = "builtin"
     """Source of the prompts: builtin or published."""
     splits: Names | None = None
@@ -232,7 +232,7 @@ def _check_first_tokens(methods: Sequence[Method], styles: Sequence[str]) -> Non
 def _chosen_variants(
     names: Names, known: Sequence[str], methods: Sequence[Method], source: PromptSource
 ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """The prompt variants that list options, and those that loglikelihoods are asked after.
+    """The prompt variants that list options, and those for loglikelihoods.
 
     Loglikelihoods use the open prompt variant, unless they are the only method and variants are named; published
     variants are used for all methods.

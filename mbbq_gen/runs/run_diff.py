@@ -78,7 +78,7 @@ class MatchCounts(FrozenModel):
     same_variant: int
     """The same question and prompt variant, once in each run; another option order or other labels."""
     same_question: int
-    """The same question, asked once more in each run, in other prompt variants."""
+    """The same question, once more in each run, in other prompt variants."""
     only_first: int
     only_second: int
 
@@ -194,7 +194,7 @@ class _Loaded:
     extractors: dict[str, str]
     items: polars.DataFrame
     in_rounds: bool
-    """Whether templates count alike, however much they were asked."""
+    """Whether templates count alike, whatever their number of answers."""
 
 
 def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, choice: Choice) -> RunDiff:

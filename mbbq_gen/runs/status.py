@@ -24,7 +24,7 @@ _WINDOW: Final = 300.0
 _ENOUGH: Final = 10
 """Answers that tell a rate."""
 _RECENT: Final = 120.0
-"""Seconds without an answer after which a run does not count as being asked."""
+"""Seconds without an answer after which a run does not count as active."""
 
 
 class BatchLine(FrozenModel):

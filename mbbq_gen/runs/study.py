@@ -1,4 +1,4 @@
-"""A study: several models asked several benchmarks, written down in one TOML file, kept in one folder.
+"""A study: several models on several benchmarks, written down in one TOML file, kept in one folder.
 
     folder = "results"                  # default: the file's name without .toml, beside it
     languages = ["en", "tr"]            # what holds for all; every option of `mbbq-gen run` by its name, - as _
@@ -16,7 +16,7 @@
     model_args = { max_connections = 16 }  # see docs/providers.md
 
 Each model × benchmark is a run of its own, a folder like any other: a study that was cut off goes on where it stopped,
-a model that is added is asked alone, and one that fails does not keep the others from being asked.
+a model that is added is run alone, and one that fails does not stop the others.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ NameList = str | tuple[str, ...]
 
 
 class RunOverrides(Pack):
-    """What is asked and how: options of `mbbq-gen run`; None: as further out in the file, else as there."""
+    """Questions and settings: options of `mbbq-gen run`; None: as further out in the file, else as there."""
 
     languages: NameList | None = None
     variants: NameList | None = None
@@ -135,7 +135,7 @@ def study_folder(path: Path, study: Study) -> Path:
 
 
 def study_runs(path: Path, study: Study, added: Sequence[StudyModel] = ()) -> list[StudyRun]:
-    """The runs of a study, model by model; `added` are asked beside those of the file.
+    """The runs of a study, model by model; `added` are run beside those of the file.
 
     Raises:
         PackError: where two of them would go to the same folder.

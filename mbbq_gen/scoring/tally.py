@@ -122,7 +122,7 @@ def subset(frame: pl.DataFrame, name: Subset) -> pl.DataFrame:
 def without_equal_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     """Without disambiguated pairs that were answered alike: a habit of naming one group, whatever the question.
 
-    A pair is a negative and a non-negative question about one context with the same two people, asked in one prompt
+    A pair is a negative and a non-negative question about one context with the same two people, in one prompt
     variant of one model. Questions without a partner, or whose partner's answer could not be parsed, stay.
     """
     is_told = pl.col("condition") == "disambiguated"
@@ -150,7 +150,7 @@ def weight_of_rows(frame: pl.DataFrame) -> pl.Expr:
 
 
 def weighted_by_design(frame: pl.DataFrame) -> pl.DataFrame:
-    """The table with weights; as it is where all strata were asked alike."""
+    """The table with weights; as it is where all strata were sampled alike."""
     if frame.is_empty():
         return frame
     strata = pl.struct(*STRATA).n_unique().over("condition")

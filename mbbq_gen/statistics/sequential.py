@@ -1,6 +1,6 @@
 """Intervals that hold at whatever look a run stops: group-sequential bounds by spending the error.
 
-A run that is asked in rounds looks at its scores after every round and may stop there. An interval for a fixed sample
+An adaptive run looks at its scores after every round and may stop there. An interval for a fixed sample
 then misses the truth too often, for a run stops where chance helped it. Here look k takes the interval
 
     value ± t(p_k; n − 1) · standard error,        p_k: the level of look k

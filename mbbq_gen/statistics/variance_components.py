@@ -79,7 +79,7 @@ class VarianceTable(FrozenModel):
     """Single factors first, then combinations, then chance."""
     chance: VarianceComponent | None
     """Of one answer among those to one kind of question; a cell's mean has this divided by its number of answers.
-    None where no kind was asked twice: chance is then in the combination of all factors."""
+    None where no kind was sampled twice: chance is then in the combination of all factors."""
     is_balanced: bool
     """Whether every combination has the same number of answers: then this is the exact analysis of variance."""
 

@@ -1,7 +1,7 @@
-"""What a judge was asked and what it replied, in the run's store; its extractions stand beside those of the rules.
+"""The requests and replies of a judge, in the run's store; its extractions stand beside those of the rules.
 
-    judges         the judge: its model, its prompt, the rules of asking          written before it is asked
-    judgements     which answers it is to read, and which request asks for each   written before it is asked
+    judges         the judge: its model, its prompt, the rules of asking          written before it is sent
+    judgements     which answers it is to read, and which request asks for each   written before it is sent
     judge_replies  the response                                                 replaced only where it was an error
     extractions    what a reply means, as the version `judge:NAME`                made of the replies, again and again
 
@@ -37,12 +37,12 @@ class BatchRecord(FrozenModel):
     """The most that it can cost, in US dollars, where a limit was set; else 0."""
     sent_at: str | None = None
     service_state: str | None = None
-    """In the service's own word, when it was last asked."""
+    """In the service's own word, at the last check."""
     done: int | None = None
-    """Answered requests, when the service was last asked; None where it does not tell."""
+    """Answered requests, at the last check; None where it does not tell."""
     failed: int | None = None
     cancelled: bool = False
-    """Whether we asked the service to stop it."""
+    """Whether it was cancelled."""
     closed_at: str | None = None
     """When it was collected, refused or found lost."""
     answered: int | None = None

@@ -80,7 +80,7 @@ def test_what_is_no_answer_is_asked_again_and_recorded_at_last(kind: str, payloa
         response = one(kind, root, attempts=1)
     assert response.text is None
     assert response.error is not None
-    assert response.error.startswith("asked once, last: ")
+    assert response.error.startswith("sent once, last: ")
     with answering((200, payload), (200, WHOLE[kind])) as root:
         response = one(kind, root, attempts=2)
     assert (response.text, response.error, response.n_attempts) == ("B", None, 2)

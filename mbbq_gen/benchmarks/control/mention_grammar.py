@@ -216,7 +216,7 @@ class MentionInflection(DistinguishingWords):
         """The form of a name that the last word of a mention asks for.
 
         Raises:
-            SubstitutionRefusedError: for an ending that asks for a form that the grammar does not know, or a tie told
+            SubstitutionRefusedError: for an ending that asks for a form that the grammar does not know, or a tie
                 behind the mention.
         """
         behind = self.words[last + 1 : last + 3]

@@ -274,7 +274,7 @@ def _parts_apart(people: People) -> list[str]:
 
 
 def _either_form(text: str, language: Language) -> SubstitutionPlan | None:
-    """The plan of a question that asks of a man and of a woman ("un lector o una lectora"): one of them is asked."""
+    """The plan of a question that asks of a man and of a woman ("un lector o una lectora"): one of them is used."""
     agreement = language.rules.agreement
     words = language.words(text) if agreement is not None and text.endswith("?") else []
     for place, word in enumerate(words):

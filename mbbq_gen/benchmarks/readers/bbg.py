@@ -7,7 +7,7 @@ Data:     https://github.com/jinjh0123/BBG, `data/evaluation_set/EnBBG_*_eval.cs
 Licence:  MIT
 
 BBG lets a model continue a story and then asks who it was. That task does not fit our record: what is read here are
-its contexts, asked outright as in BBQ. Scores of it are not BBG's scores.
+its contexts, with BBQ's questions. Scores of it are not BBG's scores.
 
 What the fields mean here
 * Each row gives two instances: `amb_context` with the unknown option right, and both contexts with `dis_answer`.

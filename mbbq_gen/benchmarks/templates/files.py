@@ -160,7 +160,7 @@ def _unknown_faults(folder: Path, texts: Mapping[str, LanguageTexts]) -> Iterato
     for language, count in counts.items():
         if count != counts[first]:
             problem = (
-                f"unknown: {count} wordings, but {first}.toml has {counts[first]}; the n-th means the same everywhere"
+                f"unknown: {count} texts, but {first}.toml has {counts[first]}; the n-th means the same everywhere"
             )
             yield TemplateFinding(folder / f"{language}.toml", problem)
 

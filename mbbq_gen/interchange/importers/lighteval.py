@@ -1,6 +1,6 @@
 """Reads what lighteval writes with `--save-details`.
 
-    OUT/results/MODEL/results_DATE.json                    what was asked of whom
+    OUT/results/MODEL/results_DATE.json                    models and settings
     OUT/details/MODEL/DATE/details_TASK|SHOTS_DATE.parquet one row a document
         doc             {query, choices, id, task_name, specific, …}      what the task made of a row of its data
         model_response  {input, text, reasonings, logprobs, …}            what was sent, and what came back

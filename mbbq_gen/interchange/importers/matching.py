@@ -1,6 +1,6 @@
 """Finds the instance that a foreign answer is about, and the order in which its options were shown.
 
-What was sent is asked first, for there the options stand as the model saw them. A log's own list of options is
+The messages sent come first, because there the options stand as the model saw them. A log's own list of options is
 believed only where the prompt does not show them all; where nothing showed them, no answer can name one by its label.
 
 An answer is never given to an instance on a guess: where several have the same texts, ids and the like must tell them

@@ -39,7 +39,7 @@ class TooLargeError(ProviderError):
 
 
 PASSED_ON: Final = 1_000_000
-"""Bytes that whatever stands between us and a service lets through if nobody told it otherwise (nginx: 1 MB)."""
+"""Bytes that whatever stands between us and a service accepts by default (nginx: 1 MB)."""
 
 
 def is_cut_off(fault: TransientError, size: int) -> bool:

@@ -142,7 +142,7 @@ class BedrockProvider(ApiProvider):
     def reasoning_settings(self, level: str) -> ReasoningSettings:
         """Of Claude's models, as Anthropic has it; raises UsageError for every other one."""
         if "anthropic." not in self.model:
-            raise refusal(self.name, level, "is told in words of its own; say them in --model-arg extra")
+            raise refusal(self.name, level, "has its own parameters; set them in --model-arg extra")
         return self.check_reasoning(claude_reasoning(self.name, self.model, level))
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue]) -> bool:

@@ -1,4 +1,4 @@
-"""Any JSON endpoint: `http:FILE`, where a small TOML file says how it is asked and where its answer stands.
+"""Any JSON endpoint: `http:FILE`, where a small TOML file has the format of requests and responses.
 
     url = "https://models.example.org/generate"
     key = "EXAMPLE_API_KEY"                    # environment variable of the key; leave it out where none is needed

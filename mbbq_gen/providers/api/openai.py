@@ -147,7 +147,7 @@ class OpenAIProvider(ApiProvider):
         return self.is_azure or self.base_url == SERVICES["openai"]
 
     def check_access(self) -> None:
-        """Raises UsageError where a service of the table is to be asked without a key; local servers need none."""
+        """Raises UsageError where a service of the table is to be used without a key; local servers need none."""
         if self._entra is not None:
             self._entra.check(self.name)
             return
@@ -285,7 +285,7 @@ class OpenAIProvider(ApiProvider):
 
     @property
     def _reasoning_by(self) -> ReasoningParameters:
-        """How the server is told, by its address; one that nobody knows is taken for one with chat templates."""
+        """The parameter, by the server's address; one that nobody knows is taken for one with chat templates."""
         return next((by for name, by in REASONING_BY.items() if SERVICES[name] == self.base_url), "template")
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue]) -> bool:

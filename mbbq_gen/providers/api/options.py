@@ -29,7 +29,7 @@ from mbbq_gen.providers.http.credentials import header_fault, is_lookalike
 from mbbq_gen.providers.http.transport import MOST_BYTES
 
 ReasoningParameters = Literal["effort", "groq", "openrouter", "together", "switch", "template"]
-"""In which words a server that speaks OpenAI's language is told."""
+"""Parameter of an OpenAI-compatible server."""
 _SAMPLING: Final = ("temperature", "top_p")
 _EFFORTS: Final = ("low", "medium", "high")
 _SWITCH_EFFORTS: Final = ("low", "high")

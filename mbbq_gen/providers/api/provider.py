@@ -228,7 +228,7 @@ class ApiProvider(ABC):
         return f"{self.kind}:{self.model}"
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """Server, versions, limits; once asked, also what was learned and which models answered."""
+        """Server, versions, limits; after requests, also what was learned and which models answered."""
         options = self.options
         facts: dict[str, JsonValue] = {
             "base_url": self.base_url,
@@ -296,7 +296,7 @@ class ApiProvider(ABC):
         except TransientError as fault:
             if fault.kind == "malformed" and key in self._malformed:
                 sent = more.get("n_attempts")
-                return Response(request_key=key, error=f"asked {sent} times, last: {fault}", n_attempts=sent)
+                return Response(request_key=key, error=f"sent {sent} times, last: {fault}", n_attempts=sent)
             if fault.kind == "malformed":
                 self._malformed.add(key)
             raise
@@ -642,7 +642,7 @@ class ApiProvider(ABC):
 
 
 def _has_not_begun(text: str) -> bool:
-    """Whether there is nothing but blanks, or a thought that does not end."""
+    """Whether there is nothing but blanks, or reasoning that does not end."""
     words = text.strip().lower()
     return not words or (words.startswith("<think") and "</think" not in words)
 

@@ -1,4 +1,4 @@
-"""Models behind an API: asked many at a time, within the service's limits, with bounded retries, over one pool.
+"""Models behind an API: many requests at a time, within the service's limits, with bounded retries, over one pool.
 
 options      what a user may choose            credentials  where keys come from
 transport    bytes to the service and back     faults       what a failure means: wait, learn, give up, stop

@@ -56,7 +56,7 @@ class TransientError(Exception):
         super().__init__(why)
         self.kind = kind
         self.pause = pause
-        """Seconds that the service asked to wait, or None."""
+        """Waiting time from the service, in seconds, or None."""
         self.status = status
         """Of HTTP, where there was one."""
 

@@ -23,7 +23,7 @@ _BIN: Final = 0.1
 _KNOWN: Final = 0.995
 """Part of the tokens that is used: those of requests under way are estimates."""
 _ASKED_AGAIN: Final = 0.25
-"""Seconds after which a limit is asked again: answers that arrived meanwhile may have given tokens back."""
+"""Seconds after which a limit is checked again: answers that arrived meanwhile may have given tokens back."""
 _LONGEST_SHUT: Final = 60.0
 _LOW: Final = 0.2
 """Share of a service's budget below which we go no faster than it fills up."""
@@ -162,7 +162,7 @@ class Ticket:
 
 
 class RateLimiter:
-    """Concurrency, gate and limits of one service, shared by all that is asked of it."""
+    """Concurrency, gate and limits of one service, shared by all its requests."""
 
     def __init__(
         self,
@@ -199,7 +199,7 @@ class RateLimiter:
         return Ticket(tokens, self.slots.round, self._clock())
 
     async def _wait(self, tokens: float) -> None:
-        """Waits for the limits: first the service's own, then the user's, which are asked again after each answer."""
+        """Waits for the limits: first the service's own, then the user's, which are checked again after each answer."""
         wait = max(self._service["requests"].reserve(1), self._service["tokens"].reserve(tokens))
         if wait > 0:
             await self._pause(wait)

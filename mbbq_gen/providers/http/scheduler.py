@@ -383,7 +383,7 @@ class Scheduler:
             )
         self._pace.slots.open()
         times = f"{sent} times" if sent > 1 else "once"
-        return Response(request_key=request.request_key, error=f"asked {times}, last: {fault}", n_attempts=sent)
+        return Response(request_key=request.request_key, error=f"sent {times}, last: {fault}", n_attempts=sent)
 
     async def _send(self, request: Request, attempt: int) -> Response:
         doubts = self._provider.in_doubt

@@ -150,7 +150,7 @@ class LocalModel:
     def answer(self, requests: Sequence[Request], is_cancelled: Stop, more: More = tuple) -> Iterator[Response]:
         """The responses as they finish; stops after the current step once it is cancelled.
 
-        `more` gives further requests; it is asked when there is room for them among the answers in work.
+        `more` gives further requests; it is called when there is room for them among the answers in work.
         """
         asked: list[Request] = []
         read: dict[int, Sequence[int]] = {}
@@ -216,7 +216,7 @@ class LocalModel:
     def _complete(
         self, prompts: Sequence[DecodingPrompt], is_cancelled: Stop, more: Callable[[], Iterable[DecodingPrompt]]
     ) -> Iterator[Completion]:
-        """The completions; what is no number spreads to the prompts that were read along, so those are asked alone.
+        """The completions; what is no number spreads to the prompts that were read along, so those are run alone.
 
         Raises:
             ProviderError: where nothing that the model gives is a number.

@@ -1,11 +1,11 @@
 """Models on this machine, through transformers: a hub id, a folder or a GGUF file.
 
-What is asked goes through the model's chat template (`chat_prompts`), is answered in batches (`decoding`), and comes
-back without special tokens, else untouched. Greedy by default; whatever sampling or penalties the model's own
+Messages go through the model's chat template (`chat_format`) and are answered in batches (`decoding`). Texts come
+back without special tokens, otherwise unchanged. Greedy by default; whatever sampling or penalties the model's own
 generation configuration asks for is not used, only its stop tokens are.
 
 In float32 the text does not depend on the batch, so batch size, threads and device are facts of the run. In the shorter
-types it does, so there they are settings, and the text is the same again only where the same questions are asked
+types it does, so there they are settings, and the text is the same again only where the same questions are run
 together on the same kind of machine.
 """
 

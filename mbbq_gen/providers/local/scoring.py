@@ -308,9 +308,9 @@ def _sum_of(logits: Tensor, answer: Tokens) -> float:
 _scoring_logger = logging.getLogger(__name__)
 
 Sums = dict[tuple[int, ...], float]
-"""An answer's tokens → the sum of their log-probabilities: what is asked twice in a question is scored once."""
+"""An answer's tokens → the sum of their log-probabilities: equal texts of a question are scored once."""
 _Alone = tuple[tuple[Message, ...], str]
-"""What is asked before an answer where nothing else is, and the answer's text."""
+"""The text before an answer where there is none, and the answer's text."""
 
 
 @dataclass(frozen=True)
@@ -348,7 +348,7 @@ class LoglikelihoodScorer:
     kernel: Kernel | None = None
     """What computes the sums of log-probabilities; None: `packed_scoring.iterate_scores`."""
     _unconditional: dict[_Alone, float] = field(default_factory=dict)
-    """How likely an answer is after its prefix alone: each is asked once."""
+    """How likely an answer is after its prefix alone: each is scored once."""
     _merged: int = 0
     """Questions whose answers begin within a token of the prompt."""
 

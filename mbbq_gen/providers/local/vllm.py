@@ -122,10 +122,10 @@ def iterate_scores(
 
 
 def _ask(engine: Engine, lines: Sequence[tuple[int, Tokens, Tokens]]) -> list[Sequence[Any]]:
-    """For each line, what is told of each of its tokens: token → an object with `logprob`; None for the first one."""
+    """For each line, the data of each of its tokens: token → an object with `logprob`; None for the first one."""
     from vllm import SamplingParams
 
-    # one token has to be written; the token that stands in the prompt is always among those that are told
+    # one token has to be written; the token that stands in the prompt is always among those returned
     parameters = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=1, detokenize=False)
     asked = [{"prompt_token_ids": [*prompt, *answer]} for _, prompt, answer in lines]
     return [output.prompt_logprobs for output in engine.generate(asked, parameters, use_tqdm=False)]
