@@ -88,5 +88,5 @@ def findings() -> list[str]:
 
 if __name__ == "__main__":
     lines = findings()
-    print("\n".join(lines))  # noqa: T201
+    print(*lines, sep="\n", end="\n" if lines else "")  # noqa: T201
     sys.exit(1 if lines else 0)
