@@ -94,7 +94,7 @@ def test_what_is_there_is_never_overwritten(packs: Path, capsys: pytest.CaptureF
     assert '"ikke"' in (packs / "extractors" / "nb.toml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("code", "told"), [("en", "there are packs for it"), ("Norsk!", "no language code")])
+@pytest.mark.parametrize(("code", "told"), [("en", "there are packs for it"), ("Norsk!", "not a language code")])
 def test_a_language_that_can_not_be_begun(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], code: str, told: str
 ) -> None:

@@ -220,8 +220,8 @@ def test_options_without_labels(language: str, packs: dict[str, AxesPack]) -> No
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"variants": "letters"}, "--label-style none: the variant letters asks for a label"),
-        ({"axes": "format=json"}, r"--label-style none: the variant plain_1\+json asks for a label"),
+        ({"variants": "letters"}, "--label-style none: the variant letters needs a label"),
+        ({"axes": "format=json"}, r"--label-style none: the variant plain_1\+json needs a label"),
         ({"variants": "bare", "method": "label-loglikelihood"}, "--label-style none: .*label-loglikelihood"),
     ],
 )

@@ -175,7 +175,7 @@ def test_an_exhausted_quota_keeps_what_had_arrived() -> None:
 
         import asyncio
 
-        with pytest.raises(ProviderError, match="nothing left to spend"):
+        with pytest.raises(ProviderError, match="the quota is exhausted"):
             asyncio.run(gather())
     assert len(arrived) == 30
 

@@ -221,7 +221,7 @@ def test_one_refused_setting_after_another() -> None:
     extra = dict.fromkeys(("store", "user", "metadata", "service_tier", "safety_identifier"), 1)
     with fake_server({"access": {"refused_parameters": list(extra)}}) as server:
         asked = provider("openai:fake", base_url=server.openai, extra=extra)
-        with pytest.raises(ProviderError, match="refuses one setting after another"):
+        with pytest.raises(ProviderError, match="rejects several settings"):
             ask(asked, requests(5))
         assert server.stats().requests < 12
 
