@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.wording import findings, length_findings, plain, term_findings, word_findings
+from tests.wording import findings, length_findings, plain, size_findings, term_findings, word_findings
 
 
 def test_nothing_is_found() -> None:
@@ -21,6 +21,11 @@ def test_words_to_avoid_are_found(text: str, found: int) -> None:
 def test_long_sentences_are_found() -> None:
     assert list(length_findings("page", "word " * 30 + ". " + "word " * 30)) == []
     assert len(list(length_findings("page", "word " * 31))) == 1
+
+
+def test_long_pages_are_found() -> None:
+    assert list(size_findings({"README.md": 800, "docs/guides/x.md": 900})) == []
+    assert len(list(size_findings({"README.md": 801, "docs/guides/x.md": 901, "docs/x.md": 40_000}))) == 4
 
 
 def test_terms_without_an_entry_are_found() -> None:

@@ -9,6 +9,7 @@ import re
 import sys
 import tomllib
 from collections.abc import Iterator
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
@@ -65,6 +66,15 @@ def length_findings(where: str, text: str) -> Iterator[str]:
             yield f"{where}: {len(words)} words: {' '.join(words)[:90]}…"
 
 
+def size_findings(sizes: dict[str, int]) -> Iterator[str]:
+    """Yields each page with too many words, and all pages if they have too many together."""
+    limits = RULES["page_words"]
+    for name, words in {**sizes, "all": sum(sizes.values())}.items():
+        most = next(limit for pattern, limit in limits.items() if fnmatch(name, pattern))
+        if words > most:
+            yield f"{name}: {words:,} words, at most {most:,}"
+
+
 def term_findings(where: str, text: str, glossary: str) -> Iterator[str]:
     """Yields each term without a row in the glossary."""
     rows = {
@@ -82,6 +92,7 @@ def findings() -> list[str]:
     short = [("README.md", written["README.md"]), *shown]
     found = [line for where, text in [*written.items(), *shown] for line in word_findings(where, text)]
     found += [line for where, text in short for line in length_findings(where, text)]
+    found += size_findings({name: len((ROOT / name).read_text(encoding="utf-8").split()) for name in written})
     found += term_findings("README or help", "\n".join(text for _, text in short), glossary)
     return list(dict.fromkeys(found))
 
