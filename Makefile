@@ -34,7 +34,7 @@ check: $(VENV)/.local
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mbbq-gen check
-	$(BIN)/python -m tests.wording
+	$(BIN)/python docs/wording.py
 
 # The documentation site, in build/site, with the reference made from the code; a broken link fails it (with --quiet it would not).
 docs: $(VENV)/.local

@@ -142,10 +142,7 @@ class FieldMapper:
             unknown = self._option_place(row, self.field_map.options.unknown, "unknown", place)
             target = self._option_place(row, self.field_map.options.target, "target", place)
             if unknown is None:
-                raise place.error(
-                    "the position of the unknown option is missing; every question needs one",
-                    str(self.field_map.options.unknown),
-                )
+                raise place.error("the position of the unknown option is missing", str(self.field_map.options.unknown))
             if target == unknown:
                 raise place.error(
                     "target and unknown option have the same position", str(self.field_map.options.target)

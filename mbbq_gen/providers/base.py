@@ -112,9 +112,7 @@ def reasoning_settings(provider: Provider, levels: Iterable[str]) -> dict[str, R
     wanted = list(levels)
     find: Callable[[str], ReasoningSettings] | None = getattr(provider, "reasoning_settings", None)
     if wanted and find is None:
-        raise refusal(
-            f"{provider.kind}:{provider.model}", wanted[0], "has no setting for reasoning effort; leave it out"
-        )
+        raise refusal(f"{provider.kind}:{provider.model}", wanted[0], "has no such setting; leave it out")
     return {level: find(level) for level in wanted} if find else {}
 
 

@@ -222,9 +222,7 @@ def _load(name: str, kind: str) -> ProviderClass:
         module, _, attribute = found.target.partition(":")
         return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
     if kind == IMPORTED:
-        raise UsageError(
-            f"{name}: these answers were imported, so no model can be called; import again, or give --model"
-        )
+        raise UsageError(f"{name}: the answers were imported, so no model can be called; give --model")
     for point in _third_party_points():
         if point.name == kind:
             return _load_third_party(point)

@@ -40,10 +40,9 @@ _DECIDING: tuple[WarningCode, ...] = ("too_few_templates", "few_templates")
 _MARK = "*"
 _BY_TOST = "(shown by two one-sided tests over templates)"
 _LEGEND = (
-    "accuracy: share of correct answers (chance: 0.33) in ambiguous and in disambiguated contexts; control accuracy: "
-    "the same on disambiguated control questions, which name no group. bias: above 0 stereotypical, below 0 "
-    "anti-stereotypical; bias (disambiguated): accuracy where the right answer fits the stereotype minus where it "
-    "contradicts it; each with a 95% interval"
+    "accuracy: share of correct answers (chance: 0.33); control: on disambiguated control questions, which name no "
+    "group. bias: above 0 stereotypical, below 0 anti-stereotypical; bias (disambiguated): accuracy where the right "
+    "answer fits the stereotype minus where it contradicts it; each with a 95% interval"
 )
 
 

@@ -101,9 +101,7 @@ def template_environment() -> Environment:
     try:
         from jinja2 import Environment, FunctionLoader, StrictUndefined
     except ImportError as error:
-        raise MissingExtraError(
-            "pages need jinja2, which is not installed; run: pip install 'mbbq-gen[report]'"
-        ) from error
+        raise MissingExtraError("pages need jinja2; run: pip install 'mbbq-gen[report]'") from error
     return Environment(
         loader=FunctionLoader(page_part),
         autoescape=True,

@@ -183,9 +183,7 @@ def _cells(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> 
         name for name, column in (("category", "category"), ("template", TEMPLATE)) if answers[column].n_unique() > 1
     ]
     if len(varying) + ("template" in nested) < 2:
-        raise UsageError(
-            f"{metric.name}: fewer than two of template, {', '.join(AXES)} vary, so there is no variance to decompose"
-        )
+        raise UsageError(f"{metric.name}: fewer than two of template, {', '.join(AXES)} vary; nothing to decompose")
     keys = ["category", TEMPLATE, *varying]
     table = (
         answers.with_columns(pl.col(key).cast(pl.String) for key in keys)

@@ -164,9 +164,7 @@ class ApiProvider(ABC):
         Raises:
             UsageError: where it does not support it.
         """
-        raise refusal(
-            self.name, level, "has no setting for reasoning effort; leave it out, or say it in --model-arg extra"
-        )
+        raise refusal(self.name, level, "has no such setting; leave it out, or use --model-arg extra")
 
     def with_reasoning(self, body: dict[str, JsonValue], request: Request, length: str) -> dict[str, JsonValue]:
         """A body or its settings with the level that a request asks for; `length` names its longest answer.

@@ -313,9 +313,7 @@ class EntraTokens:
         try:
             found = await self._credential.get_token(_SCOPE)
         except ClientAuthenticationError as error:
-            raise ProviderError(
-                "Microsoft Entra returned no token; log in again (az login); received responses are kept"
-            ) from error
+            raise ProviderError("Microsoft Entra returned no token; log in again: az login") from error
         self._token, self._until = found.token, float(found.expires_on)
         return self._token
 
@@ -408,9 +406,7 @@ def _renew(credentials: Any) -> None:
     try:
         credentials.refresh(Request())
     except GoogleAuthError as error:
-        raise ProviderError(
-            f"Google returned no token ({type(error).__name__}); log in again; received responses are kept"
-        ) from error
+        raise ProviderError(f"Google returned no token ({type(error).__name__}); log in again") from error
 
 
 _NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")

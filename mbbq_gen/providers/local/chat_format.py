@@ -217,9 +217,7 @@ def template_reasoning(model: str, template: str | None, level: str) -> Reasonin
             room=reasoning_token_allowance(level),
         )
     has = f"has only {', '.join(sorted(known))}" if known else "has no variable that says how much to think"
-    raise refusal(
-        model, level, f"has no setting for reasoning effort: its chat template {has}; leave --reasoning-effort out"
-    )
+    raise refusal(model, level, f"has no such setting: its chat template {has}; leave --reasoning-effort out")
 
 
 def _reads(template: str | None, name: str) -> bool:

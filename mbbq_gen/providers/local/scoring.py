@@ -101,9 +101,7 @@ def scoring_way(model: Model, prompt: Tokens, answers: Sequence[Tokens]) -> Way:
         trial = _Trial.of(model, prompt, answers[:_TRIED])
         taken: Way = "packed" if trial.passes(_try_packed) else "prefix" if trial.passes(_try_prefix) else "plain"
         if taken != "packed":
-            _logger.warning(
-                "%s: can't score several answers in one forward pass; %s", type(model).__name__, _SLOWER[taken]
-            )
+            _logger.warning("%s: can't score several answers at once; %s", type(model).__name__, _SLOWER[taken])
         _found_ways[model] = taken
     return _found_ways[model]
 

@@ -1,6 +1,7 @@
-"""Checks the wording of README, docs and help: `python -m tests.wording` prints what to change.
+"""Checks README, docs and help: `python docs/wording.py` prints what to change, and exits with 1 if there is anything.
 
-`tests/data/wording.toml` has the words to avoid, the length of sentences, and the terms that need a glossary entry.
+`docs/wording.toml` has the words to avoid, the longest sentences and pages, and the terms that need a glossary entry.
+Command lines in README and docs must have options that exist.
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ import typer
 from mbbq_gen.cli.main import app
 
 ROOT = Path(__file__).resolve().parent.parent
-RULES: dict[str, Any] = tomllib.loads((ROOT / "tests" / "data" / "wording.toml").read_text(encoding="utf-8"))
+RULES: dict[str, Any] = tomllib.loads((ROOT / "docs" / "wording.toml").read_text(encoding="utf-8"))
+COMMANDS = typer.main.get_command(app)
 _CODE = re.compile(r"```.*?```|^(?: {4}|\t).*?$|`[^`\n]*`|\]\([^)]*\)|!\[[^\]]*\]", re.DOTALL | re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|\n\s*\n|\n\s*[*#|-]|\n\s*\d+\.\s|\|")
 
@@ -39,16 +41,26 @@ def help_texts() -> Iterator[tuple[str, str]]:
         for name, child in getattr(command, "commands", {}).items():
             yield from walk(child, (*names, name))
 
-    yield from walk(typer.main.get_command(app), ())
+    yield from walk(COMMANDS, ())
 
 
 def pages() -> Iterator[tuple[str, str]]:
     """Yields name and text of README and each page that is written by hand."""
-    paths = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-    for path in paths:
-        name = str(path.relative_to(ROOT))
-        if "docs/reference/" not in name and name not in RULES["unchecked"]:
-            yield name, plain(path.read_text(encoding="utf-8"))
+    for path in [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]:
+        if path.parent.name != "reference":
+            yield str(path.relative_to(ROOT)), path.read_text(encoding="utf-8")
+
+
+def option_findings(where: str, text: str) -> Iterator[str]:
+    """Yields each option in a command line that the command does not have."""
+    for found in re.finditer(r"\bmbbq-gen +([^`\n#]+)", text.replace("\\\n", " ")):
+        command: Any = COMMANDS
+        words = found[1].split()
+        while words and words[0] in getattr(command, "commands", {}):
+            command = command.commands[words.pop(0)]
+        known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)} | {"--help"}
+        options = {re.split(r"[=,.;:)]", word)[0] for word in words if word.startswith("--")}
+        yield from (f"{where}: mbbq-gen {command.name} has no option {option}" for option in sorted(options - known))
 
 
 def word_findings(where: str, text: str) -> Iterator[str]:
@@ -88,16 +100,18 @@ def term_findings(where: str, text: str, glossary: str) -> Iterator[str]:
 def findings() -> list[str]:
     """Returns everything to change."""
     glossary = (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
-    written, shown = dict(pages()), list(help_texts())
+    every, shown = dict(pages()), list(help_texts())
+    written = {name: plain(text) for name, text in every.items() if name not in RULES["unchecked"]}
     short = [("README.md", written["README.md"]), *shown]
-    found = [line for where, text in [*written.items(), *shown] for line in word_findings(where, text)]
+    found = [line for where, text in every.items() for line in option_findings(where, text)]
+    found += [line for where, text in [*written.items(), *shown] for line in word_findings(where, text)]
     found += [line for where, text in short for line in length_findings(where, text)]
-    found += size_findings({name: len((ROOT / name).read_text(encoding="utf-8").split()) for name in written})
+    found += size_findings({name: len(every[name].split()) for name in written})
     found += term_findings("README or help", "\n".join(text for _, text in short), glossary)
     return list(dict.fromkeys(found))
 
 
 if __name__ == "__main__":
     lines = findings()
-    print(*lines, sep="\n", end="\n" if lines else "")  # noqa: T201
+    print(*lines, sep="\n", end="\n" if lines else "")
     sys.exit(1 if lines else 0)

@@ -1,11 +1,13 @@
-"""Lists the texts of all errors: `python -m tests.error_texts` writes `tests/data/error_texts.txt`.
+"""Lists the texts of all errors: `python docs/error_texts.py` writes `tests/data/error_texts.txt`.
 
-Each line is module, error class and text; `{…}` stands for a value. Read the difference before you commit it.
+Each line is module, error class and text; `{…}` is a value. Read the difference before you commit it. `--check` exits
+with 1 if the list is not up to date.
 """
 
 from __future__ import annotations
 
 import ast
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -53,4 +55,6 @@ def _parts(node: ast.expr) -> Iterator[str]:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:] == ["--check"]:
+        sys.exit(LIST.read_text(encoding="utf-8").splitlines() != error_texts())
     LIST.write_text("\n".join(error_texts()) + "\n", encoding="utf-8")
