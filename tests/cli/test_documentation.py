@@ -7,9 +7,6 @@ import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
-
-import pytest
 
 from mbbq_gen.benchmarks.registry import BENCHMARKS
 from mbbq_gen.core.records import Instance
@@ -17,23 +14,21 @@ from mbbq_gen.providers.registry import KINDS
 from mbbq_gen.scoring.metrics import METRICS
 
 
-@pytest.fixture(scope="module")
-def wording(repository: Path) -> dict[str, Any]:
-    return runpy.run_path(str(repository / "docs" / "wording.py"))
+WORDING = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "wording.py"))
 
 
-def test_there_is_nothing_to_change(wording: dict[str, Any], repository: Path) -> None:
+def test_there_is_nothing_to_change(repository: Path) -> None:
     """After a change of an error run `python docs/error_texts.py`, and read the difference."""
-    assert wording["findings"]() == []
+    assert WORDING["findings"]() == []
     subprocess.run([sys.executable, repository / "docs" / "error_texts.py", "--check"], check=True)
 
 
-def test_what_is_wrong_is_found(wording: dict[str, Any]) -> None:
-    assert len(list(wording["word_findings"]("page", wording["plain"]("a lean of the `lean` axis")))) == 1
-    assert len(list(wording["length_findings"]("page", "word " * 30 + ". " + "word " * 31))) == 1
-    assert len(list(wording["option_findings"]("page", "`mbbq-gen data show --limit 3 --many`"))) == 1
-    assert len(list(wording["term_findings"]("page", "Holm", "| bootstrap, Wilson | … |"))) == 1
-    assert len(list(wording["size_findings"]({"README.md": 801, "docs/guides/x.md": 900, "docs/x.md": 40_000}))) == 3
+def test_what_is_wrong_is_found() -> None:
+    assert len(list(WORDING["word_findings"]("page", WORDING["plain"]("a lean of the `lean` axis")))) == 1
+    assert len(list(WORDING["length_findings"]("page", "word " * 30 + ". " + "word " * 31))) == 1
+    assert len(list(WORDING["option_findings"]("page", "`mbbq-gen data show --limit 3 --many`"))) == 1
+    assert len(list(WORDING["term_findings"]("page", "Holm", "| bootstrap, Wilson | … |"))) == 1
+    assert len(list(WORDING["size_findings"]({"README.md": 801, "docs/guides/x.md": 900, "docs/x.md": 40_000}))) == 3
 
 
 def test_generated_pages_name_everything(repository: Path, tmp_path: Path) -> None:
