@@ -13,7 +13,6 @@ from mbbq_gen.core.records import Instance
 from mbbq_gen.providers.registry import KINDS
 from mbbq_gen.scoring.metrics import METRICS
 
-
 WORDING = runpy.run_path(str(Path(__file__).parents[2] / "docs" / "wording.py"))
 
 
