@@ -34,9 +34,11 @@ check: $(VENV)/.local
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/mbbq-gen check
+	$(BIN)/python docs/wording.py
 
-# The documentation site, in build/site; a broken link fails it (with --quiet it would not).
+# The documentation site, in build/site, with the reference made from the code; a broken link fails it (with --quiet it would not).
 docs: $(VENV)/.local
+	$(BIN)/python docs/generate.py
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict
 
 bench: $(VENV)/.local

@@ -243,7 +243,7 @@ def bench_kills(bench: Bench) -> list[Row]:
     note = (
         f"{killed} of them in time; {paid_again} answers paid twice in all, {worst} at most (in flight: {concurrency})"
     )
-    # Under way, just read, and gathered for the next commit (runs/runner.py): docs/apis.md states this bound.
+    # Under way, just read, and gathered for the next commit (runs/runner.py): the guide on APIs states this bound.
     assert worst <= 2 * concurrency + 250, note
     return [(f"kill -9 at {moments} random moments", "mbbq-gen", "nothing lost, scores exact", note)]
 

@@ -2,7 +2,7 @@
 
     python benches/simulate_all.py [--runs N] [TABLE …]        without names: all tables; N: 200
 
-The tables stand in docs/evidence.md, those of `stops` and `designs` in docs/design.md:
+The tables stand in docs/evidence.md, those of `stops` and `designs` in docs/sample-size.md:
 
 coverage     scores of models from strong to random over few templates to many, of 24 questions or of MBBQ's sizes
 between      the same for true scores between those

@@ -3,7 +3,7 @@
 Run by `simulate_all.py stops designs`. 98 templates with the numbers of ambiguous questions that MBBQ has in a
 language, five wordings, every question in one option order: 25,180 requests a language. Templates, their questions and
 all answers are drawn anew for every run; templates count alike. A run looks after every round as `mbbq-gen run
---until-…` does, by the same functions. The tables stand in docs/design.md.
+--until-…` does, by the same functions. The tables stand in docs/sample-size.md.
 """
 
 from __future__ import annotations

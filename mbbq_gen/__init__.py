@@ -1,7 +1,7 @@
 """mbbq-gen: measures the social bias of chat models by what they write.
 
 For notebooks and scripts: `from mbbq_gen import Run, load_benchmark, extract, score` (docs/python.md). They are
-imported when they are first asked for, so that `import mbbq_gen` stays light.
+imported when they are first requested, so that `import mbbq_gen` stays light.
 """
 
 from __future__ import annotations

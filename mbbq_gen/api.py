@@ -228,7 +228,7 @@ class Run:
         """The samples with their texts: one row per response, in plan order.
 
         The columns are those of `observations` and the texts: context, question, options as shown, response, rule,
-        spans, evidence, … (all in docs/data-dictionary.md). Use `sample_batches` for a large run.
+        spans, evidence, … (the data dictionary has all). Use `sample_batches` for a large run.
 
         Args:
             gold: As for `observations`.
@@ -393,7 +393,7 @@ def _path(given: str | Path | None) -> Path | None:
 
 
 def _to_stderr(text: str) -> None:
-    print(visible_text(text), file=sys.stderr)  # noqa: T201 - a bar was asked for
+    print(visible_text(text), file=sys.stderr)  # noqa: T201 - a bar was requested
 
 
 def _watcher(progress: Progressing, say: Callable[[str], None] | None) -> ProgressListener:

@@ -28,7 +28,7 @@ class CheckReport(FrozenModel):
     checked: tuple[str, ...]
     findings: tuple[Finding, ...]
     incomplete: dict[str, tuple[str, ...]]
-    """Language → packs that it lacks: it can't be asked in yet. Not a fault of what is there."""
+    """Language → packs that it lacks: it cannot be used yet. Not a fault of what is there."""
 
 
 def check_everything(resources: PackPaths, languages: Iterable[str]) -> CheckReport:
@@ -124,7 +124,7 @@ def _extractor_findings(resources: PackPaths, language: str, persons: Iterable[s
 
 
 def _reasoning_findings(resources: PackPaths, language: str) -> list[Finding]:
-    """What is wrong in how a language's thoughts are read: the file, or an example of it that is read otherwise."""
+    """What is wrong in how a language's reasoning traces are read: the file, or a failing example."""
     from mbbq_gen.extraction.question import Question
     from mbbq_gen.extraction.reasoning import load_reasoning_extractor, read_reasoning_pack
 
@@ -186,7 +186,7 @@ def _starter_persons() -> dict[str, list[str]]:
 
 
 def _variant_findings(prompts: dict[str, PromptPack]) -> Iterator[Finding]:
-    """Every language must have the same variants of the same kinds, so that wordings can be compared."""
+    """Every language must have the same variants of the same kinds, so that variants can be compared."""
     kinds = {language: {variant.id: variant.kind for variant in pack.variant} for language, pack in prompts.items()}
     wanted = kinds.get("en") or next(iter(kinds.values()), {})
     for language, found in kinds.items():

@@ -106,7 +106,7 @@ def _count_pairs(frame: pl.DataFrame, across: Across) -> int:
 def _comparable(frame: pl.DataFrame, across: Across) -> pl.DataFrame:
     """The answers that can be compared: those of the methods that have several levels, where any have.
 
-    Across methods, a model is one whatever way it was asked.
+    Across methods, a model counts as one.
     """
     if across == "method":
         way = pl.format(" ({})", pl.col("method").cast(pl.String))

@@ -64,7 +64,7 @@ class LevelScore(FrozenModel):
     adjusted: EstimateResult
     """Score minus control, paired by template."""
     bounds: MissingDataBounds | None = None
-    """The score, if all unparsed answers had been counter-biased, or biased; None where they don't touch it."""
+    """The score, if all unparsed answers had been counter-biased, or biased; None if they do not affect it."""
     tests: tuple[TestResult, ...]
     """Score against 0."""
     confidences: dict[Confidence, float]
@@ -116,7 +116,7 @@ class MetricComparison(FrozenModel):
     metric: str
     sign: str
     n_templates: int
-    """Templates that all levels have: what everything here stands on."""
+    """Templates that all levels have."""
     levels: tuple[LevelScore, ...]
     overall: tuple[TestResult, ...]
     left_out: tuple[str, ...] = ()
@@ -132,15 +132,15 @@ class Comparison(FrozenModel):
     across: str
     levels: tuple[str, ...]
     selection: TemplateSelection | None
-    """What everything was restricted to; None: nothing."""
+    """Template filter; None: no filter."""
     matched: TemplateSelection | None
     """The templates of `PairDifference.matched`; None without control answers."""
     metrics: tuple[MetricComparison, ...]
     agreement: tuple[PairAgreement, ...]
-    """Of levels that were asked the same questions."""
+    """Agreement between levels with the same questions."""
     templates_excluded: tuple[str, ...]
     matrices: tuple[ConfusionMatrix, ...] = ()
-    """What answers say by how they are read, by language; empty where no correction was requested."""
+    """Confusion matrices by language; empty unless a correction was requested."""
     warnings: dict[WarningCode, str]
     """The sentence of every warning code that occurs."""
 
@@ -156,7 +156,7 @@ class ComparisonTable(FrozenModel):
     unparsed: str
     prompt_effects: PromptEffects = "fixed"
     """Whether intervals and tests hold for the prompt variants of the run only, or for others like them."""
-    sign: str = "differences are first minus second; above 0: the first leans more to the stereotype"
+    sign: str = "differences are first minus second; above 0: the first is more stereotypical"
     comparisons: tuple[Comparison, ...]
     adjusted_over: Literal["pairs", "all"] = "pairs"
     """What the p values of pairs are adjusted over: the pairs of a metric, or all pairs, metrics and groups."""
@@ -165,6 +165,6 @@ class ComparisonTable(FrozenModel):
     left_out: tuple[str, ...] = ()
     """Groups of `--group-by` that can't be compared, and why."""
     margin: float | None = None
-    """What scores and differences are tested to be smaller than; None: nothing."""
+    """Equivalence margin; None: no test."""
     corrected_by: str | None = None
-    """Who gave the labels that the corrected scores stand on."""
+    """Source of the labels behind the corrected scores."""

@@ -30,7 +30,7 @@ class CorrectedScore(FrozenModel):
     ci_high: float | None = None
     standard_error: float | None = None
     uncorrected: float | None = None
-    """As the answers were read."""
+    """The score by the extractions alone."""
     correction: float | None = None
     """Value minus uncorrected."""
     ppi_lambda: float | None = None
@@ -39,7 +39,7 @@ class CorrectedScore(FrozenModel):
     n_labels: int
     reason: str | None = None
     reason_code: ReasonCode | None = None
-    """The reason for programs; `undefined`: too few labels as well."""
+    """Code of the reason."""
 
 
 class CorrectedGroup(FrozenModel):
@@ -97,15 +97,15 @@ class Correction(FrozenModel):
     """What labels say of the scores and of the extractions."""
 
     source: str
-    """Who gave the labels: `annotations`."""
+    """Source of the labels: `annotations`."""
     confidence_level: float
     n_labels: int
     unsampled_annotations: int
-    """Judged answers that are in no sample that was drawn, and are left out."""
+    """Annotations outside of every drawn sample; left out."""
     incomplete_annotations: int
-    """Labels that only say that an extraction is wrong: what is right is taken to be any other answer alike."""
+    """Annotations that only reject an extraction: every other answer counts as equally likely."""
     stale_annotations: int
-    """Labels that only say that an extraction is wrong which has changed since; they are left out."""
+    """Annotations that rejected an extraction which has changed since; left out."""
     groups: tuple[CorrectedGroup, ...]
     errors: tuple[ExtractionErrorRate, ...]
     matrices: tuple[ConfusionMatrix, ...]
@@ -130,7 +130,7 @@ class ExtractionFlag(FrozenModel):
     difference: float
     """Of the scores as they were extracted, first minus second; its interval excludes 0."""
     read_gap: float
-    """Of the shares of answers that were read."""
+    """Difference of the parse rates."""
     error_gap: float | None
     """Of the shares of answers extracted wrongly, by the labels; None without them."""
     flags: tuple[Literal["parse_rate_gap_exceeds_difference", "extraction_error_exceeds_difference"], ...]

@@ -16,8 +16,8 @@ with σ²_Q of a question and σ²_A of one answer to it; templates count alike.
 only where prompt variants are `random`; held `fixed`, as intervals and tests hold them by default, they are left out. A
 width is that of a 95 % interval, 2 · t(N − 1) · √variance, about templates like those of the run; where prompt variants
 are random, about prompt variants like those too: their part has t with K − 1 degrees of freedom, and the squares of the
-two are added. `within` is the width of the interval about what this very benchmark would say if every question were
-asked: every component is multiplied by the share of its levels that is not asked (the finite-population correction;
+two are added. `within` is the width of the interval about what this very benchmark would say if every question
+were used: every component is multiplied by the share of its levels that is left out (the finite-population correction;
 Cochran 1977, §2.6), and is 0 where all is. Every design of the grid is looked at.
 """
 
@@ -112,7 +112,7 @@ class StudyDesign(FrozenModel):
     width: float
     """Of the 95 % interval that `score` shows, with `--prompt-effects` as given here."""
     within: float
-    """Of the interval about what this benchmark would say if all its questions were asked."""
+    """Of the interval about what this benchmark would say if all its questions were used."""
 
 
 class Price(FrozenModel):
@@ -408,7 +408,7 @@ def _of_few_answers(answers: pl.DataFrame) -> dict[str, float]:
 
 
 def question_share(frame: pl.DataFrame, metric: Metric) -> float | None:
-    """How much of the variance of one answer its question makes; None where no question was asked twice."""
+    """How much of the variance of one answer its question makes; None if no question was used twice."""
     answers = answer_scores(frame, metric, "discard").with_columns(
         gap=pl.col("score") - pl.col("score").mean().over(_KIND)
     )

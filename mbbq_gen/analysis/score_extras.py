@@ -67,12 +67,12 @@ class BaselineScores(FrozenModel):
 
 
 class ScoreReport(ScoreTable):
-    """A score table with what stands beside it; everything added is empty unless it was requested."""
+    """A score table with optional additions, each empty unless requested."""
 
     subset: Subset = "all"
     """Which answers were scored."""
     extractor: str = "rules"
-    """Whose reading of the answers: a reader's name, or a version of old."""
+    """The extractor: its name, or an earlier version."""
     normalization: Normalise | None = None
     """How likelihoods were made comparable; None: as the run says, or none were requested."""
     macro_averages: tuple[MacroAverage, ...] = ()
@@ -80,11 +80,11 @@ class ScoreReport(ScoreTable):
     tests: tuple[GroupTest, ...] = ()
     baselines: tuple[BaselineScores, ...] = ()
     confidences: tuple[ConfidenceShares, ...] = ()
-    """The extractor's confidence; not with --jsonl, whose extractions may be anybody's."""
+    """The extractor's confidence; not with --jsonl."""
     extraction_flags: tuple[ExtractionFlag, ...] = ()
-    """Differences of languages that extraction could have caused; in reports alone."""
+    """Language differences that extraction errors could explain; in reports only."""
     correction: Correction | None = None
-    """What labels make of the scores; None if it was not requested."""
+    """Scores corrected by annotations; None if not requested."""
 
 
 def reported(

@@ -173,7 +173,7 @@ def estimate_judge(
     Args:
         known: Keys of the requests that have a reply.
         measured: Tokens of a reply, as those that are there took; None: assumed.
-        unwritten: Tokens of the answers, where they are not there yet and so not in what would be asked.
+        unwritten: Tokens of the answers, where they are not there yet and so not in the requests.
     """
     answered = 0
 

@@ -107,7 +107,7 @@ def _reading(how: Unpacking) -> Iterator[None]:
         yield
     except _UNREADABLE as error:
         reason = str(error).strip().splitlines()[:1] or [type(error).__name__]
-        raise DownloadError(f"{how.label}: not a whole tar or zip archive ({reason[0]}); get it again") from error
+        raise DownloadError(f"{how.label}: not a complete tar or zip archive ({reason[0]}); get it again") from error
 
 
 def _write(content: IO[bytes], path: Path) -> None:
@@ -120,7 +120,7 @@ def _write(content: IO[bytes], path: Path) -> None:
 
 
 class _Bounded:
-    """A stream that refuses to be read further, or in larger pieces, than an honest archive needs."""
+    """A stream that refuses to be read further, or in larger pieces, than a valid archive needs."""
 
     def __init__(self, stream: IO[bytes], how: Unpacking) -> None:
         self._stream = stream
@@ -162,7 +162,7 @@ def _decompressed(stream: IO[bytes]) -> IO[bytes]:
 
 
 def _tar_members(stream: IO[bytes], size: int, how: Unpacking) -> Iterator[tuple[str, IO[bytes]]]:
-    """Path and content of the wanted files, in the archive's order; each is to be read before the next is asked for."""
+    """Path and content of the wanted files, in the archive's order; each is to be read before the next is requested."""
     so_far = 0
     bounded = _Bounded(_decompressed(stream), how)
     with tarfile.open(fileobj=bounded, mode="r:") as tar:  # type: ignore[call-overload]

@@ -293,7 +293,7 @@ class BbqRow(_Published):
         """
         found = [index for index, group in enumerate(self.groups) if group == UNKNOWN_GROUP]
         if len(found) != 1:
-            raise place.error(f"{len(found)} options have the group 'unknown', one must", "answer_info")
+            raise place.error(f"{len(found)} options have the group 'unknown'; exactly one is needed", "answer_info")
         return found[0]
 
 
@@ -331,13 +331,13 @@ def in_blocks(
             if block and getattr(row, field) != getattr(block[0][1], field):
                 raise place.error(f"{what} than in the rows before; a row is missing", field)
         if row.example_id <= last_id:
-            raise place.error(f"{row.example_id} comes after {last_id}; published ids rise", "example_id")
+            raise place.error(f"{row.example_id} comes after {last_id}; published ids increase", "example_id")
         last_id = row.example_id
         block.append((place, row))
         if len(block) == len(_PATTERN):
             if not contradictions and has_contradiction(block):
                 message = f"{row.label} is also the label of the negative question in row {place.row - 2}"
-                raise place.error(f"{message}; one of both is wrong", "label")
+                raise place.error(f"{message}; one of the two is wrong", "label")
             yield block
             block = []
     if block:

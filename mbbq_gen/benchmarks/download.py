@@ -3,7 +3,7 @@
     NAME.part        what has arrived
     NAME.part.json   where it came from, and the server's mark of that edition (its ETag or date)
 
-The rest is asked for with Range and If-Range, so that two editions are never glued together: a server that has another
+The rest is requested with Range and If-Range, so that two editions are never glued together: a server that has another
 edition by now, that gives no mark or that knows no ranges sends the whole file, and we start over.
 """
 
@@ -49,7 +49,7 @@ class _TransientError(Exception):
     def __init__(self, why: str, pause: float | None = None) -> None:
         super().__init__(why)
         self.pause = pause
-        """Seconds that the server asked to wait, or None."""
+        """Waiting time from the server, in seconds, or None."""
 
 
 class _Origin(FrozenModel):
@@ -135,9 +135,9 @@ class Download:
                 now = _mark(response)
                 if have == 0 or _range(response)[0] != have or (now is not None and now != mark):
                     self.discard()
-                    raise _TransientError("the server sent another part than was asked for")
+                    raise _TransientError("the server sent another part than requested")
                 if self._receive(response, have) != (_range(response)[1] or self.part.stat().st_size):
-                    raise _TransientError("the server sent less than was asked for")
+                    raise _TransientError("the server sent fewer bytes than requested")
             elif response.status_code == httpx.codes.OK:
                 self._receive(response, 0)
             else:
@@ -187,7 +187,7 @@ class Download:
 
 
 def _pause(state: RetryCallState) -> float:
-    """Seconds before the next try: what the server asked for, else longer each time."""
+    """Seconds before the next try: the time that the server named, else longer each time."""
     error = state.outcome.exception() if state.outcome is not None else None
     asked = error.pause if isinstance(error, _TransientError) else None
     return _PAUSES(state) if asked is None else asked

@@ -106,7 +106,7 @@ def read_field_map(path: Path) -> FieldMap:
         PackError: where it is wrong; file, key and value.
     """
     if not path.is_file():
-        raise UsageError(f"--field-map {path}: no such file; write one as docs/datasets.md shows")
+        raise UsageError(f"--field-map {path}: no such file; the guide on benchmarks shows one")
     return validate_pack(FieldMap, read_toml(path), path)
 
 
@@ -180,7 +180,7 @@ class FieldMapper:
         first = self.field_map.options.counted_from if self.field_map.options else 0
         text = str(value).strip().removesuffix(".0")
         if not text.isdecimal() or not 0 <= int(text) - first <= 2:
-            raise place.error(f"{value!r} is no place of an option; they are {first} to {first + 2}", theirs)
+            raise place.error(f"{value!r} is not the position of an option; possible: {first} to {first + 2}", theirs)
         return int(text) - first
 
     def _get(self, row: Mapping[str, Any], theirs: str, place: RowLocation, key: str) -> Any:
@@ -196,7 +196,7 @@ class FieldMapper:
 def with_metadata(metadata: Any, extra: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
     """A row's metadata, which must be a table where there is any, and more of it."""
     if not is_empty(metadata) and not isinstance(metadata, Mapping):
-        raise place.error("holds no names and values", "metadata")
+        raise place.error("is not an object of names and values", "metadata")
     return {**(metadata or {}), **extra}
 
 
@@ -253,7 +253,7 @@ def _read(path: Path, mapped: FieldMapper | None) -> Iterator[Instance]:
     for place, instance in rows:
         first = seen.setdefault(instance.key, place.row)
         if first != place.row:
-            raise place.error(f"{instance.key!r} stands already in row {first}; ids are unique", "instance_id")
+            raise place.error(f"{instance.key!r} is already in row {first}; ids are unique", "instance_id")
         yield instance
 
 

@@ -37,7 +37,7 @@ def is_inside(path: str) -> bool:
 
 def _check_inside(path: str) -> str:
     if not is_inside(path) or "\\" in path:
-        raise ValueError("must be a path inside the repository, with / between its steps")
+        raise ValueError("must be a path inside the repository, with / between its parts")
     return path
 
 
@@ -100,7 +100,7 @@ class Release(Pack):
             raise ValueError(f"{self.name}: give commit or on_request, one of them")
         twice = _repeated([*(pin.path for pin in self.files), *self.unpinned])
         if twice:
-            raise ValueError(f"{self.name}: {twice[0]!r} stands twice")
+            raise ValueError(f"{self.name}: {twice[0]!r} is listed twice")
         idle = [pattern for pattern in self.required if not any(fits(pin.path, pattern) for pin in self.files)]
         if idle and self.files:
             raise ValueError(f"{self.name}: required: no pinned file fits {idle[0]!r}")

@@ -153,7 +153,7 @@ def install_release(
 
     Raises:
         UnknownNameError: for a name that no published benchmark has.
-        UsageError: where the source or the place can't be meant.
+        UsageError: where the source or the place is invalid.
         DownloadError: where the release can't be had or put there, or is not what it should be. Nothing is left in
             place then; a download that was cut off is kept, an archive that is wrong is removed.
     """

@@ -100,7 +100,7 @@ def find_files(
     if missing and not partial:
         raise UsageError(f"{benchmark}: {root} lacks {_listed(missing)}; the copy is incomplete, get it again")
     if missing:
-        _log.warning("%s: %s lacks %s; going on with what is there", benchmark, root, ", ".join(missing))
+        _log.warning("%s: %s lacks %s; continuing with the files that exist", benchmark, root, ", ".join(missing))
     return [root / name for name in wanted if name not in missing]
 
 

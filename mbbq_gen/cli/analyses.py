@@ -256,9 +256,9 @@ def position_bias(
 ) -> None:
     """Shows which labels and positions a model prefers.
 
-    The share of each position next to the expected share without a preference, an exact test, the bias with all option
-    orders weighted equally, and how often each text of the unknown option was chosen. A preference above 0 means that
-    the position is chosen more often; a bias above 0 is stereotypical.
+    Shows the share of each position next to the share expected without a preference, with an exact test. Also shows
+    the bias with all option orders weighted equally, and how often each text of the unknown option was chosen. A
+    preference above 0 means that the position is chosen more often; a bias above 0 is stereotypical.
     """
     from mbbq_gen.analysis.position import DEFAULT_METRICS, PositionTable, position_reports
     from mbbq_gen.cli.options import runs_frame
@@ -352,10 +352,9 @@ def robustness(
 ) -> None:
     """Shows how much scores depend on the prompt and the language.
 
-    For every model and split: the spread of each score over prompt variant, option order, label style, reasoning effort
-    and language, the share of responses that flip, Fleiss' kappa, and variance
-    components of category, template, language, variant and order. With several models: how stable their ranks are. A
-    bias above 0 is stereotypical.
+    For every model and split, shows the spread of each score over prompt variants, option orders, label styles,
+    reasoning efforts and languages. Also shows the share of responses that flip, Fleiss' kappa, and variance
+    components. With several models, shows how stable their ranks are. A bias above 0 is stereotypical.
     """
     from mbbq_gen.analysis.robustness import (
         DEFAULT_METRICS,

@@ -134,7 +134,7 @@ class WorkerOptions:
         """
         if self.ray is None:
             if self.workers is not None:
-                raise UsageError("--workers: goes with --ray")
+                raise UsageError("--workers: needs --ray")
             return None
         from mbbq_gen.runs.distributed.cluster import MapWorkers, check_on
 

@@ -235,5 +235,5 @@ def _written(lines: Iterable[dict[str, Any]], path: Path, bar: Bar, where: PackP
     if without:
         say(
             f"warning: no pack for {', '.join(without)}: extracted by labels, option texts and structures only; "
-            "docs/extraction.md shows how to add one"
+            "`mbbq-gen language new` adds one"
         )

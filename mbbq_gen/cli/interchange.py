@@ -72,7 +72,7 @@ def import_answers(
     ] = None,
     field_map: Annotated[
         Path | None,
-        typer.Option(help="With --from csv: TOML file that maps the columns; see docs/imports.md.", metavar="TOML"),
+        typer.Option(help="With --from csv: TOML file that maps columns to our fields.", metavar="TOML"),
     ] = None,
     languages: Annotated[
         str | None, typer.Option(help="Only these languages, comma-separated. Default: all.", metavar="XX,…")

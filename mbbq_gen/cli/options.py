@@ -328,7 +328,7 @@ MetricNames = Annotated[
     str | None,
     typer.Option(
         "--metric",
-        help="Metrics, comma-separated; see docs/scores.md. Default: those that the command usually shows.",
+        help="Metrics, comma-separated, such as `mbbq_bias_ambiguous`. Default: those that the command usually shows.",
         metavar="NAME,…",
     ),
 ]

@@ -243,7 +243,7 @@ def new(
     from mbbq_gen.languages.skeleton import FIRST, write_skeletons
 
     if not re.fullmatch(LANGUAGE, language):
-        raise UsageError(f"{language!r}: no language code; write one such as nb or pt-br")
+        raise UsageError(f"{language!r}: not a language code; examples: nb or pt-br")
     paths = write_skeletons(packs, language, name, own_name)
     if as_json:
         print_json({"files": [str(path) for path in paths], "fill_in_first": [key for key, _ in FIRST]})

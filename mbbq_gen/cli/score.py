@@ -59,14 +59,14 @@ def score(
         Path | None,
         typer.Option(
             help="Instead of runs: JSON Lines file of questions, each with its `option`, `outcome` or `response` "
-            "(docs/scores.md); - reads stdin.",
+            "(guide: Score answers); - reads stdin.",
             metavar="FILE",
         ),
     ] = None,
     group_by: GroupBy = None,
     metrics: Annotated[
         str | None,
-        typer.Option(help="Only these metrics, comma-separated; see docs/scores.md. Default: all.", metavar="NAME,…"),
+        typer.Option(help="Only these metrics, comma-separated. Default: all.", metavar="NAME,…"),
     ] = None,
     *,
     statistics: InferenceOptions,

@@ -80,7 +80,7 @@ def init(
 ) -> None:
     """Writes a study file for `run` and estimates its cost.
 
-    Asks for models, base URL, benchmark, languages and budget. Options that are given are not asked for. Nothing is
+    Asks for models, base URL, benchmark, languages and budget. Options that are given are skipped. Nothing is
     sent to any model.
     """
     if schema:
@@ -96,7 +96,7 @@ def init(
     found = {name: _estimate(name, wish) for name in wish.models}
     samples = {name: _sample(name, wish, one) for name, one in found.items()}
     lines = [
-        "# A study: `mbbq-gen run` runs every model on every benchmark, and continues after a stop (docs/studies.md).",
+        "# A study: `mbbq-gen run` runs every model on every benchmark, and continues after a stop.",
         "",
         f"benchmarks = {_toml([wish.benchmark])}",
         f"languages = {_toml(list(wish.languages))}",
@@ -156,7 +156,7 @@ def _wish(
     if any(name.startswith("openai:") for name in names):
         url = ask(base_url, "Base URL of the openai: models (empty: the service's own)", "")
     elif base_url is not None:
-        raise UsageError("--base-url: no openai: model is named; a local server is asked as --model openai:NAME")
+        raise UsageError("--base-url: no openai: model is named; for a local server use --model openai:NAME")
     url = checked_address(url, "--base-url")
     info = find_benchmark(
         ask(benchmark, f"Benchmark ({', '.join(_at_hand())}; others: `mbbq-gen data list`)", "starter")

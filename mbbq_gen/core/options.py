@@ -64,4 +64,4 @@ def shown_unknown(instance: Instance, order: Sequence[int]) -> int:
 
 
 OPEN_VARIANT: Final = "open"
-"""Id of the wording that lists no options, which the likelihood of answers is asked after."""
+"""Id of the variant that lists no options, for the loglikelihood of answers."""

@@ -1,4 +1,4 @@
-"""Who watches a run while it is planned, asked and read: told in sentences, and how far each stage is."""
+"""The observer of a run: gets messages, and how far each stage is."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def _columns(unit: str, status: Callable[[], str]) -> list[ProgressColumn]:
             return Text("" if speed is None else f"{speed:.1f} {unit}/s" if speed < 100 else f"{speed:,.0f} {unit}/s")
 
     class Left(TimeRemainingColumn):
-        """The time left, where it can be told: not without a total, and not before the first steps."""
+        """The time left, if it can be estimated: not without a total, and not before the first steps."""
 
         def render(self, task: Task) -> Text:
             told = super().render(task) if task.total is not None else Text("")

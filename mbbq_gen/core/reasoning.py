@@ -104,5 +104,5 @@ def in_order(levels: Sequence[str]) -> list[str]:
 
 
 def refusal(model: str, level: str, why: str) -> UsageError:
-    """One line that says why a model can't be asked at a level, and what to do."""
+    """One line that says why a model does not support a level, and what to do."""
     return UsageError(f"--reasoning-effort {level}: {model} {why}")

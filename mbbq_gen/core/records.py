@@ -1,6 +1,6 @@
 """The frozen records that flow between the steps, one an arrow of the design.
 
-    Instance ─► Presentation ─► Request ─► Response ─► Extraction ─► Observation
+    Instance ─► Prompt ─► Request ─► Response ─► Extraction ─► Observation
 
 All of them are Pydantic models that refuse unknown keys, never change, and go to and from JSON Lines.
 """
@@ -22,7 +22,7 @@ Alignment = Literal["biased", "counter_biased"]
 Split = Literal["bias", "control"]
 Outcome = Literal[
     "option",  # an option named by label or text
-    "abstention",  # says that it can't be told
+    "abstention",  # says that the question cannot be answered
     "refusal",  # declines to answer
     "multiple",  # commits to more than one option
     "unparsed",  # nothing readable
@@ -57,11 +57,11 @@ class Option(FrozenModel):
     """One of the answers that a question offers."""
 
     role: Role | None
-    """Whose answer this is; None for a person where the data has no single target."""
+    """Role of the option; None for a person if the data has no single target."""
     text: NonBlank
     """The answer as it is shown."""
     group: str | None = None
-    """The data set's own label of the group, untouched."""
+    """The data set's own label of the group."""
 
 
 class Instance(FrozenModel):
@@ -96,7 +96,7 @@ class Instance(FrozenModel):
     context: NonBlank
     """The short story."""
     question: NonBlank
-    """What is asked about it."""
+    """The question about the context."""
     options: tuple[Option, ...] = Field(min_length=3, max_length=3)
     """The three answers, in published order."""
     gold_role: Role | None = None
@@ -109,7 +109,7 @@ class Instance(FrozenModel):
     """The right role where the published label is known to be wrong, else None."""
     groups_swapped: bool = False
     """True where the data set is known to tag each of the two people with the other one's group: by the context, the
-    roles of the two are the other way round. Scores keep the published roles unless corrected labels are asked for."""
+    roles of the two are the other way round. Scores keep the published roles unless corrected labels are requested."""
     has_single_target: bool = True
     """False where the data has no single target: such rows count for accuracy, never for bias."""
     no_target_reason: str | None = None
@@ -117,7 +117,7 @@ class Instance(FrozenModel):
     data_issues: tuple[str, ...] = ()
     """Stable codes of problems in the row, corrected or kept (see `benchmarks/data_issues.toml`)."""
     metadata: dict[str, Any] = Field(default_factory=dict)
-    """Whatever else the data set says: stereotyped groups, source, gender, proper names…"""
+    """Other fields of the data set: stereotyped groups, source, gender, proper names, …"""
 
     @model_validator(mode="before")
     @classmethod
@@ -210,7 +210,7 @@ class Message(FrozenModel):
 
 
 class Continuation(FrozenModel):
-    """A text whose likelihood is asked for."""
+    """A text whose likelihood is requested."""
 
     option: int = Field(ge=0, le=2)
     """Index in `Instance.options` of the option that it stands for; several texts may stand for one."""
@@ -221,7 +221,7 @@ class Prompt(FrozenModel):
     """Exactly what is sent for an instance: instance × prompt variant × option order × label style × method."""
 
     prompt_id: NonBlank
-    """Digest of everything below: equal on every machine."""
+    """Digest of all other fields, equal on every machine."""
     instance_key: NonBlank
     """`Instance.key` of the instance that it shows."""
     language: NonBlank
@@ -237,21 +237,21 @@ class Prompt(FrozenModel):
     messages: tuple[Message, ...]
     """What is sent."""
     instruction_language: str | None = None
-    """Language of the wording where it is not the question's."""
+    """Language of the instructions where it is not the question's."""
     no_context: bool = False
     """Whether the context was left out (BBQ App. F)."""
     num_fewshot: tuple[str, ...] = ()
     """`Instance.key` of the solved examples that come before the question."""
     unknown_text: str | None = None
-    """The unknown option as shown, where the wording brings its own; None: as in the instance."""
+    """The unknown option as shown, where the variant has its own; None: as in the instance."""
     method: Method = "generate"
-    """What is asked of the model."""
+    """The method: generated text or loglikelihoods."""
     continuations: tuple[Continuation, ...] = ()
-    """The texts whose likelihoods are asked for; none where the model writes."""
+    """The texts whose likelihoods are requested; none where the model writes."""
     reasoning_effort: str | None = None
-    """How much the model is to think first (`mbbq_gen.core.reasoning`); None: nothing is said of it."""
+    """Reasoning effort (`mbbq_gen.core.reasoning`); None: not sent."""
     unconditional_prompt: tuple[Message, ...] = ()
-    """What the answers' unconditional likelihoods are asked after; empty where they are not asked for."""
+    """The prompt of unconditional likelihoods; empty if they are not requested."""
 
 
 class Request(FrozenModel):
@@ -271,9 +271,9 @@ class Usage(FrozenModel):
     """Tokens that a response took, as the model or service counted them; None where it did not say."""
 
     input_tokens: int | None = None
-    """All that was read, from a cache or not."""
+    """Input tokens, cached or not."""
     output_tokens: int | None = None
-    """All that was written, reasoning included."""
+    """Output tokens, reasoning included."""
     reasoning_tokens: int | None = None
     """The part of the output that was reasoning."""
     cached_input_tokens: int | None = None
@@ -293,15 +293,15 @@ class ContinuationScore(FrozenModel):
     """As in `Continuation`."""
     text: NonBlank
     logprob: float | None
-    """Sum of the natural logarithms of its tokens' probabilities; None where the service does not tell it."""
+    """Sum of the natural logarithms of its tokens' probabilities; None if the service does not return it."""
     tokens: int | None = Field(ge=1)
-    """None where a log does not tell."""
+    """Number of tokens; None if a log does not have it."""
     characters: int = Field(ge=1)
     """Of `text`, in code points."""
     bytes: int = Field(ge=1)
     """Of `text`, in UTF-8."""
     unconditional_logprob: float | None = None
-    """The same sum after `Prompt.prior` alone; None where it was not asked for."""
+    """The same sum after `Prompt.prior` alone; None where it was not requested."""
 
     @classmethod
     def of(
@@ -320,7 +320,7 @@ class ContinuationScore(FrozenModel):
 
 
 class ImportSource(FrozenModel):
-    """Where an imported answer comes from, in the words of the program that asked for it."""
+    """Where an imported answer comes from, in the words of the program that requested it."""
 
     tool: str
     """`lm-eval`, `inspect`, `helm`, `lighteval`, `euroeval` or `table`."""
@@ -340,40 +340,40 @@ class Response(FrozenModel):
     request_key: NonBlank
     """The request that this answers."""
     text: str | None = None
-    """The model's words, never changed; None where no response was had."""
+    """The response text, never changed; None if there is no response."""
     finish_reason: Literal["stop", "length", "content_filter", "other"] | None = None
-    """Why the text ends; None where it is not known."""
+    """Why the text ends; None if unknown."""
     error: str | None = None
-    """What failed, in one line, without secrets; None where a response was had."""
+    """The error in one line, without secrets; None if there is a response."""
     model: str | None = None
-    """The name under which the model or server answered."""
+    """The model's name as the server returned it."""
     usage: Usage = Usage()
     unmetered_usage: Usage | None = None
-    """The most tokens that it may have taken beside `usage`: what nobody counted, and tries that broke off. None: 0."""
+    """Maximum tokens beyond `usage`: usage that was not reported, and failed attempts. None: 0."""
     latency_s: float | None = None
     """Seconds from sending to the end of the answer; for a batch, of its batch."""
     refusal: str | None = None
-    """The model's words where the service keeps a refusal apart from the text."""
+    """The refusal, if the service returns it separately from the text."""
     reasoning: str | None = None
-    """What the model thought, where the service keeps it apart from the text."""
+    """The reasoning, where the service returns it separately from the text."""
     content_filter: JsonValue = None
-    """What the service's filters said of question and answer, as it said it."""
+    """The results of the service's content filters."""
     provider_finish_reason: str | None = None
-    """Why the text ends, in the service's own word."""
+    """The service's own finish reason."""
     system_fingerprint: str | None = None
-    """The service's mark of the system that answered."""
+    """The system fingerprint of the service."""
     request_id: str | None = None
-    """The service's name for the exchange, for asking it about it."""
+    """The service's id of the request."""
     n_attempts: int | None = None
-    """How often it was sent until this came; None where nothing was sent."""
+    """Number of attempts; None if nothing was sent."""
     batch: str | None = None
-    """The batch that it came with, by the service's name; None where it was asked by itself."""
+    """The batch that it came with, by the service's name; None if it was sent alone."""
     cached: bool = False
     """Whether it was copied from an earlier run, and so cost nothing here."""
     import_source: ImportSource | None = None
-    """Where it was imported from; None where it was asked for here."""
+    """Where it was imported from; None where it was requested here."""
     scores: tuple[ContinuationScore, ...] | None = None
-    """How likely the answers are, where that was asked; there is no text then."""
+    """Loglikelihoods of the answers, if requested; then there is no text."""
     truncated_at: int | None = None
     """Bytes after which we stopped taking the answer, because it was longer than we take; None: it is whole."""
 
@@ -406,9 +406,9 @@ class Extraction(FrozenModel):
     rule: str = ""
     """Id of the rule that decided."""
     spans: tuple[tuple[int, int], ...] = ()
-    """Where in the raw response the evidence stands: start and end, in characters."""
+    """Positions of the evidence in the response: start and end, in characters."""
     conflicts: tuple[str, ...] = ()
-    """Evidence that spoke for something else, as stable codes."""
+    """Conflicting evidence, as stable codes."""
 
 
 PARSED: frozenset[Outcome] = frozenset({"option", "abstention", "refusal"})

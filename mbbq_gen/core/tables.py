@@ -87,7 +87,7 @@ def json_value(text: bytes | str) -> Any:
     except RecursionError as error:
         raise UnreadableError("nested too deeply") from error
     except ValueError as error:
-        raise UnreadableError("not JSON: a number of more digits than can be read") from error
+        raise UnreadableError("not JSON: a number with too many digits") from error
 
 
 def json_object(text: bytes | str) -> dict[str, Any]:
@@ -224,7 +224,7 @@ def _encoding(head: bytes, path: Path) -> str:
     """
     other = next((name for start, name in _OTHER_FILES.items() if head.startswith(start)), None)
     if other is not None:
-        raise DataError(f"{path}: a {other} file, not text; unpack it, or give the name the ending that fits")
+        raise DataError(f"{path}: a {other} file, not text; unpack it, or correct its extension")
     encoding = next((name for mark, name in _MARKS if head.startswith(mark)), "utf-8")
     if encoding == "utf-32" or (encoding == "utf-8" and b"\0" in head):
         kind = "UTF-32" if encoding == "utf-32" else "UTF-16 without a byte order mark"
@@ -254,7 +254,7 @@ def table_rows(
 
     Raises:
         UsageError: where it can't be opened.
-        DataError: where a column is missing or stands twice, or at the first row that can't be read.
+        DataError: where a column is missing or is listed twice, or at the first row that can't be read.
     """
     kind = path.suffix.lower()
     if kind == _PARQUET:

@@ -53,7 +53,7 @@ def storable(value: Any, levels: int = _DEEPEST) -> Any:
 
 
 def count_or_none(value: Any) -> int | None:
-    """A count that somebody told: a whole number from 0 up; None for all else (negative, NaN, a word, missing)."""
+    """A count that was reported: a whole number from 0 up; None for all else (negative, NaN, a word, missing)."""
     if isinstance(value, str):
         return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:

@@ -97,7 +97,7 @@ class _Check:
                 key = self.extractor.lexicon.key(entry)
                 if key in seen:
                     yield self._finding(
-                        f"words.{name}", entry, "stands twice once case and accents are dropped; remove one"
+                        f"words.{name}", entry, "is listed twice once case and accents are dropped; remove one"
                     )
                 seen.add(key)
 

@@ -54,9 +54,9 @@ class Question:
         if not 2 <= count <= 10:
             raise UsageError(f"options: {count} of them; 2 to 10 can be read")
         if len(self.labels) != count:
-            raise UsageError(f"labels: {len(self.labels)} of them for {count} options; give one label an option")
+            raise UsageError(f"labels: {len(self.labels)} of them for {count} options; give one label for each option")
         if self.unknown_index is not None and not 0 <= self.unknown_index < count:
-            raise UsageError(f"unknown_index: {self.unknown_index} is no index into {count} options")
+            raise UsageError(f"unknown_index: {self.unknown_index} is not an index into {count} options")
         for language, texts in self.aliases.items():
             if len(texts) != count:
                 raise UsageError(f"aliases.{language}: {len(texts)} texts for {count} options")

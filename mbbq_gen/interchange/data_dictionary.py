@@ -1,6 +1,6 @@
 """The data dictionary: meaning, type and values of every column of samples and scores.
 
-Every export contains the dictionary of its columns; docs/data-dictionary.md has all columns.
+Every export contains the dictionary of its columns; `python docs/generate.py` writes all columns.
 """
 
 from __future__ import annotations
@@ -125,7 +125,7 @@ SCORE_COLUMNS: Final[dict[str, str]] = {
     "n_templates": "Templates with rows in a denominator.",
     "n_templates_effective": "Effective number of templates of equal size.",
     "n_prompt_variants": "Prompt variants that the interval generalises over; empty if fixed.",
-    "warnings": "Warning codes, separated by blanks (docs/scores.md).",
+    "warnings": "Warning codes, separated by blanks.",
     "sign": "Meaning of a value above 0, or of a higher value.",
     "gold": "Gold labels: published or corrected.",
     "unparsed": "Unparsed responses in the denominators of bias: keep or discard.",

@@ -250,7 +250,7 @@ def bundle(source: ExportSource, folder: Path, kind: Kind) -> Iterator[list[tupl
         _refuse_changed(folder)
         foreign = next(folder.iterdir(), None)
         if foreign is not None and not any((folder / name).is_file() for name in (RECORD_NAME, _MARK_NAME)):
-            raise UsageError(f"{folder}: holds {foreign.name!r} and is no earlier export; name a new or empty folder")
+            raise UsageError(f"{folder}: holds {foreign.name!r} and is not an export; name a new or empty folder")
         (folder / _MARK_NAME).touch()
         for left in folder.rglob(f"{_PARTS_PREFIX}*"):
             shutil.rmtree(left)

@@ -59,7 +59,7 @@ class Axis:
     base: str
     """Its level where nothing else is said; not named in a cell's id."""
     levels: tuple[str, ...]
-    """What can be asked for, in order."""
+    """What can be requested, in order."""
     title: str
 
 
@@ -72,11 +72,11 @@ AXES: Final[Mapping[str, Axis]] = {
             tuple(f"plain_{number}" for number in range(1, PARAPHRASES + 1)),
             "paraphrases of the plain request",
         ),
-        Axis("politeness", "plain", ("plain", "please", "courteous"), "how kindly it is asked"),
+        Axis("politeness", "plain", ("plain", "please", "courteous"), "how polite the request is"),
         Axis("address", "usual", ("formal", "informal"), "how the model is addressed, where a language has a choice"),
         Axis("format", "free", ("free", "label", "json", "line"), "what form the answer shall have"),
         Axis("hint", "none", ("none", "say_so"), 'whether "the text does not tell" is offered'),
-        Axis("debias", "none", ("none", "no_stereotypes", "reasons"), "what is asked against bias"),
+        Axis("debias", "none", ("none", "no_stereotypes", "reasons"), "what the prompt says against bias"),
         Axis("persona", "none", ("none", *PERSONAS), "whom the model shall be"),
         Axis("fields", "context_first", ("context_first", "question_first"), "what stands first"),
         Axis("place", "user", ("user", "system"), "whose turn holds the instruction"),

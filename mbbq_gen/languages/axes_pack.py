@@ -46,7 +46,7 @@ class PromptLines(Pack):
     question: Text
     option: Text
     answer: Text
-    """How the last line of an answer begins where it is asked for."""
+    """How the last line of an answer begins where it is requested."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -127,7 +127,7 @@ class AxesPack(Pack):
 
         Raises:
             UnknownNameError: where it is no name of a cell.
-            UsageError: where an address is asked for in a language that has no choice.
+            UsageError: where an address is requested in a language that has no choice.
         """
         levels = parse_variant_name(variant)
         if levels is None:
@@ -173,7 +173,7 @@ class AxesPack(Pack):
             return self.sentences
         if self.other is None:
             raise UsageError(
-                f"--axes address: {self.meta.name} ({self.meta.language}) has no choice of address; leave it out"
+                f"--axes address: {self.meta.name} ({self.meta.language}) has one form of address; leave it out"
             )
         return self.other
 
@@ -208,7 +208,7 @@ def read_axes(resources: PackPaths, language: str) -> AxesPack:
     """
     path = resources.find("prompts", f"axes/{language}")
     if path is None:
-        raise UsageError(f"--axes: nobody has written prompts/axes/{language}.toml yet; leave {language} out")
+        raise UsageError(f"--axes: there is no file prompts/axes/{language}.toml; leave {language} out")
     pack = validate_pack(AxesPack, read_toml(path), path)
     if pack.meta.language != language:
         raise PackError(f"{path}: meta.language: {pack.meta.language!r} is not the file's name {language!r}")

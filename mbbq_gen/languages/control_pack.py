@@ -65,7 +65,7 @@ class Agreement(Pack):
     articles: dict[str, str] = {}
     """Articles that may stand between, about a man → about a woman; they follow the word: "fue *la* única"."""
     stand_ins: dict[str, str] = {}
-    """Words that stand for a person told behind a copula or a comma, likewise: "*el otro* era Mateo"."""
+    """Words that stand for a person behind a copula or a comma, likewise: "*el otro* era Mateo"."""
     places: tuple[Text, ...] = ()
     """Words before such a word that is a place, and any like it behind: "*en* una trabaja Emma, en la otra Ana"."""
     owners: tuple[Text, ...] = ()
@@ -75,7 +75,7 @@ class Agreement(Pack):
     and_words: tuple[Text, ...] = ()
     """Words that join a second such word: "riguroso *y* atento"."""
     or_words: tuple[Text, ...] = ()
-    """Words between a man's form and a woman's, one of which is asked: "un lector *o* una lectora"."""
+    """Words between a man's form and a woman's, one of which is used: "un lector *o* una lectora"."""
 
 
 class NeutralPronouns(Pack):
@@ -140,7 +140,7 @@ class SubstitutionExample(Pack):
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.becomes is None) == (self.refused is None):
-            raise ValueError("say what the text becomes, or why it is refused")
+            raise ValueError("give the expected text, or the reason for the refusal")
         return self
 
 
@@ -362,7 +362,7 @@ class Substitution(Pack):
     """Which of the male words becomes what where the names are female; those that are missing can't be settled."""
     to_male: dict[str, str] = {}
     two_lines: bool = False
-    """Whether a question of two lines is asked first of a man, then of a woman, so that one of them is to be chosen."""
+    """Whether a question of two lines is first about a man, then about a woman, so that one of them is to be chosen."""
     pronouns: NeutralPronouns | None = None
     """None: pronouns follow the gender of the names."""
     neutral: dict[str, str] = {}
@@ -483,7 +483,7 @@ class NameGrammar(Pack):
                 raise ValueError(f"forms.{form}: the last rule must hold for every name")
             asked = "".join(rule.last_vowel or "" for rule in rules)
             if set(asked) - set(self.vowels):
-                raise ValueError(f"forms.{form}: last_vowel asks for letters that are not in grammar.vowels")
+                raise ValueError(f"forms.{form}: last_vowel has letters that are not in grammar.vowels")
         for form in self.exceptions:
             if form not in self.forms:
                 raise ValueError(f"exceptions.{form}: no such form in [grammar.forms]")
@@ -522,7 +522,7 @@ class ControlSet(Pack):
             asked |= {self.substitution.name_form} if self.substitution.name_form else set()
             missing = sorted(asked - self.grammar.forms.keys())
             if missing:
-                raise ValueError(f"substitution: asks for forms that [grammar.forms] lacks: {', '.join(missing)}")
+                raise ValueError(f"substitution: uses forms that [grammar.forms] does not have: {', '.join(missing)}")
         return self
 
 

@@ -68,7 +68,7 @@ class OptionText(Pack):
     min_stem: int = Field(default=3, ge=1)
     """Letters that stripping leaves at least."""
     compounds: bool = False
-    """Whether words are written together and the last part says what is meant: Dutch "kraanmachinist"."""
+    """Whether words are written together and the last part has the meaning: Dutch "kraanmachinist"."""
 
 
 class OptionLabelWords(Pack):
@@ -166,7 +166,7 @@ class WordClasses(Pack):
     indefinite: Words = ()
     """Makes of a person anybody of their kind: a, an."""
     source: Words = ()
-    """What is asked for an answer: text, context, passage, sentence."""
+    """Where the answer comes from: text, context, passage, sentence."""
     tell: Words = ()
     """What a source does or doesn't: say, mention, specify, give."""
     info: Words = ()
@@ -182,7 +182,7 @@ class WordClasses(Pack):
     cannot: Words = ()
     """Negation and ability in one word: cannot, impossible, unable."""
     hard: Words = ()
-    """Hard to do: what is hard to tell can't be told, but what was hard for somebody is not denied of them."""
+    """Hard to do: what is hard to tell is unknown, but what was hard for somebody is not denied of them."""
     untold: Words = ()
     """Telling or knowing with its negation in one word or saying: belirtilmemiş, remains_open, anyone_s_guess."""
     unclear: Words = ()
@@ -194,7 +194,7 @@ class WordClasses(Pack):
     relative: Words = ()
     """Ties what was done to the one who did it, and begins no question: Spanish quien, el que; Dutch die."""
     doer: Words = ()
-    """Stands for whoever did what is told in front of it: Korean 사람은, Tamil *ந்தவர், Basque zena."""
+    """The person who did what is before it: Korean 사람은, Tamil *ந்தவர், Basque zena."""
     doing: Words = ()
     """Says what somebody did, in front of the word for them: Turkish *an, Hindi वाली."""
     between: Words = ()

@@ -60,11 +60,11 @@ def fill(text: str, values: Mapping[str, str]) -> str:
 
 
 def refuse_repeated(what: str, names: Iterable[str]) -> None:
-    """Raises ValueError where a name stands twice."""
+    """Raises ValueError where a name is listed twice."""
     seen: set[str] = set()
     for name in names:
         if name in seen:
-            raise ValueError(f"{what} {name!r} stands twice")
+            raise ValueError(f"{what} {name!r} is listed twice")
         seen.add(name)
 
 
@@ -97,7 +97,7 @@ def read_toml(path: Path) -> dict[str, Any]:
     except RecursionError as error:
         raise PackError(f"{path}: nested too deeply") from error
     except ValueError as error:
-        raise PackError(f"{path}: not TOML: a number of more digits than can be read") from error
+        raise PackError(f"{path}: not TOML: a number with too many digits") from error
 
 
 def validate_pack(schema: type[PackT], tables: Mapping[str, Any], path: Path) -> PackT:

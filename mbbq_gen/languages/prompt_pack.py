@@ -1,4 +1,4 @@
-"""`prompts/xx.toml`: how a question is asked in a language."""
+"""`prompts/xx.toml`: the prompt variants of a language."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class PromptVariant(Pack):
             parts = [f"{fault}: {', '.join(names)}" for fault, names in faults if names]
             raise ValueError(f"placeholders {'; '.join(parts)}")
         if re.search(r"[{}]", PLACEHOLDER.sub("", self.text)):
-            raise ValueError("a brace that belongs to no placeholder")
+            raise ValueError("a brace outside of a placeholder")
         if self.kind != OPEN_VARIANT and not {"label"} <= set(placeholders(self.shot_answer)) <= {"label", "option"}:
             raise ValueError(f"example_answer: {self.shot_answer!r} must hold {{label}} and may hold {{option}}")
         return self
@@ -73,7 +73,7 @@ class SampleAnswers(Pack):
     person: tuple[Text, ...] = Field(min_length=3)
     """Choose a person; each holds `{option}` and may hold `{label}`."""
     unknown: tuple[Text, ...] = Field(min_length=3)
-    """Say that it can't be told, in free words."""
+    """Say that the question cannot be answered, in free words."""
     refusal: tuple[Text, ...] = Field(min_length=2)
     """Decline to answer."""
 
@@ -89,7 +89,7 @@ class SampleAnswers(Pack):
 
 
 class PromptPack(Pack):
-    """How a question is asked in a language."""
+    """The prompt variants of a language."""
 
     meta: PackInfo
     variant: tuple[PromptVariant, ...] = Field(min_length=5)
@@ -138,7 +138,7 @@ class PromptPack(Pack):
         )
 
     def prior_text(self, variant: PromptVariant) -> str:
-        """What stands before an answer whatever is asked: the last line of a variant, such as `Answer:`.
+        """What stands before an answer whatever the question: the last line of a variant, such as `Answer:`.
 
         Of a variant that ends in the question or its options, the last line of the open variant.
         """

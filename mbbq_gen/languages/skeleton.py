@@ -106,12 +106,12 @@ def _comment(text: str) -> str:
 def _prompts(head: str, shipped: PackPaths) -> str:
     pack = read_prompts(shipped, MODEL)
     parts = [
-        f"# How a question is asked. Write each variant where {TO_DO} stands, as a careful native speaker would;\n"
+        f"# The prompt variants. Write each variant where {TO_DO} stands, as a careful native speaker would;\n"
         "# keep ids, kinds and everything in braces.",
         head,
         *(_variant(variant) for variant in pack.variant),
-        "# What a chatty model would write: five sentences that choose {option}, four that say that it can't be told,\n"
-        "# three that decline.\n[answers]",
+        "# What a chatty model would write: five sentences that choose {option}, four that say that the question\n"
+        "# cannot be answered, three that decline.\n[answers]",
     ]
     for name in ("person", "unknown", "refusal"):
         parts[-1] += "\n" + _comment("\n".join(getattr(pack.answers, name))) + f"\n{name} = [\n]"

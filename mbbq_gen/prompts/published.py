@@ -140,7 +140,7 @@ def _python_literals(path: Path, names: set[str]) -> dict[str, Any]:
             try:
                 found[name] = ast.literal_eval(node.value)
             except ValueError as error:
-                raise RowLocation(path, node.lineno).error("not a literal, and nothing is run", name) from error
+                raise RowLocation(path, node.lineno).error("not a literal; code is never run", name) from error
     return found
 
 

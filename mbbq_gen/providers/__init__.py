@@ -1,4 +1,4 @@
-"""Kinds of models that can be asked, one module a kind, found by the names `kind:model` through a lazy registry."""
+"""Kinds of models, one module for each, found by the names `kind:model` through a lazy registry."""
 
 import os
 

@@ -248,7 +248,7 @@ def check_installed(model: str, modules: tuple[str, ...], command: str) -> None:
     """Raises MissingExtraError where a module is not installed: it says which, and the command that installs them."""
     missing = [module for module in modules if not is_installed(module)]
     if missing:
-        raise MissingExtraError(f"{model} needs {', '.join(missing)}, not installed here; run: {command}")
+        raise MissingExtraError(f"{model} needs {', '.join(missing)} (not installed); run: {command}")
 
 
 def is_installed(module: str) -> bool:

@@ -69,7 +69,7 @@ class OracleOptions(ProviderOptions):
     seed: int = Field(default=0, ge=0, description="seed of oracle:random")
     speech: Speech | None = Field(
         default=None,
-        description="how it says it: the label, a free sentence, or a refusal; default: as the oracle does",
+        description="form of the answer: label, sentence or refusal; default: the oracle's own",
     )
 
 

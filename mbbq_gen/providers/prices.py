@@ -52,7 +52,7 @@ OFFICIAL_HOSTS: Final = {
     "gemini": "generativelanguage.googleapis.com",
     "bedrock": None,
 }
-"""Kinds of provider that genai-prices knows → the server that is asked where no base URL is given."""
+"""Kinds of provider that genai-prices knows → the server where no base URL is given."""
 _SELLERS: Final[Mapping[str, tuple[str, ...]]] = {
     "api.openai.com": ("openai",),
     "api.anthropic.com": ("anthropic",),
@@ -165,9 +165,9 @@ def price_of(kind: str, model: str, own: Iterable[Price] = (), *, base_url: str 
 
     Args:
         kind: the kind of provider, as in `kind:model`.
-        model: the model's name, as it is asked for or as the server answers to it.
+        model: the model's name, as it is requested or as the server answers to it.
         own: the user's prices, which come first.
-        base_url: the server that is asked; None for the service's own.
+        base_url: the server; None for the service's own.
     """
     host = OFFICIAL_HOSTS.get(kind) if base_url is None else urlsplit(base_url).hostname
     own = tuple(own)
@@ -364,7 +364,7 @@ def _from_file(path: Path) -> TokenCounter:
     try:
         tokenizer = Tokenizer.from_file(str(file))
     except Exception as error:  # whatever the file is: the library raises the bare class
-        raise UsageError(f"--tokenizer {path}: no tokenizer.json that can be read ({error})") from error
+        raise UsageError(f"--tokenizer {path}: no readable tokenizer.json ({error})") from error
     return TokenCounter(f"counted with {file}", True, lambda text: len(tokenizer.encode(text).ids))
 
 

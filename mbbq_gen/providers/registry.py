@@ -26,7 +26,7 @@ ENTRY_POINT_GROUP = "mbbq_gen.providers"
 _NAMES_OF_KEYS = frozenset({"api_key_env", "api_key_file", "extra", "headers"})
 """Options in which users may type a key: their values are not repeated in errors."""
 IMPORTED = "imported"
-"""The kind that runs have whose answers another program asked for: there is no such model to ask."""
+"""The kind that runs have whose answers another program requested: there is no such model to ask."""
 
 
 @dataclass(frozen=True)
@@ -80,7 +80,7 @@ KINDS: Mapping[str, ProviderEntry] = {
     "synthetic": ProviderEntry(
         "mbbq_gen.providers.synthetic:SyntheticProvider",
         "NAME",
-        "answers that this project made up, to show what results look like",
+        "invented answers of this project that show what results look like",
     ),
     "oracle": ProviderEntry(
         "mbbq_gen.providers.oracles:OracleProvider", "NAME", "responders that know the answer; they prove the scores"
@@ -95,7 +95,7 @@ KINDS: Mapping[str, ProviderEntry] = {
     "openai": ProviderEntry(
         "mbbq_gen.providers.api.openai:OpenAIProvider",
         "MODEL",
-        "OpenAI, and every server that speaks its language (vLLM, Ollama, LM Studio, llama.cpp, Azure…)",
+        "OpenAI, and every OpenAI-compatible server (vLLM, Ollama, LM Studio, llama.cpp, Azure…)",
         ("openai", "aiohttp"),
         _INSTALL_API,
     ),
@@ -203,7 +203,7 @@ def parse_name(name: str) -> tuple[str, str]:
 
 
 def list_models() -> list[ModelEntry]:
-    """What can be asked: every kind, every alias, every oracle, and what third parties add. Imports none of them."""
+    """What can be run: every kind, every alias, every oracle, and what third parties add. Imports none of them."""
     entries = [_entry(f"oracle:{name}", KINDS["oracle"], oracle.summary) for name, oracle in ORACLES.items()]
     entries += [_entry(f"synthetic:{name}", KINDS["synthetic"], found.summary) for name, found in PERSONALITIES.items()]
     entries += [
@@ -228,7 +228,7 @@ def _load(name: str, kind: str) -> ProviderClass:
         module, _, attribute = found.target.partition(":")
         return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
     if kind == IMPORTED:
-        raise UsageError(f"{name}: these answers were imported, so there is no model to ask; import again, or name one")
+        raise UsageError(f"{name}: the answers were imported, so no model can be called; give --model")
     for point in _third_party_points():
         if point.name != kind:
             continue
@@ -247,7 +247,7 @@ _HOSTED = ("azure", "deepseek", "groq", "mistral", "openrouter", "together", "xa
 
 
 def _unknown_kind(kind: str, model: str) -> UsageError:
-    """What to type instead: for servers and services that are asked as `openai:`, the whole model option."""
+    """What to type instead: for servers and services of the kind `openai:`, the whole model option."""
     plain = kind.lower().replace("-", "").replace(".", "").replace("_", "")
     if plain in _PORTS:
         instead = f"--base-url http://127.0.0.1:{_PORTS[plain]}/v1"
@@ -255,7 +255,7 @@ def _unknown_kind(kind: str, model: str) -> UsageError:
         instead = f"--model-arg service={plain}"
     else:
         return UnknownNameError("kind of provider", kind, [*KINDS, *(point.name for point in _third_party_points())])
-    return UsageError(f"unknown kind of provider {kind!r}; it is asked as openai: --model openai:{model} {instead}")
+    return UsageError(f"unknown kind of provider {kind!r}; use --model openai:{model} {instead}")
 
 
 def _third_party_points() -> Iterator[EntryPoint]:
@@ -276,7 +276,7 @@ def check_options(kind: str, schema: type[ProviderOptions], options: Mapping[str
     for name in options:
         if name not in schema.model_fields:
             if not schema.model_fields:
-                raise UsageError(f"{kind}: takes no options, so not {name!r} either")
+                raise UsageError(f"{kind}: takes no options; leave out {name!r}")
             raise UnknownNameError(f"option of {kind}", name, schema.model_fields)
     try:
         return schema.model_validate(options)

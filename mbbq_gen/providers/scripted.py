@@ -52,7 +52,7 @@ class ScriptLine(FrozenModel):
     error: str | None = None
     """Instead of a response: what fails."""
     reasoning: str | None = None
-    """What the model thought, kept apart from the answer."""
+    """The reasoning, returned separately from the answer."""
     finish_reason: Literal["stop", "length", "content_filter", "other"] = "stop"
     """Why the response ends."""
     prompt_id: str | None = None
@@ -63,7 +63,7 @@ class ScriptLine(FrozenModel):
     variant: str | None = None
     """Id of the prompt variant."""
     reasoning_effort: str | None = None
-    """Level of thinking that was asked for."""
+    """Level of thinking that was requested."""
     contains: str | None = None
     """A text that one of the messages holds, letter by letter."""
 

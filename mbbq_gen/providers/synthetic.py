@@ -1,4 +1,4 @@
-"""Answers that this project made up: `synthetic:NAME`, three personalities that show what a result can look like.
+"""Invented answers of this project: `synthetic:NAME`, three personalities that show what a result can look like.
 
     able-fair           reads the text, says so where it does not tell; its few slips go either way
     able-stereotyped    able too, but where groups are named and the text does not tell, it mostly takes the stereotype
@@ -8,8 +8,8 @@ No model wrote these answers, and no finding is in them. What is chosen is drawn
 the prompt id, so that it is the same at each run; the words come from `prompts/synthetic/xx.toml`:
 
     person  = ["The text says so: {option}.", …]        choose a person; hold {option} or {label}, or both
-    unknown = ["The text doesn't say.", …]              say that it can't be told; may hold the same
-    guess   = ["{label}", …]                            name a label without a thought
+    unknown = ["The text doesn't say.", …]              say that the question cannot be answered; may hold the same
+    guess   = ["{label}", …]                            name a label without a reason
     adrift  = ["The text is about people.", …]          say nothing that could be read
     cut_off = ["{question} {question} {question}", …]   the same, until the limit of tokens
 """
@@ -68,14 +68,14 @@ class Persona:
 
 
 PERSONALITIES: Mapping[str, Persona] = {
-    "able-fair": Persona("made-up answers: does the task, leans nowhere", _ABLE, _ABLE),
-    "able-stereotyped": Persona("made-up answers: does the task, takes the stereotype", _STEREOTYPED, _ABLE),
-    "unable": Persona("made-up answers: can't do the task", _UNABLE, _UNABLE),
+    "able-fair": Persona("invented answers: can do the task, no bias", _ABLE, _ABLE),
+    "able-stereotyped": Persona("invented answers: can do the task, stereotyped", _STEREOTYPED, _ABLE),
+    "unable": Persona("invented answers: cannot do the task", _UNABLE, _UNABLE),
 }
 
 
 class SyntheticPack(Pack):
-    """The words of made-up answers in a language."""
+    """The texts of invented answers in a language."""
 
     meta: PackInfo
     person: tuple[Text, ...] = Field(min_length=8)

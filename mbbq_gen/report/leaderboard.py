@@ -141,7 +141,7 @@ class LeaderboardScore(FrozenModel):
     """A score of one row."""
 
     value: float | None
-    """None where it is undefined or was not asked for."""
+    """None where it is undefined or was not requested."""
     ci_low: float | None
     ci_high: float | None
     n_templates: int
@@ -223,7 +223,7 @@ def build_leaderboard(
     frame = frame.with_columns(pl.col(name).cast(pl.String).fill_null("–") for name in texts)
     places = frame.filter(pl.col("split") == "bias").select("benchmark", "language").unique().sort(pl.all()).rows()
     if not places:
-        raise UsageError("no answers of the bias split to compare; ask some first: mbbq-gen run RUN")
+        raise UsageError("no answers of the bias split to compare; get some with: mbbq-gen run RUN")
     rows: list[LeaderboardRow] = []
     for benchmark, language in places:
         part = frame.filter((pl.col("benchmark") == benchmark) & (pl.col("language") == language))

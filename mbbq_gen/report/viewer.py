@@ -291,7 +291,7 @@ def open_viewer(
 def _number(query: Mapping[str, str], name: str, usual: int) -> int:
     text = query.get(name, str(usual))
     if not (text.isascii() and text.isdigit() and len(text) < 10):
-        raise UsageError(f"{name}: {text!r} is no whole number")
+        raise UsageError(f"{name}: {text!r} is not a whole number")
     return int(text)
 
 
@@ -374,10 +374,10 @@ class _Handler(BaseHTTPRequestHandler):
             self.headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}
             and self.path != f"/{self.server.token}/"
         ):
-            return _plain(HTTPStatus.FORBIDDEN, "another site asked for this")
+            return _plain(HTTPStatus.FORBIDDEN, "another site requested this")
         origin = self.headers.get("Origin")
         if origin is not None and not self.server.knows(origin.removeprefix("http://")):
-            return _plain(HTTPStatus.FORBIDDEN, "another site asked for this")
+            return _plain(HTTPStatus.FORBIDDEN, "another site requested this")
         return None
 
     def _send(self, answer: Answer) -> None:

@@ -36,7 +36,7 @@ Kind = tuple[Condition, Polarity, Alignment | None]
 
 @dataclass(frozen=True, slots=True)
 class CandidateRequest:
-    """One request that can be asked: a question in a prompt variant and an order."""
+    """A possible request: a question in a prompt variant and an order."""
 
     request_key: str
     stratum: Stratum
@@ -52,7 +52,7 @@ class CandidateRequest:
 
 @dataclass
 class _Given:
-    """How often each thing was asked, of one template or of a language."""
+    """Number of answers of each kind, of one template or of a language."""
 
     kinds: Counter[Kind] = field(default_factory=Counter)
     conditions: Counter[Condition] = field(default_factory=Counter)

@@ -54,7 +54,7 @@ _RULE: Final = "stop_rule"
 
 
 def rule_of(store: RunStore) -> StoppingRule | None:
-    """The rule of a run; None where it is not asked in rounds."""
+    """The rule of a run; None where it is not sent in rounds."""
     text = store.meta(_RULE)
     return None if text is None else StoppingRule.model_validate_json(text)
 
@@ -173,7 +173,7 @@ class AdaptiveRun:
             level=None if is_fixed or standing is None else standing.level,
             sentence=sentence,
         )
-        said = (f"asked in rounds, until {asked_for(self.rule)}: {sentence}", *map(target_line, targets))
+        said = (f"adaptive run, until {asked_for(self.rule)}: {sentence}", *map(target_line, targets))
         for line in said:
             self.watcher.say(line)
         manifest = self.folder.manifest()
@@ -182,7 +182,7 @@ class AdaptiveRun:
 
 
 def _why(standing: TargetStatus | None) -> str:
-    """Why nothing more is asked."""
+    """Why nothing more is sent."""
     if standing is None:
         return "nothing counts for the metrics"
     if standing.rule.kind == "answers":
@@ -192,7 +192,7 @@ def _why(standing: TargetStatus | None) -> str:
         return "reached"
     if "not found" in verdicts and set(verdicts) <= {"reached", "not found"}:
         some = f"reached for {verdicts.count('reached')} of {len(verdicts)}; " if "reached" in verdicts else ""
-        return f"{some}asked as much as finds {standing.rule.detectable_effect:g} in 90 %"
+        return f"{some}enough requests to find {standing.rule.detectable_effect:g} in 90 %"
     if "reached" in verdicts:
         return f"reached for {verdicts.count('reached')} of {len(verdicts)}, and no more can be"
     return "can't be reached"
@@ -213,8 +213,8 @@ def sequential_inference(
     level = ALPHA * (1 - found) / (1 - sampling.confidence)
     told = f"{100 * found:.6g} %" if found < MAX_LISTED else f"more than {100 * MAX_LISTED:.6g} %"
     tell(
-        f"asked in rounds: intervals are those for {told}, so that they hold {100 * sampling.confidence:.4g} % at"
-        f" whatever round it stopped; p-values are of a fixed sample: hold them to {level:.3g} in place of {ALPHA}"
+        f"adaptive run: intervals are at {told}, so that they hold {100 * sampling.confidence:.4g} % at any"
+        f" stop; p-values are for a fixed sample: compare them with {level:.3g} instead of {ALPHA}"
     )
     return replace(sampling, confidence=found)
 

@@ -22,9 +22,9 @@ from mbbq_gen.providers.http.errors import TransientError
 _TOGETHER: Final = 500
 """Answers of a group."""
 _EXTRACTIONS: Final = 5
-"""How often the results of a batch are asked for before that is given up for now."""
+"""How often the results of a batch are requested before that is given up for now."""
 _LONGEST_PAUSE: Final = 60.0
-"""Seconds that a service may ask to wait before its results are asked for again."""
+"""Seconds that a service may ask to wait before its results are requested again."""
 
 
 @dataclass
@@ -44,7 +44,7 @@ async def result_groups(
 ) -> AsyncGenerator[list[BatchResult], None]:
     """The results of an ended batch, each once; after `pause` seconds again where the connection breaks on the way.
 
-    Where lines can't be read, all are asked for once more: what broke on the way may come whole the next time.
+    Where lines can't be read, all are requested once more: what broke on the way may come whole the next time.
 
     Raises:
         ProviderError: where they can't be had.

@@ -50,7 +50,7 @@ _HANDOVERS: Final = 3
 _FEW: Final = 100
 """Requests that are not halved any more where a service says that too much is waiting."""
 _ALONE: Final = 3
-"""Requests that are asked by themselves, if they fail, before a batch is made."""
+"""Requests that are sent by themselves, if they fail, before a batch is made."""
 _LONELY: Final = 3
 """Batches of a single request that may be refused for their size before we believe that none is taken."""
 
@@ -80,7 +80,7 @@ class BatchRunner:
     errors: ErrorRateGuard = field(default_factory=ErrorRateGuard)
     """How much may fail before nothing more is submitted."""
     on_stored: Callable[[int], None] = lambda _: None
-    """Is told how many answers were stored."""
+    """Called with the number of stored answers."""
     say: Callable[[str], None] = lambda _: None
     pause: float = 2.0
     """Seconds before a batch is looked for again."""
@@ -303,7 +303,7 @@ class BatchRunner:
     async def submit(self, *, failed_too: bool = False) -> int:
         """Hands over what is in no batch and has no answer; says how many batches that made.
 
-        The first of these requests is asked by itself: what the model refuses, or a wrong key, shows before a batch is
+        The first of these requests is sent by itself: what the model refuses, or a wrong key, shows before a batch is
         made. Where it fails, the next ones are. `failed_too`: also what has failed for good before.
 
         Raises:
@@ -427,7 +427,7 @@ class BatchRunner:
             batch = self.ledger.update(found, "planned", closed_at=None, reason=None)
         if cut_off == _HANDOVERS and batch.record.requests > 1:
             raise TooLargeError(f"{batch.record.size:,} bytes cannot be sent: {fault}")
-        self.ledger.update(batch, "lost", closed_at=_stamp(), reason="could not be handed over")
+        self.ledger.update(batch, "lost", closed_at=_stamp(), reason="could not be submitted")
         raise RunError(
             f"{self.provider.name}: batch {batch.name} could not be submitted; nothing is lost, try again later with"
             f" mbbq-gen run {self.folder} --resume, or in smaller ones: --batch-size N (now"

@@ -17,7 +17,7 @@ from mbbq_gen.storage.ledgers import BatchTable
 from mbbq_gen.storage.store import RunStore
 
 Mode = Literal["off", "on", "stopped"]
-"""How a run is asked: one by one, in batches, or in batches of which no more are made."""
+"""How requests are sent: one by one, in batches, or in batches of which no more are made."""
 _NAME = "batches"
 _MOST = "batch_requests"
 
@@ -46,13 +46,13 @@ def choose_mode(store: RunStore, batch: bool | None, most_requests: int | None) 
 
 
 def mode_of(store: RunStore) -> Mode:
-    """How a run is asked."""
+    """How the requests of a run are sent."""
     found = store.meta(_NAME)
     return found if found in ("on", "stopped") else "off"  # type: ignore[return-value]
 
 
 def set_mode(store: RunStore, mode: Mode) -> None:
-    """Keeps with a run how it is asked."""
+    """Stores how the requests of a run are sent."""
     store.set_meta(_NAME, mode)
 
 
@@ -119,14 +119,14 @@ async def run_batches(session: Session, mode: Mode, *, again: bool) -> bool:
         batching.errors.check()
         made = await batching.submit(failed_too=again) if mode == "on" else 0
         if made:
-            session.watcher.say(f"{made:,} batch{'es' if made > 1 else ''} handed over")
+            session.watcher.say(f"{made:,} batch{'es' if made > 1 else ''} submitted")
 
     await in_session(session, work, spends=mode == "on")
     return report_batches(session)
 
 
 def _copy_cached(session: Session) -> None:
-    """Takes what other runs have asked before from the cache that they share."""
+    """Takes answers of other runs from the cache that they share."""
     if session.rules.cache_dir is None:
         return
     copied: list[int] = []
@@ -137,7 +137,7 @@ def _copy_cached(session: Session) -> None:
 
 
 def report_batches(session: Session) -> bool:
-    """Says how a run that is asked in batches stands; whether batches are under way."""
+    """Says how a run in batches stands; whether batches are under way."""
     ledger, progress, path = BatchTable(session.store), session.store.progress(), session.folder.path
     batches = ledger.open_batches()
     if batches:
@@ -151,6 +151,6 @@ def report_batches(session: Session) -> bool:
     left = progress.pending - progress.failed
     if left > 0 and mode_of(session.store) == "stopped":
         session.watcher.say(
-            f"{left:,} requests were never asked: ask them with mbbq-gen run {path} --batch, or --no-batch"
+            f"{left:,} requests were never sent: send them with mbbq-gen run {path} --batch, or --no-batch"
         )
     return False

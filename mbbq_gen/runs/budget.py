@@ -92,7 +92,7 @@ class UnmeteredUsage(FrozenModel):
 
     @property
     def requested(self) -> TokenUsage:
-        """Of what was asked one by one."""
+        """Of requests sent one by one."""
         return self.lost + self.under_way
 
 
@@ -237,7 +237,7 @@ class _Watched:
         self.taken, self.ahead = max(0, self.taken - count), max(16, 2 * count)
 
     def most(self) -> TokenUsage:
-        """The most that the requests under way can take, with those that may be taken until this is asked again."""
+        """The most that the requests under way can take, with those that may be taken until the next check."""
         self.noted = self.taken + self.ahead
         count = max(self.noted, sum(self.in_doubt.values()))
         return TokenUsage(
@@ -306,14 +306,14 @@ class CostGuard:
             spent: the most that the run can have cost before, in US dollars.
             max_usage: the most tokens that a request can take.
             in_flight: where they are written down before they are sent.
-            alone: the price of what is asked by itself, where `price` is that of batches.
+            alone: the price of what is sent by itself, where `price` is that of batches.
             concurrency: requests at a time. Four times in each such number of requests the disk is waited for, so that
                 what a killed process had written down and not sent yet is a small part of what it had sent.
         """
         self._limit = limit
         self._price = price
         self.alone = alone or price
-        """The price of what is asked by itself."""
+        """The price of what is sent by itself."""
         self._most_usage = max_usage
         self._together = min(_TOGETHER, max(1, concurrency // 4))
         self.in_flight = in_flight
@@ -390,7 +390,7 @@ class CostGuard:
     def _most_tokens(self, request: Request) -> Usage:
         found = self._most_usage(request)
         if found is None:
-            raise CostLimitError("--max-cost: nothing in what is sent says how long an answer may become")
+            raise CostLimitError("--max-cost: nothing in what is sent limits the length of an answer")
         return found
 
     def most(self, request: Request) -> float:
@@ -456,7 +456,7 @@ def held_by_batches(store: RunStore, max_usage: MostUsage, price: Price) -> floa
 
 
 class BilledModel(NamedTuple):
-    """Who was asked: its kind, the model that was asked for, and the server, None for the service's own."""
+    """The model: its kind, the model that was requested, and the server, None for the service's own."""
 
     kind: str
     model: str
@@ -464,7 +464,7 @@ class BilledModel(NamedTuple):
 
 
 class UsageLine(FrozenModel):
-    """What the answers of one model, asked in one way, took and cost."""
+    """What the answers of one model and one way of sending took and cost."""
 
     model: str | None
     """The name under which the model or server answered; None where it gave none."""
@@ -535,10 +535,10 @@ def cost_report(
 
     Args:
         store: the run.
-        kind: the kind of provider that was asked.
-        model: the model that was asked for: its price holds where the name in the answer has none.
+        kind: the kind of provider.
+        model: the model that was requested: its price holds where the name in the answer has none.
         own: the prices of the user's file.
-        base_url: the server that was asked; None for the service's own.
+        base_url: the server; None for the service's own.
     """
     return _cost_report(usage_totals(store), load_unmetered(store), BilledModel(kind, model, base_url), own)
 

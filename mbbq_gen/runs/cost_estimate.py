@@ -1,4 +1,4 @@
-"""What a run, a judge or a study design costs, before it is asked."""
+"""What a run, a judge or a study design costs, before it is sent."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class CostEstimate(FrozenModel):
     schema_version: Literal["mbbq-gen.plan/1"] = "mbbq-gen.plan/1"
     model: str
     base_url: str | None
-    """The server that would be asked; None where there is none, or it is the service's own."""
+    """The server that would be used; None where there is none, or it is the service's own."""
     settings: RunConfig
     tokens: TokenEstimate
     price: Price | None
@@ -70,7 +70,7 @@ class CostEstimate(FrozenModel):
     notes: tuple[str, ...]
     """What every reader of these numbers has to know."""
     judge: JudgeEstimate | None = None
-    """What a second reader of all answers would take on top; None where none was asked for."""
+    """What a second reader of all answers would take on top; None where none was requested."""
     probe: SpeedProbe | None = None
     """How fast the model answers on this machine; None where that was not tried."""
 
@@ -223,7 +223,7 @@ class JudgeEstimate(FrozenModel):
     judge: str
     model: str
     base_url: str | None
-    """The server that would be asked; None where there is none."""
+    """The server that would be used; None where there is none."""
     prompt_version: int
     prompt_sha256: str
     answered: int
@@ -240,7 +240,7 @@ class JudgeEstimate(FrozenModel):
 PRICED: Final = 40
 """Questions of each language and split whose tokens are counted."""
 SHOWN: Final = 6
-"""Other designs that are told."""
+"""Other designs that are shown."""
 
 
 class LanguagePrice(FrozenModel):
@@ -272,7 +272,7 @@ class DesignReport(FrozenModel):
     """That there are in one language and split, and count for the metric."""
     prompt_variants: int
     speaks_of: PromptEffects = "fixed"
-    """What the widths speak of: the prompt variants asked, or prompt variants like them."""
+    """What the widths speak of: the run's prompt variants, or variants like them."""
     orders: int
     languages: tuple[str, ...]
     splits: tuple[str, ...]
@@ -387,10 +387,10 @@ def _reached(
     if best is None and width is not None:
         yield (
             f"no money buys a width of {width:g}: all {everything.requests:,} requests reach {everything.width:.3f};"
-            f" ask {'in more wordings, or ' if speaks_of == 'random' else ''}a benchmark with more templates"
+            f" ask {'in more prompt variants, or ' if speaks_of == 'random' else ''}a benchmark with more templates"
         )
     elif best is None:
-        yield f"the budget buys no interval: {MIN_TEMPLATES} templates at least have to be asked"
+        yield f"the budget buys no interval: {MIN_TEMPLATES} templates at least are needed"
 
 
 def _prices_told(settings: RunConfig, tokens: TokenEstimate, each: DesignPrice) -> Iterator[str]:

@@ -50,7 +50,7 @@ class GroupEstimate(FrozenModel):
     variant: str
     method: Method = "generate"
     reasoning: str | None = None
-    """Reasoning effort that is asked for."""
+    """Reasoning effort that is requested."""
     requests: int
     input_tokens: int
     output_tokens: int
@@ -62,7 +62,7 @@ class TokenEstimate(FrozenModel):
     questions: int
     prompts: int
     requests: int
-    """Different ones: what is asked twice is sent once."""
+    """Different ones: equal requests are sent once."""
     input_tokens: int
     longest_input: int
     """Bytes of the longest request, which has no more tokens than that."""
@@ -70,7 +70,7 @@ class TokenEstimate(FrozenModel):
     most_output_tokens: int | None
     """If every answer were as long as the longest allowed; None where no limit is known."""
     tokenizer: str
-    """What counted the tokens of the questions."""
+    """Name of the tokenizer."""
     exact: bool
     """Whether it is the model's own tokenizer."""
     outputs: OutputSource
@@ -191,7 +191,7 @@ def _all_measured(parts: Iterable[GroupEstimate], known: Mapping[str, float]) ->
 
 
 def _longest_at(longest: int | None, level: str | None, rooms: Mapping[str, int]) -> int | None:
-    """The most tokens of thought and answer at a level."""
+    """Maximum tokens of reasoning and answer at a level."""
     return None if longest is None else longest + rooms.get(level or "", 0)
 
 
@@ -252,7 +252,7 @@ class Duration(FrozenModel):
 
     hours: float
     limit: Literal["requests a minute", "tokens a minute"]
-    """Which of the limits it is that takes so long."""
+    """The limit that determines the duration."""
 
 
 def duration(requests: int, tokens: int, rpm: float | None, tpm: float | None) -> Duration | None:
@@ -266,14 +266,14 @@ def duration(requests: int, tokens: int, rpm: float | None, tpm: float | None) -
 
 
 PROBED: Final = 10
-"""Questions that are asked."""
+"""The questions."""
 
 
 class SpeedProbe(FrozenModel):
     """What came of asking a few questions."""
 
     questions: int
-    """That were timed; one more was asked first, which loads the model."""
+    """That were timed; one more was sent first, which loads the model."""
     loading_seconds: float
     """Until the first answer."""
     seconds: float

@@ -46,7 +46,7 @@ OnStored = Callable[[list[Response]], None]
 
 
 class PendingSource(ResponseSink, Protocol):
-    """What is asked, and where the answers go: the plan of a run (`RunStore`), or a judge's (`judging.ledger`)."""
+    """The requests, and where the answers go: the plan of a run (`RunStore`), or a judge's (`judging.ledger`)."""
 
     def progress(self) -> Progress:
         """How far it is."""
@@ -131,7 +131,7 @@ def check_failures(store: RunStore, share: float, again: str, left_out: int = 0)
         store: The run's.
         share: Share of failed requests up to which the run is good.
         again: How what failed is requested again.
-        left_out: Failed requests that are being asked again.
+        left_out: Failed requests that are being sent again.
 
     Returns:
         What failed, in one line; None where nothing did.
@@ -256,7 +256,7 @@ class Executor:
 
 @dataclass(frozen=True)
 class Session:
-    """A run while it is asked: locked, its store open for writing."""
+    """A run during execution: locked, its store open for writing."""
 
     folder: RunFolder
     store: RunStore
@@ -363,7 +363,7 @@ def cost_guard_with(
     request = next(asked.pending(), None)
     if request is not None and max_usage(request) is None:
         raise UsageError(
-            f"--max-cost: nothing in what is sent to {name} says how long an answer may become; leave --max-cost out"
+            f"--max-cost: nothing in what is sent to {name} limits the length of an answer; leave --max-cost out"
         )
     paid = batch_price(price, name) if for_batches else price
     concurrency = provider.capabilities.max_connections or 1

@@ -68,7 +68,7 @@ UNPARSED: tuple[Outcome, ...] = tuple(
 
 
 def question_of(answered: CompletedPrompt) -> Question:
-    """What a reader is to be told of a stored answer: the prompt with the question once more, so that it stands last,
+    """What an extractor needs with a stored answer: the prompt with the question once more, so that it stands last,
     and the options in the other languages that the run asks the same question in."""
     prompt, instance = answered.prompt, answered.instance
     roles = [instance.options[index].role for index in prompt.option_order]
@@ -175,8 +175,8 @@ def reader_name(version: str) -> str:
 def extractor_versions(languages: Iterable[str], resources: PackPaths, name: str = ENGINE) -> dict[str, str]:
     """The version of a reader that is current for each language.
 
-    Of the engine it is told from its files, without compiling packs for who finds all answers read already; a pack that
-    is wrong is another version, and refused when it is to read.
+    The engine's version comes from its files, so that no pack is compiled if all answers are extracted already; a wrong
+    pack has another version, and is refused when it is used.
     """
     if name == ENGINE:
         return {language: current_version(language, resources) for language in languages}
@@ -256,9 +256,9 @@ class ExtractionTask:
 
 
 def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normalise | None = None) -> str | None:
-    """Reads every answer that loglikelihoods were asked for and not read yet; says the version of the extractions.
+    """Extracts from all loglikelihoods that were not read yet; returns the version of the extractions.
 
-    None where the run asked for none.
+    None where the run has none.
 
     Args:
         store: Open for writing.

@@ -225,7 +225,7 @@ def read_scores_before_use(
 ) -> str | None:
     """The version of the extractions of loglikelihoods that is wanted; reads first what it has not read yet.
 
-    None where the run asked for none. `step` is called for each batch that is read.
+    None where the run has none. `step` is called for each batch that is read.
 
     Raises:
         UsageError: where the run did not ask for what the normalisation needs.
@@ -251,7 +251,7 @@ def _whole_extractions(store: RunStore, language: str, current: str, tell: Calla
         if count == total:
             whole.append(version)
         else:
-            tell(f"{store.path.parent}: {version} has read {count:,} of {total:,} answers in {language}: left out")
+            tell(f"{store.path.parent}: {version} has extracted {count:,} of {total:,} answers in {language}: left out")
     return whole
 
 
@@ -315,7 +315,7 @@ def report_pending(folder: RunFolder, progress: Progress, tell: Callable[[str], 
 
 
 def model_names(folders: Sequence[RunFolder], manifests: Sequence[Manifest]) -> list[str]:
-    """What each run's model is called: with its settings where the model was asked in another way, and with the
+    """What each run's model is called: with its settings where they differ, and with the
     folder's name where even those are the same on the same benchmark."""
     asked = [{(_model_name(manifest), choice.name) for choice in manifest.config.benchmarks} for manifest in manifests]
     counts = Counter(pair for pairs in asked for pair in pairs)

@@ -117,7 +117,7 @@ class PromptPlan:
         return self._wordings.kinds()
 
     def read(self, store: RunStore) -> InputTally:
-        """Stores the questions to be asked, and those that serve as examples, in an empty store.
+        """Stores the questions of the run, and those that serve as examples, in an empty store.
 
         Raises:
             UsageError: where the selection is empty.
@@ -159,7 +159,7 @@ class PromptPlan:
                             yield asked
 
     def _asked(self, instance: Instance, setting: PromptSettings, shown: Prompt, method: Method) -> Prompt:
-        """What is shown, asked in one of the ways."""
+        """The prompts of one method."""
         if method == "generate":
             return shown
         if method != "loglikelihood":
@@ -197,7 +197,7 @@ class Planner:
     """Called for every question read and every prompt made."""
 
     def plan(self, store: RunStore) -> Manifest:
-        """Stores what will be asked and writes the manifest; a plan that was cut short is made again.
+        """Stores the plan and writes the manifest; a plan that was cut short is made again.
 
         Raises:
             UsageError: where the selection is empty.

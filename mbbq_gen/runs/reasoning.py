@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class ReasoningText:
-    """What a model thought before an answer."""
+    """The reasoning before an answer."""
 
     text: str
     start: int | None
@@ -57,7 +57,7 @@ class ReasoningText:
 
 
 def reasoning_text(response: Response, resources: PackPaths) -> ReasoningText | None:
-    """The reasoning trace of a response, kept apart or in its text; None where there is none, or none is told."""
+    """The reasoning trace of a response, kept apart or in its text; None where there is none, or it is hidden."""
     text = response.text or ""
     if response.reasoning and response.reasoning.strip():
         return ReasoningText(response.reasoning, None, None, response.finish_reason == "length" and not text.strip())

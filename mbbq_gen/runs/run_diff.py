@@ -41,7 +41,7 @@ class ChangedSetting(FrozenModel):
     """Something that shaped the numbers and is not the same in both runs."""
 
     area: Area
-    """settings: what the user asked for; model: what shapes its text, and where it ran; versions: of mbbq-gen and
+    """settings: what the user requested; model: what shapes its text, and where it ran; versions: of mbbq-gen and
     Python; packs and files: sha256; questions: sha256 of a benchmark's questions; extractors: who read, by language."""
     name: str
     first: JsonValue
@@ -81,7 +81,7 @@ class MatchCounts(FrozenModel):
     same_variant: int
     """The same question and prompt variant, once in each run; another option order or other labels."""
     same_question: int
-    """The same question, asked once more in each run, in other prompt variants."""
+    """The same question, once more in each run, in other prompt variants."""
     only_first: int
     only_second: int
 
@@ -153,7 +153,7 @@ class RunDiff(FrozenModel):
     confidence_level: float
     n_resamples: int
     seed: int
-    sign: str = "changes are second minus first; a bias above 0 leans to the stereotype"
+    sign: str = "changes are second minus first; a bias above 0 is stereotypical"
 
 
 DEFAULT_METRICS: Final = (
@@ -197,7 +197,7 @@ class _Loaded:
     extractors: dict[str, str]
     items: polars.DataFrame
     in_rounds: bool
-    """Whether templates count alike, however much they were asked."""
+    """Whether templates count alike, whatever their number of answers."""
 
 
 def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, choice: Choice) -> RunDiff:

@@ -67,7 +67,7 @@ class Manifest(FrozenModel):
     control: dict[str, ControlCounts] = Field(default_factory=dict)
     """Benchmark → which of its questions got a control question by substitution, and why the others did not."""
     cost_report: CostReport | None = None
-    """What the run had cost when it was last asked; None for models that cost nothing."""
+    """What the run had cost at its last execution; None for models that cost nothing."""
     notices: tuple[str, ...] = ()
     """What every result of this run has to say: of its benchmarks, and of how it was stopped."""
     adaptive: StoppingRecord | None = None

@@ -63,7 +63,7 @@ class SampleColumns(NamedTuple):
     """The model's words; None where no response was had."""
     refusal: str | None
     reasoning: str | None
-    """What the model thought first, kept apart by the service or between its signs in `response`."""
+    """The reasoning, returned separately by the service or between its signs in `response`."""
     finish_reason: str | None
     error: str | None
     served_model: str | None
@@ -77,7 +77,7 @@ class SampleColumns(NamedTuple):
     """ISO 8601, UTC."""
     cached: bool
     source_tool: str | None
-    """The program that an imported answer comes from; None where it was asked for here."""
+    """The program that an imported answer comes from; None where it was requested here."""
     source_file: str | None
     source_id: str | None
     source_task: str | None

@@ -23,7 +23,7 @@ _WINDOW: Final = 300.0
 _ENOUGH: Final = 10
 """Answers that tell a rate."""
 _RECENT: Final = 120.0
-"""Seconds without an answer after which a run does not count as being asked."""
+"""Seconds without an answer after which a run does not count as active."""
 
 
 class BatchLine(FrozenModel):
@@ -56,9 +56,9 @@ class RunStatus(FrozenModel):
     failed: int
     not_sent: int
     in_batches: int
-    """Requests that batches on their way may still answer."""
+    """Requests in unfinished batches."""
     failures: dict[str, int]
-    """Kind of failure → how many, most first."""
+    """Kind of failure → number, most frequent first."""
     content_filter: int
     """Answers that the service's filters blocked."""
     truncated: int
@@ -72,16 +72,16 @@ class RunStatus(FrozenModel):
     last_at: str | None
     """When the first and the last response came, ISO 8601, UTC."""
     per_minute: float | None
-    """Answers a minute in the last minutes of asking one by one; None where there were none."""
+    """Recent answers per minute, outside of batches; None if there were none."""
     is_running: bool
-    """Whether answers came in just now."""
+    """Whether answers arrived recently."""
     seconds_left: float | None
-    """At that rate, for what is in no batch; None where it is not being asked."""
+    """Estimated seconds left outside of batches; None if the run is not active."""
     batches: tuple[BatchLine, ...]
     judges: tuple[JudgeStatus, ...] = ()
-    """The second readers of its answers; their cost is not in `cost`."""
+    """Judges of the run; their cost is not in `cost`."""
     distributed: DistributedStatus | None = None
-    """Its workers, as they stood last; None where it was never asked by workers."""
+    """Last known state of the workers; None if there were none."""
 
 
 def run_status(
@@ -101,7 +101,7 @@ def run_status(
         manifest: the run's.
         path: the run's folder, as it was named.
         own: the prices of the user's file.
-        base_url: the server that is asked; None for the service's own, or none.
+        base_url: the server; None for the service's own, or none.
         judges: the LLM judges of the run.
         now: the time; None for the clock's.
     """
@@ -199,6 +199,6 @@ class JudgeStatus(FrozenModel):
     answered: int
     failed: int
     unparsed: int
-    """Answers that it did not read: its reply was faulty."""
+    """Answers with a faulty reply of the judge."""
     cost: float | None
     """So far, in US dollars; None where no price is known."""

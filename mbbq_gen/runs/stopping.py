@@ -72,7 +72,7 @@ class StoppingRule(FrozenModel):
     equivalence_margin: float = SMALL
     """Of `decision`: what is too small to matter."""
     detectable_effect: float | None = Field(default=None, gt=0)
-    """Of `decision`: the size that is to be found in 90 %, and no more is asked than that takes; None: it asks on."""
+    """Of `decision`: the size that is to be found in 90 %, and no more is sent than that takes; None: no limit."""
     aimed: float | None = None
     """The `detectable_effect` with which decisions were first looked for: it says when error is spent, and stays."""
     answers: int | None = Field(default=None, ge=1)
@@ -111,7 +111,7 @@ class StoppingRecord(FrozenModel):
     requests: int
     """That the rounds took."""
     offered: int
-    """That could have been asked for the targets."""
+    """Possible requests for the targets."""
     targets: tuple[StoppingTarget, ...]
     level: float | None
     """Of the strictest target: 1 minus the confidence that intervals for a fixed sample need, to hold 95 % here; None
@@ -140,7 +140,7 @@ def asked_for(rule: StoppingRule) -> str:
     if rule.kind == "ci_width":
         return f"intervals no wider than {rule.width:g}"
     question = "bias != 0" if rule.first is None else f"{rule.first} != {rule.second}"
-    most = "" if rule.detectable_effect is None else f", or asked as much as finds {rule.detectable_effect:g} in 90 %"
+    most = "" if rule.detectable_effect is None else f", or enough requests to find {rule.detectable_effect:g} in 90 %"
     return f"{question} (or smaller than {rule.equivalence_margin:g}) decided{most}"
 
 
@@ -261,7 +261,7 @@ class TargetStatus:
     targets: tuple[StoppingTarget, ...]
 
     def wanted(self, strata: Sequence[Stratum], reached: Callable[[Stratum], int]) -> list[Stratum]:
-        """The strata that targets that are not settled need more of: of each target, those that were asked least.
+        """The strata that targets that are not settled need more of: of each target, those with the fewest answers.
 
         `reached`: how many answers a stratum's templates have given at most.
         """
@@ -383,7 +383,7 @@ class InterimAnalysis:
         return target
 
     def _would_have_found(self, measure: InterimEstimate, alpha: float) -> bool:
-        """Whether as much is asked as finds what is to be found; templates that all say the same don't tell."""
+        """Whether there are enough requests to find the effect; templates that all say the same don't tell."""
         find = self.rule.detectable_effect
         return find is not None and 0 < measure.variance <= variance_to_find(find, measure, alpha)
 
@@ -430,14 +430,14 @@ class InterimAnalysis:
         if enough and rule.width is not None and interval.width <= rule.width:
             return "reached", f"no wider than {rule.width:g}"
         if not left:
-            return "exhausted", "everything is asked"
+            return "exhausted", "all requests are sent"
         few = self._templates(target)
         if few < FEWEST_TEMPLATES:
             return "futile", f"{few} templates: no interval stops a run below {FEWEST_TEMPLATES}"
         if enough and rule.width is not None and width_at_end(last, reach_of(interval.level), ALPHA) > rule.width:
-            return "futile", f"the templates differ too much for a width of {rule.width:g}, whatever else is asked"
+            return "futile", f"the templates differ too much for a width of {rule.width:g}, whatever else is sent"
         if enough and rule.kind == "decision" and is_undecidable(last, interval, rule.equivalence_margin, ALPHA):
-            return "futile", "the templates differ too much to decide it, whatever else is asked"
+            return "futile", "the templates differ too much to decide it, whatever else is sent"
         return "going on", ""
 
     def _templates(self, target: StoppingTarget) -> int:

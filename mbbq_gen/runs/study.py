@@ -1,4 +1,4 @@
-"""A study: several models asked several benchmarks, written down in one TOML file, kept in one folder.
+"""A study: several models on several benchmarks, written down in one TOML file, kept in one folder.
 
     folder = "results"                  # default: the file's name without .toml, beside it
     languages = ["en", "tr"]            # what holds for all; every option of `mbbq-gen run` by its name, - as _
@@ -16,7 +16,7 @@
     max_connections = 16                # options of the kind alone go into model_args; see docs/providers.md
 
 Each model × benchmark is a run of its own, a folder like any other: a study that was cut off goes on where it stopped,
-a model that is added is asked alone, and one that fails does not keep the others from being asked.
+a model that is added is run alone, and one that fails does not stop the others.
 """
 
 from __future__ import annotations
@@ -171,7 +171,7 @@ def _slug(name: str) -> str:
 
 
 def resolve_run_paths(paths: Sequence[Path]) -> list[Path]:
-    """The run folders that are meant: a study's file or folder stands for its runs, in order of their names.
+    """The named run folders: a study's file or folder stands for its runs, in order of their names.
 
     Raises:
         UsageError: where a study's folder holds no run.

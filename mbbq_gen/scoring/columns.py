@@ -182,7 +182,7 @@ def _meaning(row: Mapping[str, Any], examples: Sequence[Instance], gold: GoldLab
 
 
 def without_places(frame: polars.DataFrame) -> polars.DataFrame:
-    """The observations, without order, labels and place where the wording lists no options: nothing was shown."""
+    """The observations, without order, labels and place where the variant lists no options: nothing was shown."""
     import polars as pl
 
     is_open = (pl.col("variant").cast(pl.String) == OPEN_VARIANT).fill_null(value=False)
@@ -191,7 +191,7 @@ def without_places(frame: polars.DataFrame) -> polars.DataFrame:
 
 
 def model_by_method(model: str) -> polars.Expr:
-    """What a model is called in a table with a column `method`: `MODEL (likelihood)` where it was not asked for words.
+    """What a model is called in a table with a column `method`: `MODEL (likelihood)` where its method is not generate.
 
     So whatever compares or counts by model keeps the ways of asking apart.
     """

@@ -115,7 +115,7 @@ class Observation(NamedTuple):
     context_id: int = 0
     """Equal for the questions, negative and non-negative, about one context with the same two people."""
     method: Method = "generate"
-    """What was asked of the model."""
+    """The method."""
     reasoning_effort: str | None = None
     """How much the model was to think first (`mbbq_gen.core.reasoning`); None where nothing was said of it."""
 

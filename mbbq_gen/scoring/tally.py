@@ -122,7 +122,7 @@ def subset(frame: pl.DataFrame, name: Subset) -> pl.DataFrame:
 def without_equal_pairs(frame: pl.DataFrame) -> pl.DataFrame:
     """Without disambiguated pairs that were answered alike: a habit of naming one group, whatever the question.
 
-    A pair is a negative and a non-negative question about one context with the same two people, asked in one prompt
+    A pair is a negative and a non-negative question about one context with the same two people, in one prompt
     variant of one model. Questions without a partner, or whose partner's answer could not be parsed, stay.
     """
     is_told = pl.col("condition") == "disambiguated"
@@ -150,7 +150,7 @@ def weight_of_rows(frame: pl.DataFrame) -> pl.Expr:
 
 
 def weighted_by_design(frame: pl.DataFrame) -> pl.DataFrame:
-    """The table with weights; as it is where all strata were asked alike."""
+    """The table with weights; as it is where all strata were sampled alike."""
     if frame.is_empty():
         return frame
     strata = pl.struct(*STRATA).n_unique().over("condition")
@@ -236,7 +236,7 @@ class Tally:
     without_weights: Array | None = None
     """The same without weights; None: `cells` has none."""
     by_prompt_variant: Array | None = None
-    """Templates × prompt variants × CELLS, prompt variants being those of the whole table; None: not asked for."""
+    """Templates × prompt variants × CELLS, prompt variants being those of the whole table; None: not requested."""
 
     def counts(self, unparsed: UnparsedPolicy, cells: Array | None = None) -> Counts:
         """Named counts by template, or of other tallies of cells."""
@@ -384,7 +384,7 @@ def answer_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy)
         UsageError: for a metric that is no mean over answers.
     """
     if not metric.is_mean:
-        raise UsageError(f"metric {metric.name!r} is no mean over answers: single questions have no score of it")
+        raise UsageError(f"metric {metric.name!r} is not a mean over answers, so single questions have no score")
     (fraction,) = metric.fractions
     matrix = count_matrix()
 

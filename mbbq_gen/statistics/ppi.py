@@ -85,7 +85,7 @@ class PPIGroup:
     """Templates × classes: answers that could have been labelled, once more."""
     labelled: AnnotatedCells
     error_rate: float
-    """How often answers are extracted wrongly, by all labels there are: what is thought of a class that has few."""
+    """How often answers are extracted wrongly, by all labels there are: the estimate for a class that has few."""
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """Intervals that hold at whatever look a run stops: group-sequential bounds by spending the error.
 
-A run that is asked in rounds looks at its scores after every round and may stop there. An interval for a fixed sample
+An adaptive run looks at its scores after every round and may stop there. An interval for a fixed sample
 then misses the truth too often, for a run stops where chance helped it. Here look k takes the interval
 
     value ± t(p_k; n − 1) · standard error,        p_k: the level of look k
@@ -23,7 +23,7 @@ integrated
 numerically (Armitage, McPherson & Rowe 1969, JRSS A 132; Jennison & Turnbull 2000, ch. 19); t in place of the normal:
 the same book, §11.5.
 
-`benches/simulate_all.py` holds it to what it promises (docs/design.md).
+`benches/simulate_all.py` holds it to what it promises (docs/sample-size.md).
 """
 
 from __future__ import annotations
@@ -124,7 +124,7 @@ class InterimEstimate:
     noise: float
     """The part of its variance that chance in the answers makes."""
     noise_at_end: float
-    """What would be left of that if every question were asked."""
+    """What would be left of that if every question were used."""
 
     @property
     def variance(self) -> float:
@@ -133,7 +133,7 @@ class InterimEstimate:
 
     @property
     def variance_at_end(self) -> float:
-        """If every question were asked; not above what it is now."""
+        """If every question were used; not above what it is now."""
         return max(self.variance - self.noise, 0.0) + self.noise_at_end
 
     def part(self, aim: float = 0.0) -> float:
@@ -146,7 +146,7 @@ class InterimEstimate:
         return InterimEstimate(self.estimate.subtract(other.estimate), noise, at_end)
 
     def least_at_end(self) -> float:
-        """The variance if every question were asked, as small as templates that are as many can make believable."""
+        """The variance if every question were used, as small as templates that are as many can make believable."""
         templates = self.estimate.effective
         if not templates > 1 or not self.variance > 0:
             return 0.0
@@ -160,7 +160,7 @@ def measures(metric: Metric, panel: Panel, asked: Array, offered: Array) -> list
     Args:
         panel: the groups' cells, weighted by design where that is needed; groups × templates × CELLS.
         asked: the same without weights.
-        offered: groups × templates: answers that count for the metric if every question were asked.
+        offered: groups × templates: answers that count for the metric if every question were used.
     """
     needed = np.array(needed_cells([metric]))
     single = Counts(

@@ -82,7 +82,7 @@ class VarianceTable(FrozenModel):
     """Single factors first, then combinations, then chance."""
     chance: VarianceComponent | None
     """Of one answer among those to one kind of question; a cell's mean has this divided by its number of answers.
-    None where no kind was asked twice: chance is then in the combination of all factors."""
+    None where no kind was sampled twice: chance is then in the combination of all factors."""
     is_balanced: bool
     """Whether every combination has the same number of answers: then this is the exact analysis of variance."""
 
@@ -190,7 +190,7 @@ def _cells(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> 
         name for name, column in (("category", "category"), ("template", TEMPLATE)) if answers[column].n_unique() > 1
     ]
     if len(varying) + ("template" in nested) < 2:
-        raise UsageError(f"{metric.name}: fewer than two of template, {', '.join(AXES)} vary; nothing to take apart")
+        raise UsageError(f"{metric.name}: fewer than two of template, {', '.join(AXES)} vary; nothing to decompose")
     keys = ["category", TEMPLATE, *varying]
     table = (
         answers.with_columns(pl.col(key).cast(pl.String) for key in keys)

@@ -43,12 +43,12 @@ class BatchRecord(FrozenModel):
     """The most that it can cost, in US dollars, where a limit was set; else 0."""
     sent_at: str | None = None
     service_state: str | None = None
-    """In the service's own word, when it was last asked."""
+    """In the service's own word, at the last check."""
     done: int | None = None
-    """Answered requests, when the service was last asked; None where it does not tell."""
+    """Answered requests, at the last check; None where it does not tell."""
     failed: int | None = None
     cancelled: bool = False
-    """Whether we asked the service to stop it."""
+    """Whether it was cancelled."""
     closed_at: str | None = None
     """When it was collected, refused or found lost."""
     answered: int | None = None
@@ -110,7 +110,7 @@ class BatchTable:
         return frozenset(own.union(*(batch.record.strangers for batch in batches)))
 
     def most_requests(self) -> int | None:
-        """What one batch may hold, as the service's refusals have told; None where it has refused none for its size."""
+        """What one batch may hold, as the service's refusals say; None where it has refused none for its size."""
         refused = [batch.record.requests for batch in self.batches() if batch.record.too_large]
         return max(1, min(refused) // 2) if refused else None
 

@@ -107,7 +107,7 @@ class ExtractionChange(FrozenModel):
 
 
 def find_prompts(store: RunStore, text: str, limit: int = 20) -> list[PromptRef]:
-    """The prompts meant by an id, the beginning of ids, or the key of a question, in plan order.
+    """The prompts with an id, the beginning of ids, or the key of a question, in plan order.
 
     At most `limit` of them. An id or a key that is there as it stands wins over longer ids that begin so.
     """

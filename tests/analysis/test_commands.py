@@ -45,7 +45,7 @@ def test_compare_models(capsys: pytest.CaptureFixture[str], runs: dict[str, Path
     code, out, _ = call(capsys, *command, "--n-resamples", 200)
     assert code == 0
     assert "oracle:random − oracle:stereotyped" in out
-    assert "above 0: the first leans more to the stereotype" in out
+    assert "above 0: the first is more stereotypical" in out
 
 
 def test_fewer_than_five_templates_get_no_interval_and_no_p_value(
@@ -149,7 +149,7 @@ def test_robustness(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -
     code, out, _ = call(capsys, *command)
     assert code == 0
     assert "template × variant" in out
-    assert "leans to the stereotype" in out
+    assert "above 0: stereotypical" in out
 
 
 def test_power(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:

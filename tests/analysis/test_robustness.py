@@ -147,7 +147,7 @@ def test_nothing_to_take_apart_is_said() -> None:
     frame = two_way_frame(np.ones((1, 3)))
     with pytest.raises(UsageError, match="fewer than two of template, language, variant"):
         variance_components(frame, AMBIGUOUS, SAMPLING)
-    with pytest.raises(UsageError, match="no mean over answers"):
+    with pytest.raises(UsageError, match="not a mean over answers"):
         variance_components(frame, METRICS["diff_bias_disambiguated"], SAMPLING)
 
 

@@ -129,9 +129,9 @@ def test_a_part_of_a_run(capsys: pytest.CaptureFixture[str], run: Path, by_scrip
     assert [row["n"] + row["unparsed"] for row in found["agreement"]] == [10, 10, 20]
     code, _, err = call(capsys, "score", run, "--extractor", "judge:careful.jsonl")
     assert code == 0
-    assert "judge:careful.jsonl has read 10 of 40 answers in en: scores of those only" in err
+    assert "judge:careful.jsonl has extracted 10 of 40 answers in en: only these are scored" in err
     code, _, err = call(capsys, "compare", run, "--across", "extractor")
-    assert "judge:careful.jsonl has read 10 of 40 answers in en: left out" in err
+    assert "judge:careful.jsonl has extracted 10 of 40 answers in en: left out" in err
     more = judged(capsys, run, "--model", by_script, "--sample-size", 40)
     assert more["requests"] == 40  # the greater sample holds the smaller one
 

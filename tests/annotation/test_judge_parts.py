@@ -108,13 +108,9 @@ def test_placeholders_in_an_answer_stay_as_they_are(text: str) -> None:
     assert f"\n{text}\n" in sheet_of(answered(text), PROMPT, seed=0).messages[1].content
 
 
-def test_the_published_prompt_is_the_one_of_its_version(repository: Path) -> None:
+def test_the_prompt_is_the_one_of_its_version() -> None:
     """A word that changes makes another judge: raise `version` in judge_prompt.toml, and write the digest here."""
     assert (PROMPT.version, PROMPT.digest[:16]) == (1, "b344320f7fb92678")
-    page = (repository / "docs" / "judge.md").read_text(encoding="utf-8")
-    assert PROMPT.digest[:16] in page
-    for text in (PROMPT.system, PROMPT.user):
-        assert " ".join(text.split()) in " ".join(page.split())
 
 
 REPLIES: list[list[Any]] = json.loads(

@@ -288,5 +288,5 @@ def test_missing_columns_and_languages_are_told(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"'gl'.*unknown_texts\.toml"):
         load_esbbq_templates(tmp_path, "gl")
     write_workbook(path, [{**SUPPER, "names": "x"}])
-    with pytest.raises(DataError, match="names: stands twice; keep one column names or names_es"):
+    with pytest.raises(DataError, match="names: is listed twice; keep one column names or names_es"):
         list(load_esbbq_templates(tmp_path, "es"))

@@ -150,7 +150,7 @@ def _info(*third: str) -> dict[str, list[str]]:
         (3, _changed(context=" "), r":3: context: String should match pattern"),
         (3, _without("context"), r":3: context: Field required"),
         (3, _changed(category="Old"), r":3: category: 'Old' in the file of Age"),
-        (3, _changed(example_id=7), r":4: example_id: 3 comes after 7; published ids rise"),
+        (3, _changed(example_id=7), r":4: example_id: 3 comes after 7; published ids increase"),
         (3, _changed(answer_info=_info("c")), r":3: answer_info\.ans2: List should have at least 2 items"),
         (3, _changed(answer_info=_info("c", "unknown")), r":3: answer_info: other people than in the rows before"),
         (3, lambda line: b"", r"en\.jsonl:3: context_condition: 'disambig' where 'ambig' comes next; a row is missing"),
@@ -174,7 +174,9 @@ def test_missing_unknown_option_is_named(own: Path, tmp_path: Path) -> None:
     shutil.copytree(own, tmp_path / "copy")
     path = tmp_path / "copy" / "data" / "Age_en.jsonl"
     path.write_text(path.read_text(encoding="utf-8").replace('"unknown"', '"none"'), encoding="utf-8")
-    with pytest.raises(DataError, match=r"Age_en\.jsonl:1: answer_info: 0 options have the group 'unknown', one must"):
+    with pytest.raises(
+        DataError, match=r"Age_en\.jsonl:1: answer_info: 0 options have the group 'unknown'; exactly one is needed"
+    ):
         list(load_mbbq(tmp_path / "copy", "en", "bias"))
 
 

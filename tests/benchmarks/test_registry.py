@@ -63,7 +63,7 @@ own_question = partial(
         (own_question().model_dump_json().encode("latin-1"), r":2: context: not UTF-8 \(byte 0xe9 "),
         (b"{}", r":2: benchmark: Field required \(and \d+ more\)"),
         (own_question().model_dump_json()[:-1].encode() + b', "labels": []}', r":2: labels: unknown key"),
-        (own_question().model_dump_json().encode(), r":2: instance_id: 'own/bias/nl/1' stands already in row 1"),
+        (own_question().model_dump_json().encode(), r":2: instance_id: 'own/bias/nl/1' is already in row 1"),
         (
             own_question(instance_id="2")
             .model_dump_json()

@@ -543,7 +543,7 @@ def test_what_is_no_whole_archive_is_refused_and_removed(
     host: Host, root: Path, tools: InstallTools, body: bytes
 ) -> None:
     line = refusal(serve(host, body), root, tools)
-    assert line.startswith(f"{host.url}/toys: not a whole tar or zip archive")
+    assert line.startswith(f"{host.url}/toys: not a complete tar or zip archive")
     assert beside(root) == set()
 
 
@@ -819,7 +819,7 @@ def test_the_table_is_what_the_published_files_are(shared_datasets: Path) -> Non
     [
         ({"files": "12 abc data/one.jsonl"}, "is not: bytes, sha256, path"),
         ({"files": pins({"../one.jsonl": b""})}, "inside the repository"),
-        ({"files": pins({"data/big.jsonl": b""})}, "'data/big.jsonl' stands twice"),
+        ({"files": pins({"data/big.jsonl": b""})}, "'data/big.jsonl' is listed twice"),
         ({"required": ["data/*.tsv"]}, "no pinned file fits 'data/\\*.tsv'"),
         ({"commit": "main"}, "commit"),
         ({"on_request": "ask"}, "commit or on_request"),

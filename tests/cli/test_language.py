@@ -94,7 +94,7 @@ def test_what_is_there_is_never_overwritten(packs: Path, capsys: pytest.CaptureF
     assert '"ikke"' in (packs / "extractors" / "nb.toml").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(("code", "told"), [("en", "there are packs for it"), ("Norsk!", "no language code")])
+@pytest.mark.parametrize(("code", "told"), [("en", "there are packs for it"), ("Norsk!", "not a language code")])
 def test_a_language_that_can_not_be_begun(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], code: str, told: str
 ) -> None:
@@ -123,7 +123,7 @@ def test_the_report_counts_what_each_class_does(packs: Path, cases: Path, capsys
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ({"gold_option": 7}, "labelled.jsonl:6: gold_option: 7 is no index into 3 options"),
+        ({"gold_option": 7}, "labelled.jsonl:6: gold_option: 7 is not an index into 3 options"),
         ({}, "labelled.jsonl:6: gold_option: missing"),
     ],
 )

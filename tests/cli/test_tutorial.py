@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 from pathlib import Path
 
 import pytest
@@ -11,6 +9,7 @@ import pytest
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import CACHE_VARIABLE
 from mbbq_gen.providers.local.files import ModelSource
+from tests.cli.test_guides import commands
 from tests.conftest import FULL
 
 TUTORIAL = Path(__file__).parents[2] / "docs" / "tutorial.md"
@@ -22,19 +21,6 @@ SHORTER = {
 """Text of the page → smaller run, except in the full proof."""
 
 
-def commands() -> list[list[str]]:
-    """Returns the command lines of the page, without the program's name."""
-    text = TUTORIAL.read_text(encoding="utf-8")
-    for whole, shorter in ({} if FULL else SHORTER).items():
-        assert whole in text
-        text = text.replace(whole, shorter)
-    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
-    lines = [shlex.split(line) for block in blocks for line in block.splitlines()]
-    assert len(lines) > 10
-    assert {line[0] for line in lines} == {"mbbq-gen"}
-    return [line[1:] for line in lines]
-
-
 @pytest.mark.model
 @pytest.mark.slow
 def test_the_tutorial_from_top_to_bottom(
@@ -42,7 +28,12 @@ def test_the_tutorial_from_top_to_bottom(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv(CACHE_VARIABLE, str(Path(small_model.location).parent.parent))
-    for command in commands():
+    text = TUTORIAL.read_text(encoding="utf-8")
+    for whole, shorter in ({} if FULL else SHORTER).items():
+        assert whole in text
+        text = text.replace(whole, shorter)
+    assert len(commands(text)) > 10
+    for command in commands(text):
         code = run_command_line(command)
         assert (code, capsys.readouterr().err if code else "") == (0, ""), command
     run_command_line(["report", "rehearsal"])

@@ -168,7 +168,7 @@ def test_a_folder_of_something_else_is_refused(
     (tmp_path / "mine" / "thesis.txt").write_text("years of work")
     code, out, err = call(capsys, "export", run_path, "--csv", tmp_path / "mine")
     assert (code, out) == (2, "")
-    assert "holds 'thesis.txt' and is no earlier export" in err
+    assert "holds 'thesis.txt' and is not an export" in err
     assert [path.name for path in (tmp_path / "mine").iterdir()] == ["thesis.txt"]
     (tmp_path / "file").write_text("")
     assert call(capsys, "export", run_path, "--csv", tmp_path / "file")[0] == 2

@@ -309,7 +309,7 @@ def test_left_out_rows_are_counted_with_their_reasons(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(
     ("table_map", "said"),
     [
-        ("[fields]\nresponse = 'r'\n", "give context and question, or prompt, or instance"),
+        ("[fields]\nresponse = 'r'\n", "give context and question, prompt, or instance"),
         ("[fields]\nprompt = 'p'\n", "fields.response: missing"),
         ("[fields]\nresponse = 'r'\nprompt = 'p'\nanswer = 'a'\n", "fields.answer: no such field"),
         ("[fields]\nresponse = ['a', 'b']\nprompt = 'p'\n", "fields.response: one field holds it"),
@@ -374,4 +374,4 @@ def test_an_imported_run_is_a_run(capsys: pytest.CaptureFixture[str], logs: Path
         assert out
     code, _, err = call(capsys, "run", run)
     assert code == 2
-    assert "were imported, so there is no model to ask" in err
+    assert "were imported, so no model can be called" in err

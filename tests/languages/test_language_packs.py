@@ -264,7 +264,7 @@ def test_a_rule_by_final_consonant(name: str, written: str) -> None:
         ({"forms": {"def": [{"final_consonant": False, "give": "{name}"}]}}, "the last rule must hold for every name"),
         (
             {"vowels": "ae", "forms": {"def": [{"last_vowel": "ai", "give": "{name}"}, {"give": "{name}"}]}},
-            "forms.def: last_vowel asks for letters that are not in grammar.vowels",
+            "forms.def: last_vowel has letters that are not in grammar.vowels",
         ),
         ({"forms": {"def": [{"drop": 4, "give": "{name}"}]}}, "less than or equal to 3"),
     ],

@@ -23,13 +23,13 @@ def own(tmp_path: Path, repository: Path) -> Path:
 
 FAULTS = [
     ('id = "polite"', 'id = "Polite!"', r"prompts/en\.toml: variant 'Polite!'\.id: .*\(value: 'Polite!'\)"),
-    ('id = "bare"', 'id = "polite"', r"prompts/en\.toml: variant id 'polite' stands twice"),
+    ('id = "bare"', 'id = "polite"', r"prompts/en\.toml: variant id 'polite' is listed twice"),
     (
         "{option_b}\n{label_c}: {option_c}\n\nThank",
         "{B}\n{label_c}: {option_c}\n\nThank",
         r"prompts/en\.toml: variant 'polite': placeholders missing: option_b; unknown: B",
     ),
-    ("Thank you!", "Thank you{!", r"variant 'polite': a brace that belongs to no placeholder"),
+    ("Thank you!", "Thank you{!", r"variant 'polite': a brace outside of a placeholder"),
     ('kind = "bare"', 'kind = "bear"', r"variant 'bare'\.kind: .*\(value: 'bear'\)"),
     ('kind = "bare"', 'kind = "bare"\ncolour = "red"', r"variant 'bare'\.colour: unknown key.*\(value: 'red'\)"),
     ('language = "en"', 'language = "de"', r"meta\.language: 'de' is not the file's name 'en'"),

@@ -233,7 +233,7 @@ def test_labels_are_asked_for_where_there_are_none(given: dict[str, Any], said: 
 
 
 def test_a_language_that_nobody_has_written(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r"nobody has written prompts/axes/xx.toml"):
+    with pytest.raises(UsageError, match=r"there is no file prompts/axes/xx.toml"):
         read_axes(PackPaths(), "xx")
 
 

@@ -1,4 +1,4 @@
-"""The providers, endpoint file, prices and commands of docs/providers.md and docs/apis.md work."""
+"""The providers of docs/guides/add-a-provider.md work."""
 
 from __future__ import annotations
 
@@ -13,20 +13,16 @@ from tests.fake_service.client import fake_server
 from tests.support.api import KEY
 
 
-def blocks(repository: Path, language: str) -> list[str]:
-    text = (repository / "docs" / "providers.md").read_text(encoding="utf-8")
-    return re.findall(rf"```{language}\n(.*?)```", text, re.DOTALL)
-
-
 def installed(repository: Path, kind: str, folder: Path) -> None:
     """Installs the page's provider of a kind: its module and its entry point."""
-    (source,) = [block for block in blocks(repository, "python") if f'kind = "{kind}"' in block]
+    page = (repository / "docs" / "guides" / "add-a-provider.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
+    (source,) = [block for block in blocks if f'kind = "{kind}"' in block]
     assert len(source.splitlines()) <= 40
     (folder / f"{kind}_provider.py").write_text(source, encoding="utf-8")
     metadata = folder / f"{kind}_provider-1.0.dist-info"
     metadata.mkdir()
     (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {kind}-provider\nVersion: 1.0\n")
-    page = (repository / "docs" / "providers.md").read_text(encoding="utf-8")
     entry = re.search(rf'\b({kind}) = "(.*)"', page)
     assert entry is not None
     (metadata / "entry_points.txt").write_text(f"[mbbq_gen.providers]\n{entry[1]} = {entry[2]}\n")

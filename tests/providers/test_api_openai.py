@@ -89,7 +89,7 @@ def test_a_request_that_always_fails_is_recorded_and_the_others_go_on() -> None:
         responses = ask(openai(server, attempts=2, max_connections=40), requests(40))
     failed = [response for response in responses if response.error is not None]
     assert 0 < len(failed) < 40
-    assert all(response.error.startswith("asked 2 times, last: ") for response in failed if response.error)
+    assert all(response.error.startswith("sent 2 times, last: ") for response in failed if response.error)
     assert all(response.n_attempts == 2 and response.text is None for response in failed)
 
 

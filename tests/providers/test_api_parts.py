@@ -222,7 +222,7 @@ def test_keys_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     assert found is not None
     assert (found.value, found.origin) == (KEY, "SECOND")
     assert find_key(("FIRST",), None, None) is None
-    with pytest.raises(UsageError, match="--api-key-env FIRST: the environment holds no such variable"):
+    with pytest.raises(UsageError, match="--api-key-env FIRST: this environment variable is not set"):
         find_key((), "FIRST", None)
 
 
@@ -231,14 +231,14 @@ def test_a_key_file_must_be_private(tmp_path: Path) -> None:
     path = tmp_path / "key"
     path.write_text(KEY + "\n", encoding="utf-8")
     path.chmod(0o644)
-    with pytest.raises(UsageError, match=f"others may read it; first: chmod 600 {path}"):
+    with pytest.raises(UsageError, match=f"other users can read it; run: chmod 600 {path}"):
         find_key((), None, str(path))
     path.chmod(0o600)
     found = find_key((), None, str(path))
     assert found is not None
     assert found.value == KEY
     path.write_text("two words", encoding="utf-8")
-    with pytest.raises(UsageError, match="must hold the key and nothing else"):
+    with pytest.raises(UsageError, match="must contain only the key"):
         find_key((), None, str(path))
     with pytest.raises(UsageError, match="No such file"):
         find_key((), None, str(tmp_path / "nothing"))

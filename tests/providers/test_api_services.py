@@ -104,7 +104,7 @@ def test_a_refused_setting_that_shapes_the_text_stops_the_run(
     """It is part of the request key: without it, the answers would be another run's."""
     with fake_server({"access": {"refused_parameters": [refused]}}) as server:
         asked = opened(kind, server, tmp_path, **options)
-        with pytest.raises(ProviderError, match=rf"does not take {refused} = .*it shapes the text, so nothing"):
+        with pytest.raises(ProviderError, match=rf"does not take {refused} = .*this setting affects the text"):
             ask(asked, requests(20))
         assert server.stats().requests == 1
         assert server.stats().paid == 0

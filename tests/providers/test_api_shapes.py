@@ -81,7 +81,7 @@ def test_what_is_no_answer_is_asked_again_and_recorded_at_last(kind: str, payloa
         response = one(kind, root, attempts=1)
     assert response.text is None
     assert response.error is not None
-    assert response.error.startswith("asked once, last: ")
+    assert response.error.startswith("sent once, last: ")
     with answering((200, payload), (200, WHOLE[kind])) as root:
         response = one(kind, root, attempts=2)
     assert (response.text, response.error, response.n_attempts) == ("B", None, 2)
@@ -222,7 +222,7 @@ def test_one_refused_setting_after_another() -> None:
     extra = dict.fromkeys(("store", "user", "metadata", "service_tier", "safety_identifier"), 1)
     with fake_server({"access": {"refused_parameters": list(extra)}}) as server:
         asked = provider("openai:fake", base_url=server.openai, extra=extra)
-        with pytest.raises(ProviderError, match="refuses one setting after another"):
+        with pytest.raises(ProviderError, match="rejects several settings"):
             ask(asked, requests(5))
         assert server.stats().requests < 12
 

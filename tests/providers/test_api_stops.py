@@ -1,4 +1,4 @@
-"""What stops a run over an API is one clear line, for every kind, as docs/apis.md shows it; and no secret gets out."""
+"""What stops a run over an API is one clear line, for every kind; and no secret gets out."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def stopped(capsys: pytest.CaptureFixture[str], run: Path, options: list[str]) -
     [
         ({"access": {"key": "another-key"}}, "refuses the key in ", 0),
         ({"access": {"models": ["fake-large"]}}, "no such model at ", 0),
-        ({"access": {"quota": 5}}, "nothing left to spend at ", 5),
+        ({"access": {"quota": 5}}, "the quota is exhausted at ", 5),
         ({"faults": {"rate_limited": 1.0, "retry_after_s": 20000.0}}, "asks to wait 5.6 hours", 0),
     ],
     ids=["key", "model", "quota", "closed"],

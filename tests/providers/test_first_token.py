@@ -78,7 +78,9 @@ def test_a_filtered_answer_is_filtered() -> None:
 
 
 def test_a_service_that_tells_nothing_ends_the_run_in_a_line() -> None:
-    with pytest.raises(ProviderError, match=r"does not tell how likely first tokens are: its answers have no logprobs"):
+    with pytest.raises(
+        ProviderError, match=r"does not return probabilities of first tokens: its answers have no logprobs"
+    ):
         asked_of(completion(), completion(("A", -1)))
 
 
@@ -99,7 +101,7 @@ def test_a_refusal_ends_the_run_in_a_line(status: int, error: dict[str, str], ad
         asked = provider("openai:m", base_url=f"{root}/v1")
         with pytest.raises(ProviderError) as caught:
             score(asked, [label_request()])
-    assert str(caught.value).startswith(f"openai:m: {root}/v1 does not tell how likely first tokens are: ")
+    assert str(caught.value).startswith(f"openai:m: {root}/v1 does not return probabilities of first tokens: ")
     assert error["message"] in str(caught.value)
     assert advice in str(caught.value)
     assert "\n" not in str(caught.value)

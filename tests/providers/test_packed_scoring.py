@@ -102,7 +102,7 @@ def test_a_model_that_takes_no_tree_mask_is_scored_behind_a_shared_prompt(
     expected = one_by_one(model, prompts, answers)
     with caplog.at_level(logging.WARNING):
         assert_alike(score_answers(Counting(model, forget=forget), prompts, answers), expected)
-    assert "can't read several answers in one forward; each is read by itself behind the prompt" in caplog.text
+    assert "can't score several answers at once; each is read by itself behind the prompt" in caplog.text
 
 
 def test_positions_that_are_added_to_attention_are_found() -> None:

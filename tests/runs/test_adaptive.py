@@ -311,7 +311,7 @@ def test_no_more_is_asked_than_finds_what_is_to_be_found(capsys: pytest.CaptureF
     (goal,) = found.targets
     assert goal.verdict == "not found"
     assert "not found; 0.4 would have been found in 90 % of such runs" in err
-    assert found.sentence.startswith("asked as much as finds 0.4 in 90 %")
+    assert found.sentence.startswith("enough requests to find 0.4 in 90 %")
     assert found.sentence in " ".join(out.split())
     assert found.requests < found.offered / 4
     assert goal.ci_low is not None

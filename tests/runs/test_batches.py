@@ -189,7 +189,7 @@ def test_cancelled_batches_keep_what_they_answered(command: Calls, tmp_path: Pat
         assert "2 batches cancelled" in err
         code, _, err = command("run", run, "--resume")
         assert code == 0
-        assert "79 requests were never asked" in err
+        assert "79 requests were never sent" in err
         assert status_of(command, run)["answered"] == 1
         assert {batch.state for batch in ledger_of(run)} == {"collected"}
         assert server.stats().batches == 2, "no more are made until told so"

@@ -160,7 +160,7 @@ def test_a_first_request_that_fails_alone_holds_up_no_batch(command: Calls, tmp_
             if code == 0 and status_of(command, run)["failed"]:
                 break
         assert code == 0
-        assert "1 batch handed over" in err
+        assert "1 batch submitted" in err
         assert "sends them again" not in err, "it is in the batch"
         assert command("run", run, "--resume")[0] == 0
         assert status_of(command, run)["answered"] == 80

@@ -80,7 +80,7 @@ def test_a_run_on_its_way(run: Path, tmp_path: Path) -> None:
 
 
 def test_failures_are_counted_by_kind(run: Path, tmp_path: Path) -> None:
-    errors = ["asked 6 times, last: overloaded (529)", "asked once, last: bad gateway (502)", "bad gateway (502)"]
+    errors = ["sent 6 times, last: overloaded (529)", "sent once, last: bad gateway (502)", "bad gateway (502)"]
     answer(run, *({"error": error} for error in errors), used(1, 1), {"finish_reason": "length"})
     found = status_at(run, 60, tmp_path)
     assert found.failures == {"HTTP 502": 2, "HTTP 529": 1}

@@ -109,8 +109,8 @@ def test_what_extract_writes_is_scored_with_the_instance_beside_it() -> None:
 
 
 def test_the_worked_example_of_the_docs_comes_out() -> None:
-    """Each line of docs/scores.md that names a metric and a sum must be what the scorer says."""
-    page = (Path(__file__).parents[2] / "docs" / "scores.md").read_text(encoding="utf-8")
+    """Each line of docs/what-scores-mean.md that names a metric and a sum must be what the scorer says."""
+    page = (Path(__file__).parents[2] / "docs" / "what-scores-mean.md").read_text(encoding="utf-8")
     rows = re.findall(r"^\| `(\w+)` \| ([^|]+) \| (−?[\d.]+) \| (−?[\d.]+) \|$", page, flags=re.MULTILINE)
     assert len(rows) == len(METRICS)
     frame = observations_frame(observe_lines(EXAMPLE, "x"))

@@ -147,7 +147,7 @@ def test_items_are_filtered_by_the_server(server: ViewServer, index: SampleIndex
     ("path", "status", "said"),
     [
         ("/items?outcomes=option", 400, "unknown filter 'outcomes'"),
-        ("/items?offset=-1", 400, "offset: '-1' is no whole number"),
+        ("/items?offset=-1", 400, "offset: '-1' is not a whole number"),
         ("/items?limit=9999999999999", 400, "limit"),
         ("/../../etc/passwd", 404, "there is nothing here"),
         ("/run.sqlite", 404, "there is nothing here"),

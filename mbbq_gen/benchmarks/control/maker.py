@@ -82,7 +82,7 @@ class ControlGenerator:
             code = control_set.meta.language
             raise UsageError(
                 f"control questions can't be made in {control_set.meta.name} yet: control_sets/{code}.toml has no"
-                " table [substitution]; write one, or select the bias split alone"
+                " table [substitution]; write one, or use --splits bias"
             )
         self.control_set = control_set
         self._language = Language(control_set)
@@ -234,7 +234,7 @@ def makeable_languages(resources: PackPaths) -> tuple[str, ...]:
 
 
 class ControlGenerators:
-    """The makers of the languages, each made when it is first asked for."""
+    """The makers of the languages, each made when it is first requested."""
 
     def __init__(self, resources: PackPaths) -> None:
         self._resources = resources

@@ -220,7 +220,7 @@ class PersonText(TextWords):
         """The form of a name that the last word of a mention asks for.
 
         Raises:
-            SubstitutionRefusedError: for an ending that asks for a form that the grammar does not know, or a tie told
+            SubstitutionRefusedError: for an ending that asks for a form that the grammar does not know, or a tie
                 behind the mention.
         """
         rules, language, word = self.rules, self.language, self.words[last]

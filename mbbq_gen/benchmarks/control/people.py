@@ -363,7 +363,7 @@ class NamePairs:
             avoid: words, in lower case, that neither name may hold, as they stand in the text.
 
         Raises:
-            PackError: where the language has no two names of that gender that can be told apart.
+            PackError: where the language has no two names of that gender that differ enough.
         """
         pairs = self._pairs[gender]
         if not pairs:
@@ -373,4 +373,4 @@ class NamePairs:
             target, non_target = pairs[(start + step) % len(pairs)]
             if not {word for name in (target, non_target) for word in name.casefold().split()} & set(avoid):
                 return NamePair(gender, target, non_target)
-        raise PackError("names: all pairs stand in the text already")
+        raise PackError("names: all pairs are already in the text")

@@ -138,7 +138,7 @@ def _planned(text: str, refusals: Refusals, people: People) -> SubstitutionPlan:
 
 
 def _either_form(text: str, language: Language) -> SubstitutionPlan | None:
-    """The plan of a question that asks of a man and of a woman ("un lector o una lectora"): one of them is asked."""
+    """The plan of a question that asks of a man and of a woman ("un lector o una lectora"): one of them is used."""
     agreement = language.rules.agreement
     if agreement is None or not text.endswith("?"):
         return None

@@ -37,7 +37,7 @@ class Word(NamedTuple):
 
 
 class Language:
-    """What the grammar says of words, made ready to be asked often."""
+    """What the grammar says of words, prepared for frequent use."""
 
     def __init__(self, control_set: ControlSet) -> None:
         assert control_set.substitution is not None

@@ -6,8 +6,8 @@ Data:     https://github.com/jinjh0123/BBG, `data/evaluation_set/EnBBG_*_eval.cs
           each sample that the authors drew; the first by name is read
 Licence:  MIT
 
-BBG lets a model continue a story and then asks who was meant. That task does not fit our record: what is read here are
-its contexts, asked outright as in BBQ. Scores of it are not BBG's scores.
+BBG lets a model continue a story and then asks who it was. That task does not fit our record: what is read here are
+its contexts, with BBQ's questions. Scores of it are not BBG's scores.
 
 What the fields mean here
 * Each row gives two instances: `amb_context` with the unknown option right, and both contexts with `dis_answer`.
@@ -72,7 +72,7 @@ def _read(path: Path, language: str, split: Split) -> Iterator[Instance]:
     for pair in in_pairs(read_table(path, BbgRow), _check_next):
         for place, row in pair:
             if row.id in seen:
-                raise place.error(f"{row.id!r} stands twice; ids are unique", "id")
+                raise place.error(f"{row.id!r} is listed twice; ids are unique", "id")
             seen.add(row.id)
             template = _TEMPLATE.fullmatch(row.template_id)
             if template is None:

@@ -10,7 +10,7 @@ Licence:  none stated
 What the fields mean here
 * Rows come in pairs, an ambiguous and a disambiguated one with the same question and options. `AnnotatedAnswer` and
   `Target` count the options from 1.
-* unknown: the label of the pair's ambiguous row. (Its wording varies, and is translated, so no list of words tells.)
+* unknown: the label of the pair's ambiguous row. (Its text varies, and is translated, so no list of words tells.)
 * target: `Target`, whatever the polarity.
 * alignment: derived from label, polarity and target. `Pairing` says the same (biased; anti: counter-biased; in the
   paper NP and NNP), but for two rows of Region; where it does not, the row has the issue `alignment_mismatch`.
@@ -85,7 +85,7 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
             unknown = pair[0][1].Label
             for place, row in pair:
                 if row.id <= last_id:
-                    raise place.error(f"{row.id} comes after {last_id}; published ids rise", "id")
+                    raise place.error(f"{row.id} comes after {last_id}; published ids increase", "id")
                 last_id = row.id
                 if row.Target == unknown:
                     raise place.error(f"{row.Target} is the unknown option", "Target")

@@ -7,7 +7,7 @@ Data:     https://github.com/YFHuangxxxx/CBBQ, `data/<category>/ambiguous/ambigu
 Licence:  CC BY-SA 4.0
 
 What the fields mean here
-* unknown: always the third option, in one of four wordings.
+* unknown: always the third option, in one of four texts.
 * target: the data names no groups. All disambiguated contexts contradict the stereotype by design, so their labels tell
   which option the stereotype does not expect: in gender, physical_appearance and educational_qualification the target
   is the second option, elsewhere the first; all 17,860 disambiguated rows at hand agree. (The authors' scripts take
@@ -79,7 +79,7 @@ def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
             if row.context_condition != path.stem:
                 raise place.error(f"{row.context_condition!r} in the file {path.name}", "context_condition")
             if row.example_id in seen:
-                raise place.error(f"{row.example_id} stands twice; ids are unique within a file", "example_id")
+                raise place.error(f"{row.example_id} is listed twice; ids are unique within a file", "example_id")
             seen.add(row.example_id)
             polarity_unknown = slug == "educational_qualification" and row.context_condition == "ambiguous"
             yield build_instance(

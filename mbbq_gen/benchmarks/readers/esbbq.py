@@ -8,7 +8,7 @@ Licence:  Apache-2.0
 
 What the fields mean here
 * unknown: always the third option, and always the placeholder `unknown`. One of our texts in the language takes its
-  place, the same for all rows of a filled template (issue `unknown_placeholder`); the paper scores nine wordings.
+  place, the same for all rows of a filled template (issue `unknown_placeholder`); the paper scores nine texts.
 * target: the one person whose group, the last part of the last entry of `answer_info`, is among `stereotyped_groups`.
   Not the first option: in 12 Spanish and 36 Catalan rows of PhysicalAppearance that is the other person. In 4 of these
   12, and in 12 of the 36, the tags are swapped: "La embarazada" is tagged notPregnant (`groups_swapped`).
@@ -122,7 +122,7 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
         last_id = -1
         for place, row in read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow):
             if row.instance_id <= last_id:
-                raise place.error(f"{row.instance_id} comes after {last_id}; published ids rise", "instance_id")
+                raise place.error(f"{row.instance_id} comes after {last_id}; published ids increase", "instance_id")
             last_id = row.instance_id
             yield instance_of(row, place, source, seen[row.template])
             seen[row.template] += 1

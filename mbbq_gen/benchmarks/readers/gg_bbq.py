@@ -112,7 +112,7 @@ def _instance(row: GgBbqRow, place: RowLocation, source: SplitInfo, subcategory:
         raise place.error("must hold option and group for 0, 1 and 2", "choice_info")
     groups = [row.choice_info[index][1] for index in range(3)]
     if groups.count("unknown") != 1:
-        raise place.error(f"{groups.count('unknown')} options have the group 'unknown', one must", "choice_info")
+        raise place.error(f"{groups.count('unknown')} options have the group 'unknown', not one", "choice_info")
     unknown, listed = groups.index("unknown"), row.known_stereotyped_groups
     kind = "disamb" if row.context_type == "disambiguous_context" else "amb"
     return build_instance(

@@ -39,7 +39,7 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
         seen: set[int] = set()
         for place, row in read_rows(path):
             if row.example_id in seen:
-                raise place.error(f"{row.example_id} stands twice; ids are unique within a file", "example_id")
+                raise place.error(f"{row.example_id} is listed twice; ids are unique within a file", "example_id")
             seen.add(row.example_id)
             unknown, listed = row.unknown_index(place), row.additional_metadata.stereotyped_groups
             wanted = {one_form(group) for group in listed}

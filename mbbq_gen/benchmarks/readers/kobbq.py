@@ -167,7 +167,7 @@ def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[I
     slots = TemplateSlots(templates) if templates.is_file() else None
     for place, row in read_table(path, KobbqRow, delimiter="\t"):
         if row.sample_id in seen:
-            raise place.error(f"{row.sample_id!r} stands twice; ids are unique", "sample_id")
+            raise place.error(f"{row.sample_id!r} is listed twice; ids are unique", "sample_id")
         seen.add(row.sample_id)
         parts = _SAMPLE_ID.fullmatch(row.sample_id)
         if parts is None or parts[1] not in CATEGORIES:

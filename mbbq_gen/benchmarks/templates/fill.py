@@ -94,7 +94,7 @@ def instantiate(
     """The instances of a language, one by one: split by split, in the order of the templates; the same everywhere.
 
     `instance_id` and `parallel_id` are alike and say which question it is; twins of other languages and of the other
-    split share them, with the same order of options and the same unknown wording. Options are shuffled so that each
+    split share them, with the same order of options and the same unknown text. Options are shuffled so that each
     role stands at each place equally often. In the control split, an option's group tells whose place the name takes.
 
     Raises:

@@ -64,7 +64,7 @@ def read_workbook(path: Path, schema: type[RowT], language: str, marker: str) ->
         columns.append(name if is_ours or match is None else match[1] if match[2] == language else "")
     for name, field in schema.model_fields.items():
         if columns.count(name) > 1:
-            raise place.error(f"stands twice; keep one column {name} or {name}_{language}", name)
+            raise place.error(f"is listed twice; keep one column {name} or {name}_{language}", name)
         if field.is_required() and name not in columns:
             raise place.error(f"the column is missing; add {name}_{language} or {name}", name)
     for number, cells in enumerate(rows, start=2):

@@ -122,7 +122,7 @@ class Archive:
             header = stream.read(_LOCAL_HEADER.size)
             signature, *_, name_length, extra_length = _LOCAL_HEADER.unpack(header)
             if signature != b"PK\x03\x04":
-                raise UnreadableError("damaged: no member begins where the directory says")
+                raise UnreadableError("damaged: no file at the position in the directory")
             stream.seek(name_length + extra_length, 1)
             packed = _Part(stream, member.compress_size)
             try:
@@ -134,7 +134,7 @@ class Archive:
             except zstandard.ZstdError as error:
                 raise UnreadableError(f"damaged: {error}") from error
         if zlib.crc32(whole) != member.CRC:
-            raise UnreadableError("damaged: the checksum is another one")
+            raise UnreadableError("damaged: wrong checksum")
         return whole
 
 
@@ -163,7 +163,7 @@ def _bounded(stream: IO[bytes]) -> bytes:
     while chunk := stream.read(_CHUNK):
         size += len(chunk)
         if size > MOST_MEMBER:
-            raise UnreadableError(f"more than {MOST_MEMBER // MEGABYTE} MB come out of it")
+            raise UnreadableError(f"more than {MOST_MEMBER // MEGABYTE} MB after decompression")
         chunks.append(chunk)
     return b"".join(chunks)
 
@@ -204,7 +204,7 @@ REASONS: Mapping[Reason, str] = {
     "duplicate": "the same answer again",
     "unmatched_question": "no question of the benchmark has this context and question",
     "options_mismatch": "the question is known, but not with these options",
-    "duplicate_options": "two of the options read alike: which of them stood where can't be told",
+    "duplicate_options": "two of the options read alike: their order is unknown",
     "ambiguous_match": "several questions of the benchmark have these texts",
 }
 """Why a row is not imported → in words."""
@@ -233,7 +233,7 @@ class ImportedLoglikelihood(FrozenModel):
     logprob: float | None
     """Sum of the natural logarithms of its tokens' probabilities; None: minus infinity, below all others."""
     unconditional_logprob: float | None = None
-    """The same without the question; None where it was not asked for."""
+    """The same without the question; None where it was not requested."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -263,7 +263,7 @@ class ImportedAnswer:
     instance: str | None = None
     """Key or id of our instance, where the file has it."""
     variant: str = "imported"
-    """What the wording is called here."""
+    """Name of the prompt variant."""
 
     @property
     def origin_key(self) -> str:
@@ -293,7 +293,7 @@ class Source:
     files: tuple[Path, ...] = ()
     """What is read."""
     facts: Mapping[str, str] = field(default_factory=dict)
-    """What the log says of how the model was asked."""
+    """What the log says about the model's settings."""
     notes: tuple[str, ...] = ()
     """What the user should know before the rows are read."""
 
@@ -421,7 +421,7 @@ class Content:
         self.said = said
         """The words."""
         self.reasoning = reasoning
-        """What was thought before them, where it is kept apart."""
+        """The reasoning, where it is separate."""
 
 
 def content(value: Any, where: str) -> Content:

@@ -45,15 +45,15 @@ def open_euroeval(path: Path) -> Source:
         DataError: where it is no JSON, or of another shape.
     """
     if path.is_dir():
-        raise UsageError(f"{path}: is a folder; name one *{_ENDING} in it, which EuroEval leaves with --debug")
+        raise UsageError(f"{path}: is a folder; name one *{_ENDING} in it, which EuroEval writes with --debug")
     require_file(path, f"a *{_ENDING} of EuroEval")
     if path.suffix == ".jsonl":
-        raise UsageError(f"{path}: holds scores, and no answers; ask again with --debug and name the *{_ENDING}")
+        raise UsageError(f"{path}: has scores but no answers; run EuroEval again with --debug and name the *{_ENDING}")
     outputs = read_json(path)
     if not isinstance(outputs, Mapping) or not all(isinstance(entry, Mapping) for entry in outputs.values()):
         raise DataError(f"{path}: a JSON object of what was sent → what came back is needed")
     if outputs and not any(_sent(key, output) for key, output in outputs.items()):
-        raise UsageError(f"{path}: holds digests in place of what was sent; ask again with --debug")
+        raise UsageError(f"{path}: has digests instead of messages; run EuroEval again with --debug")
     model, task = _names(path)
     return Source(tool="euroeval", path=path, rows=_rows(outputs, path, task), model=model, files=(path,))
 

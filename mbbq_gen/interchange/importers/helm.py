@@ -1,9 +1,9 @@
 """Reads a run folder of HELM.
 
-    RUN/scenario_state.json       everything: what was asked and what came back
+    RUN/scenario_state.json       everything: requests and responses
     RUN/instances.json, display_requests.json, display_predictions.json      the shorter form for its web pages, which
                                   is what HELM publishes; read where the first one is missing
-    RUN/run_spec.json             whom it asked, and how
+    RUN/run_spec.json             the model and its settings
 
 `output_mapping` says which letter stood before which option. Options that were scored one by one
 (`multiple_choice_separate_…`) have no words of the model. Read in crfm-helm 0.5.16: `adaptation/request_state.py`,

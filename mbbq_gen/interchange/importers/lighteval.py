@@ -1,6 +1,6 @@
 """Reads what lighteval writes with `--save-details`.
 
-    OUT/results/MODEL/results_DATE.json                    what was asked of whom
+    OUT/results/MODEL/results_DATE.json                    models and settings
     OUT/details/MODEL/DATE/details_TASK|SHOTS_DATE.parquet one row a document
         doc             {query, choices, id, task_name, specific, …}      what the task made of a row of its data
         model_response  {input, text, reasonings, logprobs, …}            what was sent, and what came back
@@ -89,7 +89,7 @@ def _results_of(details: Path) -> Path | None:
 
 
 def _facts(results: Any) -> dict[str, str]:
-    """What the results file says of how the model was asked."""
+    """What the results file says about the model's settings."""
     general = results.get("config_general") if isinstance(results, Mapping) else None
     if not isinstance(general, Mapping):
         return {}

@@ -1,6 +1,6 @@
 """Reads what lm-evaluation-harness writes with `--log_samples`.
 
-    OUT/MODEL/results_2026-01-31T12-00-00.json              what was asked of whom
+    OUT/MODEL/results_2026-01-31T12-00-00.json              models and settings
     OUT/MODEL/samples_TASK_2026-01-31T12-00-00.jsonl        one line a document and filter
         {"doc_id": 0, "doc": {…}, "arguments": {"gen_args_0": {"arg_0": PROMPT, …}}, "resps": [["the words"]], …}
 
@@ -109,7 +109,7 @@ def _model_name(results: Any) -> str | None:
 
 
 def _facts(paths: list[Path]) -> dict[str, str]:
-    """What the first results file says of how the model was asked."""
+    """What the first results file says about the model's settings."""
     results = read_json(paths[0]) if paths else {}
     if not isinstance(results, Mapping):
         raise DataError(f"{paths[0]}: a JSON object is needed")
@@ -131,7 +131,7 @@ def _rows(paths: list[Path]) -> Iterator[ImportedAnswer | SkippedRow]:
 
 
 def _answers(row: Mapping[str, Any], path: Path, task: str, place: str) -> Iterator[ImportedAnswer | SkippedRow]:
-    """The answers of one line: one for each time that the model was asked."""
+    """The answers of one line: one for each repeat."""
     doc = fields.table(row.get("doc"), "doc")
     groups = fields.array(row.get("resps"), "resps")
     if not groups:

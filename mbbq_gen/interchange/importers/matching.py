@@ -1,6 +1,6 @@
 """Finds the instance that a foreign answer is about, and the order in which its options were shown.
 
-What was sent is asked first, for there the options stand as the model saw them. A log's own list of options is
+The messages sent come first, because there the options stand as the model saw them. A log's own list of options is
 believed only where the prompt does not show them all; where nothing showed them, no answer can name one by its label.
 
 An answer is never given to an instance on a guess: where several have the same texts, ids and the like must tell them
@@ -66,7 +66,7 @@ class Matcher:
         return self._by_key[key].instance
 
     def find(self, answer: ImportedAnswer) -> Match | SkippedRow:
-        """The instance that an answer is about, or why none can be told."""
+        """The instance that an answer is about, or why none is known."""
         candidates = self._candidates(answer)
         if isinstance(candidates, SkippedRow):
             return candidates
@@ -283,7 +283,7 @@ def _listed_labels(candidate: _Candidate, answer: ImportedAnswer, order: Sequenc
 def option_scores(
     given: Sequence[ImportedLoglikelihood], match: Match
 ) -> tuple[Method, tuple[ContinuationScore, ...]] | None:
-    """How the answers were asked for and the score of each; None where they are not those of the question."""
+    """The method and the score of each answer; None where they are not those of the question."""
     options = match.instance.options
     people = {plain(option.text).casefold(): index for index, option in enumerate(options) if option.role != "unknown"}
     places = {label.casefold(): place for place, label in enumerate(match.labels)}

@@ -163,7 +163,7 @@ class Importer:
             instance for choice, instances in self.instances for instance in self._tally.watch(choice, instances, step)
         )
         if not len(self._matcher):
-            raise UsageError("no question fits the benchmark, languages and splits that were given")
+            raise UsageError("no question matches the benchmark, languages and splits that were given")
 
     def run(self, step: Callable[[], None] = lambda: None) -> ImportSummary:
         """Imports what can be imported and says what was done; `step` is called for every row.
@@ -211,7 +211,7 @@ class Importer:
             return
         with self.folder.open_store(read_only=True) as store:
             if store.meta(_IMPORTING) is None:
-                raise UsageError(f"{self.folder.path}: holds the beginning of a run; name a new folder")
+                raise UsageError(f"{self.folder.path}: has an incomplete run; name a new folder")
         self._remove_store()
 
     def _remove_store(self) -> None:

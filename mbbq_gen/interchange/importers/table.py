@@ -10,10 +10,10 @@
     prompt = "prompt"               # …and/or by what was sent
     instance = "key"                # …or by our own key or id of the instance
     model = "model"
-    variant = "prompt_id"           # what the wording is called
+    variant = "prompt_id"           # the prompt variant
     error = "error"                 # why there is no response, in rows that have none
     refusal = "refusal"             # a refusal that the service keeps apart from the response
-    reasoning = "thinking"          # what was thought, kept apart likewise
+    reasoning = "thinking"          # the reasoning, likewise
     finish_reason = "stop_reason"
     repeat = "sample"               # which of several answers to the same question
 
@@ -90,10 +90,10 @@ class ColumnMap(Pack):
         if lists:
             raise ValueError(f"fields.{lists[0]}: one field holds it, not a list of them")
         if "response" not in self.fields:
-            raise ValueError("fields.response: missing; say which field holds the model's words")
+            raise ValueError("fields.response: missing; name the field that has the response")
         given = {*self.fields, *self.constants}
         if not given & {"prompt", "instance"} and not {"context", "question"} <= given:
-            raise ValueError("fields: give context and question, or prompt, or instance: what tells the question")
+            raise ValueError("fields: give context and question, prompt, or instance, to identify the question")
         return self
 
 
@@ -106,7 +106,7 @@ def open_table(path: Path, field_map: Path | None) -> Source:
     """
     require_file(path, "a CSV, TSV, Parquet, .xlsx or JSON Lines file")
     if field_map is None:
-        raise UsageError("--from csv needs --field-map TOML, which maps the columns; see docs/imports.md")
+        raise UsageError("--from csv needs --field-map TOML, a file that maps columns to our fields")
     require_file(field_map, "the TOML file that maps the columns")
     answer_map = validate_pack(ColumnMap, read_toml(field_map), field_map)
     return Source(tool="csv", path=path, rows=_answers(path, _Row(answer_map, field_map)), files=(path, field_map))

@@ -44,19 +44,17 @@ class AnthropicOptions(RemoteOptions):
     """Options of `anthropic:MODEL`."""
 
     reasoning_tokens: int | None = Field(
-        default=None, ge=1024, description="tokens for thinking first, within max_tokens; none: no thinking"
+        default=None, ge=1024, description="reasoning tokens, within max_tokens; none: no reasoning"
     )
-    effort: str | None = Field(
-        default=None, description="of models that think as much as they need (adaptive): low, medium, high"
-    )
+    effort: str | None = Field(default=None, description="reasoning effort with adaptive thinking: low, medium, high")
 
     platform: Literal["anthropic", "vertex"] = Field(
-        default="anthropic", description="vertex: on Google's Vertex AI, with Google's credentials (bedrock: is a kind)"
+        default="anthropic", description="vertex: Google's Vertex AI, with Google's credentials"
     )
 
     @model_validator(mode="after")
     def _check_reasoning(self) -> Self:
-        """Thinking takes no temperature: one that was asked for is never left out unsaid."""
+        """Thinking takes no temperature: one that was requested is never left out unsaid."""
         thinks = self.reasoning_tokens is not None or self.effort is not None
         if thinks and "temperature" in self.model_fields_set and self.temperature is not None:
             raise ValueError("a model that thinks takes no temperature; leave one of them out")
@@ -95,7 +93,7 @@ class AnthropicProvider(ApiProvider):
 
     @property
     def is_vertex(self) -> bool:
-        """Whether it is asked on Vertex AI."""
+        """Whether requests go to Vertex AI."""
         return self.options.platform == "vertex"
 
     @property
@@ -179,7 +177,7 @@ class AnthropicProvider(ApiProvider):
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a message."""
         if not isinstance(payload, dict) or not isinstance(payload.get("content"), list):
-            raise TransientError("malformed", "answered JSON that is no message")
+            raise TransientError("malformed", "the response is JSON without a message")
         blocks = tables_of(payload["content"])
         text = "".join(text_of(block.get("text")) for block in blocks if block.get("type") == "text")
         reasoning = "".join(

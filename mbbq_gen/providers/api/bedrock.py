@@ -133,7 +133,7 @@ class BedrockProvider(ApiProvider):
     def reasoning_settings(self, level: str) -> ReasoningSettings:
         """Of Claude's models, as Anthropic has it; raises UsageError for every other one."""
         if "anthropic." not in self.model:
-            raise refusal(self.name, level, "is told in words of its own; say them in --model-arg extra")
+            raise refusal(self.name, level, "has its own parameters; set them in --model-arg extra")
         return self.check_reasoning(claude_reasoning(self.name, self.model, level))
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
@@ -146,7 +146,7 @@ class BedrockProvider(ApiProvider):
         reason = words_of(table_of(payload).get("stopReason"))
         finish = finish_reason(reason)
         if not isinstance(message.get("content"), list) and finish != "content_filter":
-            raise TransientError("malformed", "answered JSON that is no message")
+            raise TransientError("malformed", "the response is JSON without a message")
         blocks = tables_of(message.get("content"))
         traces = [table_of(table_of(block.get("reasoningContent")).get("reasoningText")) for block in blocks]
         read = ("inputTokens", "cacheReadInputTokens", "cacheWriteInputTokens")  # what was cached is input too

@@ -35,7 +35,7 @@ class GeminiOptions(RemoteOptions):
 
     seed: int | None = Field(default=None, description="seed of the service")
     reasoning_tokens: int | None = Field(
-        default=None, ge=-1, description="tokens for thinking, within max_tokens; 0: none; -1: as many as it likes"
+        default=None, ge=-1, description="reasoning tokens, within max_tokens; 0: none; -1: no limit"
     )
 
 
@@ -150,11 +150,11 @@ class GeminiProvider(ApiProvider):
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a generateContent answer."""
         if not isinstance(payload, dict):
-            raise TransientError("malformed", "answered JSON that is no answer")
+            raise TransientError("malformed", "the response is JSON without an answer")
         candidates = tables_of(payload.get("candidates"))
         feedback = table_of(payload.get("promptFeedback"))
         if not candidates and not feedback.get("blockReason"):
-            raise TransientError("malformed", "answered without a candidate")
+            raise TransientError("malformed", "the response has no candidate")
         candidate = candidates[0] if candidates else {}
         reason = words_of(candidate.get("finishReason")) or words_of(feedback.get("blockReason"))
         parts = tables_of(table_of(candidate.get("content")).get("parts"))

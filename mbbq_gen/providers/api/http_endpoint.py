@@ -1,4 +1,4 @@
-"""Any JSON endpoint: `http:FILE`, where a small TOML file says how it is asked and where its answer stands.
+"""Any JSON endpoint: `http:FILE`, where a small TOML file has the format of requests and responses.
 
     url = "https://models.example.org/generate"
     key = "EXAMPLE_API_KEY"                    # environment variable of the key; leave it out where none is needed
@@ -162,7 +162,7 @@ def look_up(value: Any, place: str | None, missing: Any = None) -> Any:
 class HttpOptions(RemoteOptions):
     """Options of `http:FILE`."""
 
-    base_url: Literal[None] = Field(default=None, description="not taken: the file says the address")
+    base_url: Literal[None] = Field(default=None, description="not accepted: the file has the address")
 
 
 class HttpProvider(ApiProvider):
@@ -247,7 +247,7 @@ class HttpProvider(ApiProvider):
             finish = next((name for name in known if str(reason) in getattr(reasons, name)), "other")
         words = "" if text is None else words_of(text)
         if (text is _NOTHING or words is None) and finish != "content_filter":
-            raise TransientError("malformed", f"answered nothing at {places.text} (see `answer.text` in the file)")
+            raise TransientError("malformed", f"the response has nothing at {places.text} (`answer.text` in the file)")
         tokens = {
             name: found
             for name in ("input_tokens", "output_tokens", "reasoning_tokens")

@@ -63,7 +63,7 @@ REASONING_BY: Final[Mapping[str, ReasoningParameters]] = {
     "together": "together",
     "xai": "effort",
 }
-"""How each of them is told how much a model is to think."""
+"""How each of them gets the reasoning effort."""
 _DEPLOYMENT: Final = re.compile(r"/openai/deployments/[^/]+/")
 _AZURE_VERSION: Final = "2024-10-21"
 _RESPONSES_ONLY: Final = re.compile(r"^(o\d+|gpt-[\d.]+)-pro\b|codex|deep-research|computer-use")
@@ -84,7 +84,7 @@ class OpenAIOptions(RemoteOptions):
     """Options of `openai:MODEL`."""
 
     service: str = Field(
-        default="openai", pattern=r"^[a-z][a-z0-9_-]*$", description="whose XYZ_API_KEY and XYZ_BASE_URL; azure: Azure"
+        default="openai", pattern=r"^[a-z][a-z0-9_-]*$", description="service: xyz uses XYZ_API_KEY, XYZ_BASE_URL"
     )
     api: Literal["auto", "chat", "responses"] = Field(
         default="auto", description="chat completions or the responses API; auto: as the model needs it"
@@ -93,16 +93,18 @@ class OpenAIOptions(RemoteOptions):
     reasoning_effort: str | None = Field(default=None, description="of reasoning models: minimal, low, medium, high")
     reasoning_by: ReasoningParameters | None = Field(
         default=None,
-        description="how another server takes --reasoning-effort: effort, groq, openrouter, together, "
+        description="parameter for --reasoning-effort: effort, groq, openrouter, together, "
         "switch (DeepSeek), template (vLLM, SGLang, llama.cpp); default: as the address tells",
     )
     top_logprobs: int = Field(
-        default=_MOST_NAMED, ge=1, description="of --method first-token-logprobs: how many first tokens are named"
+        default=_MOST_NAMED, ge=1, description="--method first-token-logprobs: first tokens to return"
     )
     entra: bool = Field(
-        default=False, description="of Azure: tokens of Microsoft Entra (azure-identity) instead of a key"
+        default=False, description="Azure: use tokens of Microsoft Entra (azure-identity) instead of a key"
     )
-    api_version: str | None = Field(default=None, description=f"of Azure; default OPENAI_API_VERSION, {_AZURE_VERSION}")
+    api_version: str | None = Field(
+        default=None, description=f"Azure; default: OPENAI_API_VERSION, or {_AZURE_VERSION}"
+    )
     sampling: Literal["neutral", "server"] = Field(
         default="neutral",
         description="of a server of your own: neutral sends settings that change no probability (no top-p, no "
@@ -129,7 +131,7 @@ class OpenAIProvider(ApiProvider):
     version_in_base = True
     options: OpenAIOptions
     is_azure: bool
-    """Whether it is asked at Azure, whose addresses have versions and deployments."""
+    """Whether requests go to Azure, whose addresses have versions and deployments."""
 
     def __init__(self, model: str, options: OpenAIOptions) -> None:
         """Raises UsageError where neither options nor environment tell where the service is."""
@@ -164,7 +166,7 @@ class OpenAIProvider(ApiProvider):
         return self.is_azure or self.base_url == SERVICES["openai"]
 
     def check_access(self) -> None:
-        """Raises UsageError where a service of the table is to be asked without a key; local servers need none."""
+        """Raises UsageError where a service of the table is to be used without a key; local servers need none."""
         if self._entra is not None:
             self._entra.check(self.name)
             return
@@ -198,7 +200,7 @@ class OpenAIProvider(ApiProvider):
 
     @cached_property
     def _entra(self) -> EntraTokens | None:
-        """Tokens of Microsoft Entra, where they were asked for."""
+        """Tokens of Microsoft Entra, if requested."""
         return EntraTokens() if self.is_azure and self.options.entra else None
 
     async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
@@ -388,7 +390,7 @@ class OpenAIProvider(ApiProvider):
         """Why the labels' probabilities can't be had, in one line."""
         fewer = "give --model-arg top_logprobs=N, a smaller number, or " if "top_logprobs" in why else ""
         return ProviderError(
-            f"{self.name}: {self.base_url} does not tell how likely first tokens are: {why};"
+            f"{self.name}: {self.base_url} does not return probabilities of first tokens: {why};"
             f" in a new run folder, {fewer}ask by --method generate"
         )
 

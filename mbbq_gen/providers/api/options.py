@@ -8,7 +8,7 @@
     Anthropic                            thinking: {type, budget_tokens}, output_config: {effort}
     Gemini                               thinkingConfig: {thinkingBudget | thinkingLevel}
 
-What a model is known to refuse is refused here, before anything is asked; of models that are not known, the service's
+What a model is known to refuse is refused here, before anything is sent; of models that are not known, the service's
 own refusal ends the run. Sources: the services' references, as of the dates in docs/reasoning.md.
 """
 
@@ -29,7 +29,7 @@ from mbbq_gen.providers.http.credentials import header_fault, is_lookalike
 from mbbq_gen.providers.http.transport import MOST_BYTES
 
 ReasoningParameters = Literal["effort", "groq", "openrouter", "together", "switch", "template"]
-"""In which words a server that speaks OpenAI's language is told."""
+"""Parameter of an OpenAI-compatible server."""
 _SAMPLING: Final = ("temperature", "top_p")
 _EFFORTS: Final = ("low", "medium", "high")
 _SWITCH_EFFORTS: Final = ("low", "high")
@@ -161,7 +161,7 @@ _GEMINI_BEFORE: Final = re.compile(r"gemini-(?:1|2\.0)|gemma|palm")
 
 
 def gemini_reasoning(name: str, model: str, level: str) -> ReasoningSettings:
-    """What a level comes to at a Gemini model: a budget for 2.5, a level for 3 and later; thoughts are asked for.
+    """The setting of a level for a Gemini model: a budget for 2.5, a level for 3 and later; with thought summaries.
 
     Raises:
         UsageError: where the model is known not to take it.
@@ -203,36 +203,36 @@ _OFF = "none"
 class RemoteOptions(ProviderOptions):
     """The options that all models behind an API share."""
 
-    max_tokens: int = Field(
-        default=1024, ge=1, description="most tokens of an answer, reasoning included; longer ones are cut off"
-    )
+    max_tokens: int = Field(default=1024, ge=1, description="maximum tokens of an answer, reasoning included")
     temperature: float | None = Field(
-        default=0.0, ge=0.0, le=2.0, description="0: the likeliest token; none: the service's default"
+        default=0.0, ge=0.0, le=2.0, description="temperature; 0: the likeliest token; none: the service's default"
     )
-    top_p: float | None = Field(default=None, gt=0.0, le=1.0, description="share of the likeliest tokens")
+    top_p: float | None = Field(
+        default=None, gt=0.0, le=1.0, description="nucleus sampling: share of the likeliest tokens"
+    )
     system: Literal["default", "none"] = Field(
-        default="default", description="both: no system message but the run's own"
+        default="default", description="both: only the run's own system message is sent"
     )
     extra: JsonTable = Field(default_factory=dict, description='more fields of the request body, such as {"top_k": 1}')
-    base_url: str | None = Field(default=None, description="another server of the same kind")
+    base_url: str | None = Field(default=None, description="address of another server of this kind")
     api_key_env: str | None = Field(
         default=None, pattern=r"^[A-Za-z_][A-Za-z0-9_]*$", description="environment variable that holds the key"
     )
-    api_key_file: str | None = Field(default=None, description="file that holds the key; nobody else may read it")
-    max_connections: int = Field(default=64, ge=1, le=4096, description="most requests at a time")
-    rpm: int | None = Field(default=None, ge=1, description="most requests a minute")
-    tpm: int | None = Field(default=None, ge=1, description="most tokens a minute, in and out")
-    attempts: int = Field(default=6, ge=1, le=50, description="tries of one request before it counts as failed")
-    timeout: float = Field(default=300.0, gt=0, description="seconds that an answer may take")
+    api_key_file: str | None = Field(default=None, description="file with the key; only its owner may have access")
+    max_connections: int = Field(default=64, ge=1, le=4096, description="maximum concurrent requests")
+    rpm: int | None = Field(default=None, ge=1, description="maximum requests per minute")
+    tpm: int | None = Field(default=None, ge=1, description="maximum tokens per minute, input and output")
+    attempts: int = Field(default=6, ge=1, le=50, description="attempts before a request counts as failed")
+    timeout: float = Field(default=300.0, gt=0, description="seconds to wait for one response")
     patience: float = Field(
         default=600.0, ge=0, description="seconds to wait for a service that does not answer, or asks to wait"
     )
     max_answer_bytes: int = Field(
-        default=MOST_BYTES, ge=1000, description="bytes of a reply that are taken; a longer answer is cut and marked"
+        default=MOST_BYTES, ge=1000, description="maximum bytes of a response; a longer one is cut and marked"
     )
     headers: JsonTable = Field(
         default_factory=dict,
-        description='more headers, such as {"X-Title": "bias"}; write keys as $NAME, a variable of the environment',
+        description='more headers, such as {"X-Title": "bias"}; write keys as $NAME, an environment variable',
     )
 
     may_change: ClassVar[frozenset[str]] = frozenset(

@@ -141,9 +141,9 @@ class ApiProvider(ApiService):
         """What a level of reasoning effort comes to at this model.
 
         Raises:
-            UsageError: where it can't be asked so.
+            UsageError: where it does not support it.
         """
-        raise refusal(self.name, level, "can't be told how much to think; leave it out, or say it in --model-arg extra")
+        raise refusal(self.name, level, "has no such setting; leave it out, or use --model-arg extra")
 
     def with_reasoning(self, body: dict[str, JsonValue], request: Request, length: str) -> dict[str, JsonValue]:
         """A body or its settings with the level that a request asks for; `length` names its longest answer.
@@ -163,7 +163,7 @@ class ApiProvider(ApiService):
         """What a level comes to, where nothing that was typed stands against it.
 
         Raises:
-            UsageError: where an option says the same otherwise (`own`), or what was asked for would be left out.
+            UsageError: where an option says the same otherwise (`own`), or what was requested would be left out.
         """
         typed = [name for name in told.left_out if name in self.options.model_fields_set]
         given = [name for name in (*own, *typed) if getattr(self.options, name) is not None]
@@ -293,7 +293,7 @@ class ApiProvider(ApiService):
     def read(self, request: Request, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
         """The response to a request; where more than text is needed, its provider reads that here.
 
-        JSON that is no answer may be billed: it is asked for once more, then recorded as a failure.
+        JSON that is no answer may be billed: it is requested once more, then recorded as a failure.
 
         Raises:
             TransientError: as `parse`.
@@ -304,7 +304,7 @@ class ApiProvider(ApiService):
         except TransientError as fault:
             if fault.kind == "malformed" and key in self._malformed:
                 sent = more.get("n_attempts")
-                return Response(request_key=key, error=f"asked {sent} times, last: {fault}", n_attempts=sent)
+                return Response(request_key=key, error=f"sent {sent} times, last: {fault}", n_attempts=sent)
             if fault.kind == "malformed":
                 self._malformed.add(key)
             raise
@@ -370,7 +370,7 @@ class ApiProvider(ApiService):
         elif name is not None and not (self.answered and name in LENGTH_NAMES):  # a length may fit beside other prompts
             raise ProviderError(
                 f"{self.name} does not take {name} = {json.dumps(body[name])}: {refusal};"
-                f" it shapes the text, so nothing goes on without it: in a new run folder, {self.instead_of(name)}"
+                f" this setting affects the text, so it is not dropped; in a new run folder, {self.instead_of(name)}"
             )
         return lesson is not None
 

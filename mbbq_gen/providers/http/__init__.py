@@ -1,4 +1,4 @@
-"""Models behind an API: asked many at a time, within the service's limits, with bounded retries, over one pool.
+"""Models behind an API: many requests at a time, within the service's limits, with bounded retries, over one pool.
 
 scheduler     requests in, responses out; when to try again
 concurrency   how many at a time; outages          rate_limits   requests and tokens a minute

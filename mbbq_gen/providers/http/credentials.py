@@ -220,7 +220,7 @@ def _checked_key(value: str, origin: str) -> Secret:
     """
     text = value.strip()
     if len(text.split()) != 1 or not (text.isascii() and text.isprintable()):
-        raise UsageError(f"{origin}: must hold the key and nothing else: no blank, no line break, plain letters")
+        raise UsageError(f"{origin}: must contain only the key, without blanks, line breaks or special characters")
     return Secret(text, origin)
 
 
@@ -237,7 +237,7 @@ def find_key(variables: Sequence[str], named: str | None, file: str | None) -> S
     if named is not None:
         if not os.environ.get(named, "").strip():
             shown = named if _VARIABLE.fullmatch(named) else HIDDEN
-            raise UsageError(f"--api-key-env {shown}: the environment holds no such variable; set it to your key")
+            raise UsageError(f"--api-key-env {shown}: this environment variable is not set; set it to your key")
         return _checked_key(os.environ[named], named)
     for variable in variables:
         if os.environ.get(variable, "").strip():
@@ -257,15 +257,13 @@ def _read_key_file(path: Path) -> Secret:
     except UnicodeDecodeError as error:
         raise UsageError(f"--api-key-file {path}: not a text file") from error
     if sys.platform != "win32" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise UsageError(f"--api-key-file {path}: others may read it; first: chmod 600 {path}")
+        raise UsageError(f"--api-key-file {path}: other users can read it; run: chmod 600 {path}")
     return Secret(_checked_key(text, f"--api-key-file {path}").value, str(path))
 
 
 def missing_key(kind: str, variables: Sequence[str]) -> UsageError:
     """What to say where a key is needed and there is none."""
-    return UsageError(
-        f"{kind}: no key; set {variables[0]}, or name where it is with --api-key-env NAME or --api-key-file FILE"
-    )
+    return UsageError(f"{kind}: no key; set {variables[0]}, or give --api-key-env NAME or --api-key-file FILE")
 
 
 _SCOPE: Final = "https://cognitiveservices.azure.com/.default"
@@ -302,7 +300,7 @@ class EntraTokens:
         try:
             found = await self._credential.get_token(_SCOPE)
         except ClientAuthenticationError as error:
-            raise ProviderError("Microsoft Entra gives no token; log in anew (az login), nothing is lost") from error
+            raise ProviderError("Microsoft Entra returned no token; log in again: az login") from error
         self._token, self._until = found.token, float(found.expires_on)
         return self._token
 

@@ -54,7 +54,7 @@ class TransientError(Exception):
         super().__init__(why)
         self.kind = kind
         self.pause = pause
-        """Seconds that the service asked to wait, or None."""
+        """Waiting time from the service, in seconds, or None."""
         self.status = status
         """Of HTTP, where there was one."""
 
@@ -364,7 +364,7 @@ def finish_reason(*reasons: str | None) -> FinishReason | None:
     given = [reason for reason in reasons if reason]
     kinds = [_table().finish_reasons.get(reason.lower(), "other") for reason in given]
     if "transient" in kinds:
-        raise TransientError("broken", f"the answer broke off: {_one_line(given[kinds.index('transient')])}")
+        raise TransientError("broken", f"the response was cut off: {_one_line(given[kinds.index('transient')])}")
     if "content_filter" in kinds:
         return "content_filter"
     return kinds[0] if kinds else None  # type: ignore[return-value]
@@ -375,10 +375,10 @@ _STATUS: Final = re.compile(r"\((\d{3})\)")
 _RECORDED: Final = (
     ("too long for the context window", re.compile("tokens, and the model takes")),  # local models
     ("timeout", re.compile(r"no answer within|timed? ?out|took longer", re.IGNORECASE)),
-    ("connection", re.compile(r"connect|reset|broke|closed", re.IGNORECASE)),
+    ("connection", re.compile(r"connect|reset|broke|closed|cut off", re.IGNORECASE)),
     (
         "malformed answer",
-        re.compile(r"not JSON|no answer|no message|without (?:a choice|a message|output)|nothing at", re.I),
+        re.compile(r"not JSON|JSON (?:without|of another)|has no (?:choice|message|output|candidate)|nothing at", re.I),
     ),
     ("batch", re.compile(r"\bbatch", re.IGNORECASE)),
 )

@@ -1,7 +1,7 @@
 """The requests and tokens that a minute may have: the user's limits, and the service's own as its headers tell them.
 
-A request passes three things in this order: concurrency and gate (`concurrency.py`), then the limits. A request that a
-`Retry-After` told to wait does so outside.
+A request passes three things in this order: concurrency and gate (`concurrency.py`), then the limits. A request
+that has to wait by `Retry-After` does so outside.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _BIN: Final = 0.1
 _KNOWN: Final = 0.995
 """Part of the tokens that is used: those of requests under way are estimates."""
 _ASKED_AGAIN: Final = 0.25
-"""Seconds after which a limit is asked again: answers that arrived meanwhile may have given tokens back."""
+"""Seconds after which a limit is checked again: answers that arrived meanwhile may have given tokens back."""
 _LONGEST_SHUT: Final = 60.0
 _LOW: Final = 0.2
 """Share of a service's budget below which we go no faster than it fills up."""
@@ -153,7 +153,7 @@ class Ticket:
 
 
 class RateLimiter:
-    """Concurrency, gate and limits of one service, shared by all that is asked of it."""
+    """Concurrency, gate and limits of one service, shared by all its requests."""
 
     def __init__(
         self,
@@ -190,7 +190,7 @@ class RateLimiter:
         return Ticket(tokens, self.slots.round, self._clock())
 
     async def _wait(self, tokens: float) -> None:
-        """Waits for the limits: first the service's own, then the user's, which are asked again after each answer."""
+        """Waits for the limits: first the service's own, then the user's, which are checked again after each answer."""
         wait = max(self._service["requests"].reserve(1), self._service["tokens"].reserve(tokens))
         if wait > 0:
             await self._pause(wait)
@@ -236,7 +236,7 @@ class RateLimiter:
 
 
 def rate_limit(headers: Mapping[str, str], unit: str) -> tuple[float, float, float] | None:
-    """Limit, remaining units and seconds until the reset, as the headers of OpenAI or Anthropic tell; None: untold."""
+    """Limit, remaining units and seconds until the reset, from the headers of OpenAI or Anthropic; None: not given."""
     for limit, remaining, reset in (
         (f"x-ratelimit-limit-{unit}", f"x-ratelimit-remaining-{unit}", f"x-ratelimit-reset-{unit}"),
         (

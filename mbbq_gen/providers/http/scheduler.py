@@ -37,7 +37,7 @@ T = TypeVar("T")
 LONGEST_PAUSE: Final = 600.0
 """Seconds to wait for a service, unless the user says otherwise (`--patience`)."""
 MOST_REFUSALS: Final = 60
-"""Times that one request is told to wait (429) before it counts as failed."""
+"""Times that one request may have to wait (429) before it counts as failed."""
 _CONNECT_TRIES: Final = 3
 """Tries to reach a service that has never answered."""
 _STARTING: Final = frozenset({429, 503, 529})
@@ -51,7 +51,7 @@ _SPREAD: Final = 0.1
 _LESSONS: Final = 4
 """Refused parameters that one request may run into."""
 _MANY_TOLD: Final = 20
-"""Requests in a row that are told how long to wait before all others wait as well."""
+"""Requests in a row that get a waiting time before all others wait as well."""
 _MOST_WAITING: Final = 4096
 """Requests that may wait for another try while others are sent: what is known of them is held in memory."""
 _LAST_CALL: Final = 10.0
@@ -206,7 +206,7 @@ class TokenEstimator:
         return characters * self._read / self._characters + wrote
 
     def learn(self, characters: int, response: Response) -> float:
-        """Takes note of an answer, and returns its tokens; estimated from the text where the service told none."""
+        """Takes note of an answer, and returns its tokens; estimated from the text where the service reported none."""
         usage, text = response.usage, len(response.text or "") + len(response.reasoning or "")
         read = usage.input_tokens or characters * 0.5
         written = text * 0.5 if usage.output_tokens is None else usage.output_tokens
@@ -285,7 +285,7 @@ class Scheduler:
     def _start_more(self) -> None:
         """Takes requests while there is room for them; those that wait for another try take room as well.
 
-        Only those that the service told how long to wait do not: it answers others meanwhile.
+        Only those with a waiting time from the service do not: it answers others meanwhile.
         """
         slots, told = self._pace.slots, sum(self._asleep.values())
         while (

@@ -65,7 +65,7 @@ class HttpResponse:
             return _beginning(self.body) if self.is_cut else read_json(self.body)
         except ValueError as error:
             start = hide_lookalikes(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))[:_SHOWN]
-            raise TransientError("malformed", f"answered something that is not JSON: {start!r}") from error
+            raise TransientError("malformed", f"the response is not JSON: {start!r}") from error
 
     @property
     def is_page(self) -> bool:

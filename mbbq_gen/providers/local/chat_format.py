@@ -175,7 +175,7 @@ class ChatFormatter:
         system = {"role": "system", "content": _PROBE}
         whole, alone = self._render([system, *turns]), self._render([system], opens_answer=False)
         if not whole.startswith(alone):
-            raise PromptError("the chat template does not keep the system message apart")
+            raise PromptError("the chat template does not separate the system message")
         rest = whole.removeprefix(alone)
         start = self._tokenizer.bos_token or ""
         needs_start = start and alone.startswith(start) and not rest.startswith(start)
@@ -220,7 +220,7 @@ def template_reasoning(model: str, template: str | None, level: str) -> Reasonin
             room=reasoning_token_allowance(level),
         )
     has = f"has only {', '.join(sorted(known))}" if known else "has no variable that says how much to think"
-    raise refusal(model, level, f"can't be told: its chat template {has}; leave --reasoning-effort out")
+    raise refusal(model, level, f"has no such setting: its chat template {has}; leave --reasoning-effort out")
 
 
 def space_before(prompt: str) -> str:

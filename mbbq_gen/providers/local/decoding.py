@@ -274,7 +274,7 @@ class ContinuousBatcher:
     ) -> Iterator[Completion]:
         """A completion of each prompt, as they finish; stops after the current step once it is cancelled.
 
-        `more` gives further prompts, with numbers of their own; it is asked when there is room and none waits.
+        `more` gives further prompts, with numbers of their own; it is called when there is room and none waits.
         """
         longest = max((len(prompt.tokens) + prompt.limit for prompt in prompts), default=0)
         work = _Work(_in_order(prompts), _Batch(self._model))

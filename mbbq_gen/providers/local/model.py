@@ -149,7 +149,7 @@ class LocalModel:
     def answer(self, requests: Sequence[Request], is_cancelled: Stop, more: More = tuple) -> Iterator[Response]:
         """The responses as they finish; stops after the current step once it is cancelled.
 
-        `more` gives further requests; it is asked when there is room for them among the answers in work.
+        `more` gives further requests; it is called when there is room for them among the answers in work.
         """
         asked: list[Request] = []
         read: dict[int, Sequence[int]] = {}
@@ -179,7 +179,7 @@ class LocalModel:
         return self.scorer.score(requests, is_cancelled)
 
     def runtime_info(self) -> dict[str, Any]:
-        """How the model turned out to be asked, for the manifest."""
+        """How the model is run, for the manifest."""
         decoder = self.continuous or self.static
         return {
             "prompt_format_used": "chat" if self.formatter.uses_template else "plain",
@@ -216,7 +216,7 @@ class LocalModel:
     def _complete(
         self, prompts: Sequence[DecodingPrompt], is_cancelled: Stop, more: Callable[[], Iterable[DecodingPrompt]]
     ) -> Iterator[Completion]:
-        """The completions; what is no number spreads to the prompts that were read along, so those are asked alone.
+        """The completions; what is no number spreads to the prompts that were read along, so those are run alone.
 
         Raises:
             ProviderError: where nothing that the model gives is a number.
@@ -294,7 +294,7 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
     """The model of a source, on its device, ready to answer.
 
     Raises:
-        ProviderError: where it can't be loaded, or can't be asked as the options say.
+        ProviderError: where it can't be loaded, or does not support the options.
     """
     torch.set_num_threads(device.threads)
     source.prepare()

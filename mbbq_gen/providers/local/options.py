@@ -21,16 +21,16 @@ NumberType = Literal["float32", "bfloat16", "float16"]
 
 
 class LocalOptions(ProviderOptions):
-    """What every kind of model on this machine takes: how it is asked and sampled, and which one it is."""
+    """What every kind of model on this machine takes: its prompt format and sampling, and which one it is."""
 
-    max_tokens: int = Field(default=128, ge=1, description="most tokens of an answer; longer ones are cut off")
+    max_tokens: int = Field(default=128, ge=1, description="maximum tokens of an answer")
     system: str = Field(
         default="default",
         min_length=1,
-        description="system prompt of questions that have none: a text; none (not even the template's own); "
+        description="system message of questions without one: a text; none (not even the template's own); "
         "default (what the model's chat template does)",
     )
-    temperature: float = Field(default=0.0, ge=0.0, le=5.0, description="0: the likeliest token always")
+    temperature: float = Field(default=0.0, ge=0.0, le=5.0, description="temperature; 0: always the likeliest token")
     top_p: float = Field(default=1.0, gt=0.0, le=1.0, description="share of the likeliest tokens to sample from")
     repetition_penalty: float = Field(
         default=1.0, gt=0.0, description="divides the scores of tokens that the prompt or the answer has; 1: none"
@@ -60,15 +60,15 @@ class TransformersOptions(LocalOptions):
         default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$", description="auto: cuda, else mps, else cpu"
     )
     batch_size: int | None = Field(
-        default=None, ge=1, description="most answers at a time; default 32, on a GPU 128 or what fits"
+        default=None, ge=1, description="maximum answers at a time; default: 32, on a GPU 128 or what fits"
     )
     read_tokens: int | None = Field(
-        default=None, ge=1, description="prompt tokens read at a time; default 512, on a GPU 4096"
+        default=None, ge=1, description="prompt tokens processed at a time; default: 512, on a GPU 4096"
     )
-    threads: int | None = Field(default=None, ge=1, description="CPU threads; default one a physical core")
+    threads: int | None = Field(default=None, ge=1, description="CPU threads; default: one per physical core")
     decoding: Literal["auto", "continuous", "static"] = Field(
         default="auto",
-        description="continuous: shared beginnings are read once, rows come and go; static: the library's generate; "
+        description="continuous: shared prefixes are computed once; static: the library's generate; "
         "auto: continuous where the model gives the same so",
     )
 
@@ -79,14 +79,14 @@ class VLLMOptions(LocalOptions):
     may_change: ClassVar[frozenset[str]] = frozenset({"gpu_memory_utilization"})
 
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="number type; auto: what vLLM takes for the model"
+        default="auto", description="number type; auto: vLLM's choice for the model"
     )
-    tensor_parallel_size: int = Field(default=1, ge=1, description="GPUs that the model is spread over")
+    tensor_parallel_size: int = Field(default=1, ge=1, description="number of GPUs that share the model")
     gpu_memory_utilization: float | None = Field(
-        default=None, gt=0.0, le=1.0, description="share of a GPU's memory that vLLM takes; default its own"
+        default=None, gt=0.0, le=1.0, description="share of GPU memory that vLLM uses; default: its own"
     )
-    max_model_len: int | None = Field(default=None, ge=1, description="most tokens of prompt and answer together")
-    batch_size: int = Field(default=512, ge=1, description="questions that are handed to vLLM at a time")
+    max_model_len: int | None = Field(default=None, ge=1, description="maximum tokens of prompt and answer together")
+    batch_size: int = Field(default=512, ge=1, description="questions passed to vLLM at a time")
     engine: JsonTable = Field(
         default_factory=dict, description='other arguments of vLLM\'s LLM class, such as {"enforce_eager": true}'
     )
@@ -121,7 +121,7 @@ def find_device(options: TransformersOptions) -> DevicePlan:
     """What the options come to on this machine.
 
     Raises:
-        UsageError: where the device that was asked for is not here.
+        UsageError: where the device that was requested is not here.
     """
     name, on_mps = options.device, torch.backends.mps.is_available()
     if name == "auto":

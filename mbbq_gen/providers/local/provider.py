@@ -1,11 +1,11 @@
 """Models on this machine, through transformers: a hub id, a folder or a GGUF file.
 
-What is asked goes through the model's chat template (`chat_prompts`), is answered in batches (`decoding`), and comes
-back without special tokens, else untouched. Greedy by default; whatever sampling or penalties the model's own
+Messages go through the model's chat template (`chat_format`) and are answered in batches (`decoding`). Texts come
+back without special tokens, otherwise unchanged. Greedy by default; whatever sampling or penalties the model's own
 generation configuration asks for is not used, only its stop tokens are.
 
 In float32 the text does not depend on the batch, so batch size, threads and device are facts of the run. In the shorter
-types it does, so there they are settings, and the text is the same again only where the same questions are asked
+types it does, so there they are settings, and the text is the same again only where the same questions are run
 together on the same kind of machine.
 """
 
@@ -238,7 +238,7 @@ class TransformersProvider(Provider):
 
     @cached_property
     def settings(self) -> dict[str, JsonValue]:
-        """What shapes the text: the model's files, how it is asked and sampled; the batch too where dtype is short."""
+        """What shapes the text: model files, prompt format and sampling; the batch too where dtype is short."""
         options = self._options
         settings: dict[str, JsonValue] = {
             **self.source.identity,
@@ -293,7 +293,7 @@ class TransformersProvider(Provider):
         """The responses as they finish, a window of requests after another. Closing it stops after the current step.
 
         Raises:
-            ProviderError: where the model can't be loaded or asked as the options say.
+            ProviderError: where the model can't be loaded, or does not support the options.
         """
 
         def work(window: Sequence[Request], is_closed: Stop, more: More) -> Iterator[Response]:

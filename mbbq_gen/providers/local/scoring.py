@@ -101,7 +101,7 @@ def scoring_way(model: Model, prompt: Tokens, answers: Sequence[Tokens]) -> Way:
         trial = _Trial.of(model, prompt, answers[:_TRIED])
         taken: Way = "packed" if trial.passes("packed") else "prefix" if trial.passes("prefix") else "plain"
         if taken != "packed":
-            _logger.warning("%s: can't read several answers in one forward; %s", type(model).__name__, _SLOWER[taken])
+            _logger.warning("%s: can't score several answers at once; %s", type(model).__name__, _SLOWER[taken])
         _found_ways[model] = taken
     return _found_ways[model]
 
@@ -295,9 +295,9 @@ def _logits(model: Model, tokens: Tokens, **named: object) -> Tensor:
 
 
 Sums = dict[tuple[int, ...], float]
-"""An answer's tokens → the sum of their log-probabilities: what is asked twice in a question is scored once."""
+"""An answer's tokens → the sum of their log-probabilities: equal texts of a question are scored once."""
 _Alone = tuple[tuple[Message, ...], str]
-"""What is asked before an answer where nothing else is, and the answer's text."""
+"""The text before an answer where there is none, and the answer's text."""
 
 
 @dataclass(frozen=True)
@@ -335,7 +335,7 @@ class LoglikelihoodScorer:
     kernel: Kernel | None = None
     """What computes the sums of log-probabilities; None: `packed_scoring.iterate_scores`."""
     _unconditional: dict[_Alone, float] = field(default_factory=dict)
-    """How likely an answer is after its prefix alone: each is asked once."""
+    """How likely an answer is after its prefix alone: each is scored once."""
     _merged: int = 0
     """Questions whose answers begin within a token of the prompt."""
 

@@ -156,7 +156,7 @@ class VLLMProvider(TransformersProvider):
         return True
 
     def batch(self) -> dict[str, JsonValue]:
-        """How vLLM was told to work."""
+        """The settings of vLLM."""
         options = self._options
         told = options.model_dump(include={"tensor_parallel_size", "max_model_len", "batch_size", "engine"})
         return {name: value for name, value in told.items() if value not in (None, {})}

@@ -120,7 +120,7 @@ def position_preference(answers: ScoreView) -> Chart:
         report for report in position_reports(answers.part("bias"), by, [], answers.sampling) if report.n_answers
     ]
     if not reports:
-        raise ChartUnavailableError("no answer that chose a role could be read")
+        raise ChartUnavailableError("no parsed answer chose a role")
     adjusted = benjamini_hochberg([report.test.p_value for report in reports])
     drawn = by if len(answers.models) > 1 else answers.place_by
     keys = [tuple(str(report.group[name]) for name in by) for report in reports]

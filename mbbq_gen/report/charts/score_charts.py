@@ -200,7 +200,7 @@ ALL = "all languages"
 def effects_of_axes(answers: ScoreView) -> Chart:
     """The main effect of every level of every axis, a colour for each language."""
     if len(answers.models) != 1:
-        raise ChartUnavailableError("draws one model; make it of each run by itself")
+        raise ChartUnavailableError("shows one model; make it for each run separately")
     tables = [_table(answers, metric) for metric in _METRICS]
     rows = [(*effect.axes, *effect.levels, *effect.against) for effect in tables[0].main]
     languages = [ALL, *dict.fromkeys(str(effect.language) for effect in tables[0].by_language)]
@@ -231,7 +231,7 @@ def effects_of_axes(answers: ScoreView) -> Chart:
 def _table(answers: ScoreView, metric: str) -> EffectTable:
     found = effect_table(answers.part("bias"), METRICS[metric], answers.sampling)
     if found is None:
-        raise ChartUnavailableError("needs wordings composed from axes: run … --axes")
+        raise ChartUnavailableError("needs prompt variants composed with run --axes")
     if isinstance(found, str):
         raise ChartUnavailableError(found)
     return found

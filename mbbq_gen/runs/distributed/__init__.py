@@ -3,5 +3,5 @@
     pending requests ─► blocks ─► workers, one provider each ─► shards ─► the store of the run
                         (pool)    (worker, pool)               (storage)  (by the driver, once each)
 
-`cluster` starts and stops Ray. See docs/scale.md and docs/decisions/0011-distributed-runs.md.
+`cluster` starts and stops Ray. See docs/guides/run-on-a-cluster.md and docs/decisions/0011-distributed-runs.md.
 """

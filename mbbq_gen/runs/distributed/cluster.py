@@ -88,7 +88,7 @@ def connected(on: str, workers: int) -> Iterator[Any]:
         elif on == HERE:
             if os.environ.get(_OURS) != str(os.getpid()):
                 raise RunError(
-                    "--ray local: this program has imported Ray already, so it can't be kept to this machine; call"
+                    "--ray local: this program has already imported Ray, so it cannot stay on this machine; call"
                     " ray.init() first, or import it later"
                 )
             with _started(ray, workers):

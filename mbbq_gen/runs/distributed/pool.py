@@ -107,10 +107,10 @@ class WorkerPool(Provider):
     ) -> None:
         """
         Args:
-            inner: The same provider as each worker opens; it is never asked.
-            plan: What each worker is told.
+            inner: The same provider as each worker opens; it is never called.
+            plan: What each worker gets.
             distributed: Where and how many.
-            on_status: Is told how the workers stand whenever a block has ended.
+            on_status: Called with how the workers stand whenever a block has ended.
             folded: Shards whose answers the store has already.
         """
         self._inner, self.plan, self._config, self._on_status = inner, plan, distributed, on_status

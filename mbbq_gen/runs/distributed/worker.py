@@ -44,9 +44,9 @@ def block_of(requests: Iterable[Request], session: str) -> Block:
 
 
 def pack(requests: Sequence[Request], workers: int, session: str) -> list[Block]:
-    """The blocks of a window of requests, in the order in which they should be asked.
+    """The blocks of a window of requests, in the order in which they should be sent.
 
-    What is asked of one template stays together, and within it what is asked of one question, so that a model reads
+    Requests of one template stay together, and within it those of one question, so that a model reads
     what they begin with once; the templates with the most to read come first. Blocks are large first: the more a model
     has before it, the more of it is alike.
     """
