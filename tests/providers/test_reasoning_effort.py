@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.core.errors import MbbqGenError, UnknownNameError, UsageError
+from mbbq_gen.core.errors import ConfigError, MbbqGenError, UsageError
 from mbbq_gen.core.reasoning import parse_reasoning, reasoning_token_allowance
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.prompts.render import with_reasoning_effort
@@ -47,10 +47,10 @@ def thinking_request(level: str) -> Request:
 
 def test_levels_are_read_as_typed_each_once() -> None:
     assert parse_reasoning(["none", "High", "2048", "high"]) == ("none", "high", "2048")
-    with pytest.raises(UnknownNameError, match="did you mean 'high'"):
+    with pytest.raises(ConfigError, match="did you mean 'high'"):
         parse_reasoning(["hihg"])
     for wrong in ("0", "99999999"):
-        with pytest.raises(UsageError, match="between 1 and"):
+        with pytest.raises(UsageError, match="give 1 to"):
             parse_reasoning([wrong])
 
 
