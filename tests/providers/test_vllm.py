@@ -102,7 +102,8 @@ def test_likelihoods_are_those_of_the_packed_forward(folder: Path) -> None:
 @pytest.mark.usefixtures("_vllm")
 def test_what_has_no_likelihood_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = LLM(str(folder))
-    for prompts, given in (([[]], [[[1]]]), ([[1]], [[[]]]), ([[1], [2]], [[[1]]])):
+    wrong: list[Any] = [([[]], [[[1]]]), ([[1]], [[[]]]), ([[1], [2]], [[[1]]])]
+    for prompts, given in wrong:
         with pytest.raises(ValueError, match=r"no tokens|shorter"):
             list(iterate_scores(engine, prompts, given))
     monkeypatch.setattr(LLM, "_told", lambda *_: [None, {}, {}])
