@@ -102,8 +102,8 @@ def test_likelihoods_are_those_of_the_packed_forward(folder: Path) -> None:
 @pytest.mark.usefixtures("_vllm")
 def test_what_has_no_likelihood_is_refused(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     engine = LLM(str(folder))
-    cases: tuple[Any, ...] = (([[]], [[[1]]]), ([[1]], [[[]]]), ([[1], [2]], [[[1]]]))
-    for prompts, given in cases:
+    wrong: list[Any] = [([[]], [[[1]]]), ([[1]], [[[]]]), ([[1], [2]], [[[1]]])]
+    for prompts, given in wrong:
         with pytest.raises(ValueError, match=r"no tokens|shorter"):
             list(iterate_scores(engine, prompts, given))
     monkeypatch.setattr(LLM, "_told", lambda *_: [None, {}, {}])
@@ -140,5 +140,5 @@ def test_wrong_names_and_options_are_told_before_anything_is_loaded(folder: Path
 
 def test_without_vllm_the_command_that_installs_it_is_told(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mbbq_gen.providers.base.is_installed", lambda _: False)
-    with pytest.raises(MissingExtraError, match=r"needs vllm \(not installed\); run: pip install 'mbbq-gen\[vllm\]'"):
+    with pytest.raises(MissingExtraError, match=r"needs vllm, not installed here; run: pip install 'mbbq-gen\[vllm\]'"):
         open_provider(f"vllm:{folder}")
