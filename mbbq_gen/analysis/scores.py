@@ -87,7 +87,7 @@ class Bounds(FrozenModel):
     low: float | None
     high: float | None
     low_scenario: Scenario
-    """What unparsed answers are supposed to have been for `low`."""
+    """Assumption about unparsed answers for `low`."""
     high_scenario: Scenario
     interval_low: float | None = None
     """Lower end of an interval for sampling and unparsed answers (Imbens & Manski 2004); None: no interval."""
@@ -108,7 +108,7 @@ class MetricScore(FrozenModel):
     """How the interval was made: by the bootstrap, by that or t for few templates, or with room for what was not seen
     (`near_boundary`); None: there is none."""
     standard_error: float | None
-    """Cluster-robust, by the templates' influences; None where there is no interval for want of templates or of
+    """Cluster-robust, by the templates' influences; None if there are too few templates or
     prompt variants."""
     t_ci_low: float | None
     """Value minus t times the standard error: a check on the bootstrap; None where no interval was requested."""
@@ -121,7 +121,7 @@ class MetricScore(FrozenModel):
     mean_over_templates: float | None = None
     """The mean of the templates' own scores, every template counting alike."""
     bounds: Bounds | None
-    """None for a metric that unparsed answers do not bear on."""
+    """None for metrics that unparsed answers do not affect."""
     fractions: tuple[FractionCounts, ...]
     n_templates: int
     """Templates with rows in a denominator."""
@@ -176,10 +176,10 @@ class ScoreTable(FrozenModel):
     """Scores by group, with the settings that made them."""
 
     schema_version: Literal["mbbq-gen.scores/1"] = "mbbq-gen.scores/1"
-    """Raised when a key changes its place or meaning; new keys may come without."""
+    """Raised when a key changes its place or meaning; new keys do not raise it."""
     by: tuple[str, ...]
     gold: GoldLabels | None
-    """Which right answers hold; None where there is no row."""
+    """Gold labels in use: published or corrected; None if there are no rows."""
     unparsed: UnparsedPolicy
     confidence_level: float | None
     interval_method: IntervalMethod
@@ -188,13 +188,13 @@ class ScoreTable(FrozenModel):
     prompt_effects: PromptEffects = "fixed"
     """Whether intervals and tests hold for the prompt variants of the run only, or for others like them."""
     cluster: tuple[str, ...]
-    """What makes a template."""
+    """Columns that identify a template."""
     definitions: dict[str, MetricDefinition]
     groups: tuple[GroupScore, ...]
     gold_differences: tuple[GoldDifference, ...]
     """Scores that the corrected labels change, where any row's label is known to be wrong."""
     warnings: dict[WarningCode, str]
-    """The sentence of every warning code that occurs."""
+    """Warning code → its text, for every code that occurs."""
 
 
 def score(

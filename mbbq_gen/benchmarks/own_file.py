@@ -149,9 +149,11 @@ class FieldMapper:
             unknown = self._option_place(row, options.unknown, "unknown", place)
             target = self._option_place(row, options.target, "target", place)
             if unknown is None:
-                raise place.error("no place of the unknown option; every question needs one", str(options.unknown))
+                raise place.error(
+                    "the position of the unknown option is missing; every question needs one", str(options.unknown)
+                )
             if target == unknown:
-                raise place.error("the target stands at the place of the unknown option", str(options.target))
+                raise place.error("target and unknown option have the same position", str(options.target))
             found["options"] = []
             for index, (text, group) in enumerate(zip(options.texts, options.groups or (None,) * 3, strict=True)):
                 role, theirs = (

@@ -94,7 +94,7 @@ def batch_status(run_path: RunPath, packs: Packs = None, as_json: Json = False) 
         folder.require()
         with folder.open_store(read_only=True) as store:
             _require_batches(run_path, store)
-            say(f"{run_path}: the folder is read-only, so the service is not asked: batches as last stored")
+            say(f"{run_path}: the folder is read-only, so the service is not called: batches as last stored")
             _show(BatchTable(store).batches(), as_json)
         return
     with _opened(run_path, packs) as run:

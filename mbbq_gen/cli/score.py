@@ -293,7 +293,7 @@ def _write(path: Path, report: ScoreReport) -> None:
 
 
 def _blocks(report: ScoreReport) -> Iterator[Block]:
-    """The conclusions where the scores allow them, every score, corrections, and what was asked for beside them."""
+    """The conclusions where the scores allow them, every score, corrections, and what was requested beside them."""
     from mbbq_gen.report.analysis_tables import correction_blocks, score_blocks
     from mbbq_gen.report.assessments import NEEDED, assess_groups
     from mbbq_gen.report.conclusions import model_sentences

@@ -341,7 +341,7 @@ class RunConfig(FrozenModel):
 
     @property
     def scored_variants(self) -> tuple[str, ...]:
-        """Ids of the prompt variants that loglikelihoods of answers are asked after."""
+        """Ids of the prompt variants for loglikelihoods of answers."""
         if "loglikelihood" not in self.method:
             return ()
         as_named = self.prompt_source == "published" or self.method == ("loglikelihood",)
@@ -354,7 +354,7 @@ class RunConfig(FrozenModel):
 
     @property
     def is_scored(self) -> bool:
-        """Whether any loglikelihood is asked for."""
+        """Whether any loglikelihood is requested."""
         return any(method != "generate" for method in self.method)
 
     def resumed(self, given: RunConfig, may_change: Collection[str], run: str) -> RunConfig:

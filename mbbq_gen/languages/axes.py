@@ -165,7 +165,7 @@ def factorial_design(axes: Mapping[str, Sequence[str]], design: Design) -> list[
     """The cells of a design over axes, by name.
 
     Raises:
-        ConfigError: where a fraction is asked for of axes with other than two levels, or saves nothing.
+        ConfigError: for a fraction of axes with other than two levels, or saves nothing.
     """
     fixed = {name: levels[0] for name, levels in axes.items() if len(levels) == 1}
     varied = {name: tuple(levels) for name, levels in axes.items() if len(levels) > 1}

@@ -56,7 +56,7 @@ class Capabilities:
     batches: bool = False
     """Whether requests can be handed over in batches."""
     reasoning: bool = False
-    """Whether levels of reasoning effort may be asked for, as far as the model has them."""
+    """Whether levels of reasoning effort may be requested, as far as the model has them."""
     structured_output: bool = False
     """Whether its service takes a JSON schema of the answer."""
     base_url: str | None = None
@@ -99,7 +99,7 @@ class ExecutionContext:
 
 
 class Provider(ABC):
-    """A model that can be asked. Everything but `settings` and `generate` has a default."""
+    """A model that answers requests. Everything but `settings` and `generate` has a default."""
 
     kind: str
     """The part before the colon in `kind:model`."""
@@ -159,11 +159,11 @@ class Provider(ABC):
         """What a level of reasoning effort comes to at this model: nothing is sent, unless a provider says more.
 
         Raises:
-            UsageError: where it can't be asked so.
+            UsageError: where it does not support it.
         """
         if self.capabilities.reasoning:
             return ReasoningSettings()
-        raise refusal(self.name, level, "can't be told how much to think; leave it out")
+        raise refusal(self.name, level, "has no setting for reasoning effort; leave it out")
 
     def make_optional(self, names: Iterable[str]) -> None:  # noqa: B027
         """Lets the provider leave out these fields of a request's body where its model refuses them."""
@@ -204,7 +204,7 @@ class ProviderClass(Protocol):
 
 
 def require_methods(provider: Provider, methods: Iterable[Method]) -> None:
-    """Makes sure that a model can be asked in these ways.
+    """Makes sure that a model supports these methods.
 
     Raises:
         UsageError: where it can't.
@@ -213,7 +213,7 @@ def require_methods(provider: Provider, methods: Iterable[Method]) -> None:
     for method in methods:
         if method not in known:
             ways = ", ".join(sorted(known, key=lambda way: (way != "generate", way)))
-            raise UsageError(f"--method {method}: {provider.name} can't be asked so; it can be asked by: {ways}")
+            raise UsageError(f"--method {method}: {provider.name} does not support it; it can be asked by: {ways}")
 
 
 def request_key(

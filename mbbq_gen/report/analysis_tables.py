@@ -107,7 +107,7 @@ def sign_blocks(signs: Mapping[str, str]) -> Iterator[Block]:
 
 
 def score_blocks(report: ScoreReport) -> Iterator[Block]:
-    """Macro averages, tests and baselines, where they were asked for; then how the signs read."""
+    """Macro averages, tests and baselines, where they were requested; then how the signs read."""
     if report.macro_averages:
         titles: tuple[str, ...] = ("macro average over", "group", "metric", "mean", "values", "left out")
         rows: list[tuple[str, ...]] = [

@@ -61,7 +61,7 @@ def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> 
 
 
 def _settings(manifest: Manifest | None) -> dict[str, str]:
-    """What answers do not tell of how they were asked for."""
+    """What answers do not tell of how they were requested."""
     if manifest is None:
         return dict.fromkeys(("contexts", "few-shot examples", "instructions", "unknown text", "system prompt"), "")
     settings = manifest.config

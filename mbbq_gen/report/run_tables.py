@@ -113,7 +113,7 @@ def probe_line(probe: SpeedProbe) -> str:
 
 
 def price_lines(tokens: TokenEstimate, cost: Cost | None, duration: Duration | None) -> Iterator[str]:
-    """Tokens, money and time of what would be asked."""
+    """Tokens, money and time of a run."""
     yield f"tokens in   {_tokens(tokens.input_tokens)} ({tokens.tokenizer})"
     most = "" if tokens.most_output_tokens is None else f", at most {_tokens(tokens.most_output_tokens)}"
     yield f"tokens out  {_tokens(tokens.output_tokens)} ({tokens.outputs}{most})"

@@ -23,7 +23,7 @@ _MOST = "batch_requests"
 
 
 def choose_mode(store: RunStore, batch: bool | None, most_requests: int | None) -> Mode:
-    """How a run is asked from now on.
+    """How the requests of a run are sent from now on.
 
     Args:
         store: the run's.
@@ -31,7 +31,7 @@ def choose_mode(store: RunStore, batch: bool | None, most_requests: int | None) 
         most_requests: of one batch; None: as before.
 
     Raises:
-        UsageError: where it is to be asked one by one while batches may still answer.
+        UsageError: where requests are to be sent one by one while batches may still answer.
     """
     if batch is False and bool(BatchTable(store).open_batches()):
         raise UsageError(
@@ -81,7 +81,7 @@ async def in_session(session: Session, work: Work, *, spends: bool) -> None:
     """
     store, provider, rules, watcher = session.store, session.provider, session.rules, session.watcher
     service = batch_service(provider)
-    read_prices(rules.prices)  # a price file that is wrong is said before anything is asked
+    read_prices(rules.prices)  # a price file that is wrong is said before anything is sent
     limit = rules.max_cost if spends else None
     cost_guard = None if limit is None else open_cost_guard(store, provider, rules, limit, for_batches=True)
     with ExitStack() as stack:

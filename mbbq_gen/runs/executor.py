@@ -284,7 +284,7 @@ async def execute(session: Session, extractions: ExtractionWorker, *, close: boo
     if not store.progress().pending:
         session.watcher.say("all requests are answered already")
         return
-    read_prices(rules.prices)  # a price file that is wrong is said before anything is asked
+    read_prices(rules.prices)  # a price file that is wrong is said before anything is sent
     try:
         guard = None if rules.max_cost is None else open_cost_guard(store, provider, rules, rules.max_cost)
         await execute_planned(store, provider, rules, session.watcher, guard, hear=extractions.hear, close=close)
@@ -306,7 +306,7 @@ async def execute_planned(
 
     Args:
         asked: the plan of a run, or of a judge, with something pending.
-        provider: who is asked.
+        provider: the model.
         rules: of asking.
         watcher: who gets the progress messages.
         cost_guard: the budget; None: no limit.

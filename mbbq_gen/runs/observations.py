@@ -148,7 +148,7 @@ def load_sums(
         if manifest.config.model.partition(":")[0] == IMPORTED:
             why = "its answers were imported, in an order of their own"
         elif store.is_in_rounds:
-            why = "it is asked in rounds, whose answers are weighed against one another"
+            why = "it is sent in rounds, whose answers are weighed against one another"
         if why is not None:
             raise UsageError(f"{folder.path}: {why}; leave --ray out")
         versions = _stored_versions(store, current, extractor, scored, tell)

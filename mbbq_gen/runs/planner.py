@@ -130,7 +130,7 @@ class PromptPlan:
         if not tally.counts:
             raise UsageError("no question matches the given benchmark, languages and splits")
         self._unknown_texts = {where: sorted(texts) for where, texts in tally.unknown_texts.items()}
-        if self.settings.num_fewshot:  # out of all questions that were read, asked or not
+        if self.settings.num_fewshot:  # out of all questions that were read, in the run or not
             pool = FewShotSampler(store.outlines(), self.settings.seed)
             count = self.settings.num_fewshot
             self._shots = {outline.key: pool.choose(outline, count) for outline in store.outlines()}
@@ -152,7 +152,7 @@ class PromptPlan:
                         shown = self._asked(
                             instance, setting, render_prompt(instance, setting, order, examples), method
                         )
-                        # Loglikelihoods are those of a model that has not thought.
+                        # Loglikelihoods are those of a model without reasoning.
                         levels = self.settings.reasoning_effort if method == "generate" else ()
                         for asked in [with_reasoning_effort(shown, level) for level in levels] or [shown]:
                             self.step()

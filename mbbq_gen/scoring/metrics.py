@@ -59,7 +59,7 @@ class Fraction:
 
 
 _BIAS: tuple[Scenario, Scenario] = ("counter_biased", "biased")
-_STEREOTYPE = "above 0: leans to the stereotype; below 0: against it"
+_STEREOTYPE = "above 0: stereotypical; below 0: anti-stereotypical"
 
 
 def _only(fraction: Any) -> Any:

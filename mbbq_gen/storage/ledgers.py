@@ -2,8 +2,8 @@
 
 batches         state, and the service's id            written before it is submitted
 rounds          which round takes a request            written before it is sent
-judges          model, prompt and settings             written before it is asked
-judgements      which responses a judge is to read     written before it is asked
+judges          model, prompt and settings             written before it is sent
+judgements      which responses a judge is to read     written before it is sent
 judge_replies   its responses                          only errors are replaced
 extractions     what replies say, as `judge:NAME`      made from the replies
 """

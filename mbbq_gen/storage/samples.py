@@ -137,7 +137,7 @@ _COLUMNS = ", ".join(SampleRow._fields)
 
 
 class SampleIndex:
-    """The table. May be asked by several threads."""
+    """The table. May be used by several threads."""
 
     def __init__(
         self,

@@ -344,7 +344,7 @@ def _read_folder(
     for language, text in texts.items():
         count, wanted = len(text.unknown), len(texts[first].unknown)
         if count != wanted:
-            problem = f"unknown: {count} wordings, but {first}.toml has {wanted}; the n-th means the same everywhere"
+            problem = f"unknown: {count} texts, but {first}.toml has {wanted}; the n-th means the same everywhere"
             findings.append(TemplateFinding(folder / f"{language}.toml", problem))
     return TemplateSet(index.benchmark, index.template, texts), findings
 

@@ -33,7 +33,7 @@ BatchPhase = Literal[
     "refused",  # the service would not take it: nothing in it was answered or paid
 ]
 PASSED_ON: Final = 1_000_000
-"""Bytes that whatever stands between us and a service lets through if nobody told it otherwise (nginx: 1 MB)."""
+"""Bytes that whatever stands between us and a service accepts by default (nginx: 1 MB)."""
 SHOWN: Final = 80
 _MOST_PAGES: Final = 50
 """Pages of a service's list that are looked through for one of our batches."""

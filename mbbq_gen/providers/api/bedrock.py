@@ -50,7 +50,7 @@ class BedrockProvider(ApiProvider):
 
     @classmethod
     def open(cls, model: str, options: BedrockOptions, resources: PackPaths) -> Self:
-        """The provider; nothing is imported or asked yet."""
+        """The provider; nothing is imported or sent yet."""
         check_installed(f"bedrock:{model}", cls.requires, cls.install)
         said = checked_address(os.environ.get("AWS_ENDPOINT_URL_BEDROCK_RUNTIME"), "AWS_ENDPOINT_URL_BEDROCK_RUNTIME")
         address = options.base_url or said or f"https://bedrock-runtime.{_region(options)}.amazonaws.com"

@@ -71,7 +71,7 @@ class OllamaProvider(ApiProvider):
         """As `ApiProvider`."""
         super().__init__(model, options, base_url, secret)
         self._num_ctx = _LEAST_CONTEXT
-        """The context length that is asked for; it only grows, because a change loads the model anew."""
+        """The context length that is requested; it only grows, because a change loads the model anew."""
         self._facts: dict[str, JsonValue] | None = None
         """What Ollama tells of itself and the model."""
 

@@ -157,7 +157,7 @@ class OpenAIProvider(ApiProvider):
 
     @classmethod
     def open(cls, model: str, options: OpenAIOptions, resources: PackPaths) -> Self:
-        """The provider; nothing is imported or asked yet."""
+        """The provider; nothing is imported or sent yet."""
         check_installed(f"openai:{model}", cls.requires, cls.install)
         return cls(model, options)
 
@@ -234,7 +234,7 @@ class OpenAIProvider(ApiProvider):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Chat completions name the likeliest first tokens; the responses API is asked for words only."""
+        """Chat completions name the likeliest first tokens; the responses API returns text only."""
         methods = self.declared.methods if self._at_responses else self.declared.methods | {FIRST_TOKENS}
         return replace(super().capabilities, methods=methods)
 
@@ -354,7 +354,7 @@ class OpenAIProvider(ApiProvider):
         return super().runtime_info() | {"api": "responses" if self._at_responses else "chat"} | server
 
     def error_in(self, reply: HttpResponse, payload: Any, request: Request) -> ApiError | None:
-        """What failed; where it is that first tokens are not told, that is the end.
+        """What failed; where first tokens are not returned, that is the end.
 
         Raises:
             ProviderError: then.

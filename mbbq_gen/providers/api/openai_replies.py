@@ -75,7 +75,7 @@ def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _reasoning(message: Mapping[str, Any]) -> str | None:
-    """What the model thought: in a field of its own (DeepSeek, vLLM, SGLang, OpenRouter), or in parts (Mistral)."""
+    """The reasoning: in a field of its own (DeepSeek, vLLM, SGLang, OpenRouter), or in parts (Mistral)."""
     told = words_of(message.get("reasoning_content")) or words_of(message.get("reasoning"))
     if told:
         return told

@@ -97,9 +97,9 @@ def server_reasoning(name: str, model: str, level: str, by: ReasoningParameters)
             raise refusal(name, level, f"takes no number of tokens; {instead}")
         told: dict[str, JsonValue] = {"enable_thinking": level != "none", "thinking": level != "none"}
         sent = {"chat_template_kwargs": told} if is_named else {"chat_template_kwargs": told | sent, **sent}
-    elif by == "together" and is_named:  # a switch for models that can be told to think or not
+    elif by == "together" and is_named:  # a switch for models with a switch for reasoning
         sent = {"reasoning": {"enabled": level == "default"}}
-    elif by == "groq" and level == "default":  # models that have no efforts think unless they are told not to
+    elif by == "groq" and level == "default":  # models that have no efforts think unless it is switched off
         sent = {}
     elif tokens is not None or level == "default":
         raise refusal(name, level, "takes an effort: none, low, medium or high, as the model has them")

@@ -121,7 +121,7 @@ class ApiProvider(ApiService):
         return settings
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """Server, versions, limits; once asked, also what was learned and which models answered."""
+        """Server, versions, limits; after requests, also what was learned and which models answered."""
         options = self.options
         facts: dict[str, JsonValue] = {
             "base_url": self.base_url,
@@ -443,7 +443,7 @@ class ApiProvider(ApiService):
 
 
 def _has_not_begun(response: Response) -> bool:
-    """Whether there is nothing but blanks, or a thought that does not end."""
+    """Whether there is nothing but blanks, or reasoning that does not end."""
     words = (response.text or "").strip().lower()
     return not words or (words.startswith("<think") and "</think" not in words)
 

@@ -106,7 +106,7 @@ class ApiService(Provider):
 
     @classmethod
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
-        """The provider at the server that options or environment name; nothing is imported or asked yet."""
+        """The provider at the server that options or environment name; nothing is imported or sent yet."""
         check_installed(f"{cls.kind}:{model}", cls.requires, cls.install)
         named = options.base_url or checked_address(os.environ.get(cls.address_variable), cls.address_variable)
         secret = find_key(cls.key_variables, options.api_key_env, options.api_key_file)

@@ -68,7 +68,7 @@ class ParameterAdapter:
         return f"does not take {name} = {body[name]!r}: leaving it out, which changes no text"
 
     def _other_length(self, name: str, message: str) -> str | None:
-        """Another name for the longest answer that was not refused yet: one asked for, or the one that may be meant."""
+        """Another name for the longest answer that was not refused yet: one requested, or the likely one."""
         is_value = _VALUE.search(message) is not None and "instead" not in message.lower()
         if name not in LENGTH_NAMES or not self.renames_length or is_value:
             return None

@@ -47,7 +47,7 @@ _JUST_NOW: Final = 1.0
 _BACKOFF: Final = (0.5, 30.0)
 """Longest pause after the first failure, and after any: it doubles each time, and is drawn from 0 to that."""
 _SPREAD: Final = 0.1
-"""Part of a pause that is added to it, so that requests that were told to wait together are not sent together."""
+"""Part of a pause that is added to it, so that requests with the same waiting time are not sent together."""
 _LESSONS: Final = 4
 """Refused parameters that one request may run into."""
 _MANY_TOLD: Final = 20

@@ -35,7 +35,7 @@ class LocalOptions(ProviderOptions):
     repetition_penalty: float = Field(
         default=1.0, gt=0.0, description="divides the scores of tokens that the prompt or the answer has; 1: none"
     )
-    seed: int = Field(default=0, ge=0, description="where sampling starts")
+    seed: int = Field(default=0, ge=0, description="seed of the sampling")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(default="auto", description="number type")
     prompt_format: PromptFormat = Field(
         default="auto", description="chat: the model's chat template; plain: the text alone; auto: chat if there is one"

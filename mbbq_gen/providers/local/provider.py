@@ -257,7 +257,7 @@ class TransformersProvider(Provider):
         return {**settings, **self.batch()} if self.batch_dependent else settings
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """Device, batch, versions; once the model is loaded, also how it turned out to be asked."""
+        """Device, batch, versions; once the model is loaded, also how it is run."""
         if self._loaded is not None:
             self._found_out = self._loaded.runtime_info()
         facts = {**self.batch(), "batch_dependent": self.batch_dependent, "versions": versions_of(self.packages)}

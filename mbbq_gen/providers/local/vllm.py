@@ -85,7 +85,7 @@ def iterate_scores(
     """The number of each prompt and its answers' sums of log-probabilities, as `scoring.iterate_scores` gives them.
 
     vLLM computes the prompts anew for this: it reads nothing from its cache of prefixes where the probabilities of a
-    prompt's tokens are asked for.
+    prompt's tokens are requested.
 
     Args:
         model: a `vllm.LLM`.
@@ -106,7 +106,7 @@ def iterate_scores(
     ]
     if any(not prompt or not answer for _, prompt, answer in lines):
         raise ValueError("a prompt or an answer has no tokens")
-    # one token has to be written; the token that stands in the prompt is always among those that are told
+    # one token has to be written; the token that stands in the prompt is always among those returned
     parameters = SamplingParams(temperature=0.0, max_tokens=1, prompt_logprobs=1, detokenize=False)
     found: list[list[float]] = [[] for _ in prompts]
     for start in range(0, len(lines), max(1, max_tokens)):
@@ -146,7 +146,7 @@ class VLLMProvider(TransformersProvider):
 
     @property
     def dtype(self) -> str:
-        """The number type as it was asked for."""
+        """The number type as it was requested."""
         dtype: str = self._options.dtype
         return dtype
 

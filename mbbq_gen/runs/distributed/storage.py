@@ -363,7 +363,7 @@ def shard_folder(store: RunStore, folder: RunFolder) -> ResponseShards | None:
 
 
 def fold_left_over(store: RunStore, folder: RunFolder, watcher: ProgressListener) -> list[str]:
-    """Stores what an earlier session left in shards, before anything is asked; says which shards there were.
+    """Stores what an earlier session left in shards, before anything is sent; says which shards there were.
 
     Raises:
         UsageError: where the run's shards are in a folder that is not there.
