@@ -399,18 +399,6 @@ def test_the_same_judge_goes_on_as_it_began(capsys: pytest.CaptureFixture[str], 
     assert "this run has fake, warm: name one with --name" in err
 
 
-def test_a_run_of_before_there_were_judges_can_be_judged(
-    capsys: pytest.CaptureFixture[str], run: Path, by_script: str
-) -> None:
-    with closing(sqlite3.connect(run / "run.sqlite")) as store:
-        for table in ("judgements", "judge_replies", "judges"):
-            store.execute(f"DROP TABLE {table}")
-        store.commit()
-    assert json.loads(call(capsys, "status", run, "--json")[1])["judges"] == []
-    assert call(capsys, "judge", run, "--model", by_script, "--dry-run")[0] == 0
-    assert judged(capsys, run, "--model", by_script)["answered"] == 80
-
-
 def test_no_key_anywhere(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     with fake_server({**X1, "access": {"key": "another"}}) as server:
         code, out, err = call(capsys, "judge", run, *asked(server))
