@@ -415,7 +415,9 @@ def _group_changes(before: _Loaded, after: _Loaded, pairs: polars.DataFrame, cho
         group.model_copy(
             update={
                 "metrics": {
-                    name: change.model_copy(update={"test": _with_p(change.test, adjusted[name][place])})
+                    name: change.model_copy(
+                        update={"test": change.test.adjusted(adjusted[name][place], "benjamini_hochberg")}
+                    )
                     for name, change in group.metrics.items()
                 }
             }
@@ -438,7 +440,3 @@ def _metric_change(panel: Panel, metric: Metric, sampling: InferenceSettings) ->
         change=change.score(sampling),
         test=zero_test(change, f"{metric.name} has not changed", sampling),
     )
-
-
-def _with_p(test: TestResult, p_adjusted: float | None) -> TestResult:
-    return test.model_copy(update={"p_adjusted": p_adjusted, "adjustment": "benjamini_hochberg"})
