@@ -7,8 +7,9 @@ The tables stand in docs/evidence.md, those of `stops` and `designs` in docs/sam
 coverage     scores of models from strong to random over few templates to many, of 24 questions or of MBBQ's sizes
 between      the same for true scores between those
 reads        the same where half of the answers or one in twenty could be read, and of differences of two languages
-levels       how often each test speaks at 5 % where it must not, and in brackets how often it can at most; how often
-             the interval for sampling and unread answers misses a truth that unread answers have pushed to a bound
+levels       how often each test speaks at 5 % where it must not; how often the interval for sampling and unread
+             answers misses a truth that unread answers have pushed to a bound
+unlike       tests of languages that are read unlike
 metrics      other metrics, and a paired difference
 power        how often a difference is found
 macro        means over categories
@@ -37,13 +38,12 @@ import simulate_averages
 import simulate_commands
 import simulate_correction
 import simulate_design
-from scipy import stats
 from simulated import AMBIGUOUS, BIAS, CHOICES, MBBQ, Array, Generator, Held, head, panel_of, row, speaks
 
 from mbbq_gen.scoring.cells import CELLS
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.statistics.hypothesis_tests import equality_test, friedman, tost, wilcoxon, zero_test
+from mbbq_gen.statistics.hypothesis_tests import equality_test, friedman, kruskal_wallis, tost, wilcoxon, zero_test
 from mbbq_gen.statistics.missing_data import MissingDataPanels, missing_data_bounds
 from mbbq_gen.statistics.panel import Panel
 
@@ -187,20 +187,7 @@ RATES: tuple[tuple[float, ...], ...] = ((0.5,), (0.05,), (0.95, 0.95), (0.95, 0.
 NULL = Model(0.0, 0.67)
 MARGIN = Model(0.1, 0.67)
 NEAR_AN_END = Model(0.9, 0.95)
-LEVEL = 0.05
 FEW = tuple(templates for templates in TEMPLATES if templates >= MIN_TEMPLATES)
-
-
-@dataclass(frozen=True)
-class Level:
-    """How often a test speaks where it must not."""
-
-    rate: float
-    most: float | None
-    """How often it can at most; None: as often as it likes."""
-
-    def __str__(self) -> str:
-        return f"{100 * self.rate:.1f}" if self.most is None else f"{100 * self.rate:.1f} ({100 * self.most:.1f})"
 
 
 def levels(runs: int) -> None:
@@ -215,9 +202,9 @@ def levels(runs: int) -> None:
                     row(name, told, sizes, *(column[name] for column in columns))
 
 
-def of_one(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> dict[str, Level]:
-    """How often each test of one score speaks where it must not, and can at most."""
-    generator, spoken, errors = np.random.default_rng([templates, runs, 56]), np.zeros(4), 0.0
+def of_one(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> dict[str, float]:
+    """How often, in per cent, each test of one score speaks where it must not."""
+    generator, spoken = np.random.default_rng([templates, runs, 56]), np.zeros(4)
     for _ in range(runs):
         panel = panel_of(draw(NULL, read, templates, sizes, generator), FASTER)
         lean = panel_of(draw(MARGIN, read, templates, sizes, generator), SAMPLING).estimates(BIAS)[0]
@@ -230,59 +217,55 @@ def of_one(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> di
         spoken[3] += misses(
             panel_of(draw(MARGIN, read, templates, sizes, generator, lost=("target",)), SAMPLING), MARGIN.truth
         )
-        errors += lean.standard_error / runs
-    most = (None, most_of_ranks(templates), most_of_tost(errors, templates), None)
-    names = ("interval, score", "Wilcoxon, score", "TOST", "bounds miss")
-    return dict(zip(names, map(Level, spoken / runs, most), strict=True))
+    return rates(("interval, score", "Wilcoxon, score", "TOST", "bounds miss"), spoken, runs)
 
 
-def of_two(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> dict[str, Level]:
-    """The same for tests of a difference of two languages; Friedman's is made where both were read alike."""
-    generator, spoken = np.random.default_rng([templates, runs, 57]), np.zeros(3)
+def of_two(read: tuple[float, ...], sizes: str, templates: int, runs: int) -> dict[str, float]:
+    """The same for tests of a difference of two languages."""
+    generator, spoken = np.random.default_rng([templates, runs, 57]), np.zeros(2)
     missing, missed = np.random.default_rng([templates, runs, 67]), np.zeros(2)
     for _ in range(runs):
         panel = panel_of(draw(NULL, read, templates, sizes, generator), FASTER)
         ranks = friedman(panel.template_scores(BIAS).T, "h", is_even=panel.has_even_counts(BIAS))
-        high = panel_of(draw(NEAR_AN_END, read, templates, sizes, generator), FASTER).estimates(BIAS)
-        equal = [equality_test(scores, "h", FASTER) for scores in (panel.estimates(BIAS), high)]
-        spoken += [speaks(equal[0]), speaks(ranks), speaks(equal[1])]
+        spoken += [speaks(equality_test(panel.estimates(BIAS), "h", FASTER)), speaks(ranks)]
         for place, model in enumerate((MARGIN, NEAR_AN_END)):
             apart = draw(model, read, templates, sizes, missing, lost=("target", "non_target"))
             missed[place] += misses(panel_of(apart, FASTER), 0.0)
-    names = (
-        "interval, difference",
-        "Friedman, difference",
-        "interval, near an end",
-        "bounds miss",
-        "bounds, near an end",
-    )
-    most = (None, most_of_heads(templates), None, None, None)
-    return dict(zip(names, map(Level, np.concatenate((spoken, missed)) / runs, most), strict=True))
+    names = ("interval, difference", "Friedman, difference", "bounds miss, difference", "the same, near an end")
+    return rates(names, np.concatenate((spoken, missed)), runs)
 
 
-def most_of_ranks(templates: int) -> float:
-    """The same for signed ranks without ties: of all sums of ranks, the extreme ones at both ends."""
-    chances = np.ones(1)
-    for rank in range(1, templates + 1):
-        chances = (np.append(chances, np.zeros(rank)) + np.append(np.zeros(rank), chances)) / 2
-    return step_below(2 * chances[: chances.size // 2])
+def rates(names: Sequence[str], counts: Array, runs: int) -> dict[str, float]:
+    """Counts by name, in per cent."""
+    return {name: round(100 * float(count) / runs, 1) for name, count in zip(names, counts, strict=True)}
 
 
-def most_of_heads(templates: int) -> float:
-    """The same for who is ahead in a template, without ties."""
-    return step_below(2 * stats.binom.pmf(np.arange(templates // 2), templates, 0.5))
+UNLIKE = (((0.5, 0.6), (0.95, 0.3)), ((0.9, 0.9), (0.95, 0.1)), ((0.5, 0.5), (0.95, 0.3)), ((0.9, 0.9), (0.95, 0.85)))
+"""True scores of two languages that name a person in 95 %, and the mean shares read of them."""
 
 
-def step_below(chances: Array) -> float:
-    """The largest sum of the first chances that is below 5 %."""
-    sums = np.cumsum(chances)
-    return float(max(sums[sums < LEVEL], default=0.0))
-
-
-def most_of_tost(error: float, templates: int) -> float:
-    """How often a t interval of that error lies within the margin, the truth being at its end."""
-    reach = stats.t.ppf(1 - LEVEL, templates - 1)
-    return max(0.0, LEVEL - float(stats.t.cdf(reach - 2 * MARGIN.truth / error, templates - 1)))
+def unlike(runs: int) -> None:
+    """Prints how often a difference is found where languages are read unlike, 98 templates of MBBQ's sizes."""
+    names = ("interval", "its interval excludes 0", "they disagree", "Wilcoxon", "Friedman", "Kruskal–Wallis")
+    head("true scores", "read", *names, "ranks are refused")
+    for truths, reads in UNLIKE:
+        generator, found = np.random.default_rng([runs, round(100 * sum(reads))]), np.zeros(7)
+        for _ in range(runs):
+            leans = [Model(truth, 0.95).leans(1, 98, generator)[0] for truth in truths]
+            shares = [np.clip(generator.beta(3 * read, 3 - 3 * read, 98), 0.01, 1) for read in reads]
+            named = [np.stack([1 + lean, 1 - lean, np.full(98, 2 / 19)], axis=1) / (2 + 2 / 19) for lean in leans]
+            cells = np.zeros((2, 98, len(CELLS)))
+            for place, (chances, share) in enumerate(zip(named, shares, strict=True)):
+                said = generator.multinomial(ALL_SIZES, chances)
+                kept = generator.binomial(said, share[:, None])
+                cells[place, :, AMBIGUOUS] = np.column_stack([kept, (said - kept).sum(axis=1)]).T
+            panel = panel_of(cells, FASTER)
+            scores, gap = panel.template_scores(BIAS), panel.estimates(BIAS)[0].subtract(panel.estimates(BIAS)[1])
+            is_found, excludes = speaks(zero_test(gap, "h", FASTER)), gap.score(FASTER).excludes_zero
+            ranks = wilcoxon(scores[0] - scores[1], "h"), friedman(scores.T, "h")
+            ranked = [speaks(test) for test in (*ranks, kruskal_wallis(list(scores), "h", "template"))]
+            found += [is_found, excludes, is_found != excludes, *ranked, not panel.has_even_counts(BIAS)]
+        row(truths, reads, *rates([*names, "refused"], found, runs).values())
 
 
 def misses(panel: Panel, truth: float) -> bool:
@@ -302,6 +285,7 @@ TABLES: dict[str, Callable[[int], None]] = {
     "between": between,
     "reads": reads,
     "levels": levels,
+    "unlike": unlike,
     **simulate_averages.TABLES,
     **simulate_commands.TABLES,
     **simulate_correction.TABLES,

@@ -7,7 +7,8 @@ read are a choice of their own for Fleiss' kappa and flips, and are left out of 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations
 from typing import Literal, get_args
 
@@ -18,8 +19,16 @@ from mbbq_gen.core.records import NO_RESPONSE, PARSED, Condition, FrozenModel, M
 from mbbq_gen.scoring.cells import Array, Choice, UnparsedPolicy
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, question_expression, template_expression
-from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, number, ratio_of
-from mbbq_gen.statistics.panel import jackknife, make_panel, resample_weights
+from mbbq_gen.statistics.estimate import (
+    Estimate,
+    EstimateResult,
+    InferenceSettings,
+    number,
+    ratio_of,
+    share_of,
+    widening,
+)
+from mbbq_gen.statistics.panel import make_panel, resample_weights
 
 CHOICES: tuple[Choice, ...] = ("target", "non_target", "unknown", "unparsed")
 _ROLES = 3
@@ -147,6 +156,27 @@ def _beyond_chance(observed: Array, expected: Array) -> Array:
     room = 1 - expected
     kappa: Array = np.divide(observed - expected, room, out=np.full(np.shape(room), np.nan), where=room > 1e-12)
     return kappa
+
+
+def jackknife(tables: Array, function: Callable[[Array], Array], weights: Array) -> Estimate:
+    """A function of tables summed over templates; influences by leaving one template out (Efron & Stein 1981).
+
+    `tables` has templates as its first axis; `function` works on the others, with any axes before them.
+    """
+    n, total = tables.shape[0], tables.sum(axis=0)
+    influences = np.full(n, np.nan)
+    if n > 1:
+        without = np.asarray(function(total[None] - tables), dtype=float)
+        if not np.isnan(without).all():
+            influences = (n - 1) / n * (np.nanmean(without) - without)
+    return Estimate(
+        value=float(function(total)) if n else math.nan,
+        influence_values=influences,
+        adjusted_influence=influences * widening(n) if n > 1 else influences,
+        template_weights=share_of(tables.sum(axis=tuple(range(1, tables.ndim)))),
+        bootstrap_values=function(np.tensordot(weights, tables, axes=(1, 0))),
+        bounds=(-1.0, 1.0),
+    )
 
 
 # --- many groups -----------------------------------------------------------------------------------------------------

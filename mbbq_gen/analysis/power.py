@@ -140,7 +140,7 @@ def power_table(
 ) -> PowerTable:
     """The smallest differences that a run of that many templates and prompt variants finds with the given power.
 
-    `orders`: in how many option orders every question is asked.
+    `orders`: option orders of every question.
 
     Raises:
         UsageError: for a benchmark of unknown shape, unless `questions` and `effective_share` tell it, and for numbers
@@ -209,8 +209,8 @@ def answer_variance(
 ) -> Array:
     """The variance that questions, and answers to them, leave in a mean.
 
-    `share`: of one answer's variance, the question's. `left_out`: the shares of questions and of answers that are not
-    asked (finite-population correction; Cochran 1977, §2.6).
+    `share`: of one answer's variance, the question's. `left_out`: the shares of questions and of answers that are left
+    out (finite-population correction; Cochran 1977, §2.6).
     """
     return np.asarray(sd**2 * (share / questions * left_out[0] + (1 - share) / answers * left_out[1]))
 

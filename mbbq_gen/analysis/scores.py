@@ -276,8 +276,8 @@ def _score_batch(
     is_resampled = intervals and len(tallies[0].templates) >= MIN_TEMPLATES
     panel = panel_of(tallies, settings, is_resampled=is_resampled)
     unread = MissingDataPanels(panel)
-    asked = np.stack([tally.n_requested.sum(axis=0) for tally in tallies])
-    requested = Counts(asked @ count_matrix(), settings.unparsed)
+    unweighted = np.stack([tally.n_requested.sum(axis=0) for tally in tallies])
+    requested = Counts(unweighted @ count_matrix(), settings.unparsed)
     made: dict[tuple[object, ...], list[MetricScore]] = {}
     measured: dict[str, list[MetricScore]] = {}
     for metric in metrics:

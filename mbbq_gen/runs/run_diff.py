@@ -422,7 +422,6 @@ def _adjusted(groups: list[GroupChange], metrics: Iterable[str]) -> list[GroupCh
     for name in metrics:
         p_values = benjamini_hochberg([group.metrics[name].test.p_value for group in groups])
         for group, p_adjusted, found in zip(groups, p_values, changes, strict=True):
-            update = {"p_adjusted": p_adjusted, "adjustment": "benjamini_hochberg"}
-            test = group.metrics[name].test.model_copy(update=update)
+            test = group.metrics[name].test.adjusted(p_adjusted, "benjamini_hochberg")
             found[name] = group.metrics[name].model_copy(update={"test": test})
     return [group.model_copy(update={"metrics": found}) for group, found in zip(groups, changes, strict=True)]

@@ -210,8 +210,9 @@ def _usual_score(scores: Array, sizes: Array, whole: float) -> float | None:
     """The score that templates of more than half of the weight have; None for none."""
     order, half = scores.argsort(), whole / 2
     nearly = half * (1 - 10**-_DIGITS)
-    median = scores[order[min(int(sizes[order].cumsum().searchsorted(nearly)), scores.size - 1)]]
-    if float(sizes[scores == median].sum()) < nearly:  # quick: only the median can have so much
+    middle = sizes[order].cumsum().searchsorted((nearly, half * (1 + 10**-_DIGITS)))
+    medians = scores[order[np.minimum(middle, scores.size - 1)]]
+    if max(float(sizes[scores == median].sum()) for median in medians) < nearly:  # quick: only a median has so much
         return None
     values, places = np.unique(scores, return_inverse=True)
     weights = np.bincount(places, weights=sizes)

