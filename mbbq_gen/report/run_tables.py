@@ -15,6 +15,7 @@ from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.design import Components
+    from mbbq_gen.analysis.power import Question
     from mbbq_gen.runs.budget import CostReport
     from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, SampleSizeEstimate
     from mbbq_gen.runs.distributed.storage import DistributedStatus
@@ -131,7 +132,7 @@ def price_lines(tokens: TokenEstimate, cost: Cost | None, duration: Duration | N
 def _sample_blocks(samples: Sequence[SampleSizeEstimate]) -> Iterator[Block]:
     if not samples:
         return
-    names = ("one score against 0", "two languages", "two prompt variants")
+    names: tuple[Question, ...] = ("one score against 0", "two languages", "two prompt variants")
     rows = []
     for sample in samples:
         widths = sample.half_widths
@@ -377,8 +378,10 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
         )
         for name, design in named
     ]
-    titles = ("templates", "answers each", "wordings", "of a question", "orders", "requests", "price", "in batches")
-    titles += ("width", "of this benchmark")
+    titles = (
+        *("templates", "answers each", "wordings", "of a question", "orders"),
+        *("requests", "price", "in batches", "width", "of this benchmark"),
+    )
     yield text_table(("", *titles), rows, right=titles)
     about, command = "templates like these, in these wordings", "score"
     if found.speaks_of == "random":

@@ -308,7 +308,8 @@ def _sections(said: _Words, judged: Sequence[GroupAssessment], charts: ChartColl
         blocks = [*own.get(name, []), *drawn]
         if blocks:
             yield PageSection(name, title, tuple(blocks), name in {"scores", "categories"})
-    if not {chart.name for chart in (*charts.charts, *charts.left_out)} & set(PAPERS):
+    made = {chart.name for chart in charts.charts} | {one.name for one in charts.left_out}
+    if not made & set(PAPERS):
         shown = "; ".join(CHARTS[name][1] for name in PAPERS)
         text = (
             f"The same numbers as figures and tables of MBBQ, BBQ, EsBBQ and BharatBBQ ({shown}) are drawn when they "

@@ -249,9 +249,9 @@ def stacks(shares: Sequence[Sequence[float]], rows: Sequence[str], parts: Sequen
     used = [place for place, _ in enumerate(parts) if any(row[place] for row in shares)]
     domain, colours = [parts[place] for place in used], [OUTCOME_COLOURS[place] for place in used]
     scale = {"scale": {"domain": [0, 1]}, "axis": {"format": ".0%", "values": [0, 0.2, 0.4, 0.6, 0.8, 1]}}
-    colour = {"field": "part", "type": "nominal", "scale": {"domain": domain, "range": colours}}
+    coloured = {"field": "part", "type": "nominal", "scale": {"domain": domain, "range": colours}}
     written = {"x": {"field": "middle", "type": "quantitative"}, "text": {"field": "text"}, "color": _WRITTEN}
-    bar = {"x": {"field": "start", "type": "quantitative", **scale}, "x2": {"field": "end"}, "color": colour}
+    bar = {"x": {"field": "start", "type": "quantitative", **scale}, "x2": {"field": "end"}, "color": coloured}
     row_axis = {"field": "row", "type": "nominal", "scale": {"domain": rows}, "axis": {"ticks": False}}
     return {
         "width": 480,
