@@ -269,7 +269,8 @@ def find_position_mentions(line: Line, question: PreparedQuestion, taken: list[b
         person = any([_is_person(mask) for mask in line.masks[place + 1 : place + 2]])
         of_two = noun is None and _is_of_two(line, place)
         person = person or of_two
-        option = _option_at(line, mask, place, place + 1 if person and noun is None else noun, question)
+        behind = place + 1 if person and noun is None and place + 1 < len(line.masks) else noun
+        option = _option_at(line, mask, place, behind, question)
         option = 1 if of_two and mask & PLACES["last"] else option
         order = question.order or (question.named if person else ())
         if option is not None and (noun is None or person) and len(order) == 2 and option < 2:
