@@ -8,6 +8,7 @@
     python -m benches.extraction_accuracy --round 23 --misses nl      answers that are misread, of seen rounds and files
     python -m benches.extraction_accuracy --real FOLDER               real answers: the half that is developed on
     python -m benches.extraction_accuracy --real FOLDER --half held-out   the half that judges: figures only
+    python -m benches.extraction_accuracy --real FOLDER --half held-out --by-confidence    confidence on real answers
 
 `--real` reads `*.jsonl` and `*.jsonl.gz` (lines as for `--labelled`) and parts each file by a hash of the question. Of
 the held-out half no text is ever shown. `lean` is the share read as a person where nobody is meant, less the reverse.
@@ -101,6 +102,24 @@ def print_real(source: str, answers: Iterable[Labelled], misses: str | None) -> 
             print(f"{name:36}{key:4}{n:6}{shares}{to:5}{back:5}{lean:7.2f}{sure:6.0f}{high:7.2f}{speed}")
 
 
+def print_confidence(files: Iterable[Path], half: str) -> None:
+    """How often each confidence is right on real answers: a line for each kind of source."""
+    rights: dict[str, dict[str, Counter[bool]]] = defaultdict(lambda: defaultdict(Counter))
+    for path in files:
+        kind = "tag removed" if "no_tag" in path.name else "other"
+        for answer in real_answers(path, half):
+            found = answer.read()
+            if found.option is not None:
+                rights[kind][found.confidence][found.option == answer.gold] += 1
+    for kind, levels in sorted(rights.items()):
+        shares = (
+            f"{name} {count[True] / count.total():6.1%} of {count.total():,}"
+            for name in TARGETS
+            if (count := levels[name])
+        )
+        print(f"{kind:14}" + "   ".join(shares))
+
+
 def hard_cases() -> Iterator[Labelled]:
     """The development set of the extractor."""
     for number, case in enumerate(load_cases(LANGUAGES)):
@@ -122,6 +141,9 @@ def main() -> None:
     chosen = parser.parse_args()
     if chosen.real:
         files = [chosen.real] if chosen.real.is_file() else sorted(chosen.real.glob("*.jsonl*"))
+        if chosen.by_confidence:
+            print_confidence(files, chosen.half)
+            return
         print(f"{chosen.half:40}     n  right  wrong  where none  missed  >p  p>  lean  high%  wrong of high")
         for path in files:
             if chosen.only in path.name:

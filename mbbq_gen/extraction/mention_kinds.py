@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from mbbq_gen.extraction.clauses import NOT
 from mbbq_gen.extraction.lexicon import (
@@ -89,6 +90,8 @@ def find_texts(line: Line, question: PreparedQuestion, hits: list[tuple[int, str
         if owner is not None:
             person = owner
     found += _cluster(line, question, cluster, person, taken)
+    for first, second in pairwise(found):
+        first.end = min(first.end, second.start)
     return found
 
 
