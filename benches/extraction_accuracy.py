@@ -102,24 +102,6 @@ def print_real(source: str, answers: Iterable[Labelled], misses: str | None) -> 
             print(f"{name:36}{key:4}{n:6}{shares}{to:5}{back:5}{lean:7.2f}{sure:6.0f}{high:7.2f}{speed}")
 
 
-def print_confidence(files: Iterable[Path], half: str) -> None:
-    """How often each confidence is right on real answers: a line for each kind of source."""
-    rights: dict[str, dict[str, Counter[bool]]] = defaultdict(lambda: defaultdict(Counter))
-    for path in files:
-        kind = "tag removed" if "no_tag" in path.name else "other"
-        for answer in real_answers(path, half):
-            found = answer.read()
-            if found.option is not None:
-                rights[kind][found.confidence][found.option == answer.gold] += 1
-    for kind, levels in sorted(rights.items()):
-        shares = (
-            f"{name} {count[True] / count.total():6.1%} of {count.total():,}"
-            for name in TARGETS
-            if (count := levels[name])
-        )
-        print(f"{kind:14}" + "   ".join(shares))
-
-
 def hard_cases() -> Iterator[Labelled]:
     """The development set of the extractor."""
     for number, case in enumerate(load_cases(LANGUAGES)):
@@ -139,21 +121,19 @@ def main() -> None:
     parser.add_argument("--by-confidence", action="store_true")
     parser.add_argument("--misses", metavar="XX", help="language whose misread answers are printed")
     chosen = parser.parse_args()
-    if chosen.real:
-        files = [chosen.real] if chosen.real.is_file() else sorted(chosen.real.glob("*.jsonl*"))
-        if chosen.by_confidence:
-            print_confidence(files, chosen.half)
-            return
+    files = [] if not chosen.real else [chosen.real] if chosen.real.is_file() else sorted(chosen.real.glob("*.jsonl*"))
+    if chosen.real and not chosen.by_confidence:
         print(f"{chosen.half:40}     n  right  wrong  where none  missed  >p  p>  lean  high%  wrong of high")
         for path in files:
             if chosen.only in path.name:
                 shown = chosen.misses if chosen.half == "dev" else None
                 print_real(path.name.split(".")[0], real_answers(path, chosen.half), shown)
         return
-    rounds = chosen.round or (() if chosen.labelled or chosen.cases else ROUNDS)
+    rounds = chosen.round or (() if chosen.labelled or chosen.cases or chosen.real else ROUNDS)
     sources = [(f"round {name}", round_answers(name), name in SEEN) for name in rounds]
     sources += [(str(path), load_labelled(path), True) for path in chosen.labelled]
     sources += [("hard cases", hard_cases(), True)] if chosen.cases else []
+    sources += [(path.name, real_answers(path, chosen.half), False) for path in files if chosen.only in path.name]
     confidences: dict[str, dict[str, Counter[bool]]] = defaultdict(lambda: defaultdict(Counter))
     for title, answers, is_seen in sources:
         counts: dict[str, Counter[str]] = defaultdict(Counter)
