@@ -3,12 +3,10 @@
     python -m benches.extraction_accuracy                             chat answers, by round and language
     python -m benches.extraction_accuracy --round 7 --round 12b       of these rounds
     python -m benches.extraction_accuracy --labelled FILE             real responses that a person has labelled
-    python -m benches.extraction_accuracy --cases                     our own hard cases
-    python -m benches.extraction_accuracy --by-confidence             target: high 99.3 %, medium 94 %, low 75 %
+    python -m benches.extraction_accuracy --by-confidence             of all with an option; also with --real FOLDER
     python -m benches.extraction_accuracy --round 23 --misses nl      answers that are misread, of seen rounds and files
     python -m benches.extraction_accuracy --real FOLDER               real answers: the half that is developed on
     python -m benches.extraction_accuracy --real FOLDER --half held-out   the half that judges: figures only
-    python -m benches.extraction_accuracy --real FOLDER --half held-out --by-confidence    confidence on real answers
 
 `--real` reads `*.jsonl` and `*.jsonl.gz` (lines as for `--labelled`) and parts each file by a hash of the question. Of
 the held-out half no text is ever shown. `lean` is the share read as a person where nobody is meant, less the reverse.
@@ -142,7 +140,7 @@ def main() -> None:
             verdict = answer.verdict(found)
             for key in (answer.language, "all"):
                 counts[key][verdict] += 1
-                confidences[key][found.confidence][verdict == "right"] += 1
+                confidences[key][found.confidence][verdict == "right"] += found.option is not None
             if verdict != "right" and chosen.misses == answer.language and is_seen:
                 print(f"{answer.name}: {verdict}: {answer.gold} read as {found.option} ({found.rule})")
                 print(f"    {dict(zip(answer.labels, answer.options, strict=True))}\n    {answer.response!r}")
