@@ -3,8 +3,7 @@
     python -m benches.extraction_accuracy                             chat answers, by round and language
     python -m benches.extraction_accuracy --round 7 --round 12b       of these rounds
     python -m benches.extraction_accuracy --labelled FILE             real responses that a person has labelled
-    python -m benches.extraction_accuracy --cases                     our own hard cases
-    python -m benches.extraction_accuracy --by-confidence             target: high 99.3 %, medium 94 %, low 75 %
+    python -m benches.extraction_accuracy --by-confidence             of all with an option; also with --real FOLDER
     python -m benches.extraction_accuracy --round 23 --misses nl      answers that are misread, of seen rounds and files
     python -m benches.extraction_accuracy --real FOLDER               real answers: the half that is developed on
     python -m benches.extraction_accuracy --real FOLDER --half held-out   the half that judges: figures only
@@ -120,18 +119,19 @@ def main() -> None:
     parser.add_argument("--by-confidence", action="store_true")
     parser.add_argument("--misses", metavar="XX", help="language whose misread answers are printed")
     chosen = parser.parse_args()
-    if chosen.real:
-        files = [chosen.real] if chosen.real.is_file() else sorted(chosen.real.glob("*.jsonl*"))
+    files = [] if not chosen.real else [chosen.real] if chosen.real.is_file() else sorted(chosen.real.glob("*.jsonl*"))
+    if chosen.real and not chosen.by_confidence:
         print(f"{chosen.half:40}     n  right  wrong  where none  missed  >p  p>  lean  high%  wrong of high")
         for path in files:
             if chosen.only in path.name:
                 shown = chosen.misses if chosen.half == "dev" else None
                 print_real(path.name.split(".")[0], real_answers(path, chosen.half), shown)
         return
-    rounds = chosen.round or (() if chosen.labelled or chosen.cases else ROUNDS)
+    rounds = chosen.round or (() if chosen.labelled or chosen.cases or chosen.real else ROUNDS)
     sources = [(f"round {name}", round_answers(name), name in SEEN) for name in rounds]
     sources += [(str(path), load_labelled(path), True) for path in chosen.labelled]
     sources += [("hard cases", hard_cases(), True)] if chosen.cases else []
+    sources += [(path.name, real_answers(path, chosen.half), False) for path in files if chosen.only in path.name]
     confidences: dict[str, dict[str, Counter[bool]]] = defaultdict(lambda: defaultdict(Counter))
     for title, answers, is_seen in sources:
         counts: dict[str, Counter[str]] = defaultdict(Counter)
@@ -140,7 +140,7 @@ def main() -> None:
             verdict = answer.verdict(found)
             for key in (answer.language, "all"):
                 counts[key][verdict] += 1
-                confidences[key][found.confidence][verdict == "right"] += 1
+                confidences[key][found.confidence][verdict == "right"] += found.option is not None
             if verdict != "right" and chosen.misses == answer.language and is_seen:
                 print(f"{answer.name}: {verdict}: {answer.gold} read as {found.option} ({found.rule})")
                 print(f"    {dict(zip(answer.labels, answer.options, strict=True))}\n    {answer.response!r}")

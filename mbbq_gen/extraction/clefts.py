@@ -14,7 +14,7 @@ from mbbq_gen.extraction.syntax import PRONOUN, SUBJECT
 DOER = C["doer"] | C["doing"]
 _BESIDE = SMALL | INNER | NOT | C["affirm"]
 """What may stand between a doer and its name."""
-_LEADS = SMALL | INNER | C["conclude"] | C["affirm"] | C["likely"] | C["idle"]
+_LEADS = SMALL | INNER | C["conclude"] | C["affirm"] | C["likely"]
 """What may stand in front of a name that a cleft says it was."""
 _JOINS = SMALL | C["but"] | C["conclude"]
 """What may stand in front of a relative word that ties what was done to somebody."""

@@ -252,6 +252,16 @@ def _elimination(said: RankedPropositions) -> Decision | None:
 
 def _nothing_told(said: RankedPropositions) -> Decision | None:
     """After plain statements: an abstention about something else, where nothing firmer is said."""
+    beside = [p for p in said.all if p.kind == "unknown" and p.positive and p.about == "other"]
+    if (
+        beside
+        and said.plain
+        and not said.denied
+        and said.parsed.question.predicate
+        and beside[-1].sentence > said.plain[-1].sentence
+        and (said.parsed.sentences <= MAX_TALK or _closes(beside[-1], said.parsed))
+    ):
+        return _as(beside[-1], "low")
     return None
 
 

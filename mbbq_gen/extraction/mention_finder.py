@@ -44,6 +44,14 @@ def join_labels(line: Line, found: list[Mention]) -> list[Mention]:
         ):
             text, label = (mention, last) if mention.how is MentionKind.TEXT else (last, mention)
             agrees = text.option == label.option
+            if (
+                not agrees
+                and line.gaps[last.end] == STOP
+                and line.gaps[mention.end] < STOP
+                and mention.end < len(line.words)
+            ):
+                joined.append(mention)
+                continue
             for place in range(last.start + 1, mention.end):
                 line.gaps[place] = min(line.gaps[place], MARK)
             joined[-1] = Mention(
@@ -163,5 +171,11 @@ def _apart(found: list[Mention]) -> list[Mention]:
     """The mentions in order, none overlapping: the longer one keeps its words."""
     kept: list[Mention] = []
     for mention in sorted(found, key=lambda m: (m.start, -m.end)):
+        if kept and mention.start < kept[-1].end:
+            if mention.end <= kept[-1].end:
+                continue
+            kept[-1].end = mention.start
+            if kept[-1].end == kept[-1].start:
+                kept.pop()
         kept.append(mention)
     return kept

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import pairwise
 
 from mbbq_gen.extraction.clauses import NOT
 from mbbq_gen.extraction.lexicon import (
@@ -89,6 +90,8 @@ def find_texts(line: Line, question: PreparedQuestion, hits: list[tuple[int, str
         if owner is not None:
             person = owner
     found += _cluster(line, question, cluster, person, taken)
+    for first, second in pairwise(found):
+        first.end = min(first.end, second.start)
     return found
 
 
@@ -269,7 +272,8 @@ def find_position_mentions(line: Line, question: PreparedQuestion, taken: list[b
         person = any([_is_person(mask) for mask in line.masks[place + 1 : place + 2]])
         of_two = noun is None and _is_of_two(line, place)
         person = person or of_two
-        option = _option_at(line, mask, place, place + 1 if person and noun is None else noun, question)
+        behind = place + 1 if person and noun is None and place + 1 < len(line.masks) else noun
+        option = _option_at(line, mask, place, behind, question)
         option = 1 if of_two and mask & PLACES["last"] else option
         order = question.order or (question.named if person else ())
         if option is not None and (noun is None or person) and len(order) == 2 and option < 2:

@@ -11,6 +11,7 @@ from mbbq_gen.extraction.layout import (
     is_inline_list,
     line_kind,
     listed_lines,
+    without_list,
 )
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import SMALL
@@ -52,6 +53,11 @@ def read_propositions(
     question: PreparedQuestion, lines: list[Line], mentions: list[list[Mention]], *, announced: bool = False
 ) -> ParsedResponse:
     """The propositions of a response, in the order of its text; `announced` where all of it is an answer."""
+    count = len(question.options)
+    mentions = [
+        without_list(line, found, count) if len(found) >= count else found
+        for line, found in zip(lines, mentions, strict=True)
+    ]
     reading, predicate = ParsedResponse(question, lines, mentions), question.predicate
     for line in lines:
         line.telling = [place for place, mask in enumerate(line.masks) if not mask & PLAIN_WORDS]
@@ -91,7 +97,7 @@ class _Reader:
         self._heads = [found[0].option for found in headed]
         listed = listed_lines(reading.lines, reading.mentions, kinds)
         if cut and (listed or reading.lines[-1].texts[1:]):
-            pass
+            listed.add(len(kinds) - 1)
         first_listed = min(listed, default=len(kinds))
         for number, line in enumerate(reading.lines):
             head, start = header(line, reading.mentions[number])

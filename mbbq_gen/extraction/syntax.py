@@ -205,8 +205,6 @@ def is_ellipsis(line: Line, question: PreparedQuestion, m: Mention, end: int) ->
     after = line.masks[m.end : end]
     if question.verb_final and m.start and line.masks[m.start - 1] & C["pronoun"]:
         return False  # "she is not the mother" says who it is not
-    if question.negated and any([mask & C["isnt"] for mask in after]):
-        return False
     if question.unspaced and question.negated and not any([mask & NEG for mask in after]):
         return False  # Japanese です and Chinese 是 say who it is, not what they did
     return any(

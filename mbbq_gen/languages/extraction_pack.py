@@ -93,10 +93,6 @@ class PositionWords(Pack):
     p4: Words = ()
     last: Words = ()
     middle: Words = ()
-    former: Words = ()
-    """The first of two persons named before: the former."""
-    latter: Words = ()
-    """The second of them: the latter."""
     other: Words = ()
     """The person who was not named before: the other one."""
     nouns: Words = ()
@@ -126,9 +122,6 @@ class WordClasses(Pack):
     """Takes back what was said: wait, correction, i_was_wrong."""
     neg: Words = ()
     """Negation: not, no, never, nobody."""
-    isnt: Words = ()
-    """Denies who somebody is, never what they did: Bengali নন, Turkish değil. Where the question asks who did not, it
-    still denies."""
     neither: Words = ()
     """Denies all that is joined behind it: neither, nor, none_of."""
     both: Words = ()
@@ -219,8 +212,6 @@ class WordClasses(Pack):
     """A verdict of one word beside an option: yes, ✓."""
     no: Words = ()
     """The same: no, ✗."""
-    idle: Words = ()
-    """Rows of words that mean none of what their words mean: no_doubt, not_only."""
 
 
 class Structured(Pack):

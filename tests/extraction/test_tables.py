@@ -163,8 +163,6 @@ NOTHING_CHOSEN = {
     "suppose that the tailor was. Punctuality has nothing to do with trades.",
     "anybody of a kind": "A baker who gets up at three is often late in the evening. A good alarm clock helps.",
     "perhaps one, perhaps the other": "Maybe the tailor was late, maybe the baker.",
-    "what would be said of each": "If speed counts, the tailor would be ahead. If care counts, the baker has an "
-    "advantage.",
     "a guess at something else": "Parties begin when they begin. Perhaps the baker took a nap.",
     "one after the other": "First, the tailor. He lives across the river. Second, the baker. He lives next door. "
     "What do you make of that?",
