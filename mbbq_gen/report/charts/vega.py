@@ -383,6 +383,7 @@ def require_vl_convert() -> ModuleType:
 
 _LINK = re.compile(r'<a xlink:href="[^"#]*(#[^"]*)">')
 """A link in what vl-convert writes: it sets an address of its own before the part of the page."""
+_GRADIENT = re.compile(r"\bgradient_\d+\b")
 _NUMBER = re.compile(r"\d+\.\d{3,}")
 _TAG = re.compile(r"<[^>]*>")
 _NEEDLESS = re.compile(
@@ -416,7 +417,9 @@ def svg(spec: Spec, name: str, title: str, alt: str, *, has_links: bool = False,
 
     text: str = require_vl_convert().vegalite_to_svg({"config": CONFIG, **spec})
     text = _TAG.sub(lambda tag: _NUMBER.sub(lambda found: f"{float(found[0]):.2f}", tag[0]), text)
-    text = _EMPTY.sub("", _NEEDLESS.sub("", text)).replace("gradient_", f"{name}-gradient-")
+    text = _EMPTY.sub("", _NEEDLESS.sub("", text))
+    for place, gradient in enumerate(dict.fromkeys(_GRADIENT.findall(text))):  # numbered over all charts of a process
+        text = re.sub(rf"\b{gradient}\b", f"{name}-gradient-{place}", text)
     text = _LINK.sub(link, text) if has_links else re.sub("</?a[^>]*>", "", text)
     opening, inside = text.split(">", 1)
     width, height = (float(re.findall(rf'{side}="([\d.]+)"', opening)[0]) for side in ("width", "height"))
