@@ -82,8 +82,8 @@ class Language:
         opening = {word for opener in rules.openers for word in self.phrase(opener)}
         self.link_words = frozenset(word for link in self.links for word in link) - opening
         self.tails = tuple(self.phrase(tail) for tail in rules.tails)
-        lists = (rules.small_words, rules.clause_words, rules.before_bare, rules.determiners, rules.beside)
-        self.functions = frozenset(word for words in lists for word in words)
+        functions = (rules.small_words, rules.clause_words, rules.before_bare, rules.determiners, rules.beside)
+        self.functions = frozenset(word for words in functions for word in words)
         """Words beside a person that tell nothing of it."""
 
     # --- tokens ------------------------------------------------------------------------------------------------------
