@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cached_property
 from typing import Any, Literal, Self
 
 from pydantic import Field, model_validator
@@ -56,8 +55,7 @@ class Agreement(Pack):
     """Nouns for several people of either gender, behind such numbers: estudiants."""
     interrogatives: tuple[Text, ...] = ()
     asked: dict[str, str] = {}
-    """Words behind an interrogative that ask for a man → for a woman, so that the names must be such: `pare = "mare"`.
-    """
+    """Words behind an interrogative that ask for a man → for a woman; the names must be such: `pare = "mare"`."""
     mixed: NameGender | None = None
     """Gender of both names where a man and a woman stood: that of the words for both; None: either."""
     any_gender: tuple[Text, ...] = ()
@@ -249,8 +247,7 @@ class Substitution(Pack):
     other_stems: dict[str, str] = {}
     """What stands before the endings of a word, where that is not the word: Marathi `मुला = "मुलगा"`, of मुलाने."""
     declensions: tuple[Declension, ...] = ()
-    """How words decline, instead of `endings` and `cases`; the first that fits a word counts. The noun's case is the
-    person's, wherever it stands."""
+    """How words decline, in place of `endings` and `cases`; the first that fits counts; the noun tells the case."""
     adjective_endings: tuple[Text, ...] = ()
     """How a word of a description ends that is not its noun: Russian "ый"; the noun is the first other word."""
     case_by_preposition: dict[Slug, tuple[Text, ...]] = {}
@@ -298,8 +295,7 @@ class Substitution(Pack):
     bare_adjectives: bool = False
     """Whether an article and an adjective mean a person: Spanish "el gordo", not English "the fat"."""
     articles_behind: dict[str, Slug] = {}
-    """Articles behind a person, and the form of `grammar.forms` that each asks for: Basque `bati = "dat"`, of "gizon
-    *bati*"."""
+    """Articles behind a person → the form of `grammar.forms` that each asks for: Basque `bati = "dat"`."""
     copulas_before_nouns: tuple[Text, ...] = ()
     """Verbs of a relative clause that tells of the person before its noun: Basque "zen", of "altua *zen* ikaslea"."""
     article_endings: tuple[Text, ...] = ()
@@ -309,13 +305,11 @@ class Substitution(Pack):
     plural_questions: tuple[Text, ...] = ()
     """Words that ask for several people: Basque "zeintzuk"."""
     noun_anywhere: bool = False
-    """Whether the noun of a description is its last word that is one of `heads`, wherever it stands (Basque "gizon
-    gaztea", "autismoa duen gizona"), and its last word where there is none."""
+    """Whether the noun is the last word that is one of `heads` (Basque "gizon gaztea"), else the last of all."""
     noun_last: bool = False
     """Whether the noun is the last word of a description, whatever stands before it (Hindi)."""
     unspaced: bool = False
-    """Whether words stand without blanks (Chinese, Japanese): the words of this table and of the options part a text,
-    and what is between them is one word."""
+    """Whether words stand without blanks (Chinese, Japanese): known words part a text, and each rest is one word."""
     noun_suffixes: tuple[Text, ...] = ()
     """Nouns that close a longer word of an option, and may be another noun in the text: 人, of 日本人, 日本朋友."""
     other_words: tuple[Text, ...] = ()
@@ -340,8 +334,7 @@ class Substitution(Pack):
     female_verb_endings: tuple[Text, ...] = ()
     """How words outside the mentions end that tell of a man or a woman, where the nouns leave it open: Telugu "ాడు"."""
     gender_verbs: tuple[Text, ...] = ()
-    """Verbs behind which words agree with the person, so that two people of two genders can't both be replaced: French
-    "est", of "est venue"."""
+    """Verbs behind which words agree, so that people of two genders can't both be replaced: French "est"."""
     genderless: tuple[Text, ...] = ()
     """Words in `male_verb_endings` and `female_verb_endings` that tell nothing."""
     genderless_behind: tuple[Text, ...] = ()
@@ -353,8 +346,7 @@ class Substitution(Pack):
     shortest_stem: int = Field(default=3, ge=1)
     """Letters that must be left of a word without its ending: 2 where a letter is a syllable."""
     joined: bool = False
-    """Whether words grow by what is joined to them (particles, cases, compounds), so that a word left over that only
-    begins with a telling word refuses the question too: Korean "노인들"."""
+    """Whether words grow by what is joined; one that begins with a telling word refuses too: Korean "노인들"."""
     male_words: tuple[Text, ...] = ()
     """Pronouns and nouns that tell that a man is spoken of."""
     female_words: tuple[Text, ...] = ()
@@ -375,8 +367,7 @@ class Substitution(Pack):
     before_names: dict[str, Slug] = {}
     """Words whose form hangs on the name behind them, and the form of `grammar.forms` that writes both."""
     behind_names: dict[str, Slug] = {}
-    """Words whose form hangs on the name before them, as it is written there, and the form that writes both: Turkish
-    "Umut *da*", "Umut'un *da*", but "Kuzey *de*"."""
+    """Words whose form hangs on the written name before them → the form that writes both: Turkish "Umut'un *da*"."""
     option_forms: bool = False
     """Whether an option may be in a case, which the name then has too: Basque "Aitonari", to whom."""
     example: tuple[SubstitutionExample, ...] = ()
@@ -385,26 +376,6 @@ class Substitution(Pack):
     def nouns_placed(self) -> bool:
         """Whether the grammar tells which word of a description is the noun."""
         return self.noun_anywhere or self.noun_last or self.unspaced
-
-    @cached_property
-    def link_vocabulary(self) -> frozenset[str]:
-        """Words that are whole as they stand, whatever they begin with."""
-        links = {word for link in self.links for word in link.split()}
-        return frozenset(
-            {*links, *self.phrases, *self.small_words, *self.modifiers, *self.determiners, *self.relations}
-        )
-
-    @cached_property
-    def vocabulary(self) -> frozenset[str]:
-        """Words of the lists about people that part a text without blanks: those of several letters, and pronouns."""
-        lists = (
-            *(self.determiners, self.heads, self.plurals, self.collectives, self.modifiers, self.modifiers_behind),
-            *(self.numbers, self.stand_ins, self.copulas, self.links, self.small_words, self.relations),
-            *(self.relations_behind, self.male_words, self.female_words, self.group_words, self.clause_words),
-            *(self.nominalizers, self.other_words),
-        )
-        short = {*self.nominalizers, *self.small_words, *self.male_words, *self.female_words, *self.plurals}
-        return frozenset(word for words in lists for word in words if len(word) > 1 or word in short)
 
 
 class NameRule(Pack):
@@ -514,12 +485,10 @@ class ControlSet(Pack):
 
     @model_validator(mode="after")
     def _check_forms(self) -> Self:
-        if self.substitution is not None:
-            joined = (*self.substitution.before_names.values(), *self.substitution.behind_names.values())
-            asked = {*self.substitution.cases, *joined}
-            asked |= {*self.substitution.articles_behind.values()}
-            asked |= {case for kind in self.substitution.declensions for case in kind.cases}
-            asked |= {self.substitution.name_form} if self.substitution.name_form else set()
+        if (rules := self.substitution) is not None:
+            asked = {*rules.cases, *rules.before_names.values(), *rules.behind_names.values()}
+            asked |= {*rules.articles_behind.values(), *filter(None, [rules.name_form])}
+            asked |= {case for kind in rules.declensions for case in kind.cases}
             missing = sorted(asked - self.grammar.forms.keys())
             if missing:
                 raise ValueError(f"substitution: uses forms that [grammar.forms] does not have: {', '.join(missing)}")

@@ -49,6 +49,25 @@ class Language:
         pattern = f"{whole}{part}(?:[-{regex.escape(rules.inner_signs)}]{part})*"
         self._word = regex.compile(pattern, regex.VERSION1 | regex.IGNORECASE)
         self._known = lru_cache(maxsize=4096)(self._find_known)
+        # Words of the lists about people part a text without blanks: those of several letters, and pronouns.
+        lists = (
+            *(
+                rules.determiners,
+                rules.heads,
+                rules.plurals,
+                rules.collectives,
+                rules.modifiers,
+                rules.modifiers_behind,
+            ),
+            *(rules.numbers, rules.stand_ins, rules.copulas, rules.links, rules.small_words, rules.relations),
+            *(rules.relations_behind, rules.male_words, rules.female_words, rules.group_words, rules.clause_words),
+            *(rules.nominalizers, rules.other_words),
+        )
+        short = {*rules.nominalizers, *rules.small_words, *rules.male_words, *rules.female_words, *rules.plurals}
+        self._parting = {word for words in lists for word in words if len(word) > 1 or word in short}
+        # Words that are whole as they stand, whatever they begin with.
+        self._whole = {word for link in rules.links for word in link.split()}
+        self._whole |= {*rules.phrases, *rules.small_words, *rules.modifiers, *rules.determiners, *rules.relations}
         self._endings = tuple(sorted(rules.endings, key=len, reverse=True))
         self.cases = [(ending, form) for form, endings in rules.cases.items() for ending in endings]
         self.forms = lru_cache(maxsize=4096)(self._forms)
@@ -63,8 +82,8 @@ class Language:
         opening = {word for opener in rules.openers for word in self.phrase(opener)}
         self.link_words = frozenset(word for link in self.links for word in link) - opening
         self.tails = tuple(self.phrase(tail) for tail in rules.tails)
-        lists = (rules.small_words, rules.clause_words, rules.before_bare, rules.determiners, rules.beside)
-        self.functions = frozenset(word for words in lists for word in words)
+        functions = (rules.small_words, rules.clause_words, rules.before_bare, rules.determiners, rules.beside)
+        self.functions = frozenset(word for words in functions for word in words)
         """Words beside a person that tell nothing of it."""
 
     # --- tokens ------------------------------------------------------------------------------------------------------
@@ -108,7 +127,7 @@ class Language:
 
     def _find_known(self, also: frozenset[str]) -> regex.Pattern[str]:
         """Finds words that are known, the longest first."""
-        known = sorted(self.rules.vocabulary | also, key=lambda word: (-len(word), word))
+        known = sorted(self._parting | also, key=lambda word: (-len(word), word))
         return regex.compile("|".join(regex.escape(word) for word in known))
 
     def _without_prefixes(self, word: Word, also: Iterable[str]) -> list[Word]:
@@ -116,7 +135,7 @@ class Language:
         Articles are no part of a word in lower case."""
         rules = self.rules
         known = {*also, *rules.heads, *rules.plurals, *rules.collectives, *rules.other_stems}
-        if word.low in known or word.low in rules.link_vocabulary:
+        if word.low in known or word.low in self._whole:
             return [word]
         for prefix in ("", *rules.prefixes):
             rest = word.low[len(prefix) :]
