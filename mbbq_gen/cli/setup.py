@@ -14,7 +14,7 @@ import typer
 from mbbq_gen.cli.config_options import model_options
 from mbbq_gen.cli.help import example
 from mbbq_gen.cli.options import Json, echo, echo_json, print_json, print_rows, result_console, say, write_lines
-from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.records import FrozenModel
 
 if TYPE_CHECKING:
@@ -282,13 +282,39 @@ KEYS = (
 _PAGES = {"jinja2": "the page (report -o)", "vl_convert": "charts (report -o, report --figures)"}
 
 
-@example("  mbbq-gen doctor\n  mbbq-gen doctor --json")
-def doctor(as_json: Json = False) -> None:
+@example(
+    "  mbbq-gen doctor\n"
+    "  mbbq-gen doctor --base-url http://127.0.0.1:8080/v1\n"
+    "  mbbq-gen doctor --base-url http://127.0.0.1:11434 --model llama3.2 --json"
+)
+def doctor(
+    base_url: Annotated[
+        str | None,
+        typer.Option(
+            help="Check this server instead: shows what it is and asks one question. With or without /v1.",
+            metavar="URL",
+        ),
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(help="With --base-url: the model to ask. Default: the only one that it lists.", metavar="NAME"),
+    ] = None,
+    model_arg: Annotated[
+        list[str] | None,
+        typer.Option(help="With --base-url: option of the model; may be repeated.", metavar="NAME=VALUE"),
+    ] = None,
+    as_json: Json = False,
+) -> None:
     """Shows what is installed, and which keys and data are found.
 
-    Sends nothing, and shows names of API keys only. Each line about something missing says what it is for and how to
+    Sends nothing, unless --base-url names a server, and shows names of API keys only. Each line about something missing says what it is for and how to
     get it.
     """
+    if base_url is not None:
+        _check_server(base_url, model, model_options(model_arg or []), as_json=as_json)
+        return
+    if model is not None or model_arg:
+        raise UsageError("--model, --model-arg: go with --base-url")
     found = findings()
     if as_json:
         echo_json("[\n" + ",\n".join(one.model_dump_json() for one in found) + "\n]")
@@ -299,6 +325,37 @@ def doctor(as_json: Json = False) -> None:
         for one in found:
             if one.about == about:
                 console.print(f"  {'yes' if one.found else 'no ':3}  {one.name:{width}}  {one.note}".rstrip())
+
+
+def _check_server(base_url: str, model: str | None, model_args: dict[str, str], *, as_json: bool) -> None:
+    """Shows what a server is, and its answer to one question.
+
+    Raises:
+        RunError: the question has no answer.
+    """
+    from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.core.text import shortened
+    from mbbq_gen.runs.server_check import check_server
+
+    found = check_server(base_url, model, model_args, PackPaths())
+    if as_json:
+        print_json({**found.model_dump(mode="json"), "command": found.command})
+    else:
+        lines = [("server", found.server), ("base URL", found.base_url), ("models", ", ".join(found.models) or "none")]
+        lines += [(name.replace("_", " "), json.dumps(value)) for name, value in found.facts.items()]
+        lines.append(("sampling sent", json.dumps(found.sampling_sent)))
+        lines += [("not pinned", found.unpinned)] if found.unpinned else []
+        if found.answer is not None:
+            lines.append(
+                ("answer", f"{shortened(found.answer, 100)} ({found.seconds} s, {found.output_tokens} tokens)")
+            )
+        lines.append(("next", found.command))
+        for name, text in lines:
+            echo(f"{name:24}{text}")
+    if found.model is None:
+        say(f"several models: name one with --model, such as {', '.join(found.models[:3])}")
+    if found.error is not None:
+        raise RunError(found.error)
 
 
 def findings() -> list[Finding]:
@@ -417,7 +474,7 @@ def models(
 
     if live and kind is None:
         raise UsageError("--live: name the kind: mbbq-gen models openai --live")
-    if kind is not None and not live:
+    if kind is not None and not live and base_url is None:
         _list_options(kind, as_json=as_json)
         return
     if kind is not None:
