@@ -211,6 +211,8 @@ def _concluded(said: RankedPropositions) -> Decision | None:
     firm = [p for p in said.concluded if p.force is Strength.CONCLUDED and p.about != "other"]
     if firm and last.force < Strength.CONCLUDED and (last.kind == "unknown" or last.option == firm[-1].option):
         last = firm[-1]
+    if last.kind == "several":  # "either could have done it: the nurse or the plumber"
+        last = next((p for p in said.concluded if p.kind == "unknown" and p.sentence == last.sentence), last)
     if last.kind == "option" and last.rule in _WEIGHED and _is_weighed(last, said):
         return None
     agree = all(p.option == last.option for p in said.concluded)
@@ -241,8 +243,7 @@ def _opening_of(said: Proposition, line: Line) -> tuple[list[str], str]:
 
 
 def _elimination(said: RankedPropositions) -> Decision | None:
-    """The one option that is left where all others are ruled out; not the unknown one where nobody is said to have done
-    it."""
+    """The one option that is left where all others are ruled out."""
     left = set(range(len(said.parsed.question.options))) - said.denied
     if said.fitting or not said.denied or len(left) != 1:
         return None
