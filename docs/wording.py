@@ -106,7 +106,7 @@ def findings() -> list[str]:
     found = [line for where, text in every.items() for line in option_findings(where, text)]
     found += [line for where, text in [*written.items(), *shown] for line in word_findings(where, text)]
     found += [line for where, text in short for line in length_findings(where, text)]
-    found += size_findings({name: len(every[name].split()) for name in written})
+    found += size_findings({name: len(re.findall(r"[^\W\d_]{2,}", text)) for name, text in every.items()})
     found += term_findings("README or help", "\n".join(text for _, text in short), glossary)
     return list(dict.fromkeys(found))
 
