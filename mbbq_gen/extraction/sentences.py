@@ -81,11 +81,11 @@ def _note(
     own = way is Rule.NOT_CLEAR and any(p.kind == "option" and p.positive for p in said)
     own = own or (bool(bits & C["clear"]) and _has_guessed(s, end))
     other = kind == "unknown" and (_is_off_topic(s, way, end, bits, bare) or is_in_brackets(line, start))
-    if one or own or state.entry or (state.prejudice and not (bits & C["who"] and bits & _WRITER)):
-        return  # it can't be told of one person, or in a talk of prejudice
     if way is Rule.REFUSAL and bits & C["claim"] and not bits & C["who"] and not opines(line, start, end):
-        return
-    if other:
+        s.add(kind, unknown, Strength.POSSIBLE, Rule.SENSITIVE, start, end, about="other")
+    elif one or own or state.entry or (state.prejudice and not (bits & C["who"] and bits & _WRITER)):
+        s.add(kind, unknown, Strength.POSSIBLE, way, start, end, about="person")
+    elif other:
         s.add(kind, unknown, Strength.POSSIBLE, way, start, end, about="other")
     else:
         firm = state.conclude or state.announced or bits & (C["answer"] | C["final"])
