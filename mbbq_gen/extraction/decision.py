@@ -329,7 +329,7 @@ def _vague(said: RankedPropositions) -> Decision | None:
     vague = [p for p in vague if p.rule is not Rule.SENSITIVE or not long or p.about == "question"]
     vague = [p for p in vague if not long or p.about == "question" or _closes(p, said.parsed)]
     if said.parsed.is_english or any(line.asked for line in said.parsed.lines):  # "she couldn't remember" answers
-        vague = [p for p in vague if p.about != "person"]
+        vague = [p for p in vague if p.about != "person" or p.kind == "refusal"]
     return _as(vague[-1], "low") if vague and not said.fitting and not said.plain else None
 
 
