@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,23 +13,10 @@ import pytest
 
 from mbbq_gen.cli.main import run_command_line
 from tests.fake_service.client import FakeServer, fake_server
-from tests.support.api import KEY, without_keys
+from tests.support.api import KEY
+from tests.support.prices import write_prices
 
-PRICES = """
-[[price]]
-kind = "openai"
-models = ["fake"]
-input = {input}
-output = {output}
-date = 2026-01-01
-"""
-
-
-@pytest.fixture(autouse=True)
-def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+pytestmark = pytest.mark.usefixtures("api_keys")
 
 
 def command(path: Path, server: FakeServer, *more: str, sample: int = 12) -> list[str]:
@@ -104,8 +90,7 @@ def test_no_key_anywhere(tmp_path: Path, capfd: pytest.CaptureFixture[str], monk
 
 
 def test_the_cost_limit_is_never_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prices = tmp_path / "prices.toml"
-    prices.write_text(PRICES.format(input=1000, output=1000), encoding="utf-8")
+    prices = write_prices(tmp_path, price=1000)
     path = tmp_path / "run"
     limits = ["--prices", str(prices), "--max-tokens", "16"]
     with fake_server() as server:

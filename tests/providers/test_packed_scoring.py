@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.answer_scores import score_answers
+from tests.support.cases import cases
 
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
@@ -141,12 +142,7 @@ def test_probabilities_that_are_no_numbers_are_an_error() -> None:
 
 
 @pytest.mark.parametrize(
-    ("prompts", "answers", "message"),
-    [
-        ([[5]], [], "1 prompts, but answers of 0"),
-        ([[5], []], [[[6]], [[6]]], "prompt 1 has no tokens"),
-        ([[5]], [[[6], []]], "answer 1 of prompt 0 has no tokens"),
-    ],
+    ("prompts", "answers", "message"), cases("providers/packed_scoring", "what_can_not_be_scored_is_named")
 )
 def test_what_can_not_be_scored_is_named(
     prompts: list[list[int]], answers: list[list[list[int]]], message: str
