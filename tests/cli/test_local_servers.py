@@ -6,16 +6,17 @@ import json
 import ssl
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.study import read_study, study_runs
 from tests.support.api import KEY
 from tests.support.cases import cases
+from tests.support.extraction import call
 from tests.support.replies import replying
 
 pytest.importorskip("openai")
@@ -30,13 +31,7 @@ Command = Callable[..., tuple[int, str, str]]
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
     """Exit code, stdout and stderr of a command."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code = run_command_line([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
+    return partial(call, capsys)
 
 
 def error_of(err: str) -> str:

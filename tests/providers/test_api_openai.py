@@ -106,28 +106,11 @@ def test_a_server_that_enforces_its_limit_is_hardly_refused() -> None:
     assert stats.too_early == 0
 
 
-@pytest.mark.parametrize("verdict", ["filtered_prompt", "filtered_answer"])
-def test_a_content_filter_is_no_error_and_no_answer(verdict: str) -> None:
-    with fake_server({"content": {verdict: 1.0}}) as server:
-        (response,) = ask(openai(server), requests(1))
-    assert (response.error, response.finish_reason) == (None, "content_filter")
-    assert not response.text
-
-
 def test_a_refusal_field_is_kept_apart() -> None:
     with fake_server({"content": {"refused": 1.0}}) as server:
         (response,) = ask(openai(server), requests(1))
     assert response.refusal
     assert (response.text, response.error) == ("", None)
-
-
-def test_tokens_spent_on_reasoning_are_said_once() -> None:
-    notices: list[str] = []
-    with fake_server({"content": {"empty": 1.0}}) as server:
-        responses = ask(openai(server, max_tokens=50), requests(5), notices)
-    assert {(response.text, response.finish_reason) for response in responses} == {("", "length")}
-    assert len(notices) == 1
-    assert "--max-tokens (now 50)" in notices[0]
 
 
 def test_refused_parameters_are_learned_once() -> None:

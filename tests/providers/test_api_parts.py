@@ -91,26 +91,6 @@ def test_a_service_with_little_left_is_asked_as_fast_as_it_fills_up() -> None:
     assert 0.9 < waits[-1] < 1.2  # ten requests at ten a second
 
 
-def test_no_more_than_the_slots_are_in_use() -> None:
-    async def run() -> int:
-        slots = AdaptiveConcurrency(5)
-        slots.open()
-        most = 0
-
-        async def work() -> None:
-            nonlocal most
-            await slots.acquire()
-            most = max(most, slots.in_use)
-            await asyncio.sleep(0)
-            slots.release()
-
-        await asyncio.gather(*(work() for _ in range(50)))
-        assert slots.in_use == 0
-        return most
-
-    assert asyncio.run(run()) == 5
-
-
 def test_a_slot_is_not_lost_when_its_owner_is_cancelled() -> None:
     async def run() -> int:
         slots = AdaptiveConcurrency(1)

@@ -13,7 +13,6 @@ import pytest
 
 from mbbq_gen.cli.main import run_command_line
 from tests.fake_service.client import FakeServer, fake_server
-from tests.support.api import KEY
 from tests.support.prices import write_prices
 
 pytestmark = pytest.mark.usefixtures("api_keys")
@@ -61,32 +60,6 @@ def test_all_faults_together_change_no_score(tmp_path: Path, capsys: pytest.Capt
     assert stats.by_fault
     assert counted(calm, capsys) == counted(rough, capsys)
     assert len(responses(calm)) == len(responses(rough)) == 60
-
-
-def test_no_key_anywhere(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every file and every word of a run, an answered one and failed ones, is searched for the key."""
-    said = []
-    with fake_server({"faults": {"server_error": 0.2, "most_per_request": 99}}) as server:
-        run_command_line(
-            command(tmp_path / "a", server, "--model-arg", "attempts=1", "--cache-dir", str(tmp_path / "cache"))
-        )
-        run_command_line(["score", str(tmp_path / "a"), "--json"])
-        server.change({"access": {"key": "another"}})
-        assert run_command_line(command(tmp_path / "b", server)) == 1
-        key_file = tmp_path / "key"
-        key_file.write_text(KEY, encoding="utf-8")
-        key_file.chmod(0o600)
-        assert run_command_line(command(tmp_path / "c", server, "--api-key-file", str(key_file))) == 1
-        monkeypatch.delenv("OPENAI_API_KEY")
-        key_file.unlink()
-    found = capfd.readouterr()
-    said += [found.out, found.err]
-    assert "refuses the key in OPENAI_API_KEY" in found.err
-    assert f"refuses the key in {key_file}" in found.err
-    assert [text for text in said if KEY in text] == []
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) > 5
-    assert [str(path) for path in files if KEY.encode() in path.read_bytes()] == []
 
 
 def test_the_cost_limit_is_never_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,4 +1,4 @@
-"""`anthropic:`, `gemini:` and `http:` over real sockets."""
+"""Every kind of service over real sockets."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("api_keys")
 __all__ = ["fake"]
 
 
-KINDS = ("anthropic", "gemini", "http")
+KINDS = ("openai", "anthropic", "gemini", "http")
 DESCRIPTION = (DATA / "providers" / "endpoint.toml.txt").read_text(encoding="utf-8")
 
 
@@ -107,7 +107,7 @@ def test_empty_answers(kind: str, tmp_path: Path) -> None:
         responses = ask(opened(kind, server, tmp_path, max_tokens=77), requests(3), notices)
     assert {(response.text, response.finish_reason) for response in responses} == {("", "length")}
     assert len(notices) == 1
-    assert "(now 77)" in notices[0]
+    assert "--max-tokens (now 77)" in notices[0]
 
 
 def test_keys_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -78,13 +78,6 @@ def test_a_filtered_answer_is_filtered() -> None:
     assert (response.finish_reason, response.scores) == ("content_filter", None)
 
 
-def test_a_service_that_tells_nothing_ends_the_run_in_a_line() -> None:
-    with pytest.raises(
-        ProviderError, match=r"does not return probabilities of first tokens: its answers have no logprobs"
-    ):
-        asked_of(completion(), completion(("A", -1)))
-
-
 @pytest.mark.parametrize(
     ("status", "error", "advice"), cases("providers/first_token", "a_refusal_ends_the_run_in_a_line")
 )

@@ -106,12 +106,6 @@ def test_a_model_that_takes_no_tree_mask_is_scored_behind_a_shared_prompt(
     assert "can't score several answers at once; each is read by itself behind the prompt" in caplog.text
 
 
-def test_positions_that_are_added_to_attention_are_found() -> None:
-    model, (prompts, answers) = make_model("bloom"), make_questions(4)
-    assert_alike(score_answers(model, prompts, answers), one_by_one(model, prompts, answers))
-    assert scoring_way(model, prompts[0], answers[0]) == "prefix"
-
-
 def test_what_is_longer_than_a_window_is_not_packed() -> None:
     model = make_model("mistral", sliding_window=12)
     prompts, answers = make_questions(12)
@@ -132,13 +126,6 @@ def test_a_question_that_never_fits_is_named_by_its_size() -> None:
     model = Counting(make_model(), fails=lambda named: named["input_ids"].shape[1] > 30)
     with pytest.raises(ProviderError, match="out of memory with a question of 42 tokens"):
         score_answers(model, [[5, 6], [7] * 40], [[[8]], [[9, 10, 11]]])
-
-
-def test_probabilities_that_are_no_numbers_are_an_error() -> None:
-    model = make_model()
-    model.lm_head.weight.data[3] = float("nan")
-    with pytest.raises(ProviderError, match="not numbers"):
-        score_answers(model, [[5, 6]], [[[7]]])
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Message, Request
 from mbbq_gen.providers.api.provider import ApiProvider
 from mbbq_gen.providers.http.errors import failure_kind
-from tests.support.api import ask, provider, requests, with_system
+from tests.support.api import ask, provider, requests
 from tests.support.cases import cases
 from tests.support.providers import make_request
 from tests.support.replies import replying
@@ -79,9 +79,3 @@ def test_empty_answers_beside_their_reasoning_are_reported_once() -> None:
     assert [(response.text, response.reasoning) for response in responses] == [("", "B")] * 3
     assert len(notices) == 1
     assert "--reasoning-format none" in notices[0]
-
-
-def test_a_system_message_is_sent_as_such() -> None:
-    with replying([ANSWER]) as server:
-        ask(opened("openai", server.root), [with_system("Who?", "Be brief.")])
-    assert [turn["role"] for turn in server.bodies[0]["messages"]] == ["system", "user"]

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -58,15 +59,9 @@ Calls = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Calls:
+def command(capsys: pytest.CaptureFixture[str], api_keys: None) -> Calls:
     """Runs a command; says exit code, stdout and stderr."""
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
-        monkeypatch.setenv(name, "sk-test-0123456789abcdef")
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        return call(capsys, *arguments)
-
-    return run
+    return partial(call, capsys)
 
 
 def ledger_of(run: Path) -> list[Any]:

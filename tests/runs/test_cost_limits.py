@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +13,8 @@ from mbbq_gen.providers.prices import Price
 from mbbq_gen.runs.budget import CostGuard, CostLimitError, InFlightLog, load_unmetered
 from mbbq_gen.storage.store import RunStore
 from tests.fake_service.client import FakeServer, fake_server
+from tests.runs.test_budget import Go, go, store
 from tests.support.api import requests
-from tests.support.extraction import call
 from tests.support.prices import write_prices
 
 pytestmark = pytest.mark.usefixtures("api_keys")
@@ -26,18 +24,7 @@ DOLLAR_A_TOKEN = Price.model_validate(
 )
 MOST = Usage(input_tokens=60, output_tokens=40)
 
-Go = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture
-def go(capsys: pytest.CaptureFixture[str]) -> Go:
-    return partial(call, capsys)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    with RunStore(tmp_path / "run.sqlite") as store:
-        yield store
+__all__ = ["go", "store"]
 
 
 def command(folder: Path, server: FakeServer, *more: object) -> list[object]:

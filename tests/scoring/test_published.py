@@ -14,7 +14,7 @@ from mbbq_gen.analysis.scores import GroupScore, score
 from mbbq_gen.benchmarks.readers.mbbq import load_mbbq
 from mbbq_gen.core.records import Instance
 from mbbq_gen.scoring.columns import observations_from_columns
-from tests.conftest import FULL, Load
+from tests.conftest import Load
 from tests.support.artificial_models import EXPECTED_SETS, MODELS, expected_key
 from tests.support.cases import read_data
 
@@ -38,11 +38,7 @@ def answered(instances: list[Instance], models: Iterable[str]) -> pl.DataFrame:
     return observations_from_columns(instances, answers)
 
 
-SETS = [which for which in EXPECTED_SETS if FULL or which not in {("mbbq", "es"), ("mbbq", "nl"), ("cabbq", "ca")}]
-"""What is scored. Sets with the same rows in another language are counted only, by `test_datasets_published`."""
-
-
-@pytest.mark.parametrize(("benchmark", "language"), SETS, ids=map("-".join, SETS))
+@pytest.mark.parametrize(("benchmark", "language"), EXPECTED_SETS, ids=map("-".join, EXPECTED_SETS))
 def test_artificial_models_score_as_expected(
     benchmark: str, language: str, shared_datasets: Path, load_published: Load
 ) -> None:
