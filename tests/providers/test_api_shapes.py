@@ -151,7 +151,7 @@ def test_system_messages_and_top_p_arrive(kind: str, fake: FakeServer) -> None:
     address = fake.openai if kind == "openai" else fake.root
     (response,) = ask(provider(f"{kind}:fake", base_url=address, top_p=0.5), [with_system("Who?", "Be brief.")])
     assert (response.text, response.error) == ("Who?", None)
-    assert fake.count([("system", "Be brief."), ("user", "Who?")]).asked == 1
+    assert fake.asked([("system", "Be brief."), ("user", "Who?")]) == 1
 
 
 def test_azure_over_a_socket() -> None:

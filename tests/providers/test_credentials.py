@@ -188,36 +188,6 @@ def test_text_that_is_no_json_is_hidden_before_it_is_cut() -> None:
     assert KEY[:8] not in str(found.error)
 
 
-@pytest.mark.parametrize(
-    "typed",
-    [
-        ["--base-url", f"http://user:{KEY}@127.0.0.1:1/v1"],
-        ["--base-url", f"user:{KEY}@127.0.0.1:1/v1"],
-        ["--base-url", f"http://127.0.0.1:1/v1?key={KEY}"],
-        ["--api-key-env", KEY],
-        ["--api-key-env", KEY.replace("-", "_")],
-        ["--api-key-env", "a0123456789abcdef0123456789abcdef"],
-        ["--api-key-env", "0a123456789abcdef0123456789abcdef"],
-        ["--api-key-file", KEY],
-        ["--api-key-file", "a0123456789abcdef0123456789abcdef"],
-        ["--model-arg", f'extra={{"api_key": "{KEY}"}}'],
-        ["--model-arg", f'extra={{"headers": [{{"Authorization": "Bearer {KEY}"}}]}}'],
-        ["--model-arg", f"extra={KEY}"],
-        ["--model-arg", f"seed={KEY}"],
-    ],
-)
-def test_a_key_in_the_wrong_place_is_not_repeated(
-    typed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = tmp_path / "run"
-    given = ["run", str(run), "--model", "openai:m", "--benchmark", "starter", "--languages", "en", *typed]
-    assert run_command_line(given) == 2
-    said = "".join(capsys.readouterr())
-    assert "error: " in said
-    assert [mark for mark in (KEY, KEY.replace("-", "_"), "0123456789abcdef") if mark in said] == []
-    assert not run.exists()
-
-
 @pytest.mark.parametrize("variable", ["OPENAI_BASE_URL"])
 def test_a_key_in_the_address_of_the_environment_is_not_repeated(
     variable: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch

@@ -34,7 +34,9 @@ def test_what_is_paid_twice_is_counted() -> None:
         assert post(server, "another question")[2]["choices"][0]["message"]["content"] == "A"
         stats = server.stats()
         assert (stats.requests, stats.paid, stats.distinct_paid, stats.paid_again) == (4, 4, 2, 2)
-        assert server.count(conversation(request)) == (3, 3)
+        assert server.asked(conversation(request)) == 3
+        server.reset()
+        assert server.stats().paid == 0
 
 
 def test_a_limit_refuses_and_tells_when_to_come_back() -> None:
