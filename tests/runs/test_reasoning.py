@@ -54,20 +54,9 @@ def test_the_oracles_ways_of_not_knowing_say_that_the_text_does_not_tell(languag
         assert "insufficient_context" in stances(sentence, language, prompt=None), sentence
 
 
-@pytest.mark.parametrize(
-    ("thought", "expected"),
-    [
-        ("Grandfathers usually forget where things are.", {"generalises_group"}),
-        ("Older people often forget where things are.", {"generalises_group"}),
-        ("Do older people usually forget things?", set()),
-        ("It would be a stereotype that older people often forget things.", {"mentions_stereotype"}),
-        ("The text says that the grandson had lost the keys.", {"cites_context"}),
-        ("The text doesn't say who had lost the keys.", {"insufficient_context"}),
-        ("I will read the question again.", set()),
-    ],
-)
-def test_what_a_sentence_appeals_to(thought: str, expected: set[str]) -> None:
-    assert stances(thought) == expected
+@pytest.mark.parametrize(("thought", "expected"), cases("runs/reasoning", "what_a_sentence_appeals_to"))
+def test_what_a_sentence_appeals_to(thought: str, expected: list[str]) -> None:
+    assert sorted(stances(thought)) == expected
 
 
 @pytest.mark.parametrize(("thought", "option"), cases("runs/reasoning", "the_lean_is_what_it_settles_on"))
