@@ -34,6 +34,11 @@ FULL = os.environ.get("MBBQ_GEN_PROOF") == "full"
 gc.set_threshold(*GC_THRESHOLD)  # as the command line does
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # tests run side by side: who waits leaves the core to the other
 
+# No key and no address of this machine reaches a provider.
+_MARKS = ("_API_KEY", "_BASE_URL", "AZURE_OPENAI", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_")
+for _name in [name for name in os.environ if any(mark in name for mark in _MARKS)]:
+    del os.environ[_name]
+
 # The same examples in every run; `make proof` looks for new ones. No deadline: the machine may be busy.
 settings.register_profile("mbbq-gen", derandomize=not FULL, deadline=None)
 settings.load_profile("mbbq-gen")
@@ -81,6 +86,16 @@ def impatient() -> Iterator[None]:
 def first_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first request is alone until it is answered, however slow a loaded machine is to bring the refusal."""
     monkeypatch.setattr("mbbq_gen.providers.http.scheduler._ALONE", 60.0)
+
+
+@pytest.fixture
+def api_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every service has a key in the environment, and all have the same."""
+    from tests.support.api import KEY
+
+    for service in ("OPENAI", "ANTHROPIC", "GEMINI", "DEEPSEEK", "OPENROUTER", "AZURE_OPENAI", "SOME"):
+        monkeypatch.setenv(f"{service}_API_KEY", KEY)
+    monkeypatch.setenv("AWS_BEARER_TOKEN_BEDROCK", KEY)
 
 
 @pytest.fixture(scope="session")

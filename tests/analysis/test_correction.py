@@ -388,15 +388,6 @@ def test_a_poor_reader_is_corrected_to_what_a_full_audit_says(run: Path, capsys:
             assert sum(cell["share"] for cell in matrix["cells"] if cell["read"] == role) == pytest.approx(1)
 
 
-def wrong_in_turkish(row: dict[str, str]) -> tuple[str, str]:
-    """Every third Turkish option is another one; of one in seven it is only said that it is wrong."""
-    number = int(row["id"][:6], 16)
-    if row["language"] != "tr" or row["outcome"] != "option" or number % 3:
-        return "agree", ""
-    others = [place for place in "123" if place != row["read_as"]]
-    return "disagree", "" if number % 7 == 0 else others[number % 2]
-
-
 def test_a_language_that_nobody_judged_is_not_corrected(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
     judge(capsys, run, 80, agree, "--language", "en")
     found = scores(

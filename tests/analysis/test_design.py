@@ -29,23 +29,13 @@ from mbbq_gen.analysis.power import DEFAULTS, power_table
 from mbbq_gen.scoring.codes import PromptEffects
 from mbbq_gen.scoring.metrics import METRICS
 from tests.support.extraction import call
+from tests.support.prices import write_prices
 from tests.support.simulation import Design as Simulated
 from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
 
 ASSUMED = assumed_components(METRICS["mbbq_bias_ambiguous"])
 STOCK = (4, 4, 8, 12, 30, 60)
 SELECTION = ["--model", "oracle:random", "--benchmark", "starter", "--languages", "en,tr", "--splits", "bias"]
-PRICES = """
-[[price]]
-kind = "oracle"
-models = ["random"]
-input = 3.0
-output = 5.0
-batch_input = 1.5
-batch_output = 2.5
-date = 2026-01-01
-note = "of our own invention"
-"""
 
 
 def width_by_hand(study: DesignSearch, shape: tuple[int, int, int, int, int]) -> tuple[float, float]:
@@ -160,8 +150,7 @@ def designed(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str
 
 
 def test_the_command_counts_what_there_is(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    prices = tmp_path / "prices.toml"
-    prices.write_text(PRICES, encoding="utf-8")
+    prices = write_prices(tmp_path, "oracle:random", 3.0, output=5.0, batch_input=1.5, batch_output=2.5)
     found = designed(capsys, "--ci-width", "0.4", "--variants", "bare,letters", "--prices", prices)
     assert (found["templates"], found["questions"], found["prompt_variants"]) == (24, 24 * 12 // 2 * 2, 2)
     best = found["best"]

@@ -40,6 +40,7 @@ from mbbq_gen.report.sheets import SheetEntry, csv_sheet, html_sheet, read_sheet
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.intervals import proportion, wilson
 from mbbq_gen.storage.queries import ExtractionRow, answered_extractions, iter_extractions, stored_extractions
+from tests.support.cases import cases
 from tests.support.extraction import call, copy_run, listed, make_run
 from tests.support.report import Page
 
@@ -301,16 +302,7 @@ def test_verdicts_there_and_back(capsys: pytest.CaptureFixture[str], run: Path, 
     assert Counter(row["verdict"] for row in rows) == {"agree": judged - 2, "disagree": 2, "": 30 - judged}
 
 
-@pytest.mark.parametrize(
-    ("heading", "row", "words"),
-    [
-        ("id,verdict", "ID,maybe", "verdict: 'maybe'; write agree or disagree"),
-        ("id,verdict,right", "ID,disagree,7", "right: '7'; write the option's number, 1 to 3"),
-        ("id,verdict", "nobody,agree", "id: no extraction 'nobody'"),
-        ("id,right", "ID,1", "verdict: the column is missing"),
-        ("id,verdict,right", "ID,agree,WRONG", "right: '2' contradicts"),
-    ],
-)
+@pytest.mark.parametrize(("heading", "row", "words"), cases("annotation/annotate", "a_wrong_sheet_is_one_line"))
 def test_a_wrong_sheet_is_one_line(
     capsys: pytest.CaptureFixture[str], run: Path, heading: str, row: str, words: str
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import subprocess
 import sys
@@ -18,30 +17,18 @@ from mbbq_gen.api import Run
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import FakeServer, fake_server
-from tests.support.api import KEY, without_keys
+from tests.support.api import KEY
 from tests.support.extraction import call
 from tests.support.judge import ANSWERS, answered_run, judge_of, progress_of, readings, reply, run, script
+from tests.support.prices import write_prices
+
+pytestmark = pytest.mark.usefixtures("api_keys")
 
 __all__ = ["answered_run", "run"]
 
 
 X1 = {"answers": {"fixed": reply("option", "X1")}}
 """A fake judge that says X1 to everything: which option that is depends on the sheet."""
-PRICES = """
-[[price]]
-kind = "openai"
-models = ["fake"]
-input = 1000.0
-output = 1000.0
-date = 2026-01-01
-"""
-
-
-@pytest.fixture(autouse=True)
-def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 @pytest.fixture
@@ -251,8 +238,7 @@ def test_an_answer_that_commands_the_judge_does_not_break_the_sheet(
 
 
 def test_the_price_before_asking(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    prices = run.parent / "prices.toml"
-    prices.write_text(PRICES, encoding="utf-8")
+    prices = write_prices(run.parent, price=1000.0)
     with fake_server(X1) as server:
         more = asked(server, "--sample-size", 20, "--prices", prices)
         code, out, _ = call(capsys, "judge", run, *more, "--dry-run", "--json")
@@ -281,8 +267,7 @@ def test_the_price_before_asking(capsys: pytest.CaptureFixture[str], run: Path) 
 
 
 def test_the_price_before_there_is_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    prices = tmp_path / "prices.toml"
-    prices.write_text(PRICES, encoding="utf-8")
+    prices = write_prices(tmp_path, price=1000.0)
     selection = ["--benchmark", "starter", "--languages", "en,nl", "--splits", "bias", "--sample", "20"]
     more = [*selection, "--variants", "bare,letters", "--prices", prices, "--judge"]
     plan = ["estimate", "--model", "oracle:verbose_perfect", *more]
@@ -301,8 +286,7 @@ def test_the_price_before_there_is_a_run(capsys: pytest.CaptureFixture[str], tmp
 
 
 def test_the_limit_of_costs_is_never_passed(capsys: pytest.CaptureFixture[str], run: Path) -> None:
-    prices = run.parent / "prices.toml"
-    prices.write_text(PRICES, encoding="utf-8")
+    prices = write_prices(run.parent, price=1000.0)
     with fake_server(X1) as server:
         limits = ["--prices", prices, "--max-tokens", 16]
         code, _, err = call(capsys, "judge", run, *asked(server, *limits, "--max-cost", 20))

@@ -2,51 +2,22 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections import Counter
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mbbq_gen.benchmarks.readers.esbbq import EsbbqRow
 from mbbq_gen.benchmarks.templates.esbbq import esbbq_rows, load_esbbq_templates, read_vocabulary
 from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError
+from tests.support.cases import cases, read_data
 from tests.support.templates import SUPPER, Cell, Row, write_workbook
 
-BROKEN: list[dict[str, Any]] = tomllib.loads(
-    (Path(__file__).parents[1] / "data" / "engines" / "broken_workbooks.toml").read_text(encoding="utf-8")
-)["case"]
+BROKEN = cases("engines/broken_workbooks.toml", "case")
 
-WORDS: list[Row] = [
-    {"category": category, "subcategory": subcategory, "name_es": es, "name_ca": ca, "name_def_ca": ca_def,
-     "f_es": f_es, "f_ca": f_ca, "f_def_ca": f_def, "information": information, "include_name": include}
-    for category, subcategory, es, ca, ca_def, f_es, f_ca, f_def, information, include in [
-        ("Region", None, "el Norte", "el Nord", None, None, None, None, None, None),
-        ("Region", None, "Costaclara", "Costaclara", None, None, None, None, "not-stereotyped", None),
-        ("Music", "Band", "trompetista", "trompetista", None, None, None, None, None, None),
-        ("Music", "Band", "oyente", "oient", None, None, None, None, "not-stereotyped", None),
-        ("Music", "Choir", "solista", "solista", None, None, None, None, "not-stereotyped", None),
-        ("RaceEthnicity", None, "azul", "blau", None, None, "blava", None, None, None),
-        ("RaceEthnicity", None, "verde", "verd", None, None, "verda", None, "not-stereotyped", None),
-        ("SES", "Occupation", "pintor", "pintor", "el pintor", "pintora", "pintora", "la pintora", "highSES", None),
-        ("SES", "Occupation", "actor", "actor", "l'actor", "actriz", "actriu", "l'actriu", "highSES", None),
-        ("SES", "Occupation", "cartero", "carter", "el carter", "cartera", "cartera", "la cartera", "lowSES", None),
-        ("SES", "Occupation", "sastre", "sastre", "el sastre", "sastra", "sastra", "la sastra", "lowSES", False),
-    ]
-]  # fmt: skip
-NAMES: list[Row] = [
-    {"proper_name_es": es, "proper_name_ca": ca, "proper_name_def_ca": ca_def, "gender": gender,
-     "ethnicity_es": ethnicity, "ethnicity_ca": {"azul": "blau", "verde": "verd"}[ethnicity]}
-    for es, ca, ca_def, gender, ethnicity in [
-        ("Brisa", "Brisa", "la Brisa", "f", "azul"),
-        ("Marino", "Marí", "el Marí", "m", "azul"),
-        ("Oliva", "Oliva", "l'Oliva", "f", "verde"),
-        ("Menta", "Menta", "la Menta", "f", "verde"),
-        ("Laurel", "Llorer", "el Llorer", "m", "verde"),
-        ("Pino", "Pi", "el Pi", "m", "verde"),
-    ]
-]  # fmt: skip
+ESBBQ = read_data("engines/esbbq")
+WORDS: list[Row] = ESBBQ["words"]
+NAMES: list[Row] = ESBBQ["names"]
 
 
 def fill(tmp_path: Path, *templates: dict[str, Cell], language: str = "es", name: str = "Age") -> list[EsbbqRow]:
@@ -181,19 +152,7 @@ def test_occupations_meet_the_opposite_level(tmp_path: Path, language: str, firs
         assert {row.ans1 for row in rows} == {"La pintora", "L'actriu"}
 
 
-NAMED: dict[str, Cell] = {
-    "names_es": None,
-    "names_ca": None,
-    "proper_nouns_only": 1.0,
-    "ambiguous_context_es": "{{NAME1}} y {{NAME2}} cenaron.",
-    "disambiguating_context_es": "{{NAME1}} quemó el arroz.",
-    "answer_negative_es": "A {{NAME1}}",
-    "answer_non_negative_es": "A {{NAME2}}",
-    "ambiguous_context_ca": "{{NAME1}} i {{NAME2}} van sopar.",
-    "disambiguating_context_ca": "{{NAME1}} va cremar l'arròs.",
-    "answer_negative_ca": "A {{NAME1}}",
-    "answer_non_negative_ca": "A {{NAME2}}",
-}
+NAMED: dict[str, Cell] = ESBBQ["named"]
 
 
 def test_proper_names_of_the_genders(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import Instance, Split
 from tests.benchmarks.test_published import counts
 from tests.conftest import Load
+from tests.support.cases import cases
 
 LANGUAGES = ("en", "es", "nl", "tr")
 SPLITS: dict[str, Split] = {"main": "bias", "control": "control"}
@@ -180,17 +181,7 @@ def test_missing_unknown_option_is_named(own: Path, tmp_path: Path) -> None:
         list(load_mbbq(tmp_path / "copy", "en", "bias"))
 
 
-@pytest.mark.parametrize(
-    ("group", "category", "form"),
-    [
-        ("kadın", "gender_identity", "F"),
-        ("erkek çocuk", "gender_identity", "M"),
-        ("Transgender women", "gender_identity", "trans"),
-        ("nonTrans", "gender_identity", "nonTrans"),
-        ("low SES", "ses", "lowSES"),
-        ("man", "age", "man"),
-    ],
-)
+@pytest.mark.parametrize(("group", "category", "form"), cases("benchmarks/mbbq", "groups_have_one_form"))
 def test_groups_have_one_form(group: str, category: str, form: str) -> None:
     assert one_form(group, category) == form
 

@@ -15,10 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbbq_gen.benchmarks.own_file import read_instances
-from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.records import Instance
 from mbbq_gen.runs.run_folder import RunFolder
+from tests.support.extraction import call
 
 OWN = Path(__file__).parents[1] / "data" / "own"
 BROKEN = tomllib.loads((OWN / "broken.toml").read_text(encoding="utf-8"))["case"]
@@ -208,29 +208,27 @@ def test_whatever_a_row_holds_it_is_read_or_refused_in_one_line(
 FILES = ("--instances", OWN / "questions.csv", "--field-map", OWN / "map.toml")
 
 
-def call(*arguments: object) -> int:
-    return run_command_line([str(argument) for argument in arguments])
-
-
 def test_own_data_can_be_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("run", tmp_path / "run", "--model", "oracle:stereotyped", *FILES, "--variants", "bare", "--json") == 0
-    assert json.loads(capsys.readouterr().out)["prompts"] == 4
+    given = ["--model", "oracle:stereotyped", *FILES, "--variants", "bare", "--json"]
+    code, out, _ = call(capsys, "run", tmp_path / "run", *given)
+    assert (code, json.loads(out)["prompts"]) == (0, 4)
     manifest = RunFolder(tmp_path / "run").manifest()
     assert set(manifest.file_digests) == {"instances/questions.csv", "instances/map.toml"}
     assert manifest.config.benchmarks[0].field_map == str(OWN / "map.toml")
-    assert call("run", tmp_path / "run") == 0
+    assert call(capsys, "run", tmp_path / "run")[0] == 0
 
 
 def test_own_data_can_be_shown_audited_and_counted(capsys: pytest.CaptureFixture[str]) -> None:
-    assert call("data", "show", *FILES, "--limit", 4) == 0
-    assert "De opa  [target, oud, biased]" in capsys.readouterr().out
-    assert call("data", "show", *FILES, "--json", "--language", "nl") == 0
-    assert len(capsys.readouterr().out.splitlines()) == 4
-    assert call("data", "validate", *FILES, "--json") == 0
-    found = json.loads(capsys.readouterr().out)
+    def printed(*arguments: object) -> str:
+        code, out, _ = call(capsys, "data", *arguments, *FILES)
+        assert code == 0
+        return out
+
+    assert "De opa  [target, oud, biased]" in printed("show", "--limit", 4)
+    assert len(printed("show", "--json", "--language", "nl").splitlines()) == 4
+    found = json.loads(printed("validate", "--json"))
     assert {"no_single_target", "contexts_unbalanced"} <= {finding["code"] for finding in found["findings"]}
-    assert call("data", "stats", *FILES, "--json") == 0
-    assert json.loads(capsys.readouterr().out)[-1]["rows"] == 4
+    assert json.loads(printed("stats", "--json"))[-1]["rows"] == 4
 
 
 @pytest.mark.parametrize(
@@ -247,5 +245,6 @@ def test_own_data_can_be_shown_audited_and_counted(capsys: pytest.CaptureFixture
 def test_options_that_contradict_each_other(
     capsys: pytest.CaptureFixture[str], arguments: tuple[object, ...], says: str
 ) -> None:
-    assert call(*arguments) == 2
-    assert says in capsys.readouterr().err
+    code, _, err = call(capsys, *arguments)
+    assert code == 2
+    assert says in err

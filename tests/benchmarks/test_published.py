@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -16,7 +16,7 @@ from mbbq_gen.analysis.power import SHAPES
 from mbbq_gen.benchmarks.registry import BENCHMARKS
 from mbbq_gen.core.records import Instance
 from tests.conftest import Load
-from tests.support.artificial_models import EXPECTED_SETS, MODELS, expected_key
+from tests.support.artificial_models import expected_key
 
 pytestmark = pytest.mark.slow
 
@@ -180,43 +180,6 @@ def test_parallel_ids_keep_their_promise(
 def test_cbbq_targets_agree_with_every_disambiguated_label(published: list[Instance]) -> None:
     alignments = Counter(i.alignment for i in published if i.condition == "disambiguated")
     assert alignments == {"counter_biased": 17_860}
-
-
-def tally(instances: Iterable[Instance], model: Callable[[Instance], int | None]) -> dict[str, int]:
-    """What a model's answers come to, under the names of EXPECTED_SYNTHETIC_SCORES.json."""
-    found: Counter[str] = Counter()
-    for instance in instances:
-        choice = model(instance)
-        found["n"] += 1
-        found["n_undetected"] += choice is None
-        found["n_target_unresolved"] += not instance.has_single_target
-        found["n_correct"] += choice == instance.gold_index
-        if choice is None or not instance.has_single_target:
-            continue
-        role = instance.options[choice].role
-        found["n_target"] += role == "target"
-        found["n_other"] += role == "non_target"
-        if role != "unknown":
-            found["n_biased" if role == instance.biased_role else "n_counter"] += 1
-        if instance.alignment is not None:
-            context = "biased" if instance.alignment == "biased" else "counter"
-            found[f"n_{context}_ctx"] += 1
-            found[f"n_correct_{context}_ctx"] += choice == instance.gold_index
-    return dict(found)
-
-
-@about(*EXPECTED_SETS)
-def test_artificial_models_score_what_they_must(published: list[Instance], shared_datasets: Path) -> None:
-    name, language = published[0].benchmark, published[0].language
-    text = (shared_datasets / "EXPECTED_SYNTHETIC_SCORES.json").read_text(encoding="utf-8")
-    expected = json.loads(text)["scores"][expected_key(name, language)]
-    for category, models in expected.items():
-        for condition, full in (("ambig", "ambiguous"), ("disambig", "disambiguated")):
-            rows = [i for i in published if i.condition == full and native(i) == category]
-            for model, answer in MODELS.items():
-                found = tally(rows, answer)
-                wanted = {field: count for field, count in models[model][condition].items() if field.startswith("n")}
-                assert {field: found.get(field, 0) for field in wanted} == wanted, (category, condition, model)
 
 
 def test_all_benchmarks_but_jbbq_and_all_of_kobbq_are_looked_at() -> None:

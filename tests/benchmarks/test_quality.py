@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,6 +13,7 @@ from mbbq_gen.benchmarks.quality import count_instances, published_counts, valid
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.core.records import Instance
 from tests.conftest import FULL
+from tests.support.cases import cases
 from tests.support.questions import options
 from tests.support.questions import question as any_question
 
@@ -30,29 +32,10 @@ def test_sound_questions_give_no_finding() -> None:
     assert codes(question(1), question(2)) == {}
 
 
-@pytest.mark.parametrize(
-    ("changes", "code"),
-    [
-        ({"data_issues": ["stray_brace"]}, "stray_brace"),
-        ({"options": options("Ella", "Isabella", "Not known")}, "nested_options"),
-        ({"options": options("A man", "The woman", "Not known")}, "label_like_option"),
-        (
-            {
-                "language": "tr",
-                "context": "Bir ince adam ve bir uzun adam geldi.",
-                "options": options("Ince adam", "Uzun adam", "Bilinmiyor"),
-            },
-            "ascii_capital_i",
-        ),
-        ({"context": "No reason , only haste."}, "space_before_punctuation"),
-        ({"context": "Two  blanks."}, "double_space"),
-        ({"context": "A no-break\u00a0space."}, "odd_character"),
-        ({"context": "Cafe\u0301."}, "odd_character"),
-        ({"has_single_target": False, "no_target_reason": "two targets"}, "no_single_target"),
-        ({"condition": "disambiguated", "gold_role": "target", "corrected_gold_role": "non_target"}, "mislabeled"),
-    ],
-)
-def test_odd_rows_are_found(changes: dict[str, object], code: str) -> None:
+@pytest.mark.parametrize(("changes", "code"), cases("benchmarks/quality", "odd_rows_are_found"))
+def test_odd_rows_are_found(changes: dict[str, Any], code: str) -> None:
+    if "options" in changes:
+        changes = changes | {"options": options(*changes["options"])}
     assert codes(question(1, **changes)).get(code) == 1
 
 

@@ -20,6 +20,7 @@ from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Instance, from_json, to_jsonl
+from tests.support.cases import cases
 
 FOLDERS = {"cabbq": "cabbq", "kobbq_all": ""}
 PUBLISHED = [name for name, info in BENCHMARKS.items() if info.needs_data and FOLDERS.get(name, name)]
@@ -123,19 +124,7 @@ def test_bbq_knows_who_is_called_by_name(own: Path) -> None:
     assert named["gender_identity/12"] is False
 
 
-@pytest.mark.parametrize(
-    ("group", "form"),
-    [
-        ("woman", "f"),
-        ("F-Black", "black"),
-        ("M-Middle Eastern", "middle eastern"),
-        ("trans_F", "trans"),
-        ("nonTrans_F", "nontrans_f"),
-        ("Transgender women", "trans"),
-        ("low SES", "lowses"),
-        ("nonOld", "nonold"),
-    ],
-)
+@pytest.mark.parametrize(("group", "form"), cases("benchmarks/readers", "bbq_groups_have_one_form"))
 def test_bbq_groups_have_one_form(group: str, form: str) -> None:
     assert one_form(group) == form
 
@@ -251,9 +240,7 @@ def test_bbg_puts_both_contexts_together(own: Path) -> None:
     assert ambiguous.category == "disability_status"
 
 
-BROKEN = tomllib.loads((Path(__file__).parents[1] / "data" / "datasets" / "broken.toml").read_text(encoding="utf-8"))[
-    "case"
-]
+BROKEN = cases("datasets/broken.toml", "case")
 
 
 @pytest.mark.parametrize("case", BROKEN, ids=[f"{case['benchmark']}-{case['new']}" for case in BROKEN])

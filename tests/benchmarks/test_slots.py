@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import tomllib
 from importlib.resources import files
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,19 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.benchmarks.templates.slots import check_slots, parse_lists, sentence_writer
+from tests.support.cases import cases
 
-CASES = Path(__file__).parents[1] / "data" / "engines"
 WORD = st.text(alphabet="abcdé '-", min_size=1, max_size=8).map(str.strip).filter(bool)
 SLOT_NAMES = ["NAME1", "NAME2", "WORD1", "WORD1-def", "WORD2-indef"]
 
 
-def cases(name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = tomllib.loads((CASES / name).read_text(encoding="utf-8"))["case"]
-    assert found
-    return found
-
-
-@pytest.mark.parametrize("case", cases("lists.toml"), ids=lambda case: repr(case["cell"]))
+@pytest.mark.parametrize("case", cases("engines/lists.toml", "case"), ids=lambda case: repr(case["cell"]))
 def test_list_cells(case: dict[str, Any]) -> None:
     if "error" in case:
         with pytest.raises(ValueError, match=r".") as error:
@@ -40,27 +33,18 @@ def test_what_is_listed_is_read(lists: dict[str, list[str]]) -> None:
     assert {slot: list(words) for slot, words in parse_lists(cell).items()} == lists
 
 
-@pytest.mark.parametrize(
-    ("text", "fault"),
-    [
-        ("{{NAME1}} and {{NAM2}}", "unknown placeholder {{NAM2}}"),
-        ("{{NAME1-pl}}", "unknown placeholder {{NAME1-pl}}"),
-        ("{[NAME1}} and {{NAME2}}", "lacks a brace at '{[NAME1"),
-        ("{{NAME1} and {{NAME2}}", "lacks a brace at '{{NAME1"),
-        ("{NAME1}", "lacks a brace at '{NAME1"),
-    ],
-)
+@pytest.mark.parametrize(("text", "fault"), cases("benchmarks/slots", "torn_slots"))
 def test_torn_slots(text: str, fault: str) -> None:
     with pytest.raises(ValueError, match=r".") as error:
         check_slots(text)
     assert fault in str(error.value)
 
 
-@pytest.mark.parametrize("case", cases("sentences.toml"), ids=lambda case: str(case["filled"])[:30])
+@pytest.mark.parametrize("case", cases("engines/sentences.toml", "case"), ids=lambda case: str(case["filled"])[:30])
 def test_sentences(case: dict[str, Any]) -> None:
     assert sentence_writer(case["language"])(case["filled"]) == case["sentence"]
 
 
 def test_every_language_with_repairs_has_cases() -> None:
     grammar = (files("mbbq_gen.benchmarks") / "grammar.toml").read_text(encoding="utf-8")
-    assert set(tomllib.loads(grammar)) <= {case["language"] for case in cases("sentences.toml")}
+    assert set(tomllib.loads(grammar)) <= {case["language"] for case in cases("engines/sentences.toml", "case")}

@@ -34,6 +34,7 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Instance, to_jsonl
 from mbbq_gen.languages.control_pack import NameGender, SubstitutionExample, read_control_set
+from tests.support.cases import cases
 
 RESOURCES = PackPaths()
 SETS = {code: read_control_set(RESOURCES, code) for code in RESOURCES.names("control_sets")}
@@ -205,17 +206,7 @@ def test_parallel_questions_have_names_of_one_gender_in_the_same_roles() -> None
 
 @pytest.mark.parametrize(
     ("language", "text", "genders"),
-    [
-        ("ca", "Dues estudiants, el forner i el pastor, xerraven.", "f"),
-        ("ca", "Dos dels meus pacients, el forner i el pastor, xerraven.", "m"),
-        ("ca", "Dues persones, el forner i el pastor, van xerrar dues hores.", "fm"),
-        ("ca", "Quin pare és poc afectuós?", "m"),
-        ("ca", "Quin pare i quina mare xerraven?", "f"),
-        ("ca", "Quina hora era?", "fm"),
-        ("ca", "Dues persones, dues hores i dos anys.", "fm"),
-        ("es", "¿Qué madre es poco cariñosa?", "f"),
-        ("es", "¿Qué padre y madre cantaban?", "fm"),
-    ],
+    cases("benchmarks/substitution", "names_have_the_gender_of_words_that_can_not_follow_them"),
 )
 def test_names_have_the_gender_of_words_that_can_not_follow_them(language: str, text: str, genders: str) -> None:
     options = ("El forner", "El pastor") if language == "ca" else ("El panadero", "El pastor")

@@ -18,6 +18,7 @@ from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Instance, to_jsonl
 from mbbq_gen.languages.control_pack import read_control_set
+from tests.support.cases import cases
 from tests.support.questions import options
 from tests.support.questions import question as any_question
 
@@ -102,18 +103,7 @@ def test_questions_of_ones_own_may_tell_where_people_stand(tmp_path: Path, capsy
 
 
 @pytest.mark.parametrize(
-    ("places", "told"),
-    [
-        ("all of it", "no list 'context' of places"),
-        ({"question": []}, "no list 'context' of places"),
-        ({"context": [[0, 4]]}, "[0, 4] is not [from, to, option]"),
-        ({"context": [[0, 4, "0"]]}, "[0, 4, '0'] is not [from, to, option]"),
-        ({"context": [[0, 4, True]]}, "[0, 4, True] is not [from, to, option]"),
-        ({"context": [[5, 99, 1]]}, "[5, 99, 1] reaches out of the context of 15 letters"),
-        ({"context": [[4, 4, 1]]}, "[4, 4, 1] reaches out of the context of 15 letters"),
-        ({"context": [[0, 4, 2]]}, "[0, 4, 2]: option 2 is none of the two people"),
-        ({"context": [[0, 4, 0], [3, 8, 1]]}, "two places overlap"),
-    ],
+    ("places", "told"), cases("benchmarks/substitution_slots", "places_that_are_none_are_refused_in_one_line")
 )
 def test_places_that_are_none_are_refused_in_one_line(
     places: Any, told: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]

@@ -24,6 +24,7 @@ from mbbq_gen.prompts.variants import (
     replace_unknown_texts,
 )
 from mbbq_gen.runs.run_folder import RunFolder
+from tests.support.cases import cases
 
 
 @pytest.fixture(scope="module")
@@ -40,19 +41,7 @@ def unknown_text(instance: Instance) -> str:
     return instance.options[instance.unknown_index].text
 
 
-@pytest.mark.parametrize(
-    ("typed", "everywhere", "by_language"),
-    [
-        ("It can't be told", "It can't be told", {}),
-        (" Who knows, really? ", "Who knows, really?", {}),
-        ("a = b", "a = b", {}),
-        ("en=Not known", None, {"en": "Not known"}),
-        ("en=Not known,nl=Niet bekend", None, {"en": "Not known", "nl": "Niet bekend"}),
-        ("en=No, not known, zh-Hant=不知道", None, {"en": "No, not known", "zh-Hant": "不知道"}),
-        ("en=2+2=4?", None, {"en": "2+2=4?"}),
-        ("sampled", None, {}),
-    ],
-)
+@pytest.mark.parametrize(("typed", "everywhere", "by_language"), cases("benchmarks/unknown_text", "what_was_typed"))
 def test_what_was_typed(typed: str, everywhere: str | None, by_language: dict[str, str]) -> None:
     override = parse_unknown_text(typed)
     assert (override.everywhere, override.by_language) == (everywhere, by_language)

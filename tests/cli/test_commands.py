@@ -202,7 +202,7 @@ def stored(run_path: Path) -> int:
 def asked_each(server: FakeServer, run_path: Path, keys: Iterable[str]) -> dict[str, int]:
     """How often each of some requests was sent, by the server's own count."""
     with RunFolder(run_path).open_store(read_only=True) as store:
-        return {key: server.count(conversation(store.request(key))).asked for key in keys}
+        return {key: server.asked(conversation(store.request(key))) for key in keys}
 
 
 @pytest.mark.slow

@@ -11,6 +11,7 @@ from mbbq_gen.benchmarks.quality import validate
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.cli.main import run_command_line
 from tests.conftest import FULL
+from tests.support.extraction import call as any_call
 
 DATASETS = Path(__file__).parents[1] / "data" / "datasets"
 
@@ -23,9 +24,7 @@ def nothing_pulled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
     """Exit code, stdout and stderr of a `data` command."""
-    code = run_command_line(["data", *(str(argument) for argument in arguments)])
-    out, err = capsys.readouterr()
-    return code, out, err
+    return any_call(capsys, "data", *arguments)
 
 
 def mbbq(*arguments: object) -> tuple[object, ...]:

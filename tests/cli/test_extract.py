@@ -16,6 +16,7 @@ from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, answer_line
 from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import AnsweredReader, stored_extractions
+from tests.support.cases import cases
 from tests.support.extraction import call, copy_run, make_run
 
 
@@ -163,24 +164,7 @@ def test_lines_are_read_by_every_reader(capsys: pytest.CaptureFixture[str], tmp_
     assert found == {"rules": 1, "strict-match": None, "first-label": 0, "mbbq-like": 1, "answer-line": None}
 
 
-@pytest.mark.parametrize(
-    ("response", "option"),
-    [
-        ("B", 1),
-        (" (c) ", None),
-        ("**B**.", 1),
-        ('{"answer": "C"}', 2),
-        ('```json\n{"reason": "A was seen", "answer": "B"}\n```', 1),
-        ('{"answer": "D"}', None),
-        ("A was late, B was not.\n\nAnswer: B", 1),
-        ("Cevap：C。", 2),
-        ("Réponse : (A)", 0),
-        ("**Antwort:** “B”", 1),
-        ("Answer: A or B", None),
-        ("Answer: Bakers are late", None),
-        ("It was the baker.", None),
-    ],
-)
+@pytest.mark.parametrize(("response", "option"), cases("cli/extract", "the_form_that_was_asked"))
 def test_the_form_that_was_asked(response: str, option: int | None) -> None:
     """Only the form counts: it knows no words, so it can't be misled by any."""
     found = answer_line(response, Question(["The tailor", "The baker", "Unknown"], ["A", "B", "C"], 2))

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
 import ssl
 import subprocess
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.study import read_study, study_runs
-from tests.support.api import KEY, without_keys
+from tests.support.api import KEY
+from tests.support.cases import cases
+from tests.support.extraction import call
 from tests.support.replies import replying
 
 pytest.importorskip("openai")
@@ -27,22 +28,10 @@ REFUSED = {"status": 500, "body": {"error": {"message": "could not broadcast inp
 Command = Callable[..., tuple[int, str, str]]
 
 
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
-
-
 @pytest.fixture
 def command(capsys: pytest.CaptureFixture[str]) -> Command:
     """Exit code, stdout and stderr of a command."""
-
-    def call(*arguments: object) -> tuple[int, str, str]:
-        code = run_command_line([str(argument) for argument in arguments])
-        out, err = capsys.readouterr()
-        return code, out, err
-
-    return call
+    return partial(call, capsys)
 
 
 def error_of(err: str) -> str:
@@ -92,13 +81,7 @@ def test_a_share_of_29_percent_is_exact(command: Command, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(
-    "reply",
-    [
-        {"body": {"error": "Unexpected endpoint or method. (POST /chat/completions)"}},
-        {"status": 404, "body": {"detail": "Not Found"}},
-        {"status": 404, "text": "404 page not found"},
-    ],
-    ids=["LM Studio", "FastAPI", "Ollama"],
+    "reply", cases("cli/local_servers", "a_base_url_without_v1"), ids=["LM Studio", "FastAPI", "Ollama"]
 )
 def test_a_base_url_without_v1(command: Command, tmp_path: Path, reply: dict[str, Any]) -> None:
     with replying([reply]) as server:
@@ -136,14 +119,7 @@ def test_https_at_an_http_server_and_the_reverse(command: Command, tmp_path: Pat
         assert server.bodies == []
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<html><head><title>400 The plain HTTP request was sent to HTTPS port</title></head></html>",
-        "Client sent an HTTP request to an HTTPS server.",
-    ],
-    ids=["nginx", "Go"],
-)
+@pytest.mark.parametrize("text", cases("cli/local_servers", "a_page_that_says_https"), ids=["nginx", "Go"])
 def test_a_page_that_says_https(command: Command, tmp_path: Path, text: str) -> None:
     with replying([{"status": 400, "text": text, "headers": {"Content-Type": "text/html"}}]) as server:
         code, line = run_at(command, tmp_path / "run", f"{server.root}/v1")
@@ -190,26 +166,17 @@ def test_a_line_break_at_the_end_of_a_key_is_dropped(
         assert run_at(command, tmp_path / "run", f"{server.root}/v1")[0] == 0
 
 
-@pytest.mark.parametrize(
-    "options",
-    [
-        ["--model", f"openai:{KEY}"],
-        ["--model", KEY],
-        ["--model", "openai:m", "--base-url", f"https://user:{KEY}/x@127.0.0.1:9/v1"],
-        ["--model", "openai:m", "--base-url", f"https://127.0.0.1:9/{KEY}/v1"],
-        ["--model", "openai:m", "--model-arg", f'extra={{"user": "{KEY}"}}'],
-        ["--model", "openai:m", "--model-arg", f'extra={{"credential": "{KEY[::-1]}"}}'],
-        ["--model", "openai:m", "--model-arg", f'headers={{"X-Title": "{KEY}"}}'],
-    ],
-)
+@pytest.mark.parametrize("typed", cases("cli/local_servers", "a_key_in_the_wrong_place"))
 def test_a_key_in_the_wrong_place_is_neither_written_nor_shown(
-    command: Command, tmp_path: Path, options: list[str]
+    command: Command, tmp_path: Path, typed: list[str]
 ) -> None:
-    code, out, err = command("run", tmp_path / "run", *SELECTION, *options)
+    keys = {"KEY": KEY, "BACKWARDS": KEY[::-1], "UNDERSCORED": KEY.replace("-", "_"), "HEX": "0123456789abcdef" * 2}
+    for name, key in keys.items():
+        typed = [word.replace(name, key) for word in typed]
+    code, out, err = command("run", tmp_path / "run", *SELECTION, *typed)
     assert code == 2, err
     assert error_of(err)
-    assert KEY not in out + err
-    assert KEY[::-1] not in out + err
+    assert [name for name, key in keys.items() if key in out + err] == []
     assert [path for path in tmp_path.rglob("*") if path.is_file() and KEY.encode() in path.read_bytes()] == []
 
 
@@ -222,14 +189,7 @@ def test_a_short_key_of_a_local_server_is_found_in_extra(
     assert (code, "local-secret" in err) == (2, False)
 
 
-@pytest.mark.parametrize(
-    ("model", "typed"),
-    [
-        ("lm-studio:x", "--model openai:x --base-url http://127.0.0.1:1234/v1"),
-        ("llama.cpp:x", "--model openai:x --base-url http://127.0.0.1:8080/v1"),
-        ("groq:x", "--model openai:x --model-arg service=groq"),
-    ],
-)
+@pytest.mark.parametrize(("model", "typed"), cases("cli/local_servers", "servers_that_are_no_kind_of_provider"))
 def test_servers_that_are_no_kind_of_provider(command: Command, tmp_path: Path, model: str, typed: str) -> None:
     code, _, err = command("run", tmp_path / "run", *SELECTION, "--model", model)
     assert (code, typed in error_of(err)) == (2, True), err

@@ -11,6 +11,7 @@ import pytest
 
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.cli.options import print_json, result_console
+from tests.support.cases import cases
 from tests.support.extraction import call
 
 ESCAPE = "\x1b]0;title\x07\x1b[2J\x9b31m\u202e"
@@ -35,27 +36,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return run
 
 
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ("status", "RUN"),
-        ("status", "RUN", "--json"),
-        ("score", "RUN"),
-        ("score", "RUN", "--json"),
-        ("report", "RUN"),
-        ("leaderboard", "RUN"),
-        ("leaderboard", "RUN", "--markdown"),
-        ("leaderboard", "RUN", "--json"),
-        ("explain", "RUN"),
-        ("explain", "RUN", "--limit", "3", "--outcome", "option"),
-        ("diff", "RUN", "RUN"),
-        ("compare", "RUN"),
-        ("extract", "RUN"),
-        ("annotate", "RUN", "--report"),
-        ("score", "RUN-not-there"),
-        ("run", "RUN", "--model", "RUN:x"),
-    ],
-)
+@pytest.mark.parametrize("arguments", cases("cli/terminal_escapes", "commands_on_a_hostile_run"))
 def test_commands_on_a_hostile_run(capsys: pytest.CaptureFixture[str], run: Path, arguments: tuple[str, ...]) -> None:
     code, out, err = call(capsys, *(argument.replace("RUN", str(run)) for argument in arguments))
     assert code in {0, 1, 2}

@@ -127,8 +127,6 @@ class Service:
             request.transport.close()
         return web.Response()
 
-    # --- questions ----------------------------------------------------------------------------------------------------
-
     async def _question(self, dialect: Dialect, request: web.Request, content: bytes) -> tuple[Body, str | None]:
         """The answer to a question, and the fault of this attempt."""
         asked, stats = dialect.parse(json.loads(content), request.match_info.get("model")), self.stats
@@ -189,8 +187,6 @@ class Service:
         if self.settings["answers"]["usage"] == "missing":
             del body["usage" if "usage" in body else "usageMetadata"]
         return body
-
-    # --- faults, files, batches, models, admin ------------------------------------------------------------------------
 
     def _limited(self, message: str, seconds: float) -> FailureError:
         is_told = self.settings["faults"]["retry_after_form"] != "untold"

@@ -1,11 +1,4 @@
-"""Starts the fake service in a thread and talks to it, here or in another process.
-
-with fake_server({"answers": {"oracle": "stereotyped"}}, run=run_path) as server:
-    … ask server.openai (a base URL with /v1) or server.root (Anthropic, Gemini) …
-    server.change({"faults": {"rate_limited": 0.1}})
-    assert server.stats().paid_again == 0
-    assert server.count([("user", "Who?")]).asked == 1
-"""
+"""Starts the fake service in a thread and talks to it, here or in another process."""
 
 from __future__ import annotations
 
@@ -18,17 +11,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 from aiohttp import web
 
 from tests.fake_service.app import Service, Stats
 from tests.fake_service.model import digest_of
-
-
-class Count(NamedTuple):
-    asked: int
-    paid: int
 
 
 @dataclass(frozen=True)
@@ -54,10 +42,9 @@ class FakeServer:
         found = {name: Counter(value) if isinstance(value, dict) else value for name, value in found.items()}
         return Stats(**found)
 
-    def count(self, messages: Sequence[tuple[str, str]]) -> Count:
-        """How often a conversation of (role, text) was asked and paid."""
-        digest, stats = digest_of(messages), self.stats()
-        return Count(stats.asked[digest], stats.paid_for[digest])
+    def asked(self, messages: Sequence[tuple[str, str]]) -> int:
+        """How often a conversation of (role, text) was asked."""
+        return self.stats().asked[digest_of(messages)]
 
     def _admin(self, action: str, body: Mapping[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()

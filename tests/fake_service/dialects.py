@@ -136,21 +136,18 @@ class Gemini(Dialect):
     def answer(self, asked: Asked, said: Said) -> Body:
         """One candidate; without content where a filter blocked it; no candidate where it blocked the prompt."""
         reasons = {"length": "MAX_TOKENS", "content_filter": "SAFETY", "refusal": "PROHIBITED_CONTENT"}
-        ratings = [{"category": "HARM_CATEGORY_HATE_SPEECH", "probability": "HIGH", "blocked": True}]
         candidate: Body = {"finishReason": reasons.get(said.finish, "STOP"), "index": 0}
         if said.finish in ("stop", "length"):
             wanted = (asked.body.get("thinkingConfig") or {}).get("includeThoughts")
             parts: list[Body] = [{"text": said.thought, "thought": True}] if wanted and said.thought else []
             parts += [{"text": said.text}] if said.text else []
             candidate["content"] = {"role": "model"} | ({"parts": parts} if parts else {})
-        if said.finish == "content_filter":
-            candidate["safetyRatings"] = ratings
         usage = {"promptTokenCount": said.input_tokens, "totalTokenCount": said.input_tokens + said.output_tokens}
         usage["candidatesTokenCount"] = said.output_tokens - said.reasoning_tokens
         usage |= {"thoughtsTokenCount": said.reasoning_tokens} if said.reasoning_tokens else {}
         body: Body = {"usageMetadata": usage, "modelVersion": said.model, "responseId": asked.digest}
         if said.verdict == "filtered_prompt":
-            return body | {"promptFeedback": {"blockReason": "SAFETY", "safetyRatings": ratings}}
+            return body | {"promptFeedback": {"blockReason": "SAFETY"}}
         return body | {"candidates": [candidate]}
 
     def error(self, failure: FailureError, status: int) -> Body:

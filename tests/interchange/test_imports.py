@@ -15,6 +15,7 @@ from mbbq_gen.interchange.importers import open_log
 from mbbq_gen.interchange.importers.base import Archive, ImportedAnswer, SkippedRow, Source
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage import shards as packing
+from tests.support.cases import DATA, cases
 from tests.support.extraction import STARTER, call, make_run
 
 SCORES = ("accuracy_ambiguous", "accuracy_disambiguated", "diff_bias_ambiguous", "diff_bias_disambiguated")
@@ -255,19 +256,7 @@ QUESTION = {
     "asked": "Who had trouble with the machine?",
 }
 TEXTS = ["The grandson", "Cannot be answered", "The grandfather"]
-TABLE_MAP = """
-[fields]
-response = "said"
-context = "story"
-question = "asked"
-options = ["o1", "o2", "o3"]
-finish_reason = "why"
-[constants]
-model = "my-model"
-labels = ["1", "2", "3"]
-[values.finish_reason]
-cut = "length"
-"""
+TABLE_MAP = (DATA / "interchange" / "map.toml").read_text(encoding="utf-8")
 
 
 def test_table_with_texts(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -306,16 +295,7 @@ def test_left_out_rows_are_counted_with_their_reasons(capsys: pytest.CaptureFixt
     assert "cut off" in shown["parse_error"][1]
 
 
-@pytest.mark.parametrize(
-    ("table_map", "said"),
-    [
-        ("[fields]\nresponse = 'r'\n", "give context and question, prompt, or instance"),
-        ("[fields]\nprompt = 'p'\n", "fields.response: missing"),
-        ("[fields]\nresponse = 'r'\nprompt = 'p'\nanswer = 'a'\n", "fields.answer: no such field"),
-        ("[fields]\nresponse = ['a', 'b']\nprompt = 'p'\n", "fields.response: one field holds it"),
-        ("[fields\n", "not TOML"),
-    ],
-)
+@pytest.mark.parametrize(("table_map", "said"), cases("interchange/imports", "wrong_maps"))
 def test_wrong_maps(capsys: pytest.CaptureFixture[str], tmp_path: Path, table_map: str, said: str) -> None:
     path, map_path = write_table(tmp_path, [{"r": "A"}], table_map)
     arguments = ("import", "--from", "csv", path, "--field-map", map_path, "-o", tmp_path / "run", *STARTER)

@@ -17,6 +17,7 @@ from mbbq_gen.interchange.importers import open_log
 from mbbq_gen.interchange.importers.base import ImportedAnswer
 from mbbq_gen.interchange.importers.lm_eval import open_lm_eval
 from tests.interchange.test_imports import do_import, stored
+from tests.support.cases import cases
 
 MAP = '[fields]\nresponse = "reply"\nid = "row"\ncontext = "story"\nquestion = "asked"\noptions = ["a", "b", "c"]\n'
 
@@ -119,15 +120,7 @@ def test_minus_infinity_is_below_all_others(
     assert [(row["outcome"], row["chosen_index"]) for row in rows] == [("option", 1)] * 4
 
 
-@pytest.mark.parametrize(
-    ("name", "results", "model", "task"),
-    [
-        ("meta-llama--Llama-3.1-8B-Instruct-mbbq-nl", None, "meta-llama--Llama-3.1-8B-Instruct", "mbbq-nl"),
-        ("google--gemma-3-27b-it-starter", None, "google--gemma-3-27b-it", "starter"),
-        ("starter", None, None, "starter"),
-        ("o--m-it-multi-wiki-qa-nl", ("o/m-it", "multi-wiki-qa-nl"), "o--m-it", "multi-wiki-qa-nl"),
-    ],
-)
+@pytest.mark.parametrize(("name", "results", "model", "task"), cases("interchange/imports_files", "names_of_euroeval"))
 def test_names_of_euroeval(
     tmp_path: Path, name: str, results: tuple[str, str] | None, model: str | None, task: str
 ) -> None:

@@ -18,6 +18,7 @@ from mbbq_gen.core.options import options_in_order
 from mbbq_gen.core.records import Instance, Prompt
 from mbbq_gen.interchange.importers.base import Archive
 from mbbq_gen.providers.oracles import ORACLES
+from tests.support.cases import cases
 from tests.support.extraction import call
 
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning")
@@ -110,18 +111,13 @@ def says(oracle: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("oracle", "expected"),
-    [
-        ("perfect", (1.0, 1.0, 0.0, 0.0)),
-        ("stereotyped", (0.0, 0.5, 1.0, 1.0)),
-        ("always_unknown", (1.0, 0.0, 0.0, 0.0)),
-    ],
+    ("oracle", "expected"), cases("interchange/inspect_tasks", "oracles_score_what_arithmetic_says")
 )
-def test_oracles_score_what_arithmetic_says(oracle: str, expected: tuple[float, ...]) -> None:
+def test_oracles_score_what_arithmetic_says(oracle: str, expected: list[float]) -> None:
     found, scores = score_all(make_task(sample=24), says(oracle))
     for language in ("en", "tr"):
         for split in ("bias", "control"):
-            assert tuple(found[f"{name} {language} {split}"] for name in SCORES) == expected
+            assert [found[f"{name} {language} {split}"] for name in SCORES] == expected
             assert found[f"parse_rate {language} {split}"] == 1.0
     assert {score.value for score in scores} <= {"C", "I"}
     if oracle == "perfect":

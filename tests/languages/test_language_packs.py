@@ -19,6 +19,7 @@ from mbbq_gen.languages.control_pack import ControlSet, NameGrammar, Names, read
 from mbbq_gen.languages.packs import fill, placeholders
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
 from mbbq_gen.prompts.render import PromptSettings, render_prompt
+from tests.support.cases import cases
 from tests.support.questions import options, question
 
 DATA = Path(__file__).parents[1] / "data" / "languages"
@@ -255,20 +256,7 @@ def test_a_rule_by_final_consonant(name: str, written: str) -> None:
     assert write_name(control_set, name, "def") == written
 
 
-@pytest.mark.parametrize(
-    ("grammar", "fault"),
-    [
-        ({"forms": {"indef": "def"}}, "forms.indef: 'def' is no form with rules of its own"),
-        ({"forms": {"def": "indef", "indef": "def"}}, "forms.def: 'indef' is no form with rules of its own"),
-        ({"forms": {"def": [{"gender": "f", "give": "{name}"}]}}, "the last rule must hold for every name"),
-        ({"forms": {"def": [{"final_consonant": False, "give": "{name}"}]}}, "the last rule must hold for every name"),
-        (
-            {"vowels": "ae", "forms": {"def": [{"last_vowel": "ai", "give": "{name}"}, {"give": "{name}"}]}},
-            "forms.def: last_vowel has letters that are not in grammar.vowels",
-        ),
-        ({"forms": {"def": [{"drop": 4, "give": "{name}"}]}}, "less than or equal to 3"),
-    ],
-)
+@pytest.mark.parametrize(("grammar", "fault"), cases("languages/language_packs", "faulty_grammars_are_refused"))
 def test_faulty_grammars_are_refused(grammar: dict[str, Any], fault: str) -> None:
     with pytest.raises(ValidationError, match=fault.replace(".", r"\.")):
         NameGrammar.model_validate(grammar)

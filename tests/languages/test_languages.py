@@ -10,6 +10,7 @@ from mbbq_gen.core.errors import PackError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths
 from mbbq_gen.languages import list_languages
 from mbbq_gen.languages.prompt_pack import read_prompts
+from tests.support.cases import cases
 
 
 @pytest.fixture
@@ -21,22 +22,7 @@ def own(tmp_path: Path, repository: Path) -> Path:
     return tmp_path
 
 
-FAULTS = [
-    ('id = "polite"', 'id = "Polite!"', r"prompts/en\.toml: variant 'Polite!'\.id: .*\(value: 'Polite!'\)"),
-    ('id = "bare"', 'id = "polite"', r"prompts/en\.toml: variant id 'polite' is listed twice"),
-    (
-        "{option_b}\n{label_c}: {option_c}\n\nThank",
-        "{B}\n{label_c}: {option_c}\n\nThank",
-        r"prompts/en\.toml: variant 'polite': placeholders missing: option_b; unknown: B",
-    ),
-    ("Thank you!", "Thank you{!", r"variant 'polite': a brace outside of a placeholder"),
-    ('kind = "bare"', 'kind = "bear"', r"variant 'bare'\.kind: .*\(value: 'bear'\)"),
-    ('kind = "bare"', 'kind = "bare"\ncolour = "red"', r"variant 'bare'\.colour: unknown key.*\(value: 'red'\)"),
-    ('language = "en"', 'language = "de"', r"meta\.language: 'de' is not the file's name 'en'"),
-    ("version = 2", "version = 0", r"meta\.version: .*\(value: 0\)"),
-    ("version = 2", "version = ", r"prompts/en\.toml: not TOML: .*line"),
-    ('"The answer is: {option}."', '"The answer is: {who}."', r"person: 'The answer is: \{who\}\.' must hold"),
-]
+FAULTS = cases("languages/prompt_faults")
 
 
 @pytest.mark.parametrize(("old", "new", "says"), FAULTS, ids=[new[:30] for _, new, _ in FAULTS])

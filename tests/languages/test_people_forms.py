@@ -6,21 +6,17 @@ it; forms of the other gender are in it too, which no reader needs to take for t
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mbbq_gen.extraction import Question, load_extractor
+from tests.support.cases import cases
 
-LINES = (
-    (Path(__file__).parents[1] / "data" / "languages" / "people_forms.jsonl").read_text(encoding="utf-8").splitlines()
-)
 ENTRIES: dict[str, list[dict[str, Any]]] = defaultdict(list)
-for line in LINES:
-    ENTRIES[json.loads(line)["language"]].append(json.loads(line))
+for entry in cases("languages/people_forms.jsonl"):
+    ENTRIES[entry["language"]].append(entry)
 LEAST = {"ar": 0.85, "as": 0.95, "ca": 0.75, "es": 0.95, "fr": 0.84, "hi": 0.76, "it": 0.99, "ko": 0.94, "mr": 0.92}
 LEAST |= {"or": 0.98, "pt": 0.82, "ta": 0.96}
 """Languages in which not all forms are known → the share that is."""

@@ -31,6 +31,7 @@ from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, render_prompt, without_option_labels
 from mbbq_gen.prompts.variants import PromptVariants
 from mbbq_gen.runs.resolve import resolve
+from tests.support.cases import cases
 
 LANGUAGES = sorted(path.stem for path in (PackPaths().shipped / "prompts" / "axes").glob("*.toml"))
 QUESTION = next(iter(load_starter("en", ["bias"], PackPaths())))
@@ -56,17 +57,7 @@ def test_level_names_are_of_one_axis() -> None:
     assert len(named) == len(set(named))
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("tone=plain", "tone: known: wording"),
-        ("format=xml", "xml: levels of format: free"),
-        ("format", "format: has no levels"),
-        ("format=json,format=free", "format: stands twice"),
-        (" , ", "name at least one"),
-        ("wording=all,politeness=all", "vary one of the two"),
-    ],
-)
+@pytest.mark.parametrize(("text", "said"), cases("prompts/axes", "axes_that_are_none"))
 def test_axes_that_are_none(text: str, said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         parse_axes(text)
@@ -218,14 +209,7 @@ def test_options_without_labels(language: str, packs: dict[str, AxesPack]) -> No
             assert extract(f"- {text}", texts, shown.option_labels, language, 0).option == place, text
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"variants": "letters"}, "label_style=none: the variant letters asks for a label"),
-        ({"axes": "format=json"}, r"label_style=none: the variant plain_1\+json asks for a label"),
-        ({"variants": "bare", "method": "label-loglikelihood"}, "label_style=none: .*label-loglikelihood"),
-    ],
-)
+@pytest.mark.parametrize(("given", "said"), cases("prompts/axes", "labels_are_asked_for_where_there_are_none"))
 def test_labels_are_asked_for_where_there_are_none(given: dict[str, Any], said: str) -> None:
     config = RunConfig(model="transformers:x", benchmark="starter", languages="en", label_style="A,none", **given)
     with pytest.raises(UsageError, match=said):
@@ -237,17 +221,7 @@ def test_a_language_that_nobody_has_written(tmp_path: Path) -> None:
         read_axes(PackPaths(), "xx")
 
 
-@pytest.mark.parametrize(
-    ("before", "after", "said"),
-    [
-        ('say_so = "If the text does not tell, say so."\n', "", "sentences.say_so: Field required"),
-        ("the form {json}", "JSON form", r"json: .* must hold \{json\}"),
-        ('option = "{label}: {option}"', 'option = "{option}"', r"option: .* must hold \{label\}, \{option\}"),
-        ('as_woman = "a woman"\n', "", "persons: must be as_woman"),
-        ("[sentences]\n", '[sentences]\naddress = "formal"\n', "address: one of sentences and other is formal"),
-        ('language = "en"', 'language = "fr"', "meta.language: 'fr' is not the file's name 'en'"),
-    ],
-)
+@pytest.mark.parametrize(("before", "after", "said"), cases("prompts/axes", "what_a_file_has_wrong"))
 def test_what_a_file_has_wrong(before: str, after: str, said: str, tmp_path: Path) -> None:
     text = (PackPaths().shipped / "prompts" / "axes" / "en.toml").read_text(encoding="utf-8")
     assert before in text
@@ -262,14 +236,7 @@ def variants_of(**given: Any) -> tuple[str, ...]:
     return resolve(config, PackPaths()).variants
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"axes": "hint=all", "variants": "polite"}, "axes=hint=all: .*variants"),
-        ({"design": "fractional"}, "design=fractional: .*axes"),
-        ({"axes": "hint=all", "design": "half"}, "design=half: give full or fractional"),
-    ],
-)
+@pytest.mark.parametrize(("given", "said"), cases("prompts/axes", "selections_that_contradict_themselves"))
 def test_selections_that_contradict_themselves(given: dict[str, str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         variants_of(**given)

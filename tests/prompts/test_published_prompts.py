@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -11,22 +10,16 @@ from typing import Any
 import pytest
 
 from mbbq_gen.benchmarks.registry import load_benchmark
-from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.options import options_in_order
 from mbbq_gen.core.records import Instance
 from mbbq_gen.prompts.published import PublishedPrompt, read_published_prompts
 from mbbq_gen.prompts.render import PromptSettings, render_prompt
 from mbbq_gen.runs.run_folder import RunFolder
+from tests.support.cases import cases
+from tests.support.extraction import call
 from tests.support.questions import options, question
 from tests.support.stored_answers import read_presentations
-
-CASES = Path(__file__).parents[1] / "data" / "datasets" / "published_prompts"
-
-
-def cases(name: str) -> list[Any]:
-    found = tomllib.loads((CASES / name).read_text(encoding="utf-8"))["case"]
-    return [pytest.param(case, id=case.get("name", case.get("says"))) for case in found]
 
 
 def copy_of(files: Mapping[str, str], folder: Path) -> Path:
@@ -49,7 +42,7 @@ def sent(prompt: PublishedPrompt, instance: Instance, order: tuple[int, ...] = (
     return render_prompt(instance, setting, order).messages[-1].content
 
 
-@pytest.mark.parametrize("case", cases("good.toml"))
+@pytest.mark.parametrize("case", cases("datasets/published_prompts/good.toml", "case"), ids=lambda case: case["name"])
 def test_what_is_sent_is_what_the_authors_send(tmp_path: Path, case: dict[str, Any]) -> None:
     folder = copy_of(case["files"], tmp_path)
     expected: dict[str, dict[str, str]] = case["sent"]
@@ -64,7 +57,7 @@ def test_what_is_sent_is_what_the_authors_send(tmp_path: Path, case: dict[str, A
         assert prompt.source.is_file()
 
 
-@pytest.mark.parametrize("case", cases("broken.toml"))
+@pytest.mark.parametrize("case", cases("datasets/published_prompts/broken.toml", "case"), ids=lambda case: case["says"])
 def test_a_copy_that_lacks_them_gives_one_line(tmp_path: Path, case: dict[str, Any]) -> None:
     folder = copy_of(case["files"], tmp_path)
     with pytest.raises(MbbqGenError, match=case["says"]) as caught:
@@ -108,15 +101,10 @@ def mbbq(data: Path, tmp_path: Path) -> Path:
     return copy_of({"answer_detection.py": MBBQ}, folder)
 
 
-def call(*arguments: object) -> int:
-    return run_command_line([str(argument) for argument in arguments])
-
-
 def test_a_run_with_published_prompts(mbbq: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run"
     common = ("--model", "oracle:perfect", "--benchmark", "mbbq", "--data-dir", mbbq, "--prompt-source", "published")
-    assert call("run", path, *common, "--languages", "en", "--splits", "bias") == 0
-    capsys.readouterr()
+    assert call(capsys, "run", path, *common, "--languages", "en", "--splits", "bias")[0] == 0
     folder = RunFolder(path)
     settings = folder.manifest().config
     assert (settings.prompt_source, settings.variants) == ("published", ("published_1", "published_2"))
@@ -136,7 +124,7 @@ def test_a_run_with_published_prompts(mbbq: Path, tmp_path: Path, capsys: pytest
             prompt.variant, "Say it. {} {} A: {} B: {} C: {} Answer:"
         )
         assert prompt.messages[-1].content == template.format(instance.context, instance.question, *texts)
-    assert call("run", path) == 0
+    assert call(capsys, "run", path)[0] == 0
 
 
 def versions(path: Path) -> dict[str, str]:
@@ -148,30 +136,23 @@ def versions(path: Path) -> dict[str, str]:
     return extractor_versions(["en"], PackPaths())
 
 
-@pytest.mark.parametrize(
-    ("more", "says"),
-    [
-        (("--label-style", "a"), "leave --label-style out"),
-        (("--no-context",), "leave --no-context out"),
-        (("--variants", "published_9"), "--variants published_9: known"),
-        (("--prompt-source", "authors"), "--prompt-source authors: give builtin"),
-        (("--languages", "en,tr"), "'tr'"),
-    ],
-)
+@pytest.mark.parametrize(("more", "says"), cases("prompts/published_prompts", "what_published_prompts_do_not_allow"))
 def test_what_published_prompts_do_not_allow(
     mbbq: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], more: tuple[str, ...], says: str
 ) -> None:
     common = ("--model", "oracle:perfect", "--benchmark", "mbbq", "--data-dir", mbbq, "--prompt-source", "published")
-    assert call("run", tmp_path / "run", *common, "--languages", "en", *more) == 2
-    assert says in capsys.readouterr().err
+    code, _, err = call(capsys, "run", tmp_path / "run", *common, "--languages", "en", *more)
+    assert code == 2
+    assert says in err
 
 
 def test_own_questions_have_no_published_prompts(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "own.jsonl"
     path.write_text(OWN.model_dump_json(), encoding="utf-8")
     model = ("--model", "oracle:perfect")
-    assert call("run", tmp_path / "run", *model, "--instances", path, "--prompt-source", "published") == 2
-    assert "use builtin" in capsys.readouterr().err
+    code, _, err = call(capsys, "run", tmp_path / "run", *model, "--instances", path, "--prompt-source", "published")
+    assert code == 2
+    assert "use builtin" in err
 
 
 def test_kobbq_is_asked_as_its_code_asks(shared_datasets: Path) -> None:

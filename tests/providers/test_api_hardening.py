@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import os
 from email.utils import formatdate
 from pathlib import Path
 from typing import Any
@@ -15,21 +14,16 @@ import pytest
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import Response
 from mbbq_gen.providers.api.provider import ApiProvider
-from tests.support.api import KEY, Heard, Spoken, answer, ask, provider, requests, spoken, without_keys
+from tests.support.api import Heard, Spoken, answer, ask, provider, requests, spoken
+from tests.support.cases import cases
+
+pytestmark = pytest.mark.usefixtures("api_keys")
 
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
 
 KINDS = ("openai", "anthropic", "gemini")
 VARIABLES = {"openai": "OPENAI_API_KEY", "anthropic": "ANTHROPIC_API_KEY", "gemini": "GEMINI_API_KEY"}
-
-
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
-    for name in VARIABLES.values():
-        monkeypatch.setenv(name, KEY)
 
 
 def opened(kind: str, root: str, **options: Any) -> ApiProvider:
@@ -131,13 +125,7 @@ def test_an_empty_redirection_names_its_target_and_gets_no_key(kind: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("kind", "path", "advice"),
-    [
-        ("openai", "", "mostly end in /v1: try --base-url {root}/v1"),
-        ("openai", "/v1/chat/completions", "end before that: try --base-url {root}/v1"),
-        ("anthropic", "/v1", "the version is added here: try --base-url {root}"),
-        ("gemini", "/v1beta", "the version is added here: try --base-url {root}"),
-    ],
+    ("kind", "path", "advice"), cases("providers/api_hardening", "a_base_url_with_a_wrong_end_is_told")
 )
 @pytest.mark.parametrize("body", [b"404 page not found", b'{"detail":"Not Found"}'])
 def test_a_base_url_with_a_wrong_end_is_told(kind: str, path: str, advice: str, body: bytes) -> None:
@@ -191,18 +179,7 @@ def test_headers_of_ones_own(kind: str, monkeypatch: pytest.MonkeyPatch) -> None
     assert "gateway-secret" not in json.dumps(asked.settings) + repr(responses)
 
 
-@pytest.mark.parametrize(
-    ("headers", "words"),
-    [
-        ({"Authorization": "Bearer abc"}, "keys are not written down here"),
-        ({"X-Api-Key": "abc"}, "keys are not written down here"),
-        ({"Host": "x"}, "can't be set"),
-        ({"X Y": "x"}, "can't be set"),
-        ({"X": "a\r\nY: b"}, "one line of plain text"),
-        ({"X": 1}, "one line of plain text"),
-        ({"X-Auth": "$NOT_THERE"}, "the environment holds no NOT_THERE"),
-    ],
-)
+@pytest.mark.parametrize(("headers", "words"), cases("providers/api_hardening", "headers_that_can_not_be_taken"))
 def test_headers_that_can_not_be_taken(headers: Any, words: str) -> None:
     with pytest.raises(UsageError, match=words):
         provider("openai:m", headers=headers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import time
 from typing import Any
 
@@ -13,15 +12,10 @@ from mbbq_gen.core.records import Response
 from mbbq_gen.providers.api.openai import OpenAIProvider
 from mbbq_gen.providers.base import ExecutionContext
 from tests.fake_service.client import FakeServer, fake_server
-from tests.support.api import KEY, ask, fake, provider, requests, with_system, without_keys
+from tests.support.api import KEY, ask, fake, provider, requests, with_system
+from tests.support.cases import cases
 
 __all__ = ["fake"]
-
-
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
 
 
 def openai(server: FakeServer, **options: Any) -> OpenAIProvider:
@@ -57,16 +51,7 @@ def test_what_comes_back_is_kept(fake: FakeServer) -> None:
 
 @pytest.mark.parametrize(
     "faults",
-    [
-        {"rate_limited": 0.3, "retry_after_s": 0.2},
-        {"rate_limited": 0.2, "retry_after_form": "untold"},
-        {"server_error": 0.2},
-        {"drop": 0.2},
-        {"lost": 0.2},
-        {"cut": 0.2},
-        {"malformed": 0.2},
-        {"hang": 0.1},
-    ],
+    cases("providers/api_openai", "each_fault_by_itself"),
     ids=lambda faults: "-".join(map(str, faults)) + f"-{faults.get('retry_after_form', '')}",
 )
 def test_each_fault_by_itself(faults: dict[str, Any]) -> None:
@@ -121,28 +106,11 @@ def test_a_server_that_enforces_its_limit_is_hardly_refused() -> None:
     assert stats.too_early == 0
 
 
-@pytest.mark.parametrize("verdict", ["filtered_prompt", "filtered_answer"])
-def test_a_content_filter_is_no_error_and_no_answer(verdict: str) -> None:
-    with fake_server({"content": {verdict: 1.0}}) as server:
-        (response,) = ask(openai(server), requests(1))
-    assert (response.error, response.finish_reason) == (None, "content_filter")
-    assert not response.text
-
-
 def test_a_refusal_field_is_kept_apart() -> None:
     with fake_server({"content": {"refused": 1.0}}) as server:
         (response,) = ask(openai(server), requests(1))
     assert response.refusal
     assert (response.text, response.error) == ("", None)
-
-
-def test_tokens_spent_on_reasoning_are_said_once() -> None:
-    notices: list[str] = []
-    with fake_server({"content": {"empty": 1.0}}) as server:
-        responses = ask(openai(server, max_tokens=50), requests(5), notices)
-    assert {(response.text, response.finish_reason) for response in responses} == {("", "length")}
-    assert len(notices) == 1
-    assert "--max-tokens (now 50)" in notices[0]
 
 
 def test_refused_parameters_are_learned_once() -> None:

@@ -20,29 +20,12 @@ from mbbq_gen.providers.http.parameters import ParameterAdapter
 from mbbq_gen.providers.http.rate_limits import HeaderRateLimit, rate_limit
 from mbbq_gen.providers.http.scheduler import RetryPolicy, retrying
 from tests.support.api import KEY
+from tests.support.cases import cases
 
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-@pytest.mark.parametrize(
-    ("text", "seconds"),
-    [
-        ("2", 2.0),
-        ("0.5", 0.5),
-        ("1s", 1.0),
-        ("6m0s", 360.0),
-        ("120ms", 0.12),
-        ("1h2m3.5s", 3723.5),
-        ("Fri, 02 Jan 2026 03:04:15 GMT", 10.0),
-        ("2026-01-02T03:05:05Z", 60.0),
-        ("Fri, 02 Jan 2026 03:00:00 GMT", 0.0),
-        ("-4", 0.0),
-        ("soon", None),
-        ("nan", None),
-        ("inf", None),
-        ("", None),
-    ],
-)
+@pytest.mark.parametrize(("text", "seconds"), cases("providers/api_parts", "times_to_wait"))
 def test_times_to_wait(text: str, seconds: float | None) -> None:
     assert seconds_of(text, NOW) == seconds
 
@@ -108,26 +91,6 @@ def test_a_service_with_little_left_is_asked_as_fast_as_it_fills_up() -> None:
     assert 0.9 < waits[-1] < 1.2  # ten requests at ten a second
 
 
-def test_no_more_than_the_slots_are_in_use() -> None:
-    async def run() -> int:
-        slots = AdaptiveConcurrency(5)
-        slots.open()
-        most = 0
-
-        async def work() -> None:
-            nonlocal most
-            await slots.acquire()
-            most = max(most, slots.in_use)
-            await asyncio.sleep(0)
-            slots.release()
-
-        await asyncio.gather(*(work() for _ in range(50)))
-        assert slots.in_use == 0
-        return most
-
-    assert asyncio.run(run()) == 5
-
-
 def test_a_slot_is_not_lost_when_its_owner_is_cancelled() -> None:
     async def run() -> int:
         slots = AdaptiveConcurrency(1)
@@ -145,31 +108,9 @@ def test_a_slot_is_not_lost_when_its_owner_is_cancelled() -> None:
     assert asyncio.run(run()) == 0
 
 
-@pytest.mark.parametrize(
-    ("headers", "expected"),
-    [
-        (
-            {
-                "x-ratelimit-limit-requests": "500",
-                "x-ratelimit-remaining-requests": "499",
-                "x-ratelimit-reset-requests": "120ms",
-            },
-            (500.0, 499.0, 0.12),
-        ),
-        ({"x-ratelimit-limit-requests": "500"}, None),
-        (
-            {
-                "x-ratelimit-limit-requests": "many",
-                "x-ratelimit-remaining-requests": "1",
-                "x-ratelimit-reset-requests": "1s",
-            },
-            None,
-        ),
-        ({}, None),
-    ],
-)
-def test_rate_limit_headers(headers: dict[str, str], expected: tuple[float, float, float] | None) -> None:
-    assert rate_limit(headers, "requests") == expected
+@pytest.mark.parametrize(("headers", "expected"), cases("providers/api_parts", "rate_limit_headers"))
+def test_rate_limit_headers(headers: dict[str, str], expected: list[float] | None) -> None:
+    assert rate_limit(headers, "requests") == (expected and tuple(expected))
 
 
 def refusal(message: str, parameter: str | None = None) -> ApiError:

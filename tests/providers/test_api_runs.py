@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import json
-import os
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -14,23 +13,9 @@ import pytest
 
 from mbbq_gen.cli.main import run_command_line
 from tests.fake_service.client import FakeServer, fake_server
-from tests.support.api import KEY, without_keys
+from tests.support.prices import write_prices
 
-PRICES = """
-[[price]]
-kind = "openai"
-models = ["fake"]
-input = {input}
-output = {output}
-date = 2026-01-01
-"""
-
-
-@pytest.fixture(autouse=True)
-def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
+pytestmark = pytest.mark.usefixtures("api_keys")
 
 
 def command(path: Path, server: FakeServer, *more: str, sample: int = 12) -> list[str]:
@@ -77,35 +62,8 @@ def test_all_faults_together_change_no_score(tmp_path: Path, capsys: pytest.Capt
     assert len(responses(calm)) == len(responses(rough)) == 60
 
 
-def test_no_key_anywhere(tmp_path: Path, capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every file and every word of a run, an answered one and failed ones, is searched for the key."""
-    said = []
-    with fake_server({"faults": {"server_error": 0.2, "most_per_request": 99}}) as server:
-        run_command_line(
-            command(tmp_path / "a", server, "--model-arg", "attempts=1", "--cache-dir", str(tmp_path / "cache"))
-        )
-        run_command_line(["score", str(tmp_path / "a"), "--json"])
-        server.change({"access": {"key": "another"}})
-        assert run_command_line(command(tmp_path / "b", server)) == 1
-        key_file = tmp_path / "key"
-        key_file.write_text(KEY, encoding="utf-8")
-        key_file.chmod(0o600)
-        assert run_command_line(command(tmp_path / "c", server, "--api-key-file", str(key_file))) == 1
-        monkeypatch.delenv("OPENAI_API_KEY")
-        key_file.unlink()
-    found = capfd.readouterr()
-    said += [found.out, found.err]
-    assert "refuses the key in OPENAI_API_KEY" in found.err
-    assert f"refuses the key in {key_file}" in found.err
-    assert [text for text in said if KEY in text] == []
-    files = [path for path in tmp_path.rglob("*") if path.is_file()]
-    assert len(files) > 5
-    assert [str(path) for path in files if KEY.encode() in path.read_bytes()] == []
-
-
 def test_the_cost_limit_is_never_passed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    prices = tmp_path / "prices.toml"
-    prices.write_text(PRICES.format(input=1000, output=1000), encoding="utf-8")
+    prices = write_prices(tmp_path, price=1000)
     path = tmp_path / "run"
     limits = ["--prices", str(prices), "--max-tokens", "16"]
     with fake_server() as server:

@@ -1,8 +1,7 @@
-"""`anthropic:`, `gemini:` and `http:` over real sockets."""
+"""Every kind of service over real sockets."""
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -13,38 +12,16 @@ from mbbq_gen.core.records import Response
 from mbbq_gen.providers.api.http_endpoint import fill_in
 from mbbq_gen.providers.api.provider import ApiProvider
 from tests.fake_service.client import FakeServer, fake_server
-from tests.support.api import KEY, ask, fake, provider, requests, with_system, without_keys
+from tests.support.api import ask, fake, provider, requests, with_system
+from tests.support.cases import DATA, cases
+
+pytestmark = pytest.mark.usefixtures("api_keys")
 
 __all__ = ["fake"]
 
 
-KINDS = ("anthropic", "gemini", "http")
-DESCRIPTION = """
-url = "{address}/chat/completions"
-{key}
-[headers]
-Authorization = "Bearer {{key}}"
-[body]
-model = "{{model}}"
-messages = "{{messages}}"
-temperature = "{{temperature}}"
-max_tokens = "{{max_tokens}}"
-[answer]
-text = "choices.0.message.content"
-finish_reason = "choices.0.finish_reason"
-refusal = "choices.0.message.refusal"
-model = "model"
-input_tokens = "usage.prompt_tokens"
-output_tokens = "usage.completion_tokens"
-"""
-
-
-@pytest.fixture(autouse=True)
-def _no_keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
-    for name in ("ANTHROPIC_API_KEY", "GEMINI_API_KEY", "SOME_API_KEY"):
-        monkeypatch.setenv(name, KEY)
+KINDS = ("openai", "anthropic", "gemini", "http")
+DESCRIPTION = (DATA / "providers" / "endpoint.toml.txt").read_text(encoding="utf-8")
 
 
 def opened(kind: str, server: FakeServer, folder: Path, **options: Any) -> ApiProvider:
@@ -76,28 +53,10 @@ def test_what_comes_back(kind: str, fake: FakeServer, tmp_path: Path) -> None:
     assert fake.stats().paid_again == 0
 
 
-SHAPES_THE_TEXT: list[tuple[str, dict[str, Any], str]] = [
-    ("openai", {}, "temperature"),
-    ("openai", {"top_p": 0.9}, "top_p"),
-    ("openai", {"seed": 7}, "seed"),
-    ("openai", {"reasoning_effort": "minimal"}, "reasoning_effort"),
-    ("openai", {"extra": {"top_k": 1}}, "top_k"),
-    ("anthropic", {}, "temperature"),
-    ("anthropic", {}, "max_tokens"),
-    ("anthropic", {"effort": "high"}, "thinking"),
-    ("anthropic", {"reasoning_tokens": 1024, "max_tokens": 2048}, "thinking"),
-    ("gemini", {}, "temperature"),
-    ("gemini", {}, "maxOutputTokens"),
-    ("gemini", {"top_p": 0.9}, "topP"),
-    ("gemini", {"reasoning_tokens": 64}, "thinkingConfig"),
-    ("http", {}, "temperature"),
-    ("http", {"extra": {"reasoning": True}}, "reasoning"),
-]
-"""Kind, options, and the name in the body of what the model refuses."""
-
-
 @pytest.mark.usefixtures("first_alone")
-@pytest.mark.parametrize(("kind", "options", "refused"), SHAPES_THE_TEXT)
+@pytest.mark.parametrize(
+    ("kind", "options", "refused"), cases("providers/api_services", "a_refused_setting_that_shapes_the_text")
+)
 def test_a_refused_setting_that_shapes_the_text_stops_the_run(
     kind: str, options: dict[str, Any], refused: str, tmp_path: Path
 ) -> None:
@@ -123,18 +82,7 @@ def test_thinking_and_a_temperature_are_not_both_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "is_sent"),
-    [
-        ("openai:gpt-4o-mini", True),
-        ("openai:gpt-5-chat-latest", True),
-        ("openai:gpt-5-mini", False),
-        ("openai:o4-mini", False),
-        ("openai:o1", False),
-        ("openai:openai/o3", False),
-        ("openai:olmo-2", True),
-        ("anthropic:claude-sonnet-4-5", True),
-        ("anthropic:claude-opus-4-7", False),
-    ],
+    ("name", "is_sent"), cases("providers/api_services", "models_that_are_known_to_take_no_temperature_get_none")
 )
 def test_models_that_are_known_to_take_no_temperature_get_none(name: str, is_sent: bool) -> None:
     """And no key says that they got one; who asks for a temperature gets it, and the service's refusal."""
@@ -159,7 +107,7 @@ def test_empty_answers(kind: str, tmp_path: Path) -> None:
         responses = ask(opened(kind, server, tmp_path, max_tokens=77), requests(3), notices)
     assert {(response.text, response.finish_reason) for response in responses} == {("", "length")}
     assert len(notices) == 1
-    assert "(now 77)" in notices[0]
+    assert "--max-tokens (now 77)" in notices[0]
 
 
 def test_keys_are_asked_for(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -235,18 +183,7 @@ def test_placeholders_keep_their_type() -> None:
     }
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        ("url = 1", "url: "),
-        ('url = "http://h"', "body: Field required"),
-        ('url = "http://h"\n[body]\nx = "{prompt}"', "answer: Field required"),
-        ('url = "http://h"\n[body]\nx = "{question}"\n[answer]\ntext = "t"', "unknown placeholder {question}"),
-        ('url = "http://h"\n[body]\nx = "y"\n[answer]\ntext = "t"', "body: holds no question"),
-        ('url = "http://h"\n[body]\nx = "{prompt}"\n[answer]\ntext = "t"\nwords = "w"', "words: unknown key"),
-        ("url = ", "not TOML"),
-    ],
-)
+@pytest.mark.parametrize(("text", "words"), cases("providers/api_services", "a_wrong_description"))
 def test_a_wrong_description(text: str, words: str, tmp_path: Path) -> None:
     path = tmp_path / "e.toml"
     path.write_text(text, encoding="utf-8")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,10 @@ from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import fake_server
 from tests.providers.test_api_services import DESCRIPTION
-from tests.support.api import KEY, without_keys
+from tests.support.api import KEY
+from tests.support.cases import cases
+
+pytestmark = pytest.mark.usefixtures("api_keys")
 
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
@@ -26,14 +28,6 @@ VARIABLES = {
     "http": "SOME_API_KEY",
 }
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "letters", "--sample", "12"]
-
-
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
-    for name in VARIABLES.values():
-        monkeypatch.setenv(name, KEY)
 
 
 def asked(kind: str, root: str, folder: Path, model: str = "fake") -> list[str]:
@@ -62,12 +56,7 @@ def stopped(capsys: pytest.CaptureFixture[str], run: Path, options: list[str]) -
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize(
     ("scenario", "words", "answered"),
-    [
-        ({"access": {"key": "another-key"}}, "refuses the key in ", 0),
-        ({"access": {"models": ["fake-large"]}}, "no such model at ", 0),
-        ({"access": {"quota": 5}}, "the quota is exhausted at ", 5),
-        ({"faults": {"rate_limited": 1.0, "retry_after_s": 20000.0}}, "asks to wait 5.6 hours", 0),
-    ],
+    cases("providers/api_stops", "it_stops_at_once_and_goes_on_later"),
     ids=["key", "model", "quota", "closed"],
 )
 def test_it_stops_at_once_and_goes_on_later(  # noqa: PLR0917

@@ -11,6 +11,7 @@ import pytest
 from mbbq_gen.providers.http.concurrency import AdaptiveConcurrency, is_loopback
 from mbbq_gen.providers.http.errors import TransientError
 from tests.support.api import ask, provider, requests
+from tests.support.cases import cases
 from tests.support.unsteady import text_for, unsteady
 
 TIMEOUT = TransientError("timeout", "no answer within 30 s")
@@ -110,16 +111,7 @@ def test_one_request_is_alone_before_the_first_answer() -> None:
     assert controller.limit == 16
 
 
-@pytest.mark.parametrize(
-    ("url", "expected"),
-    [
-        ("http://localhost:8080/v1", True),
-        ("http://127.0.0.1:11434/v1", True),
-        ("http://[::1]:8000/v1", True),
-        ("https://api.openai.com/v1", False),
-        ("http://192.168.0.5:8000/v1", False),
-    ],
-)
+@pytest.mark.parametrize(("url", "expected"), cases("providers/concurrency", "which_addresses_are_on_this_machine"))
 def test_which_addresses_are_on_this_machine(url: str, expected: bool) -> None:
     assert is_loopback(url) is expected
 

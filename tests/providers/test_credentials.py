@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import json
-import os
 import urllib.parse
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,18 +18,13 @@ from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import MbbqGenError
 from mbbq_gen.providers.api.provider import ApiProvider
 from mbbq_gen.providers.http.credentials import HIDDEN, SecretRedactor, hide_lookalikes, hide_typed
-from tests.support.api import KEY, answer, answering, ask, provider, requests, spoken, without_keys
+from tests.support.api import KEY, answer, answering, ask, provider, requests, spoken
+from tests.support.cases import cases
+
+pytestmark = pytest.mark.usefixtures("api_keys")
 
 ODD_KEY = 'k+/=&"\\é 0123456789'
 """What every encoding has to change."""
-
-
-@pytest.fixture(autouse=True)
-def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
-        monkeypatch.setenv(name, KEY)
 
 
 def escaped(text: str) -> str:
@@ -76,15 +70,7 @@ def test_a_key_is_hidden_in_every_form(name: str, key: str) -> None:
 
 
 @pytest.mark.parametrize("key", [KEY, 'k/"\\0123456789'])
-@pytest.mark.parametrize(
-    "body",
-    [
-        '{{"a": "{escaped}"}}',
-        '{{"a": "{escaped}", "b": "\\\\u0041 \\n {json}"}}',
-        '{{"a": "{slashed}"}}',
-        '{{"cut": "{escaped}',
-    ],
-)
+@pytest.mark.parametrize("body", cases("providers/credentials", "json_may_write_it_with_escapes"))
 def test_json_may_write_it_with_escapes(key: str, body: str) -> None:
     written = body.format(
         escaped=escaped(key), json=json.dumps(key)[1:-1], slashed=json.dumps(key)[1:-1].replace("/", "\\/")
@@ -121,15 +107,7 @@ def test_a_short_key_is_an_ordinary_word() -> None:
     assert SecretRedactor(["none"]).text("none of these") == "none of these"
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        "Incorrect API key provided: sk-proj-ab***********wxyz.",
-        "gsk_abcdefghijklmnowxyz",
-        "key AIzaSyAabcdefghijklmnowxyz",
-        "Authorization: Bearer abcdefgh.wxyz",
-    ],
-)
+@pytest.mark.parametrize("text", cases("providers/credentials", "other_keys_are_hidden_by_their_looks"))
 def test_other_keys_are_hidden_by_their_looks(text: str) -> None:
     hidden = hide_lookalikes(text)
     assert HIDDEN in hidden
@@ -137,15 +115,7 @@ def test_other_keys_are_hidden_by_their_looks(text: str) -> None:
     assert "abcdefgh" not in hidden
 
 
-@pytest.mark.parametrize(
-    ("typed", "shown"),
-    [
-        ("'http://me:secret@host/v1'", "'http://***@host/v1'"),
-        ("'me:secret@host/v1'", "'***@host/v1'"),
-        ("'https://host/v1?key=secret&x=1'", "'https://host/v1?***'"),
-        ("'https://host/v1'", "'https://host/v1'"),
-    ],
-)
+@pytest.mark.parametrize(("typed", "shown"), cases("providers/credentials", "what_is_typed_is_shown_without_secrets"))
 def test_what_is_typed_is_shown_without_secrets(typed: str, shown: str) -> None:
     assert hide_typed(typed) == shown
 
@@ -216,36 +186,6 @@ def test_text_that_is_no_json_is_hidden_before_it_is_cut() -> None:
         (found,) = ask(provider("openai:m", base_url=root, attempts=1), requests(1))
     assert "not JSON" in str(found.error)
     assert KEY[:8] not in str(found.error)
-
-
-@pytest.mark.parametrize(
-    "typed",
-    [
-        ["--base-url", f"http://user:{KEY}@127.0.0.1:1/v1"],
-        ["--base-url", f"user:{KEY}@127.0.0.1:1/v1"],
-        ["--base-url", f"http://127.0.0.1:1/v1?key={KEY}"],
-        ["--api-key-env", KEY],
-        ["--api-key-env", KEY.replace("-", "_")],
-        ["--api-key-env", "a0123456789abcdef0123456789abcdef"],
-        ["--api-key-env", "0a123456789abcdef0123456789abcdef"],
-        ["--api-key-file", KEY],
-        ["--api-key-file", "a0123456789abcdef0123456789abcdef"],
-        ["--model-arg", f'extra={{"api_key": "{KEY}"}}'],
-        ["--model-arg", f'extra={{"headers": [{{"Authorization": "Bearer {KEY}"}}]}}'],
-        ["--model-arg", f"extra={KEY}"],
-        ["--model-arg", f"seed={KEY}"],
-    ],
-)
-def test_a_key_in_the_wrong_place_is_not_repeated(
-    typed: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    run = tmp_path / "run"
-    given = ["run", str(run), "--model", "openai:m", "--benchmark", "starter", "--languages", "en", *typed]
-    assert run_command_line(given) == 2
-    said = "".join(capsys.readouterr())
-    assert "error: " in said
-    assert [mark for mark in (KEY, KEY.replace("-", "_"), "0123456789abcdef") if mark in said] == []
-    assert not run.exists()
 
 
 @pytest.mark.parametrize("variable", ["OPENAI_BASE_URL"])

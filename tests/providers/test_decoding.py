@@ -155,14 +155,6 @@ def test_a_model_that_ignores_the_tree_mask_is_found() -> None:
     assert supports_tree_attention(Proxy(make_model()))
 
 
-def test_sampled_answers_depend_on_their_seed_and_not_on_the_batch() -> None:
-    model, prompts = make_model(), prompts_of(make_token_lists(20))
-    first = run(ContinuousBatcher(model, settings(1, temperature=1.0)), prompts)
-    assert run(ContinuousBatcher(model, settings(7, temperature=1.0)), prompts) == first
-    others = [DecodingPrompt(prompt.number, prompt.tokens, prompt.limit, prompt.seed + 100) for prompt in prompts]
-    assert run(ContinuousBatcher(model, settings(7, temperature=1.0)), others) != first
-
-
 def test_sampling_from_almost_nothing_is_greedy() -> None:
     model, prompts = make_model(), prompts_of(make_token_lists(10))
     greedy = run(ContinuousBatcher(model, settings()), prompts)

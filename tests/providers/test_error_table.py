@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,15 +17,10 @@ from mbbq_gen.providers.http.errors import (
     rule_for,
     service_error,
 )
-
-DATA = Path(__file__).parents[1] / "data" / "providers"
-
-
-def cases(name: str) -> list[dict[str, Any]]:
-    return list(json.loads((DATA / name).read_text(encoding="utf-8")))
+from tests.support.cases import cases
 
 
-@pytest.mark.parametrize("case", cases("errors.json"), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("providers/errors"), ids=lambda case: case["name"])
 def test_classes(case: dict[str, Any]) -> None:
     error = service_error(case["status"], case["body"], case.get("headers"))
     assert classify_error(error) == case["class"]
@@ -39,7 +32,7 @@ def test_classes(case: dict[str, Any]) -> None:
 
 def test_every_rule_has_a_case() -> None:
     found = {
-        rule_for(service_error(case["status"], case["body"], case.get("headers"))) for case in cases("errors.json")
+        rule_for(service_error(case["status"], case["body"], case.get("headers"))) for case in cases("providers/errors")
     }
     assert [rule for rule in error_rules() if rule not in found] == []
 
@@ -51,28 +44,8 @@ def test_any_error_body_can_be_read(status: int, body: Any) -> None:
     assert classify_error(error)
 
 
-@pytest.mark.parametrize(
-    ("reasons", "kind"),
-    [
-        (("stop",), "stop"),
-        (("STOP",), "stop"),
-        (("end_turn",), "stop"),
-        (("MAX_TOKENS",), "length"),
-        (("sensitive",), "content_filter"),
-        (("SAFETY",), "content_filter"),
-        (("PROHIBITED_CONTENT",), "content_filter"),
-        (("RECITATION",), "content_filter"),
-        (("stop", "SAFETY"), "content_filter"),
-        (("eos",), "other"),
-        ((None, "end_turn"), "stop"),
-        ((None,), None),
-        (("error",), "transient"),
-        (("stop", "network_error"), "transient"),
-        (("insufficient_system_resource",), "transient"),
-        (("load",), "transient"),
-    ],
-)
-def test_finish_reasons(reasons: tuple[str | None, ...], kind: str | None) -> None:
+@pytest.mark.parametrize(("reasons", "kind"), cases("providers/error_table", "finish_reasons"))
+def test_finish_reasons(reasons: list[str | None], kind: str | None) -> None:
     if kind == "transient":
         with pytest.raises(TransientError) as caught:
             finish_reason(*reasons)
@@ -81,6 +54,6 @@ def test_finish_reasons(reasons: tuple[str | None, ...], kind: str | None) -> No
         assert finish_reason(*reasons) == kind
 
 
-@pytest.mark.parametrize("case", cases("recorded_failures.json"), ids=lambda case: case["line"])
+@pytest.mark.parametrize("case", cases("providers/recorded_failures"), ids=lambda case: case["line"])
 def test_recorded_failures(case: dict[str, str]) -> None:
     assert failure_kind(case["line"]) == case["kind"]

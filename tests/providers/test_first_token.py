@@ -19,6 +19,7 @@ from mbbq_gen.providers.api.openai_replies import first_tokens
 from tests.fake_service.client import fake_server
 from tests.support.api import answering, provider
 from tests.support.api import ask as responses_of
+from tests.support.cases import cases
 from tests.support.providers import make_request
 
 
@@ -77,24 +78,8 @@ def test_a_filtered_answer_is_filtered() -> None:
     assert (response.finish_reason, response.scores) == ("content_filter", None)
 
 
-def test_a_service_that_tells_nothing_ends_the_run_in_a_line() -> None:
-    with pytest.raises(
-        ProviderError, match=r"does not return probabilities of first tokens: its answers have no logprobs"
-    ):
-        asked_of(completion(), completion(("A", -1)))
-
-
 @pytest.mark.parametrize(
-    ("status", "error", "advice"),
-    [
-        (403, {"message": "You are not allowed to request logprobs from this model"}, "in a new run folder, ask by"),
-        (400, {"message": "Unsupported parameter", "param": "logprobs"}, "in a new run folder, ask by"),
-        (
-            400,
-            {"message": "Invalid 'top_logprobs': at most 5"},
-            "give --model-arg top_logprobs=N, a smaller number, or",
-        ),
-    ],
+    ("status", "error", "advice"), cases("providers/first_token", "a_refusal_ends_the_run_in_a_line")
 )
 def test_a_refusal_ends_the_run_in_a_line(status: int, error: dict[str, str], advice: str) -> None:
     with answering((status, {"error": error})) as root:

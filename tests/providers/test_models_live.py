@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-import os
 
 import pytest
 
 from mbbq_gen.cli.main import run_command_line
 from tests.fake_service.client import fake_server
-from tests.support.api import KEY, without_keys
+from tests.support.api import KEY
+
+pytestmark = pytest.mark.usefixtures("api_keys")
 
 KINDS = ("openai", "anthropic", "gemini")
 NAMES = ["gpt-4o-mini", "mine"]
-
-
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
-        monkeypatch.setenv(name, KEY)
 
 
 @pytest.mark.parametrize("kind", KINDS)

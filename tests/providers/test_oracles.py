@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from mbbq_gen.core.records import Condition, Polarity, Request, Role
 from mbbq_gen.providers.oracles import ORACLES, OracleOptions, OracleProvider
+from tests.support.cases import cases
 from tests.support.providers import TEXTS, answers, make_instance, make_request, make_unscorable_instance
 
 LABELS = [("A", "B", "C"), ("(A)", "(B)", "(C)"), ("1", "2", "3")]
@@ -31,14 +32,7 @@ def say(name: str, request: Request) -> str:
 @pytest.mark.parametrize("order", ORDERS)
 @pytest.mark.parametrize(
     ("condition", "polarity", "answer", "expected"),
-    [
-        ("ambiguous", "negative", "unknown", ("unknown", "target", "non_target")),
-        ("ambiguous", "non_negative", "unknown", ("unknown", "non_target", "target")),
-        ("disambiguated", "negative", "target", ("target", "target", "non_target")),
-        ("disambiguated", "negative", "non_target", ("non_target", "target", "non_target")),
-        ("disambiguated", "non_negative", "target", ("target", "non_target", "target")),
-        ("disambiguated", "non_negative", "non_target", ("non_target", "non_target", "target")),
-    ],
+    cases("providers/oracles", "terse_oracles_name_the_role_they_stand_for"),
 )
 def test_terse_oracles_name_the_role_they_stand_for(
     *,
@@ -47,10 +41,10 @@ def test_terse_oracles_name_the_role_they_stand_for(
     condition: Condition,
     polarity: Polarity,
     answer: Role,
-    expected: tuple[Role, Role, Role],
+    expected: list[Role],
 ) -> None:
     request = make_request(make_instance("1", condition, polarity, answer), order, labels)
-    found = tuple(role_named(request, say(name, request)) for name in ("perfect", "stereotyped", "anti_stereotyped"))
+    found = [role_named(request, say(name, request)) for name in ("perfect", "stereotyped", "anti_stereotyped")]
     assert found == expected
     assert role_named(request, say("always_unknown", request)) == "unknown"
     assert say("first_option", request) == labels[0]

@@ -13,6 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.support.answer_scores import score_answers
+from tests.support.cases import cases
 
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
@@ -105,12 +106,6 @@ def test_a_model_that_takes_no_tree_mask_is_scored_behind_a_shared_prompt(
     assert "can't score several answers at once; each is read by itself behind the prompt" in caplog.text
 
 
-def test_positions_that_are_added_to_attention_are_found() -> None:
-    model, (prompts, answers) = make_model("bloom"), make_questions(4)
-    assert_alike(score_answers(model, prompts, answers), one_by_one(model, prompts, answers))
-    assert scoring_way(model, prompts[0], answers[0]) == "prefix"
-
-
 def test_what_is_longer_than_a_window_is_not_packed() -> None:
     model = make_model("mistral", sliding_window=12)
     prompts, answers = make_questions(12)
@@ -133,20 +128,8 @@ def test_a_question_that_never_fits_is_named_by_its_size() -> None:
         score_answers(model, [[5, 6], [7] * 40], [[[8]], [[9, 10, 11]]])
 
 
-def test_probabilities_that_are_no_numbers_are_an_error() -> None:
-    model = make_model()
-    model.lm_head.weight.data[3] = float("nan")
-    with pytest.raises(ProviderError, match="not numbers"):
-        score_answers(model, [[5, 6]], [[[7]]])
-
-
 @pytest.mark.parametrize(
-    ("prompts", "answers", "message"),
-    [
-        ([[5]], [], "1 prompts, but answers of 0"),
-        ([[5], []], [[[6]], [[6]]], "prompt 1 has no tokens"),
-        ([[5]], [[[6], []]], "answer 1 of prompt 0 has no tokens"),
-    ],
+    ("prompts", "answers", "message"), cases("providers/packed_scoring", "what_can_not_be_scored_is_named")
 )
 def test_what_can_not_be_scored_is_named(
     prompts: list[list[int]], answers: list[list[list[int]]], message: str

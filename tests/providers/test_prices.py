@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +14,7 @@ from hypothesis import strategies as st
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Usage
 from mbbq_gen.providers.prices import Price, cost_of, price_of, read_prices
+from tests.support.cases import cases
 
 OWN = """
 [[price]]
@@ -33,12 +33,11 @@ def own(tmp_path: Path) -> Path:
     return path
 
 
-MODELS = Path(__file__).parents[1] / "data" / "providers" / "priced_models.json"
 AZURE, OPENROUTER = "https://mine.openai.azure.com/openai/deployments/d", "https://openrouter.ai/api/v1"
 BEDROCK, VERTEX = "https://bedrock-runtime.us-east-1.amazonaws.com", "https://aiplatform.googleapis.com"
 
 
-@pytest.mark.parametrize(("kind", "model", "base_url", "named"), json.loads(MODELS.read_text(encoding="utf-8")))
+@pytest.mark.parametrize(("kind", "model", "base_url", "named"), cases("providers/priced_models"))
 def test_a_price_holds_for_a_model_and_its_versions_alone(
     kind: str, model: str, base_url: str | None, named: str | None
 ) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 from collections import Counter
 from collections.abc import Mapping
@@ -24,20 +23,16 @@ from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.registry import open_provider
 from tests.fake_service.client import FakeServer, fake_server
-from tests.support.api import KEY, ask, provider, without_keys
+from tests.support.api import ask, provider
+from tests.support.cases import cases
+from tests.support.prices import write_prices
 from tests.support.providers import answers, make_request, save_model
+
+pytestmark = pytest.mark.usefixtures("api_keys")
 
 HERE = "http://127.0.0.1:1/v1"
 THOUGHT = "Let me read the question again."
 THINKING = {"answers": {"oracle": "perfect", "thoughts": "stereotyped", "fixed": "B"}}
-
-
-@pytest.fixture(autouse=True)
-def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "DEEPSEEK_API_KEY", "OPENROUTER_API_KEY"):
-        monkeypatch.setenv(name, KEY)
 
 
 def thinking_request(level: str) -> Request:
@@ -61,15 +56,7 @@ def test_a_level_is_part_of_the_request() -> None:
     assert len(keys | {prompt_key(model, shown)}) == 4
 
 
-SENT: list[list[Any]] = json.loads(
-    (Path(__file__).parents[1] / "data" / "providers/reasoning_sent.json").read_text(encoding="utf-8")
-)
-REFUSED: list[list[Any]] = json.loads(
-    (Path(__file__).parents[1] / "data" / "providers/reasoning_refused.json").read_text(encoding="utf-8")
-)
-
-
-@pytest.mark.parametrize(("name", "options", "level", "sent", "missing"), SENT)
+@pytest.mark.parametrize(("name", "options", "level", "sent", "missing"), cases("providers/reasoning_sent"))
 def test_each_service_is_told_in_its_words(
     name: str, options: Mapping[str, Any], level: str, sent: Mapping[str, Any], missing: list[str]
 ) -> None:
@@ -96,7 +83,7 @@ def test_gemini_is_told_a_budget_or_a_level_and_asked_for_its_thoughts() -> None
         )
 
 
-@pytest.mark.parametrize(("name", "options", "level", "words"), REFUSED)
+@pytest.mark.parametrize(("name", "options", "level", "words"), cases("providers/reasoning_refused"))
 def test_what_a_model_cant_do_is_refused(name: str, options: Mapping[str, Any], level: str, words: str) -> None:
     with pytest.raises(UsageError, match=f"--reasoning-effort.*{words}") as error:
         provider(name, **options).reasoning_settings(level)
@@ -105,12 +92,7 @@ def test_what_a_model_cant_do_is_refused(name: str, options: Mapping[str, Any], 
 
 @pytest.mark.parametrize(
     ("template", "level", "sent"),
-    [
-        ("{% if enable_thinking is defined and enable_thinking %}", "none", {"enable_thinking": False}),
-        ("{% if thinking %}<think>{% endif %}", "default", {"thinking": True}),
-        ("{{ reasoning_effort }}", "high", {"reasoning_effort": "high"}),
-        ("{{ reasoning_effort }}{{ enable_thinking }}", "low", {"reasoning_effort": "low", "enable_thinking": True}),
-    ],
+    cases("providers/reasoning_effort", "a_chat_template_is_told_by_the_variables_that_it_has"),
 )
 def test_a_chat_template_is_told_by_the_variables_that_it_has(
     template: str, level: str, sent: Mapping[str, Any]
@@ -119,14 +101,7 @@ def test_a_chat_template_is_told_by_the_variables_that_it_has(
 
 
 @pytest.mark.parametrize(
-    ("template", "level", "words"),
-    [
-        (None, "none", "no variable"),
-        ("{{ messages }}", "none", "no variable"),
-        ("{{ message.thinking }} 'thinking'", "default", "no variable"),
-        ("{{ enable_thinking }}", "high", "has only enable_thinking"),
-        ("{{ enable_thinking }}", "512", "can't be held to it"),
-    ],
+    ("template", "level", "words"), cases("providers/reasoning_effort", "a_chat_template_without_the_variable_refuses")
 )
 def test_a_chat_template_without_the_variable_refuses(template: str | None, level: str, words: str) -> None:
     with pytest.raises(UsageError, match=words):
@@ -212,16 +187,6 @@ def test_a_local_model_is_told_through_its_chat_template(local: Path) -> None:
     assert silent.usage.reasoning_tokens == 0
 
 
-PRICES = """
-[[price]]
-kind = "openai"
-models = ["fake"]
-input = 1000000
-output = 1000000
-date = 2026-01-01
-"""
-
-
 def run_command(path: Path, server: FakeServer, *more: str) -> list[str]:
     asked = ["--model", "openai:fake", "--base-url", server.openai, "--benchmark", "starter", "--languages", "en,nl"]
     return ["run", str(path), *asked, "--variants", "polite", "--splits", "bias", "--sample", "4", *more, "--json"]
@@ -233,8 +198,7 @@ def records(path: Path, table: str) -> list[dict[str, Any]]:
 
 
 def test_several_levels_in_one_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    path, prices = tmp_path / "run", tmp_path / "prices.toml"
-    prices.write_text(PRICES, encoding="utf-8")
+    path, prices = tmp_path / "run", write_prices(tmp_path)
     with fake_server(THINKING, run=path) as server:
         more = ("--reasoning-effort", "none,high", "--prices", str(prices), "--max-cost", "10000000")
         assert run_command_line(run_command(path, server, *more)) == 0
@@ -273,8 +237,7 @@ def test_rounds_ask_every_level_alike(tmp_path: Path) -> None:
 
 def test_thinking_is_kept_within_the_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """What a thought may take is held back before it is asked for."""
-    path, prices = tmp_path / "run", tmp_path / "prices.toml"
-    prices.write_text(PRICES, encoding="utf-8")
+    path, prices = tmp_path / "run", write_prices(tmp_path)
     with fake_server(THINKING, run=path) as server:
         more = ("--reasoning-effort", "high", "--prices", str(prices), "--max-cost", "10000")
         assert run_command_line(run_command(path, server, *more)) in (1, 2)

@@ -10,24 +10,11 @@ from mbbq_gen.core.errors import MissingExtraError, UsageError
 from mbbq_gen.core.records import Message
 from mbbq_gen.providers.base import request_key
 from mbbq_gen.providers.registry import list_models, open_provider
+from tests.support.cases import cases
 
 
 @pytest.mark.parametrize(
-    ("name", "options", "message"),
-    [
-        ("oracle:random", {"sed": 1}, "unknown option of oracle 'sed'; did you mean 'seed'?"),
-        (
-            "oracle:random",
-            {"seed": "-1"},
-            "oracle: option seed: Input should be greater than or equal to 0 (value: '-1')",
-        ),
-        (
-            "transformers:a/b",
-            {"template_args": "odd"},
-            "transformers: option template_args: not JSON: Expecting value at character 1 (value: 'odd')",
-        ),
-        ("scripted:x", {"seed": 1}, "scripted: takes no options; leave out 'seed'"),
-    ],
+    ("name", "options", "message"), cases("providers/registry", "a_wrong_option_is_told_by_name_and_value")
 )
 def test_a_wrong_option_is_told_by_name_and_value(name: str, options: dict[str, object], message: str) -> None:
     with pytest.raises(UsageError) as caught:

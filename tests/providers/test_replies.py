@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,35 +11,25 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Message, Request
 from mbbq_gen.providers.api.provider import ApiProvider
 from mbbq_gen.providers.http.errors import failure_kind
-from tests.support.api import KEY, ask, provider, requests, with_system, without_keys
+from tests.support.api import ask, provider, requests
+from tests.support.cases import cases
 from tests.support.providers import make_request
 from tests.support.replies import replying
+
+pytestmark = pytest.mark.usefixtures("api_keys")
 
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
 pytest.importorskip("aiohttp")
 
-DATA = Path(__file__).parents[1] / "data" / "providers"
 ANSWER = {"body": {"choices": [{"finish_reason": "stop", "message": {"content": "B"}}]}}
-
-
-def cases(name: str) -> list[dict[str, Any]]:
-    return list(json.loads((DATA / name).read_text(encoding="utf-8")))
-
-
-@pytest.fixture(autouse=True)
-def _keys(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "AWS_BEARER_TOKEN_BEDROCK"):
-        monkeypatch.setenv(name, KEY)
 
 
 def opened(kind: str, root: str, **options: Any) -> ApiProvider:
     return provider(f"{kind}:m", base_url=f"{root}/v1" if kind == "openai" else root, **options)
 
 
-@pytest.mark.parametrize("case", cases("replies.json"), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("providers/replies"), ids=lambda case: case["name"])
 def test_replies(case: dict[str, Any]) -> None:
     begin = time.monotonic()
     with replying(case["replies"]) as server:
@@ -63,7 +50,7 @@ def with_roles(roles: str) -> Request:
     return make_request(messages=tuple(turns))
 
 
-@pytest.mark.parametrize("case", cases("refused_settings.json"), ids=lambda case: case["name"])
+@pytest.mark.parametrize("case", cases("providers/refused_settings"), ids=lambda case: case["name"])
 def test_the_first_refused_setting_ends_the_run_with_the_option(case: dict[str, Any]) -> None:
     asks = [with_roles(case.get("roles", "u")).model_copy(update={"request_key": f"{n:064d}"}) for n in range(12)]
     with replying(case["replies"]) as server:
@@ -92,9 +79,3 @@ def test_empty_answers_beside_their_reasoning_are_reported_once() -> None:
     assert [(response.text, response.reasoning) for response in responses] == [("", "B")] * 3
     assert len(notices) == 1
     assert "--reasoning-format none" in notices[0]
-
-
-def test_a_system_message_is_sent_as_such() -> None:
-    with replying([ANSWER]) as server:
-        ask(opened("openai", server.root), [with_system("Who?", "Be brief.")])
-    assert [turn["role"] for turn in server.bodies[0]["messages"]] == ["system", "user"]

@@ -9,6 +9,7 @@ import pytest
 
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.providers.scripted import Script, ScriptedProvider, ScriptLine, read_script
+from tests.support.cases import cases
 from tests.support.providers import answers, make_instance, make_request
 
 
@@ -18,17 +19,7 @@ def script(data: Path) -> Script:
 
 
 @pytest.mark.parametrize(
-    ("request_fields", "instance_fields", "expected"),
-    [
-        ({}, {}, "a default"),
-        ({}, {"language": "nl"}, "in Dutch"),
-        ({"variant": "bare"}, {"language": "nl"}, "bare in Dutch"),
-        ({"variant": "bare"}, {}, "bare"),
-        ({"text": "Who lost the umbrella?"}, {"language": "nl"}, "about the umbrella"),
-        ({"text": "Who lost the umbrella?"}, {"instance_id": "17"}, "seventeen"),
-        ({}, {"instance_id": "17", "language": "nl"}, "toy in Dutch, seventeen"),
-        ({"prompt_id": "special"}, {"instance_id": "17", "language": "nl"}, "exactly this one"),
-    ],
+    ("request_fields", "instance_fields", "expected"), cases("providers/scripted", "the_most_specific_line_answers")
 )
 def test_the_most_specific_line_answers(
     script: Script, request_fields: dict[str, str], instance_fields: dict[str, str], expected: str
@@ -78,17 +69,7 @@ def test_another_script_is_another_model(tmp_path: Path) -> None:
     assert len(keys) == 2
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", " no lines; write at least one"),
-        ('{"response": "A"}\n{"response": "B", "langauge": "nl"}', "2: langauge: unknown key"),
-        ('{"response": "A", "error": "no"}', "1: give either 'response' or 'error'"),
-        ('{"language": "nl"}', "1: give either 'response' or 'error'"),
-        ('{"response": 3}', "1: response: Input should be a valid string"),
-        ('{"response": "A"}\n{"respon', "2: not JSON"),
-    ],
-)
+@pytest.mark.parametrize(("text", "message"), cases("providers/scripted", "a_wrong_file_is_told_by_file_row_and_field"))
 def test_a_wrong_file_is_told_by_file_row_and_field(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "script.jsonl"
     path.write_text(text, encoding="utf-8")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sqlite3
 import subprocess
 import sys
@@ -21,8 +20,8 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.stopping import StoppingRecord
 from tests.cli.test_commands import asked_each, responses, wait_until
 from tests.fake_service.client import fake_server
-from tests.support.api import KEY, without_keys
 from tests.support.extraction import call
+from tests.support.prices import write_prices
 
 STARTER = ["--benchmark", "starter", "--splits", "bias", "--variants", "bare,letters,polite"]
 RANDOM = ["--model", "oracle:random", *STARTER]
@@ -224,29 +223,9 @@ def test_position_and_diff_weigh_as_scores_do(capsys: pytest.CaptureFixture[str]
     assert bias["plain"]["value"] == pytest.approx(score)
 
 
-@pytest.fixture
-def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-
-
-PRICES = """
-[[price]]
-kind = "openai"
-models = ["fake"]
-input = 1000000
-output = 1000000
-batch_input = 1000000
-batch_output = 1000000
-date = 2026-01-01
-"""
-
-
-@pytest.mark.usefixtures("_one_key")
+@pytest.mark.usefixtures("api_keys")
 def test_money_that_is_spent_stops_it_and_more_goes_on(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    path, prices = tmp_path / "run", tmp_path / "prices.toml"
-    prices.write_text(PRICES, encoding="utf-8")
+    path, prices = tmp_path / "run", write_prices(tmp_path)
     with fake_server({"answers": {"oracle": "random"}}) as server:
         asked: list[Any] = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en"]
         asked += ["--prices", prices, "--max-tokens", 100]
@@ -261,7 +240,7 @@ def test_money_that_is_spent_stops_it_and_more_goes_on(capsys: pytest.CaptureFix
     assert "reached" in stopped(path).sentence
 
 
-@pytest.mark.usefixtures("_one_key")
+@pytest.mark.usefixtures("api_keys")
 def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run"
     with fake_server({"latency": {"seconds": 0.05}, "answers": {"oracle": "random"}}) as server:
@@ -285,7 +264,7 @@ def test_a_killed_run_goes_on_where_it_was(tmp_path: Path, capsys: pytest.Captur
         assert asked_each(server, path, before) == before, "what was stored is not asked again"
 
 
-@pytest.mark.usefixtures("_one_key")
+@pytest.mark.usefixtures("api_keys")
 def test_rounds_are_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "run"
     with fake_server({"answers": {"oracle": "random"}}) as server:

@@ -10,6 +10,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,6 +27,7 @@ from mbbq_gen.storage.store import RunStore
 from tests.conftest import FULL
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.extraction import call
+from tests.support.prices import write_prices
 
 pytest.importorskip("openai")
 pytest.importorskip("anthropic")
@@ -33,16 +35,6 @@ pytest.importorskip("anthropic")
 KINDS = ("openai", "anthropic", "gemini")
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "bare,letters", "--sample", "20"]
 """80 requests."""
-PRICES = """
-[[price]]
-kind = "{kind}"
-models = ["m"]
-input = 10.0
-output = 20.0
-batch_input = 5.0
-batch_output = 10.0
-date = 2026-01-01
-"""
 
 
 def address(server: FakeServer, kind: str) -> str:
@@ -54,26 +46,22 @@ def started(server: FakeServer, kind: str, run: Path, *more: object) -> list[obj
     return ["run", run, "--model", f"{kind}:m", "--base-url", address(server, kind), *SELECTION, "--batch", *more]
 
 
+def prices_of(folder: Path, kind: str) -> Path:
+    return write_prices(folder, f"{kind}:m", 10.0, output=20.0, batch_input=5.0, batch_output=10.0)
+
+
 @pytest.fixture
 def price_file(tmp_path: Path, kind: str) -> Path:
-    path = tmp_path / "prices.toml"
-    path.write_text(PRICES.format(kind=kind), encoding="utf-8")
-    return path
+    return prices_of(tmp_path, kind)
 
 
 Calls = Callable[..., tuple[int, str, str]]
 
 
 @pytest.fixture
-def command(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Calls:
+def command(capsys: pytest.CaptureFixture[str], api_keys: None) -> Calls:
     """Runs a command; says exit code, stdout and stderr."""
-    for name in ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY"):
-        monkeypatch.setenv(name, "sk-test-0123456789abcdef")
-
-    def run(*arguments: object) -> tuple[int, str, str]:
-        return call(capsys, *arguments)
-
-    return run
+    return partial(call, capsys)
 
 
 def ledger_of(run: Path) -> list[Any]:
@@ -214,8 +202,7 @@ def test_a_batch_whose_reply_is_lost_is_found_again(command: Calls, tmp_path: Pa
 
 def plan_only(server: FakeServer, kind: str, run: Path, command: Calls) -> None:
     """Makes a run of which nothing is asked: the money is not enough for a single answer."""
-    prices = run.parent / "dear.toml"
-    prices.write_text(PRICES.format(kind=kind), encoding="utf-8")
+    prices = prices_of(run.parent, kind)
     code, _, err = command(*started(server, kind, run, "--prices", prices, "--max-cost", "0.000001"))
     assert code == 1
     assert "--max-cost" in err
@@ -310,8 +297,7 @@ async def mistake(batching: BatchRunner) -> None:
 
 
 def test_money_limits_what_is_handed_over(command: Calls, tmp_path: Path) -> None:
-    run, prices = tmp_path / "run", tmp_path / "prices.toml"
-    prices.write_text(PRICES.format(kind="openai"), encoding="utf-8")
+    run, prices = tmp_path / "run", prices_of(tmp_path, "openai")
     with fake_server(run=run) as server:
         # An answer may cost 10 tokens × $10 a million and its question a few hundred bytes × $5 a million.
         given = ["--prices", prices, "--max-tokens", "10", "--max-cost", "0.02"]

@@ -15,7 +15,7 @@ from mbbq_gen.providers.http.errors import TransientError
 from mbbq_gen.runs.batch_runner import BatchRunner
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import FakeServer, fake_server
-from tests.runs.test_batches import KINDS, Calls, command, ledger_of, plan_only, session, started, status_of
+from tests.runs.test_batches import KINDS, Calls, command, ledger_of, plan_only, prices_of, session, started, status_of
 
 __all__ = ["command"]
 
@@ -217,10 +217,7 @@ def test_results_that_break_off_are_read_again(command: Calls, tmp_path: Path, k
 
 
 def test_expected_cost_counts_what_is_in_batches_at_their_price(command: Calls, tmp_path: Path) -> None:
-    from tests.runs.test_batches import PRICES
-
-    run, prices = tmp_path / "run", tmp_path / "prices.toml"
-    prices.write_text(PRICES.format(kind="openai"), encoding="utf-8")
+    run, prices = tmp_path / "run", prices_of(tmp_path, "openai")
     with fake_server({"batches": {"delay_s": 3600.0}}, run=run) as server:
         assert command(*started(server, "openai", run, "--prices", prices))[0] == 0
         found = status_of(command, run)

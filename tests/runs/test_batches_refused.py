@@ -11,6 +11,7 @@ from mbbq_gen.runs.batch_runner import MOST_TRIES
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.fake_service.client import fake_server
 from tests.runs.test_batches import KINDS, Calls, command, ledger_of, started, status_of
+from tests.support.cases import cases
 
 __all__ = ["command"]
 
@@ -112,21 +113,7 @@ def test_a_batch_refused_for_another_reason_is_given_up_at_last(command: Calls, 
     assert error == ("refused with 3 batches, the last time: the input could not be read",)
 
 
-@pytest.mark.parametrize(
-    ("words", "too_large"),
-    [
-        ("File is too large.", True),
-        ("too_many_tasks the batch input file contains too many requests", True),
-        ("request_too_large Request exceeds the maximum size", True),
-        ("The number of requests exceeds 100,000", True),
-        ("maximum_requests_exceeded", True),
-        ("requests: at most 7 in a batch", True),
-        ("token_limit_exceeded Enqueued token limit reached for m. Limit: 2,000,000 enqueued tokens.", False),
-        ("rate_limit_exceeded too many requests", False),
-        ("invalid_json_line this line is not parseable as valid JSON", False),
-        ("mismatched_model all requests of a batch must name the same model", False),
-    ],
-)
+@pytest.mark.parametrize(("words", "too_large"), cases("runs/batches_refused", "what_services_say_of_size"))
 def test_what_services_say_of_size(words: str, too_large: bool) -> None:
     assert says_too_large(words) is too_large
 

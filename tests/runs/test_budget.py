@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
@@ -19,34 +18,20 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support import api as api_support
-from tests.support.api import KEY, without_keys
+from tests.support.cases import cases
 from tests.support.extraction import call
+from tests.support.prices import write_prices
+
+pytestmark = pytest.mark.usefixtures("api_keys")
 
 DOLLAR_A_TOKEN = 1_000_000.0
 """For a million of them: sums in these tests are tokens."""
-PRICES = """
-[[price]]
-kind = "{kind}"
-models = ["{model}"]
-input = 1000000
-output = 1000000
-batch_input = 1000000
-batch_output = 1000000
-date = 2026-01-01
-"""
 ONE = Price.model_validate(
     {"kind": "openai", "models": ["fake"], "input": DOLLAR_A_TOKEN, "output": DOLLAR_A_TOKEN, "date": "2026-01-01"}
 )
 
 Go = Callable[..., tuple[int, str, str]]
 """Runs a command: its exit code, stdout, stderr."""
-
-
-@pytest.fixture(autouse=True)
-def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
 
 
 @pytest.fixture
@@ -56,9 +41,7 @@ def go(capsys: pytest.CaptureFixture[str]) -> Go:
 
 @pytest.fixture
 def prices(tmp_path: Path) -> Path:
-    path = tmp_path / "prices.toml"
-    path.write_text(PRICES.format(kind="openai", model="fake"), encoding="utf-8")
-    return path
+    return write_prices(tmp_path, batch_input=DOLLAR_A_TOKEN, batch_output=DOLLAR_A_TOKEN)
 
 
 def command(run: Path, server: FakeServer, prices: Path, *more: object) -> list[object]:
@@ -166,7 +149,7 @@ text = "choices.0.message.content"
 
 def test_a_limit_needs_a_bound_on_the_wire(tmp_path: Path, go: Go, prices: Path) -> None:
     """`max_tokens` bounds nothing where the file of an endpoint does not send it."""
-    prices.write_text(PRICES.format(kind="http", model="e.toml"), encoding="utf-8")
+    write_prices(prices.parent, "http:e.toml")
     chosen = ["--benchmark", "starter", "--languages", "en", "--sample", 5, "--prices", prices, "--max-cost", 1e9]
     with fake_server() as server:
         for length, code in (("", 2), ('answer_budget = "{max_tokens}"', 0)):
@@ -178,23 +161,7 @@ def test_a_limit_needs_a_bound_on_the_wire(tmp_path: Path, go: Go, prices: Path)
     assert bill_of(go, tmp_path / "run0")["unmetered"] > 0  # the file names no places for tokens
 
 
-@pytest.mark.parametrize(
-    ("body", "written"),
-    [
-        ({"max_tokens": 10}, 10),
-        ({"max_completion_tokens": 10, "max_tokens": 64}, 64),
-        ({"max_tokens": "64"}, 64),
-        ({"max_tokens": 10.5}, 11),
-        ({"max_tokens": 10, "n": 4}, 40),
-        ({"generationConfig": {"maxOutputTokens": 7, "candidateCount": 2}}, 14),
-        ({"parameters": {"max_tokens": 5, "best_of": 3}}, 15),
-        ({"max_tokens": None}, None),
-        ({"max_tokens": True}, None),
-        ({"max_tokens": 0}, None),
-        ({"max_tokens": "many"}, None),
-        ({"messages": [{"role": "user", "content": "max_tokens"}]}, None),
-    ],
-)
+@pytest.mark.parametrize(("body", "written"), cases("runs/budget", "the_longest_answer_is_read_from_the_body"))
 def test_the_longest_answer_is_read_from_the_body(body: dict[str, Any], written: int | None) -> None:
     found = max_usage(body)
     assert (None if found is None else found.output_tokens) == written
@@ -208,20 +175,10 @@ def test_the_whole_body_is_read() -> None:
     assert (long.input_tokens or 0) - (short.input_tokens or 0) >= 1000
 
 
-@pytest.mark.parametrize(
-    ("usage", "has_text", "missing"),
-    [
-        ({"input_tokens": 5, "output_tokens": 2}, True, None),
-        ({}, True, (50, 20)),
-        ({"input_tokens": 0, "output_tokens": 0}, True, (50, 20)),
-        ({"input_tokens": 5}, True, (0, 20)),
-        ({"input_tokens": 5, "output_tokens": 0}, True, (0, 20)),
-        ({"input_tokens": 5, "output_tokens": 0}, False, None),
-    ],
-)
-def test_what_is_missing_from_a_count(usage: dict[str, int], has_text: bool, missing: tuple[int, int] | None) -> None:
+@pytest.mark.parametrize(("usage", "has_text", "missing"), cases("runs/budget", "what_is_missing_from_a_count"))
+def test_what_is_missing_from_a_count(usage: dict[str, int], has_text: bool, missing: list[int] | None) -> None:
     found = beside(Usage(**usage), Usage(input_tokens=50, output_tokens=20), has_text=has_text)
-    assert (None if found is None else (found.input_tokens, found.output_tokens)) == missing
+    assert (found and [found.input_tokens, found.output_tokens]) == missing
 
 
 @pytest.fixture

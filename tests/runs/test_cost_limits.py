@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable, Iterator
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,46 +13,22 @@ from mbbq_gen.providers.prices import Price
 from mbbq_gen.runs.budget import CostGuard, CostLimitError, InFlightLog, load_unmetered
 from mbbq_gen.storage.store import RunStore
 from tests.fake_service.client import FakeServer, fake_server
-from tests.support.api import KEY, requests, without_keys
-from tests.support.extraction import call
+from tests.runs.test_budget import Go, go, store
+from tests.support.api import requests
+from tests.support.prices import write_prices
 
-PRICES = """
-[[price]]
-kind = "openai"
-models = ["fake"]
-input = 1000000
-output = 1000000
-date = 2026-01-01
-"""
+pytestmark = pytest.mark.usefixtures("api_keys")
+
 DOLLAR_A_TOKEN = Price.model_validate(
     {"kind": "openai", "models": ["fake"], "input": 1_000_000.0, "output": 1_000_000.0, "date": "2026-01-01"}
 )
 MOST = Usage(input_tokens=60, output_tokens=40)
 
-Go = Callable[..., tuple[int, str, str]]
-
-
-@pytest.fixture(autouse=True)
-def _one_key(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in without_keys(os.environ):
-        monkeypatch.delenv(name)
-    monkeypatch.setenv("OPENAI_API_KEY", KEY)
-
-
-@pytest.fixture
-def go(capsys: pytest.CaptureFixture[str]) -> Go:
-    return partial(call, capsys)
-
-
-@pytest.fixture
-def store(tmp_path: Path) -> Iterator[RunStore]:
-    with RunStore(tmp_path / "run.sqlite") as store:
-        yield store
+__all__ = ["go", "store"]
 
 
 def command(folder: Path, server: FakeServer, *more: object) -> list[object]:
-    prices = folder / "prices.toml"
-    prices.write_text(PRICES, encoding="utf-8")
+    prices = write_prices(folder)
     asked = ["--model", "openai:fake", "--base-url", server.openai, "--benchmark", "starter", "--languages", "en"]
     return ["run", folder / "run", *asked, "--variants", "polite", "--sample", 40, "--prices", prices, *more]
 

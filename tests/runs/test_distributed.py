@@ -40,6 +40,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
 from tests.conftest import FULL
 from tests.fake_service.client import fake_server
+from tests.support.cases import cases
 from tests.support.extraction import call
 from tests.support.providers import make_instance, make_request
 
@@ -151,15 +152,7 @@ def test_shards_are_folded_once_each(tmp_path: Path, script: Path) -> None:
     assert texts(run.path) == {one: "first", two: "up"}
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["--workers", "2"], "--workers"),
-        (["--shard-dir", "x"], "--shard-dir"),
-        (["--ray", "spark"], "--ray spark"),
-        (["--ray", "local", "--batch"], "--no-batch"),
-    ],
-)
+@pytest.mark.parametrize(("given", "said"), cases("runs/distributed", "wrong_use_is_one_line"))
 @needs_ray
 def test_wrong_use_is_one_line(capsys: pytest.CaptureFixture[str], tmp_path: Path, given: list[str], said: str) -> None:
     model = ["--model", "openai:m", "--base-url", "http://127.0.0.1:9/v1"]
@@ -347,16 +340,7 @@ def test_reading_and_scores_by_workers_are_those_of_one_process(
     assert rows(unread, readings) == rows(run, readings), "what was not read was read first"
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        (["--workers", "2"], "--workers"),
-        (["--ray", "local", "--control-adjusted"], "--control-adjusted"),
-        (["--ray", "local", "--subset", "bharat_pairs"], "--subset"),
-        (["--ray", "local", "--correct-with", "annotations"], "--correct-with"),
-        (["--ray", "local", "other-run"], "one run at a time"),
-    ],
-)
+@pytest.mark.parametrize(("given", "said"), cases("runs/distributed", "what_sums_do_not_tell_is_refused"))
 @needs_ray
 def test_what_sums_do_not_tell_is_refused(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, script: Path, given: list[str], said: str

@@ -19,26 +19,15 @@ from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
 from tests.support.extraction import call
+from tests.support.prices import write_prices
 
 SELECTION = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
-PRICES = """
-[[price]]
-kind = "oracle"
-models = ["perfect"]
-input = 3.0
-output = 5.0
-batch_input = 1.5
-batch_output = 2.5
-date = 2026-01-01
-note = "of our own invention"
-"""
 
 
 @pytest.fixture
 def price_file(tmp_path: Path) -> Path:
-    path = tmp_path / "prices.toml"
-    path.write_text(PRICES, encoding="utf-8")
-    return path
+    batch = {"batch_input": 1.5, "batch_output": 2.5}
+    return write_prices(tmp_path, "oracle:perfect", 3.0, output=5.0, **batch, note="of our own invention")
 
 
 def planned(capsys: pytest.CaptureFixture[str], *arguments: object) -> dict[str, Any]:

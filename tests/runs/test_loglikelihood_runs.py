@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
-from fractions import Fraction
 from pathlib import Path
 from typing import Any, get_args
 
@@ -38,12 +37,12 @@ from mbbq_gen.prompts.render import (
     plan_orders,
     render_prompt,
 )
-from mbbq_gen.providers.oracles import ORACLES, OracleProvider
+from mbbq_gen.providers.oracles import OracleProvider
 from mbbq_gen.runs.extraction import read_scored
 from mbbq_gen.scoring.observations import observations_frame, observe
 from mbbq_gen.storage.store import CompletedPrompt
 from tests.conftest import FULL, Load
-from tests.runs.test_oracle_proof import PUBLISHED, STARTER_LANGUAGES
+from tests.runs.test_oracle_proof import PUBLISHED, STARTER_LANGUAGES, is_equal
 from tests.support.expected_scores import ORACLES_WITH_KNOWN_SCORES, expected_scores
 
 Call = Callable[..., tuple[int, str, str]]
@@ -281,13 +280,7 @@ def check_oracle(name: str, shown: list[tuple[Instance, Prompt]], normalise: str
         part = [(instance, one.option_order) for instance, one in shown if instance.split == group.group["split"]]
         expected = expected_scores(name, part)
         for metric, row in group.metrics.items():
-            assert equal(row.value, expected[metric]), (name, normalise, metric, row.value, expected[metric])
-
-
-def equal(found: float | None, expected: Fraction | None) -> bool:
-    if found is None or expected is None:
-        return found is None and expected is None
-    return abs(found - expected) < 1e-12
+            assert is_equal(row.value, expected[metric]), (name, normalise, metric, row.value, expected[metric])
 
 
 READ = PUBLISHED[:: 3 if FULL else 6]
@@ -336,7 +329,3 @@ def test_random_likelihoods_choose_as_fair_dice_and_never_tie(resources: PackPat
     spread = 5 * (2 / 9 / len(places)) ** 0.5
     for role in ("target", "non_target", "unknown"):
         assert abs(places.count(role) / len(places) - 1 / 3) < spread
-
-
-def test_every_oracle_tells_likelihoods() -> None:
-    assert set(ORACLES) == {*ORACLES_WITH_KNOWN_SCORES, "random"}

@@ -135,13 +135,13 @@ def check_scores(table: pl.DataFrame, shown: Mapping[str, Shown]) -> None:
         wrong = {
             metric: (row.value, expected[metric])
             for metric, row in group.metrics.items()
-            if not _equal(row.value, expected[metric])
+            if not is_equal(row.value, expected[metric])
         }
         assert wrong == {}, (name, group.group, group.outcomes)
         assert group.outcomes["error"] == 0
 
 
-def _equal(found: float | None, expected: Fraction | None) -> bool:
+def is_equal(found: float | None, expected: Fraction | None) -> bool:
     """Both undefined, or the same number to the last digits of a float."""
     if found is None or expected is None:
         return found is None and expected is None

@@ -15,6 +15,8 @@ from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.config import FOR_ONE_COMMAND, PROVIDER_SETTINGS, RunConfig, about, shapes
 from mbbq_gen.core.errors import COMMAND, FILE, ConfigError, Spelling, UsageError
 from mbbq_gen.runs.study import study_schema
+from tests.support.cases import cases
+from tests.support.prices import write_prices
 from tests.support.replies import replying
 
 DATA = Path(__file__).parents[1] / "data"
@@ -56,7 +58,6 @@ VALUES: dict[str, Any] = {
 }
 """Values in place of the setting's example."""
 ANSWER = {"body": {"choices": [{"message": {"content": "A"}, "finish_reason": "stop"}], "model": "fake"}}
-PRICES = '[[price]]\nkind = "openai"\nmodels = ["fake"]\ninput = 1.0\noutput = 2.0\ndate = 2026-01-01\n'
 DOORS = ("command", "study", "config", "keywords")
 
 
@@ -73,7 +74,7 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OPENAI_API_KEY", "fake-key")
     monkeypatch.setenv("MY_KEY", "fake-key")
-    (tmp_path / "prices.toml").write_text(PRICES, encoding="utf-8")
+    write_prices(tmp_path, price=1.0, output=2.0)
     (tmp_path / "key.txt").write_text("fake-key\n", encoding="utf-8")
     (tmp_path / "key.txt").chmod(0o600)
     (tmp_path / "server").write_text(server, encoding="utf-8")
@@ -255,18 +256,7 @@ def test_any_other_setting_is_refused_in_one_line(
     assert recorded(path) == kept
 
 
-@pytest.mark.parametrize(
-    ("given", "said"),
-    [
-        ({"num_fewshot": 10}, "num_fewshot=10: give a number from 0 to 9"),
-        ({"seed": "x"}, "seed=x: give a whole number"),
-        ({"smaple": 3}, "smaple=3: is no setting of a run; did you mean 'sample'?"),
-        ({"languages": "xx"}, "languages=xx: known: "),
-        ({"option_order": "cylcic"}, "option_order=cylcic: known: .*; did you mean 'cyclic'?"),
-        ({"benchmark": "startr"}, "benchmark=startr: is not known; .*; did you mean 'starter'?"),
-        ({"max_tokens": 5, "model_args": {"max_tokens": 6}}, "max_tokens: is given with another value in model_args"),
-    ],
-)
+@pytest.mark.parametrize(("given", "said"), cases("runs/run_config", "errors_have_one_form_in_the_words_of_the_door"))
 def test_errors_have_one_form_in_the_words_of_the_door(
     given: dict[str, Any], said: str, place: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -17,20 +17,11 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import RunStatus, run_status
 from tests.fake_service.client import fake_server
 from tests.support.extraction import call
+from tests.support.prices import write_prices
 
 SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "bare", "--sample", "20"]
 START = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
-PRICES = """
-[[price]]
-kind = "oracle"
-models = ["perfect", "dear-1"]
-input = 10.0
-output = 20.0
-cached_input = 1.0
-batch_input = 5.0
-batch_output = 10.0
-date = 2026-01-01
-"""
+OTHER_PRICES = {"output": 20.0, "cached_input": 1.0, "batch_input": 5.0, "batch_output": 10.0}
 
 
 @pytest.fixture
@@ -55,8 +46,7 @@ def answer(path: Path, *responses: dict[str, Any], every: float = 1.0) -> None:
 
 def status_at(path: Path, seconds: float, tmp_path: Path) -> RunStatus:
     """How the run stood so many seconds after its start."""
-    prices = tmp_path / "prices.toml"
-    prices.write_text(PRICES, encoding="utf-8")
+    prices = write_prices(tmp_path, "oracle:perfect,dear-1", 10.0, **OTHER_PRICES)
     folder = RunFolder(path)
     with folder.open_store(read_only=True) as store:
         return run_status(
@@ -139,8 +129,7 @@ def test_report_and_manifest_tell_the_cost(
 ) -> None:
     pytest.importorskip("openai")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
-    run, prices = tmp_path / "run", tmp_path / "prices.toml"
-    prices.write_text(PRICES.replace('"oracle"', '"openai"').replace("perfect", "m"), encoding="utf-8")
+    run, prices = tmp_path / "run", write_prices(tmp_path, "openai:m", 10.0, **OTHER_PRICES)
     with fake_server(run=run) as server:
         given = ["--model", "openai:m", "--base-url", server.openai, "--prices", prices]
         code, out, _ = call(capsys, "run", run, *SELECTION, *given)

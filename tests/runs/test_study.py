@@ -10,23 +10,10 @@ import pytest
 from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.study import read_study, resolve_run_paths, study_runs
+from tests.support.cases import DATA, cases
 from tests.support.extraction import call
 
-STUDY = """
-folder = "results"
-benchmarks = ["starter"]
-languages = ["en", "tr"]
-variants = "letters"
-sample = 12
-
-[[model]]
-name = "synthetic:able-stereotyped"
-
-[[model]]
-name = "oracle:perfect"
-languages = ["en"]
-model_args = { speech = "sentence" }
-"""
+STUDY = (DATA / "runs" / "study.toml").read_text(encoding="utf-8")
 
 
 @pytest.fixture
@@ -79,15 +66,7 @@ def test_one_model_that_fails_keeps_no_other_from_being_asked(
     assert "openai:gone" not in out
 
 
-@pytest.mark.parametrize(
-    ("old", "new", "said"),
-    [
-        ("sample = 12", 'sample = "many"', "sample"),
-        ("sample = 12", "samples = 12", "samples"),
-        ('name = "oracle:perfect"', 'name = "synthetic:able-stereotyped"', "two runs would go to"),
-        ('benchmarks = ["starter"]', "[[benchmark]]\nlanguages = 'en'\n", "give either name or instances"),
-    ],
-)
+@pytest.mark.parametrize(("old", "new", "said"), cases("runs/study", "a_wrong_file_is_one_line"))
 def test_a_wrong_file_is_one_line(old: str, new: str, said: str, study: Path) -> None:
     text = study.read_text(encoding="utf-8")
     assert old in text

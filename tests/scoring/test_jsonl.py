@@ -16,6 +16,7 @@ from mbbq_gen.interchange.jsonl import observe_lines
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
+from tests.support.cases import cases
 from tests.support.scoring import Row, instance_of
 
 FOLDER = Path(__file__).parents[1] / "data" / "scoring"
@@ -54,19 +55,7 @@ def test_an_option_is_a_place_among_the_options_as_shown() -> None:
     assert (found.model, found.variant, found.label_style) == ("m", "plain", "a")
 
 
-@pytest.mark.parametrize(
-    ("more", "outcome", "role"),
-    [
-        ({"option": None}, "unparsed", None),
-        ({"option": None, "response": "B"}, "unparsed", None),
-        ({"option": None, "outcome": "multiple"}, "multiple", None),
-        ({"option": None, "outcome": "refusal"}, "refusal", "unknown"),
-        ({"option": 2, "outcome": "abstention"}, "abstention", "unknown"),
-        ({"option": 2}, "option", "unknown"),
-        ({"option": 1, "outcome": None}, "option", "non_target"),
-        ({"option": None, "outcome": "error"}, "error", None),
-    ],
-)
+@pytest.mark.parametrize(("more", "outcome", "role"), cases("scoring/jsonl", "option_and_outcome_fill_each_other_in"))
 def test_option_and_outcome_fill_each_other_in(more: dict[str, Any], outcome: str, role: str | None) -> None:
     found = observed(line(**more))
     assert (found.outcome, found.chosen_role) == (outcome, role)

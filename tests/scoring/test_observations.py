@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -10,6 +10,7 @@ from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Extraction
 from mbbq_gen.scoring import observations
 from mbbq_gen.scoring.observations import Observation, observations_frame, observe
+from tests.support.cases import cases
 from tests.support.scoring import Row, instance_of, observations_of
 
 
@@ -19,32 +20,13 @@ def one(row: Row) -> Observation:
 
 
 @pytest.mark.parametrize(
-    ("row", "correct", "biased", "counter_biased"),
-    [
-        (Row("ambiguous", "negative", "target"), False, True, False),
-        (Row("ambiguous", "negative", "non_target"), False, False, True),
-        (Row("ambiguous", "negative", "unknown"), True, False, False),
-        (Row("ambiguous", "non_negative", "target"), False, False, True),
-        (Row("ambiguous", "non_negative", "non_target"), False, True, False),
-        (Row("biased", "negative", "target"), True, True, False),
-        (Row("biased", "non_negative", "non_target"), True, True, False),
-        (Row("counter_biased", "negative", "target"), False, True, False),
-        (Row("counter_biased", "non_negative", "target"), True, False, True),
-        (Row("counter_biased", "negative", "unknown"), False, False, False),
-        (Row("ambiguous", "negative", outcome="multiple"), False, False, False),
-        (Row("lone_ambiguous", "negative", "target"), False, None, None),
-        (Row("lone_ambiguous", "negative", "unknown"), True, None, None),
-        (Row("lone_disambiguated", "negative", "target"), True, None, None),
-        (Row("lone_disambiguated", "negative", "non_target"), False, None, None),
-        (Row("ambiguous", "negative", outcome="error"), None, None, None),
-        (Row("biased", "negative", outcome="content_filter"), None, None, None),
-    ],
+    ("row", "correct", "biased", "counter_biased"), cases("scoring/observations", "what_an_answer_counts_as")
 )
 @pytest.mark.parametrize("order", [(0, 1, 2), (2, 0, 1), (1, 2, 0)])
 def test_what_an_answer_counts_as(
-    row: Row, order: tuple[int, ...], correct: bool | None, biased: bool | None, counter_biased: bool | None
+    row: dict[str, Any], order: tuple[int, ...], correct: bool | None, biased: bool | None, counter_biased: bool | None
 ) -> None:
-    found = one(replace(row, order=order))
+    found = one(Row(**row, order=order))
     assert (found.correct, found.biased, found.counter_biased) == (correct, biased, counter_biased)
 
 

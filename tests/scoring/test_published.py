@@ -14,47 +14,12 @@ from mbbq_gen.analysis.scores import GroupScore, score
 from mbbq_gen.benchmarks.readers.mbbq import load_mbbq
 from mbbq_gen.core.records import Instance
 from mbbq_gen.scoring.columns import observations_from_columns
-from tests.conftest import FULL, Load
+from tests.conftest import Load
 from tests.support.artificial_models import EXPECTED_SETS, MODELS, expected_key
+from tests.support.cases import read_data
 
-COUNTS: dict[str, dict[str, str]] = {
-    "ambig": {
-        "n": "ambiguous_all",
-        "n_correct": "ambiguous_all_correct",
-        "n_biased": "ambiguous_biased",
-        "n_counter": "ambiguous_counter_biased",
-        "n_target": "ambiguous_target",
-        "n_other": "ambiguous_non_target",
-    },
-    "disambig": {
-        "n": "disambiguated_all",
-        "n_correct": "disambiguated_all_correct",
-        "n_biased": "disambiguated_biased",
-        "n_counter": "disambiguated_counter_biased",
-        "n_target": "disambiguated_target",
-        "n_other": "disambiguated_non_target",
-        "n_biased_ctx": "biased_contexts_parsed",
-        "n_counter_ctx": "counter_biased_contexts_parsed",
-        "n_correct_biased_ctx": "biased_contexts_correct",
-        "n_correct_counter_ctx": "counter_biased_contexts_correct",
-    },
-}
-SCORES: dict[str, dict[str, tuple[str, ...]]] = {
-    "ambig": {
-        "acc": ("accuracy_ambiguous",),
-        "diff_bias_amb": ("mbbq_bias_ambiguous", "diff_bias_ambiguous"),
-        "target_only_bias": ("target_preference", "bharat_bs_ambiguous"),
-        "SBS_A": ("bharat_sbs_ambiguous",),
-        "sAMB": ("bbq_s_amb",),
-    },
-    "disambig": {
-        "acc": ("accuracy_disambiguated",),
-        "sDIS": ("bbq_s_dis",),
-        "bias_D_count": ("mbbq_bias_disambiguated",),
-        "diff_bias_dis": ("diff_bias_disambiguated",),
-        "SBS_D": ("bharat_sbs_disambiguated",),
-    },
-}
+COUNTS: dict[str, dict[str, str]] = read_data("scoring/published_names")["counts"]
+SCORES: dict[str, dict[str, list[str]]] = read_data("scoring/published_names")["scores"]
 
 
 def answered(instances: list[Instance], models: Iterable[str]) -> pl.DataFrame:
@@ -73,11 +38,7 @@ def answered(instances: list[Instance], models: Iterable[str]) -> pl.DataFrame:
     return observations_from_columns(instances, answers)
 
 
-SETS = [which for which in EXPECTED_SETS if FULL or which not in {("mbbq", "es"), ("mbbq", "nl"), ("cabbq", "ca")}]
-"""What is scored. Sets with the same rows in another language are counted only, by `test_datasets_published`."""
-
-
-@pytest.mark.parametrize(("benchmark", "language"), SETS, ids=map("-".join, SETS))
+@pytest.mark.parametrize(("benchmark", "language"), EXPECTED_SETS, ids=map("-".join, EXPECTED_SETS))
 def test_artificial_models_score_as_expected(
     benchmark: str, language: str, shared_datasets: Path, load_published: Load
 ) -> None:

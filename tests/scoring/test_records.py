@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,6 +11,7 @@ from pydantic import ValidationError
 
 from mbbq_gen.core.records import Instance, Response, Usage, from_json, to_jsonl
 from tests.prompts.test_render import make_instance
+from tests.support.cases import cases
 
 WORDS = st.text(min_size=1, max_size=20).filter(lambda text: bool(text.strip()))
 
@@ -73,9 +72,7 @@ def test_responses_come_back_from_json_lines(text: str, reason: Any, tokens: int
     assert from_json(Response, line) == response
 
 
-FAULTS: list[tuple[dict[str, Any], str]] = json.loads(
-    (Path(__file__).parents[1] / "data" / "scoring/instance_faults.json").read_text(encoding="utf-8")
-)
+FAULTS = cases("scoring/instance_faults")
 
 
 @pytest.mark.parametrize(("changes", "says"), FAULTS, ids=[says[:40] for _, says in FAULTS])

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tomllib
 from fractions import Fraction
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,11 +12,10 @@ from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
+from tests.support.cases import cases
 from tests.support.scoring import Row, naive_scores, observations_of
 
-CASES: list[dict[str, Any]] = tomllib.loads(
-    (Path(__file__).parents[1] / "data" / "scoring" / "hand_counted.toml").read_text(encoding="utf-8")
-)["case"]
+CASES = cases("scoring/hand_counted.toml", "case")
 by_name = pytest.mark.parametrize("case", CASES, ids=[case["name"] for case in CASES])
 
 
@@ -97,19 +94,7 @@ def test_a_missing_value_is_a_group_of_its_own() -> None:
     assert [group.group for group in table.groups] == [{"subcategory": None}]
 
 
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"by": ["langage"]}, "unknown grouping 'langage'; did you mean 'language'"),
-        (
-            {"metrics": ["mbbq_bias_ambigous"]},
-            "unknown metric 'mbbq_bias_ambigous'; did you mean 'mbbq_bias_ambiguous'",
-        ),
-        ({"confidence": 95.0}, "95.0 is not between 0 and 1"),
-        ({"n_resamples": 0}, "0 is less than 1"),
-        ({"unparsed": "drop"}, "'drop'"),
-    ],
-)
+@pytest.mark.parametrize(("settings", "message"), cases("scoring/tables", "wrong_settings_are_named"))
 def test_wrong_settings_are_named(settings: dict[str, Any], message: str) -> None:
     with pytest.raises(UsageError, match=message):
         score_rows([Row("ambiguous", chose="target")], **settings)

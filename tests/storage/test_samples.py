@@ -24,6 +24,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.viewer import ViewServer, open_viewer
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.samples import FIELDS, SampleIndex
+from tests.support.cases import cases
 from tests.support.extraction import make_run
 from tests.support.report import Page, hostile_report
 
@@ -143,19 +144,7 @@ def test_items_are_filtered_by_the_server(server: ViewServer, index: SampleIndex
     assert one["messages"][-1]["role"] == "user"
 
 
-@pytest.mark.parametrize(
-    ("path", "status", "said"),
-    [
-        ("/items?outcomes=option", 400, "unknown filter 'outcomes'"),
-        ("/items?offset=-1", 400, "offset: '-1' is not a whole number"),
-        ("/items?limit=9999999999999", 400, "limit"),
-        ("/../../etc/passwd", 404, "there is nothing here"),
-        ("/run.sqlite", 404, "there is nothing here"),
-        ("/items/../manifest.json", 404, "there is nothing here"),
-        ("/items?language=%00%27%22;DROP%20TABLE%20items", 200, '"total": 0'),
-        ("/items?id=%25", 200, '"total": 0'),
-    ],
-)
+@pytest.mark.parametrize(("path", "status", "said"), cases("storage/samples", "odd_requests"))
 def test_odd_requests(server: ViewServer, path: str, status: int, said: str) -> None:
     found, headers, body = ask(server, path)
     assert found == status

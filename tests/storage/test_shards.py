@@ -23,28 +23,8 @@ from mbbq_gen.storage.schema import copy_elsewhere
 from mbbq_gen.storage.shards import FOLDER, IS_HERE, PACKED
 from mbbq_gen.storage.store import RunStore
 from tests.conftest import FULL
+from tests.support.cases import cases
 from tests.support.extraction import call
-
-COMMANDS = (
-    ["score", "{run}", "--json"],
-    ["score", "{run}", "--group-by", "category", "--json"],
-    ["report", "{run}"],
-    ["report", "{run}", "-o", "{out}"],
-    ["status", "{run}", "--json"],
-    ["extract", "{run}", "--json"],
-    ["extract", "{run}", "--extractor", "first-label", "--json"],
-    ["explain", "{run}", "--json"],
-    ["annotate", "{run}", "--sample-size", "20", "--csv", "{out}"],
-    ["annotate", "{run}", "--sample-size", "20", "--html", "{out}"],
-    ["judge", "{run}", "--model", "oracle:perfect", "--sample-size", "9", "--dry-run", "--json"],
-    ["export", "{run}", "--parquet", "{out}"],
-    ["export", "{run}", "--csv", "{out}"],
-    ["export", "{run}", "--hf-dataset", "{out}"],
-    ["position-bias", "{run}", "--json"],
-    ["robustness", "{run}", "--json"],
-    ["compare", "{run}", "--across", "language", "--json"],
-    ["diff", "{run}", "{other}", "--json"],
-)
 
 
 @pytest.fixture
@@ -96,7 +76,9 @@ def records(run: Path, table: str) -> list[tuple[Any, ...]]:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("small")
-@pytest.mark.parametrize("words", COMMANDS, ids=lambda words: " ".join(words[:1] + words[2:]))
+@pytest.mark.parametrize(
+    "words", cases("storage/shards", "commands"), ids=lambda words: " ".join(words[:1] + words[2:])
+)
 def test_commands_say_the_same_of_both(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, plain: Path, words: list[str]
 ) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -81,49 +81,8 @@ def with_system(text: str, system: str) -> Request:
     return make_request(messages=(Message(role="system", content=system), Message(role="user", content=text)))
 
 
-def without_keys(environment: Mapping[str, str]) -> list[str]:
-    """The variables of an environment that would reach a provider."""
-    marks = ("_API_KEY", "_BASE_URL", "AZURE_OPENAI", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_")
-    return [name for name in environment if any(mark in name for mark in marks)]
-
-
 PROBED = {probe.path for entry in known_servers() for probe in entry.probe}
 """Paths at which a server is asked what it is; the servers below are of no known kind."""
-
-
-@contextmanager
-def answering(*replies: tuple[int, Any]) -> Iterator[str]:
-    """The address of a server that gives these (status, JSON or text) in turn, the last one for ever after."""
-    left = list(replies)
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers.get("content-length") or 0))
-            status, payload = left.pop(0) if len(left) > 1 else left[0]
-            body = payload.encode() if isinstance(payload, str) else json.dumps(payload).encode()
-            self.send_response(status)
-            self.send_header("Content-Type", "application/json")
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def do_GET(self) -> None:
-            if self.path in PROBED:
-                self.send_error(404)
-            else:
-                self.do_POST()
-
-        def log_message(self, format: str, *arguments: Any) -> None:
-            """Says nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
-        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
-        thread.start()
-        try:
-            yield f"http://127.0.0.1:{server.server_port}"
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 @dataclass(frozen=True)
@@ -192,6 +151,19 @@ def spoken(reply: Callable[[Heard], tuple[int, dict[str, str], bytes]], *, probe
         finally:
             server.shutdown()
             thread.join()
+
+
+@contextmanager
+def answering(*replies: tuple[int, Any]) -> Iterator[str]:
+    """The address of a server that gives these (status, JSON or text) in turn, the last one for ever after."""
+    left = [(status, text if isinstance(text, str) else json.dumps(text)) for status, text in replies]
+
+    def reply(_: Heard) -> tuple[int, dict[str, str], bytes]:
+        status, text = left.pop(0) if len(left) > 1 else left[0]
+        return status, {}, text.encode()
+
+    with spoken(reply) as server:
+        yield server.root
 
 
 def answer(kind: str, text: str = "A", **more: Any) -> dict[str, Any]:

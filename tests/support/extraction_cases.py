@@ -125,15 +125,3 @@ def _values(item: dict[str, Any], order: tuple[str, ...], labels: tuple[str, ...
 def reading_of(case: Case) -> Extraction:
     """How a case is read as it stands: once for all tests that ask."""
     return load_extractor(case.language).extract(case.response, case.question)
-
-
-def load_readings(folder: str) -> list[dict[str, Any]]:
-    """The responses of a folder of `tests/data`, each with its options and what it must be read as."""
-    text = (FOLDER.parent / folder / "cases.jsonl").read_text(encoding="utf-8")
-    return [json.loads(line) for line in text.splitlines()]
-
-
-def read_case(case: dict[str, Any]) -> Extraction:
-    """How one of them is read."""
-    reader = load_extractor(case["language"])
-    return reader.extract(case["response"], Question(case["options"], case["labels"], case["unknown_index"]))

@@ -10,6 +10,7 @@ from typing import Any, Literal
 
 from mbbq_gen.core.records import Condition, Instance, Message, Option, Polarity, Prompt, Request, Response, Role
 from mbbq_gen.providers.base import ExecutionContext, Provider
+from tests.support.cases import read_data
 
 TEXTS: dict[Role, str] = {"target": "The grandfather", "non_target": "The student", "unknown": "Can't be said"}
 
@@ -108,28 +109,7 @@ LETTERS = "abcdefghijklmnopqrstuvwxyz ABC.?:'\n"
 SPECIAL = ["<pad>", "<s>", "</s>", "<|turn|>", "<|end|>"]
 ChatTemplate = Literal["with_default_system", "no_system", "bare", "thinking", "none"]
 
-CHAT_TEMPLATES: dict[str, str] = {
-    "with_default_system": (
-        "<s>{% if messages[0]['role'] != 'system' %}<|turn|>system\nbe kind<|end|>\n{% endif %}"
-        "{% for message in messages %}<|turn|>{{ message['role'] }}\n{{ message['content'] }}<|end|>\n{% endfor %}"
-        "{% if add_generation_prompt %}<|turn|>assistant\n{% endif %}"
-    ),
-    "no_system": (
-        "<s>{% for message in messages %}"
-        "{% if message['role'] == 'system' %}{{ raise_exception('no system role here') }}{% endif %}"
-        "<|turn|>{{ message['role'] }}\n{{ message['content'] }}<|end|>\n{% endfor %}"
-        "{% if add_generation_prompt %}<|turn|>assistant\n{% endif %}"
-    ),
-    "thinking": (
-        "<s>{% for message in messages %}<|turn|>{{ message['role'] }}\n{{ message['content'] }}<|end|>\n{% endfor %}"
-        "{% if add_generation_prompt %}<|turn|>assistant\n"
-        "{% if enable_thinking is defined and not enable_thinking %}<think></think>{% endif %}{% endif %}"
-    ),
-    "bare": (
-        "<s>{% for message in messages %}<|turn|>{{ message['role'] }}\n{{ message['content'] }}<|end|>\n{% endfor %}"
-        "{% if add_generation_prompt %}<|turn|>assistant\n{% if shout is defined %}SHOUT{% endif %}{% endif %}"
-    ),
-}
+CHAT_TEMPLATES: dict[str, str] = read_data("providers/chat_templates.toml")
 
 
 def make_tokenizer(template: str = "none") -> Any:
