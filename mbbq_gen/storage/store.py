@@ -364,9 +364,9 @@ class RunStore(Database):
         only = (earlier, *outcomes) if earlier is not None else ()
         after = 0
         while rows := self._db.execute(statement, (extractor, after, language, *only, BATCH)).fetchall():
-            for number, key, *records in rows:
+            for number, key, prompt, instance, response in rows:
                 after = number
-                yield StoredPrompt(*records, self.parallels(key))
+                yield StoredPrompt(prompt, instance, response, self.parallels(key))
 
     def answered(self, request_keys: Sequence[str]) -> Iterator[StoredPrompt]:
         """The prompts that ask these requests for words and have an answer, by question."""
@@ -375,8 +375,8 @@ class RunStore(Database):
             f" ({marks(len(request_keys))}) AND r.is_error = 0{WORDS} ORDER BY p.instance_key, p.number",
             request_keys,
         )
-        for key, *records in rows.fetchall():
-            yield StoredPrompt(*records, self.parallels(key))
+        for key, prompt, instance, response in rows.fetchall():
+            yield StoredPrompt(prompt, instance, response, self.parallels(key))
 
     def parallels(self, instance_key: str) -> Parallels:
         """The options' texts in the run's other languages; empty without parallel questions or without roles.
