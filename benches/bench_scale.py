@@ -162,40 +162,28 @@ def copied(base: Path, run: Path, answers: int, *, is_read: bool, in_shards: boo
 def copy_question(store: sqlite3.Connection, key: str, mark: str, *, is_read: bool) -> None:
     """One question with all that belongs to it, under another id."""
     given = {"key": key, "mark": mark, "twin": key.split("/", 3)[3] + mark}
-    record = COPY.format(column="record")
-    where = "base.prompts p {join} WHERE p.instance_key = :key ORDER BY p.number"
+    where = "base.prompts p {} WHERE p.instance_key = :key ORDER BY p.number"
+    prompt = "json_set(record, '$.prompt_id', prompt_id || :mark, '$.instance_key', instance_key || :mark)"
+    marked = dict.fromkeys(("key", "prompt_id", "instance_key", "request_key"), "{} || :mark")
+    instance = {**marked, "twin": ":twin", "record": COPY.format(column="record")}
+    response = {**marked, "record": "json_set(r.record, '$.request_key', r.request_key || :mark)"}
+    responses = where.format("JOIN base.responses r ON r.request_key = p.request_key")
     statements = [
-        insert(store, "instances", "base.instances WHERE key = :key", key="key || :mark", twin=":twin", record=record),
-        insert(
-            store,
-            "prompts",
-            where.format(join=""),
-            number="NULL",
-            **dict.fromkeys(("prompt_id", "instance_key", "request_key"), "{} || :mark"),
-            record="json_set(record, '$.prompt_id', prompt_id || :mark, '$.instance_key', instance_key || :mark)",
-        ),
-        insert(
-            store,
-            "responses",
-            where.format(join="JOIN base.responses r ON r.request_key = p.request_key"),
-            request_key="r.request_key || :mark",
-            record="json_set(r.record, '$.request_key', r.request_key || :mark)",
-            alias="r.",
-        ),
+        insert(store, "instances", "base.instances WHERE key = :key", instance),
+        insert(store, "prompts", where.format(""), {**marked, "number": "NULL", "record": prompt}),
+        insert(store, "responses", responses, response, alias="r."),
     ]
     if is_read:
-        join = "JOIN base.extractions e ON e.prompt_id = p.prompt_id"
-        statements.append(
-            insert(store, "extractions", where.format(join=join), prompt_id="e.prompt_id || :mark", alias="e.")
-        )
+        extractions = where.format("JOIN base.extractions e ON e.prompt_id = p.prompt_id")
+        statements.append(insert(store, "extractions", extractions, marked, alias="e."))
     for statement in statements:
         store.execute(statement, given)
 
 
-def insert(store: sqlite3.Connection, table: str, source: str, *, alias: str = "", **changed: str) -> str:
+def insert(store: sqlite3.Connection, table: str, source: str, changed: dict[str, str], alias: str = "") -> str:
     """A statement that copies rows of a table, some columns changed."""
     names = [name for _, name, *_ in store.execute(f"PRAGMA main.table_info({table})")]
-    values = [changed[name].format(name) if name in changed else f"{alias}{name}" for name in names]
+    values = [changed.get(name, "{}").format(alias + name) for name in names]
     return f"INSERT OR IGNORE INTO {table} SELECT {', '.join(values)} FROM {source}"
 
 

@@ -253,7 +253,8 @@ def test_a_run_whose_answers_are_eaten_up(form: str, tmp_path: Path, capsys: pyt
         more = ("--reasoning-effort", "low", "--max-tokens", "16")
         assert run_command_line(run_command(path, server, *more)) == 0
     assert "raise --max-tokens (now 16), or ask for less --reasoning-effort" in capsys.readouterr().err
-    assert {read["outcome"] for read in records(path, "extractions")} == {"truncated"}
+    with closing(sqlite3.connect(path / "run.sqlite")) as store:
+        assert store.execute("SELECT DISTINCT outcome FROM extractions").fetchall() == [("truncated",)]
     for response in records(path, "responses"):
         assert response["usage"]["reasoning_tokens"] == response["usage"]["output_tokens"] == 4096 + 16
     code = run_command_line(["reasoning", str(path), "--json"])
