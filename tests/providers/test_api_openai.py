@@ -133,7 +133,7 @@ def test_refused_parameters_are_learned_once() -> None:
 
 def test_an_exhausted_quota_keeps_what_had_arrived() -> None:
     arrived: list[Response] = []
-    with fake_server({"access": {"quota": 30}}) as server, pytest.raises(ProviderError, match="nothing left to spend"):
+    with fake_server({"access": {"quota": 30}}) as server, pytest.raises(ProviderError, match="quota is exhausted"):
         ask(openai(server, max_connections=5), requests(100), arrived=arrived)
     assert len(arrived) == 30
 

@@ -13,6 +13,8 @@ from typing import Any
 
 from aiohttp import web
 
+from tests.support.api import PROBED
+
 
 @dataclass
 class ReplyServer:
@@ -34,6 +36,8 @@ def replying(replies: Sequence[Mapping[str, Any]], tls: ssl.SSLContext | None = 
     loop, ready = asyncio.new_event_loop(), threading.Event()
 
     async def answer(request: web.Request) -> web.Response:
+        if request.method == "GET" and request.path in PROBED and request.path not in by_path:
+            return web.Response(status=404)
         server.paths.append(request.path)
         server.bodies.append(json.loads(await request.text() or "null"))
         reply = by_path.get(request.path) or (left.pop(0) if len(left) > 1 else left[0])

@@ -155,7 +155,7 @@ class OllamaProvider(ApiProvider):
         """The fields of a chat answer."""
         message = table_of(payload).get("message")
         if not isinstance(message, dict):
-            raise TransientError("malformed", "answered without a message")
+            raise TransientError("malformed", "the response has no message")
         reason = words_of(payload.get("done_reason"))
         if reason == "load":
             raise TransientError("server", "the model is loading")

@@ -397,7 +397,7 @@ class OpenAIProvider(ApiProvider):
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a chat completion or of a response."""
         if not isinstance(payload, dict):
-            raise TransientError("malformed", "answered JSON that is no answer")
+            raise TransientError("malformed", "the response is JSON without an answer")
         read = response_fields if payload.get("object") == "response" or "output" in payload else chat_fields
         fields = read(payload)
         fields["request_id"] = headers.get("x-request-id") or words_of(payload.get("id"))

@@ -41,7 +41,7 @@ def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     """Text, reasoning, refusal, filter results and usage of a chat completion."""
     choices = tables_of(payload.get("choices"))
     if not choices:
-        raise TransientError("malformed", "answered without a choice")
+        raise TransientError("malformed", "the response has no choice")
     choice, usage = choices[0], _usage(payload.get("usage"), "prompt", "completion")
     if choice.get("error"):
         raise TransientError("broken", "answered an error in the choice")
@@ -51,7 +51,7 @@ def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     if finish == "content_filter":
         message = table_of(message)
     if not isinstance(message, dict):
-        raise TransientError("malformed", "answered without a message")
+        raise TransientError("malformed", "the response has no message")
     text, reasoning = _plain_text(message.get("content")), _reasoning(message)
     if not (text or reasoning or message.get("refusal")) and (usage.input_tokens, usage.output_tokens) == (0, 0):
         raise TransientError("server", "answered nothing, with no tokens in or out")
@@ -106,7 +106,7 @@ def _plain_text(content: Any) -> str | None:
 def response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     """The same of the responses API."""
     if not isinstance(payload.get("output"), list):
-        raise TransientError("malformed", "answered without output")
+        raise TransientError("malformed", "the response has no output")
     if words_of(payload.get("status")) in {"failed", "cancelled", "in_progress", "queued"}:
         raise TransientError("server", f"the response is {payload['status']}")
     items = tables_of(payload.get("output"))

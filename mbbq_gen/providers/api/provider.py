@@ -322,7 +322,7 @@ class ApiProvider(ApiService):
             return Response(request_key=request_key, **fields, **more)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             shape = type(error).__name__
-            raise TransientError("malformed", f"answered JSON that is no answer, of another shape ({shape})") from error
+            raise TransientError("malformed", f"the response is JSON of another shape ({shape})") from error
 
     # --- failures ----------------------------------------------------------------------------------------------------
 

@@ -301,8 +301,8 @@ class ApiService(Provider):
             how = "" if self.secret else "; give one with --api-key-env NAME or --api-key-file FILE"
             return ProviderError(f"{self.name}: {at} refuses {origin}: {words}{how}")
         if kind == "quota_exhausted":
-            kept = "what arrived is kept, go on later with the same command"
-            return ProviderError(f"{self.name}: nothing left to spend at {at}: {words}; {kept}")
+            kept = "received responses are kept; continue later with the same command"
+            return ProviderError(f"{self.name}: the quota is exhausted at {at}: {words}; {kept}")
         if kind == "other_api":
             return ProviderError(f"{self.name}: does not answer at this API: {words}; use another model or api=auto")
         names = await self.model_names()

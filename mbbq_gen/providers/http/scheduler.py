@@ -397,7 +397,7 @@ class Scheduler:
             )
         self._pace.slots.open()
         often = f"{sent} times" if sent > 1 else "once"
-        return Response(request_key=request.request_key, error=f"asked {often}, last: {fault}", n_attempts=sent)
+        return Response(request_key=request.request_key, error=f"sent {often}, last: {fault}", n_attempts=sent)
 
     async def _send(self, request: Request, number: int) -> Response:
         """Sends a request when the pace allows it, again at once where a parameter was refused and learned."""
@@ -429,4 +429,4 @@ class Scheduler:
                 raise
             finally:
                 pace.leave()
-        raise ProviderError(f"{service.name}: refuses one setting after another; see the run's manifest")
+        raise ProviderError(f"{service.name}: rejects several settings; see the run's manifest")
