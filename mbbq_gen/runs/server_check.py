@@ -69,19 +69,14 @@ def check_server(base_url: str, model: str | None, model_args: Mapping[str, Any]
 
 
 async def _check(base_url: str, model: str | None, given: Mapping[str, Any], resources: PackPaths) -> ServerReport:
-    provider = open_provider(f"openai:{model or 'any'}", given, resources)
-    assert isinstance(provider, OpenAIProvider)
-    try:
-        names = await provider.list_models()
-    finally:
-        await provider.aclose()
-    chosen = model or (names[0] if len(names) == 1 else None)
-    asked = open_provider(f"openai:{chosen or 'any'}", given, resources)
+    asked = open_provider(f"openai:{model or 'any'}", given, resources)
     assert isinstance(asked, OpenAIProvider)
     answer: dict[str, Any] = {}
     try:
-        await asked.prepare()
+        names = await asked.list_models()
+        chosen = model or (names[0] if len(names) == 1 else None)
         if chosen is not None:
+            asked.model = chosen
             answer = await _ask(asked, resources)
         facts: Any = asked.runtime_info()
     finally:
