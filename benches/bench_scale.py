@@ -110,7 +110,7 @@ def steps(run: Path) -> None:
     """What an answer that is read by a worker costs this process, and what it costs the worker."""
     folder = RunFolder(run)
     with folder.open_store() as store:
-        (language, *_), read = store.languages(), ExtractionTask("engine", PackPaths())()
+        (language, *_), read = store.languages(), ExtractionTask("rules", PackPaths())()
         version = extractor_versions([language], PackPaths())[language]
         begin = time.monotonic()
         records = tuple(store.without_extraction(version, language))
@@ -165,7 +165,8 @@ def copy_question(store: sqlite3.Connection, key: str, mark: str, *, is_read: bo
     where = "base.prompts p {} WHERE p.instance_key = :key ORDER BY p.number"
     prompt = "json_set(record, '$.prompt_id', prompt_id || :mark, '$.instance_key', instance_key || :mark)"
     marked = dict.fromkeys(("key", "prompt_id", "instance_key", "request_key"), "{} || :mark")
-    instance = {**marked, "twin": ":twin", "record": COPY.format(column="record")}
+    twins = {"instance_id": "instance_id || :mark", "parallel_id": ":twin", "twin": ":twin"}
+    instance = {**marked, **twins, "record": COPY.format(column="record")}
     response = {**marked, "record": "json_set(r.record, '$.request_key', r.request_key || :mark)"}
     responses = where.format("JOIN base.responses r ON r.request_key = p.request_key")
     statements = [
