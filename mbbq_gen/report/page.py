@@ -127,7 +127,7 @@ def template_environment() -> Environment:
         loader=FunctionLoader(page_part),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=lambda value: visible_text(value) if type(value) is str else value,
+        finalize=lambda value: visible_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
         trim_blocks=True,
         lstrip_blocks=True,
     )

@@ -123,7 +123,7 @@ def test_the_report_counts_what_each_class_does(packs: Path, cases: Path, capsys
 @pytest.mark.parametrize(
     ("line", "told"),
     [
-        ({"gold_option": 7}, "labelled.jsonl:6: gold_option: 7 is not an index into 3 options"),
+        ({"gold_option": 7}, "labelled.jsonl:6: gold_option: 7 is no index"),
         ({}, "labelled.jsonl:6: gold_option: missing"),
     ],
 )
