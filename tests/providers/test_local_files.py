@@ -79,10 +79,10 @@ def become_encoder(folder: Path) -> None:
 
 POINTER = "version https://git-lfs.github.com/spec/v1\noid sha256:aa\nsize 99\n"
 DAMAGES: dict[str, tuple[Spoil, str]] = {
-    "cut": (cut, "model.safetensors: damaged or incomplete ("),
-    "garbage": (write("model.safetensors", "not a model" * 50), "model.safetensors: damaged or incomplete ("),
-    "empty": (write("model.safetensors", ""), "model.safetensors: damaged or incomplete ("),
-    "pointer": (write("model.safetensors", POINTER), "run in its folder: git lfs pull"),
+    "cut": (cut, "model.safetensors: damaged or cut off ("),
+    "garbage": (write("model.safetensors", "not a model" * 50), "model.safetensors: damaged or cut off ("),
+    "empty": (write("model.safetensors", ""), "model.safetensors: damaged or cut off ("),
+    "pointer": (write("model.safetensors", POINTER), "git lfs pull"),
     "part": (split, "model-00002-of-00002.safetensors: missing, but model.safetensors.index.json names it"),
     "index": (write("model.safetensors.index.json", "[]"), "model.safetensors.index.json: not an index of weights"),
     "weight": (
