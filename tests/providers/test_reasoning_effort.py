@@ -22,6 +22,7 @@ from mbbq_gen.providers.local.chat_format import template_reasoning
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.registry import open_provider
+from mbbq_gen.storage.store import ANSWER_ROW, RunStore
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import ask, provider
 from tests.support.cases import cases
@@ -253,7 +254,11 @@ def test_a_run_whose_answers_are_eaten_up(form: str, tmp_path: Path, capsys: pyt
         more = ("--reasoning-effort", "low", "--max-tokens", "16")
         assert run_command_line(run_command(path, server, *more)) == 0
     assert "raise --max-tokens (now 16), or ask for less --reasoning-effort" in capsys.readouterr().err
-    assert {read["outcome"] for read in records(path, "extractions")} == {"truncated"}
+    with RunStore(path / "run.sqlite", read_only=True) as store:
+        versions = {language: store.extractors(language) for language in store.languages()}
+        rows = [dict(zip(ANSWER_ROW, row, strict=True)) for part in store.answer_rows(versions) for row in part]
+    assert versions.keys() == {"en", "nl"}
+    assert {row["outcome"] for row in rows} == {"truncated"}
     for response in records(path, "responses"):
         assert response["usage"]["reasoning_tokens"] == response["usage"]["output_tokens"] == 4096 + 16
     code = run_command_line(["reasoning", str(path), "--json"])
