@@ -22,9 +22,10 @@ def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_package_is_the_one_of_the_docs(repository: Path) -> None:
+    page = (repository / "docs" / "guides" / "add-a-provider.md").read_text(encoding="utf-8")
     source = (PACKAGE / "parrot_provider.py").read_text(encoding="utf-8")
     assert len(source.splitlines()) <= 60
-    assert source.partition("\n\n")[2] in (repository / "docs" / "providers.md").read_text(encoding="utf-8")
+    assert source.partition("\n\n")[2] in page
 
 
 def test_it_is_listed_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

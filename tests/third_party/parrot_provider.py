@@ -1,4 +1,4 @@
-"""A provider as a third party writes it: the one of docs/providers.md."""
+"""A provider as a third party writes it: the one of docs/guides/add-a-provider.md."""
 
 from collections.abc import AsyncGenerator, Iterable
 from typing import Self

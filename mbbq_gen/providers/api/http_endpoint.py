@@ -170,6 +170,7 @@ class HttpProvider(ApiProvider):
 
     kind = "http"
     options_class = HttpOptions
+    is_own_server = True
 
     def __init__(self, path: Path, options: HttpOptions) -> None:
         """Raises DataError where the file is wrong."""

@@ -149,9 +149,8 @@ class OpenAIProvider(ApiProvider):
         self._told = False
         """Whether any answer has named first tokens."""
         given = {name: getattr(options, name) for name in SAMPLING_OPTIONS}
-        own = self.base_url not in SERVICES.values() and not self.is_azure
-        self._server = OwnServer(model, options.sampling if own else "server", given)
-        self._is_own = own
+        self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
+        self._server = OwnServer(model, options.sampling if self.is_own_server else "server", given)
         if self._at_responses and options.seed is not None:
             raise UsageError(f"{self.name}: the responses API takes no seed; leave --model-arg seed out")
 
@@ -226,7 +225,7 @@ class OpenAIProvider(ApiProvider):
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text: the server where it is not OpenAI's own, and all parameters."""
         settings = super().settings
-        if self._is_own:
+        if self.is_own_server:
             settings["sampling"] = self.options.sampling
         if self.options.top_logprobs != _MOST_NAMED:
             settings["top_logprobs"] = self.options.top_logprobs
@@ -251,7 +250,7 @@ class OpenAIProvider(ApiProvider):
 
     async def prepare(self) -> None:
         """Recognises a server of the user's own before the first request, and says what can't be pinned there."""
-        if not self._is_own or self._server.is_asked:
+        if not self.is_own_server or self._server.is_asked:
             return
         await self._server.recognise(self._probe)
         self.learned.dispensable |= self._server.dispensable
@@ -272,7 +271,7 @@ class OpenAIProvider(ApiProvider):
     @property
     def unpinned(self) -> str | None:
         """What of the sampling can't be pinned at the server, in words; None if nothing."""
-        return self._server.notice if self._is_own else None
+        return self._server.notice if self.is_own_server else None
 
     async def _probe(self, path: str) -> Any:
         """What stands at a path below the server's root: JSON, text, or None."""
@@ -350,7 +349,7 @@ class OpenAIProvider(ApiProvider):
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Also which API answered."""
-        server = self._server.runtime_info() if self._is_own else {}
+        server = self._server.runtime_info() if self.is_own_server else {}
         return super().runtime_info() | {"api": "responses" if self._at_responses else "chat"} | server
 
     def error_in(self, reply: HttpResponse, payload: Any, request: Request) -> ApiError | None:

@@ -65,6 +65,8 @@ class ApiProvider(ApiService):
     """What the service may call the longest answer."""
     renames_length: ClassVar[bool] = True
     """Whether servers of this kind differ in what they call it."""
+    is_own_server: bool = False
+    """Whether the model is on a server of the user's own, which may cut prompts without an error."""
 
     def __init__(self, model: str, options: Any, base_url: str, secret: Secret | None) -> None:
         """As `ApiService`; nothing is asked yet."""
@@ -396,7 +398,7 @@ class ApiProvider(ApiService):
         """Raises ProviderError if the server cuts prompts; says early that many answers end at the limit of tokens."""
         size = sum(len(message.content.encode()) for message in request.messages)
         tokens = self._cuts.add(request.prompt.language, size, response.usage.input_tokens)
-        if tokens is not None:
+        if self.is_own_server and tokens is not None:
             raise ProviderError(
                 f"{self.name}: {self.base_url} cuts prompts at about {tokens:,} tokens (prompt_cut), so the model does"
                 f" not see the whole question; {self.context_advice}, and start a new run folder"
