@@ -127,7 +127,7 @@ def template_environment() -> Environment:
         loader=FunctionLoader(page_part),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=lambda value: visible_text(value) if isinstance(value, str) and not isinstance(value, Markup) else value,
+        finalize=lambda one: visible_text(one) if isinstance(one, str) and not isinstance(one, Markup) else one,
         trim_blocks=True,
         lstrip_blocks=True,
     )
