@@ -13,6 +13,7 @@ import pytest
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.providers.http.servers import NEUTRAL, PromptCutDetector, known_servers, recognise_server, server_root
 from tests.support.api import Heard, answer, ask, provider, requests, spoken
+from tests.support.providers import make_request
 
 CASES: list[dict[str, Any]] = json.loads(
     (Path(__file__).parents[1] / "data" / "providers" / "servers.json").read_text(encoding="utf-8")
@@ -146,3 +147,16 @@ def test_prompts_that_are_cut_are_found(prompts: list[tuple[str, int, int | None
     found = [detector.add(*prompt) for prompt in prompts]
     assert found[-1] == cut_at
     assert set(found[:-1]) == {None}
+
+
+def test_only_a_server_of_ones_own_is_watched_for_cut_prompts() -> None:
+    usage = {"prompt_tokens": 26, "completion_tokens": 1, "input_tokens": 26, "output_tokens": 1}
+    reply = answer("anthropic", usage=usage) | answer("openai", usage=usage)
+    wanted = [
+        make_request(prompt_id=f"p{size}", text="x" * size).model_copy(update={"request_key": f"{size:064d}"})
+        for size in range(100, 1000, 100)
+    ]
+    with spoken(lambda _heard: (200, {}, json.dumps(reply).encode())) as server:
+        with pytest.raises(ProviderError, match=r"26 tokens \(prompt_cut\)"):
+            ask(provider("openai:m", base_url=f"{server.root}/v1"), wanted)
+        assert len(ask(provider("anthropic:m", base_url=server.root), wanted)) == len(wanted)
