@@ -56,7 +56,6 @@ class OllamaProvider(ApiProvider):
     models_path = "/api/tags"
     version_in_base = False
     renames_length = False
-    is_own_server = True
     options: OllamaOptions
 
     @classmethod

@@ -408,16 +408,12 @@ class ApiProvider(ApiService):
         self._answers += 1
         self._answers_cut += response.finish_reason == "length"
         if (self._answers, self._answers_cut) == (5, 5) or (self._answers == 50 and self._answers_cut > 25):
+            thinks = response.reasoning or "<think" in (response.text or "")
             self.say_once(
                 f"{self.name}: {self._answers_cut} of the first {self._answers} answers are cut at"
-                f" {self.options.max_tokens:,} tokens; {'; '.join(self._reasons_for_cuts(response))}"
+                f" {self.options.max_tokens:,} tokens; raise --max-tokens"
+                + (", or give --reasoning-effort none: the model thinks first" if thinks else "")
             )
-
-    def _reasons_for_cuts(self, response: Response) -> list[str]:
-        """Why answers are cut at the limit of tokens, the likeliest reason first."""
-        if response.reasoning or "<think" in (response.text or ""):
-            return ["the model thinks first: raise --max-tokens, or give --reasoning-effort none"]
-        return ["raise --max-tokens, or ask for a shorter answer"]
 
     def notice(self, response: Response) -> None:
         """Takes note of an answer, and says once what the user should know of answers like it."""

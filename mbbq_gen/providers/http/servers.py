@@ -229,6 +229,8 @@ class PromptCutDetector:
         """Tokens of a prompt → bytes of the prompts with so many."""
         self._shortest: dict[str, tuple[int, float]] = {}
         """Language → bytes of its shortest prompt, and its tokens a byte."""
+        self._too_few = 0
+        """Long prompts with far too few tokens."""
 
     def add(self, language: str, size: int, tokens: int | None) -> int | None:
         """Takes note of a prompt.
@@ -247,7 +249,9 @@ class PromptCutDetector:
         if size <= bytes_there:
             self._shortest[language] = (size, tokens / size)
         elif size > _LONGER * bytes_there and tokens < _FEWER * rate * size:
-            return tokens
+            self._too_few += 1
+            if self._too_few >= _ALIKE:
+                return tokens
         sizes = self._sizes.setdefault(tokens, set())
         sizes.add(size)
         is_largest = tokens == max(self._sizes)
