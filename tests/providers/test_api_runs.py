@@ -128,7 +128,7 @@ def test_a_run_goes_on_at_another_pace(tmp_path: Path, capsys: pytest.CaptureFix
     path = tmp_path / "run"
     with fake_server({"access": {"quota": 9}}) as server:
         assert run_command_line(command(path, server)) == 1
-        assert "nothing left to spend" in capsys.readouterr().err
+        assert "quota is exhausted" in capsys.readouterr().err
         assert len(responses(path)) == 9
         server.change({"access": {"quota": None}})
         assert run_command_line(["run", str(path), "--max-connections", "3", "--rpm", "6000", "--json"]) == 0
