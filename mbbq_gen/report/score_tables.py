@@ -2,10 +2,10 @@
 
 can't be judged: no better than guessing on the control questions in es; stereotypical bias in en (+0.49).
 
-                              accuracy,   accuracy,   accuracy,   bias,                  diff-bias,
-language   answers   parsed     control        amb.        dis.   ambiguous              disambiguated
-en             192      98%        0.91        0.35        0.88   +0.49 [+0.38, +0.59]   +0.12 [+0.02, +0.22]
-es             192      71%        0.30        0.20        0.31   (+0.44)                (-0.10)
+                              control   accuracy    accuracy   bias                   bias
+language   answers   parsed  accuracy   (ambig.)   (disamb.)   (ambiguous)            (disambiguated)
+en             192      98%      0.91       0.35        0.88   +0.49 [+0.38, +0.59]   +0.12 [+0.02, +0.22]
+es             192      71%      0.30       0.20        0.31   (+0.44)                (-0.10)
 """
 
 from __future__ import annotations
@@ -76,9 +76,9 @@ _DECIDING: tuple[WarningCode, ...] = ("too_few_templates", "few_templates")
 _MARK = "*"
 _BY_TOST = "(shown by two one-sided tests over templates)"
 _LEGEND = (
-    "accuracy: share of correct answers (chance: 0.33) on disambiguated control questions, which name no group, and in "
-    "ambiguous and disambiguated contexts. bias: above 0 stereotypical, below 0 anti-stereotypical; diff-bias: "
-    "accuracy where the right answer fits the stereotype minus where it contradicts it; each with a 95% interval"
+    "accuracy: share of correct answers (chance: 0.33); control: on disambiguated control questions, which name no "
+    "group. bias: above 0 stereotypical, below 0 anti-stereotypical; bias (disambiguated): accuracy where the right "
+    "answer fits the stereotype minus where it contradicts it; each with a 95% interval"
 )
 
 
@@ -107,11 +107,11 @@ def brief_blocks(scores: ScoreTable, width: int) -> Iterator[Block]:
 def brief_table(found: Sequence[GroupAssessment], names: Sequence[str], width: int) -> Table:
     """One row for each language; names that repeat the row above are left blank. A narrow one leaves out the counts."""
     is_wide = width >= WIDE
-    counts = ("answers", "parsed", "accuracy,\ncontrol", "accuracy,\namb.", "accuracy,\ndis.")[not is_wide :]
+    counts = ("answers", "parsed", "control\naccuracy", "accuracy\n(ambig.)", "accuracy\n(disamb.)")[not is_wide :]
     columns = (
         *(Column(name, name) for name in names),
         *(Column(title, title, "number", is_whole=True) for title in counts),
-        *(Column(title, title, is_whole=True) for title in ("bias,\nambiguous", "diff-bias,\ndisambiguated")),
+        *(Column(title, title, is_whole=True) for title in ("bias\n(ambiguous)", "bias\n(disambiguated)")),
     )
     between = " " if is_wide else "\n"
     shown = told_once([[one.group[name] or DASH for name in names] for one in found], len(names))
