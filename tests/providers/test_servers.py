@@ -140,6 +140,7 @@ def test_services_of_the_table_are_asked_as_they_are(monkeypatch: pytest.MonkeyP
         ([("hi", 900, 300), ("en", 1500, 300), ("en", 1600, 320)], None),
         ([("en", 400, 100), ("en", 404, 100), ("en", 408, 100), ("en", 412, 100), ("en", 416, 100)], None),
         ([("en", 400, None), ("en", 9000, None)], None),
+        ([("en", 400 * n, 9) for n in range(1, 9)], None),
     ],
 )
 def test_prompts_that_are_cut_are_found(prompts: list[tuple[str, int, int | None]], cut_at: int | None) -> None:
@@ -150,13 +151,13 @@ def test_prompts_that_are_cut_are_found(prompts: list[tuple[str, int, int | None
 
 
 def test_only_a_server_of_ones_own_is_watched_for_cut_prompts() -> None:
-    usage = {"prompt_tokens": 26, "completion_tokens": 1, "input_tokens": 26, "output_tokens": 1}
+    usage = {"prompt_tokens": 2048, "completion_tokens": 1, "input_tokens": 2048, "output_tokens": 1}
     reply = answer("anthropic", usage=usage) | answer("openai", usage=usage)
     wanted = [
         make_request(prompt_id=f"p{size}", text="x" * size).model_copy(update={"request_key": f"{size:064d}"})
-        for size in range(100, 1000, 100)
+        for size in range(9_000, 18_000, 1_000)
     ]
     with spoken(lambda _heard: (200, {}, json.dumps(reply).encode())) as server:
-        with pytest.raises(ProviderError, match=r"26 tokens \(prompt_cut\)"):
+        with pytest.raises(ProviderError, match=r"2,048 tokens \(prompt_cut\)"):
             ask(provider("openai:m", base_url=f"{server.root}/v1"), wanted)
         assert len(ask(provider("anthropic:m", base_url=server.root), wanted)) == len(wanted)

@@ -31,6 +31,8 @@ _ALIKE, _SPREAD = 4, 1.3
 """Prompts with the same, largest number of tokens, and how far their lengths must differ, to show that they are cut."""
 _LONGER, _FEWER = 1.5, 0.6
 """A prompt that is so much longer than the shortest, with so small a share of the expected tokens, was cut."""
+_LEAST = 256
+"""Tokens below which no server cuts prompts: some proxies and test servers count the same few tokens for each."""
 SAMPLING_OPTIONS: Final = (
     "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
 )  # fmt: skip
@@ -248,11 +250,11 @@ class PromptCutDetector:
         bytes_there, rate = self._shortest.get(language, (size, tokens / size))
         if size <= bytes_there:
             self._shortest[language] = (size, tokens / size)
-        elif size > _LONGER * bytes_there and tokens < _FEWER * rate * size:
+        elif size > _LONGER * bytes_there and _LEAST <= tokens < _FEWER * rate * size:
             self._too_few += 1
             if self._too_few >= _ALIKE:
                 return tokens
         sizes = self._sizes.setdefault(tokens, set())
         sizes.add(size)
-        is_largest = tokens == max(self._sizes)
+        is_largest = tokens == max(self._sizes) >= _LEAST
         return tokens if is_largest and len(sizes) >= _ALIKE and max(sizes) > _SPREAD * min(sizes) else None
