@@ -3,24 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, get_args
 
 import typer
 from typer.core import TyperCommand
 
-PANELS = (
-    "Goal",
-    "Estimate",
-    "Model",
-    "Questions",
-    "Prompts",
-    "Sampling",
-    "Scoring method",
-    "Limits and money",
-    "Stopping",
-    "Scale",
-    "Output",
-)
+from mbbq_gen.core.config import Group
+
+PANELS = ("Goal", "Estimate", *get_args(Group))
 """Groups of options, in the order of help."""
 
 

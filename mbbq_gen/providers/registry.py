@@ -7,6 +7,7 @@ Third parties add a kind by an entry point of the group `mbbq_gen.providers`: it
 from __future__ import annotations
 
 import difflib
+import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +22,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions, is_installed
 from mbbq_gen.providers.http.credentials import HIDDEN, hide_typed, is_lookalike
+from mbbq_gen.providers.http.servers import known_servers
 from mbbq_gen.providers.oracles import ORACLES
 from mbbq_gen.providers.synthetic import PERSONALITIES
 
@@ -172,16 +174,15 @@ def _load(name: str, kind: str) -> ProviderClass:
     raise _unknown_kind(kind, name.partition(":")[2])
 
 
-_PORTS: Mapping[str, int] = {"lmstudio": 1234, "llamacpp": 8080, "llamaserver": 8080, "sglang": 30000}
-"""Local servers that speak OpenAI's language, and their usual ports."""
 _HOSTED = ("azure", "deepseek", "groq", "mistral", "openrouter", "together", "xai")
 
 
 def _unknown_kind(kind: str, model: str) -> UsageError:
     """What to type instead: for servers and services of the kind `openai:`, the whole model option."""
-    plain = kind.lower().replace("-", "").replace(".", "").replace("_", "")
-    if plain in _PORTS:
-        instead = f"--base-url http://127.0.0.1:{_PORTS[plain]}/v1"
+    plain = re.sub(r"[-._]", "", kind.lower()).replace("llamaserver", "llamacpp")
+    ports = {re.sub(r"[-._]", "", entry.name): entry.port for entry in known_servers()}
+    if plain in ports:
+        instead = f"--base-url http://127.0.0.1:{ports[plain]}/v1"
     elif plain in _HOSTED:
         instead = f"--model-arg service={plain}"
     else:

@@ -49,30 +49,30 @@ class GenderedText(TextWords):
         rules, mentions, outside = self.rules, self.mentions, self.outside
         if self.neutral is not None:
             return frozenset(("f", "m"))
-        told_by_nouns = {mention.gender for mention in mentions if mention.gender} if rules.verbs_agree else set()
+        genders_of_nouns = {mention.gender for mention in mentions if mention.gender} if rules.verbs_agree else set()
         told_by_verbs, opening = set(), min(self.inside, default=0)
         for place in (place for place in self.later if place > opening):
             low, near = self.words[place].low, {word.low for word in self.words[max(place - HAVE_REACH, 0) : place]}
             is_male = low.endswith(rules.male_verb_endings) and not near & {*rules.genderless_behind}
             if low not in rules.genderless and (is_male or low.endswith(rules.female_verb_endings)):
                 told_by_verbs.add(low)
-        untold = {one.person for one in mentions} - {one.person for one in mentions if one.gender}
-        if mentions and rules.verbs_agree and (untold or len(told_by_nouns) != 1):
-            several = len(told_by_nouns) > 1 and (told_by_verbs or not rules.male_verb_endings)
-            unmarked = untold and rules.unmarked and not rules.male_verb_endings
+        of_unknown_gender = {one.person for one in mentions} - {one.person for one in mentions if one.gender}
+        if mentions and rules.verbs_agree and (of_unknown_gender or len(genders_of_nouns) != 1):
+            several = len(genders_of_nouns) > 1 and (told_by_verbs or not rules.male_verb_endings)
+            unmarked = of_unknown_gender and rules.unmarked and not rules.male_verb_endings
             if several or unmarked or outside & {*rules.gender_verbs}:
                 return frozenset()
-            told_by_nouns = told_by_nouns if len(told_by_nouns) == 1 else set()
+            genders_of_nouns = genders_of_nouns if len(genders_of_nouns) == 1 else set()
         relatives = self._told_by_relatives()
         said_male = (outside & {*rules.male_words}) | (relatives & rules.relatives_by_gender.keys())
         said_female = (outside & {*rules.female_words}) | (relatives & {*rules.relatives_by_gender.values()})
-        if mentions and (untold or not told_by_nouns):
+        if mentions and (of_unknown_gender or not genders_of_nouns):
             said_female |= {word for word in told_by_verbs if word.endswith(rules.female_verb_endings)}
             said_male |= told_by_verbs - said_female
         found: set[NameGender] = {"f"} if said_male <= rules.to_female.keys() else set()
         found |= {"m"} if said_female <= rules.to_male.keys() else set()
         forced = self._forced()
-        return frozenset(found & (told_by_nouns or found) & (forced or found))
+        return frozenset(found & (genders_of_nouns or found) & (forced or found))
 
     def preferred_gender(self) -> NameGender | None:
         """The gender of the names with which the least must be changed; None where both are alike."""

@@ -14,13 +14,14 @@ from typing import Any, Final, Self
 from pydantic import Field, JsonValue
 
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.files import PackPaths, stable_digest
+from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance, refusal, tokens_of
 from mbbq_gen.core.records import Request, Usage
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider
 from mbbq_gen.providers.http.credentials import Secret
 from mbbq_gen.providers.http.errors import ApiError, ErrorClass, TransientError, finish_reason
+from mbbq_gen.providers.http.servers import storable_facts
 from mbbq_gen.providers.http.transport import table_of, text_of, words_of
 
 _PORT: Final = 11434
@@ -118,19 +119,12 @@ class OllamaProvider(ApiProvider):
         except (ProviderError, TransientError):
             self._facts = None  # the question itself finds out what is wrong, and whether to wait
             return
-        told, details = table_of(shown.json()), table_of(table_of(shown.json()).get("details"))
-        length = next(
-            (n for key, n in table_of(told.get("model_info")).items() if key.endswith("context_length")), None
-        )
-        facts: dict[str, Any] = {
-            "version": table_of(version.json()).get("version"),
-            "quantization": details.get("quantization_level"),
-            "parameters": details.get("parameter_size"),
-            "context_length": length,
-            "sampling_defaults": told.get("parameters"),
-            "chat_template_digest": stable_digest(told["template"]) if isinstance(told.get("template"), str) else None,
-        }
-        self._facts |= {name: value for name, value in facts.items() if value}
+        told = table_of(shown.json())
+        details, sizes = table_of(told.get("details")), table_of(told.get("model_info"))
+        facts = {"version": table_of(version.json()).get("version"), "chat_template": told.get("template")}
+        facts |= {"quantization": details.get("quantization_level"), "parameters": details.get("parameter_size")}
+        facts["context_length"] = next((n for key, n in sizes.items() if key.endswith("context_length")), None)
+        self._facts |= storable_facts({**facts, "sampling_defaults": told.get("parameters")})
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Also the server, the sampling that is sent, and the context length."""

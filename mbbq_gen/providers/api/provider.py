@@ -396,9 +396,12 @@ class ApiProvider(ApiService):
 
     def _check_cuts(self, request: Request, response: Response) -> None:
         """Raises ProviderError if the server cuts prompts; says early that many answers end at the limit of tokens."""
-        size = sum(len(message.content.encode()) for message in request.messages)
-        tokens = self._cuts.add(request.prompt.language, size, response.usage.input_tokens)
-        if self.is_own_server and tokens is not None:
+        tokens = self.is_own_server and self._cuts.add(
+            request.prompt.language,
+            sum(len(message.content.encode()) for message in request.messages),
+            response.usage.input_tokens,
+        )
+        if tokens:
             raise ProviderError(
                 f"{self.name}: {self.base_url} cuts prompts at about {tokens:,} tokens (prompt_cut), so the model does"
                 f" not see the whole question; {self.context_advice}, and start a new run folder"

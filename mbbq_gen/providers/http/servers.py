@@ -83,12 +83,6 @@ class ServerInfo(FrozenModel):
         """What the table says of it."""
         return next(entry for entry in known_servers() if entry.name == self.name)
 
-    @property
-    def context_length(self) -> int | None:
-        """Tokens of prompt and answer together; None if it does not tell."""
-        value = self.facts.get("context_length")
-        return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else None
-
 
 @cache
 def known_servers() -> tuple[ServerEntry, ...]:
@@ -127,7 +121,7 @@ async def recognise_server(get: Callable[[str], Awaitable[Any]], model: str) -> 
                 listed = _model_entry(await reply(entry.models_path), model) if entry.models_path else {}
                 told = {name: _at(found, key) for name, key in entry.facts.items()}
                 told |= {name: _at(listed, key) for name, key in entry.models.items()}
-                return ServerInfo(name=entry.name, facts=_storable(told))
+                return ServerInfo(name=entry.name, facts=storable_facts(told))
     return None
 
 
@@ -146,7 +140,7 @@ def _at(value: Any, key: str) -> Any:
     return value
 
 
-def _storable(told: Mapping[str, Any]) -> dict[str, JsonValue]:
+def storable_facts(told: Mapping[str, Any]) -> dict[str, JsonValue]:
     """The facts that are there; a chat template by its digest, paths by their last part, nothing of any length."""
     facts: dict[str, JsonValue] = {}
     for name, value in told.items():
@@ -227,8 +221,8 @@ class PromptCutDetector:
     """
 
     def __init__(self) -> None:
-        self._sizes: dict[int, set[int]] = {}
-        """Tokens of a prompt → bytes of the prompts with so many."""
+        self._largest, self._sizes = 0, set[int]()
+        """The largest number of tokens of a prompt, and the bytes of the prompts with so many."""
         self._shortest: dict[str, tuple[int, float]] = {}
         """Language → bytes of its shortest prompt, and its tokens a byte."""
         self._too_few = 0
@@ -254,7 +248,10 @@ class PromptCutDetector:
             self._too_few += 1
             if self._too_few >= _ALIKE:
                 return tokens
-        sizes = self._sizes.setdefault(tokens, set())
-        sizes.add(size)
-        is_largest = tokens == max(self._sizes) >= _LEAST
-        return tokens if is_largest and len(sizes) >= _ALIKE and max(sizes) > _SPREAD * min(sizes) else None
+        if tokens > self._largest:
+            self._largest, self._sizes = tokens, set()
+        if tokens < max(self._largest, _LEAST):
+            return None
+        self._sizes.add(size)
+        is_cut = len(self._sizes) >= _ALIKE and max(self._sizes) > _SPREAD * min(self._sizes)
+        return tokens if is_cut else None
