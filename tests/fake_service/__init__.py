@@ -4,5 +4,5 @@
     app      routes, access, limits, faults on the wire, statistics; `faults` has all settings and draws what goes wrong
     model    which text is answered; `dialects` how each API asks and answers; `batches` files and batches
 
-`python -m tests.fake_service --port 0` starts it as a process and prints its address.
+`python -m tests.fake_service.client --run RUN --settings '{"seed": 1}'` serves until killed and prints its address.
 """

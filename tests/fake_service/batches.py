@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from aiohttp import web
 
@@ -67,11 +67,14 @@ class Batch:
         return len(self.results) - self.count(200) - self.count(EXPIRED)
 
 
-class BatchBook:
+class BatchBook(Protocol):
     """All batches of one API."""
 
-    prefix = ""
+    prefix: str = ""
     roots: tuple[str, ...] = ()
+
+    def create(self, request: web.Request, content: bytes) -> Body: ...
+    def describe(self, batch: Batch) -> Body: ...
 
     def __init__(self, service: Service, dialect: Dialect) -> None:
         self.service, self.dialect = service, dialect
@@ -89,12 +92,6 @@ class BatchBook:
             yield "GET", root, self.all
             yield "GET", root + "/{id}", self.show
             yield "POST", root + "/{id}/cancel", self.cancel
-
-    def create(self, request: web.Request, content: bytes) -> Body:
-        raise NotImplementedError
-
-    def describe(self, batch: Batch) -> Body:
-        raise NotImplementedError
 
     def add(self, batch: Batch) -> Body:
         """Takes a new batch, unless it is drawn for rejection."""

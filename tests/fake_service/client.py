@@ -1,9 +1,11 @@
-"""Starts the fake service in a thread and talks to it, here or in another process."""
+"""Starts the fake service in a thread, or in this process as a command, and talks to it."""
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import json
+import sys
 import threading
 import urllib.request
 from collections import Counter
@@ -74,3 +76,17 @@ def fake_server(settings: Mapping[str, Any] | None = None, run: Path | None = No
         loop.call_soon_threadsafe(loop.stop)
         thread.join()
         loop.close()
+
+
+async def _serve() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--run", type=Path, help="run folder whose questions it knows")
+    parser.add_argument("--settings", type=json.loads, default={}, help="tables of settings, as JSON")
+    given = parser.parse_args()
+    sys.stdout.write((await listen(Service(given.settings, given.run)))[1] + "\n")
+    sys.stdout.flush()
+    await asyncio.Event().wait()
+
+
+if __name__ == "__main__":
+    asyncio.run(_serve())

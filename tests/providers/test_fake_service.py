@@ -53,7 +53,7 @@ def test_a_limit_refuses_and_tells_when_to_come_back() -> None:
 
 def test_it_runs_as_a_process(repository: Path) -> None:
     settings = json.dumps({"answers": {"fixed": "C"}})
-    command = [sys.executable, "-m", "tests.fake_service", "--settings", settings]
+    command = [sys.executable, "-m", "tests.fake_service.client", "--settings", settings]
     with subprocess.Popen(command, cwd=repository, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
