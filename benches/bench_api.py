@@ -31,7 +31,7 @@ from pathlib import Path
 from fake_api import Ended, mbbq_gen_run, must, questions, run_command, say, server, table
 
 from tests.fake_service.client import FakeServer
-from tests.fake_service.model import digest_of
+from tests.support.planned_questions import digest_of
 
 _BARE = """
 import asyncio, json, sys

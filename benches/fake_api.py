@@ -35,8 +35,8 @@ def server(*assignments: str, run: Path | None = None) -> Iterator[FakeServer]:
     for name, _, value in (assignment.partition("=") for assignment in assignments):
         table, _, key = name.partition(".")
         settings.setdefault(table, {})[key] = json.loads(value) if value[0] in "[0123456789" else value
-    command = [sys.executable, "-m", "tests.fake_service.client", "--settings", json.dumps(settings)]
-    command += ["--run", str(run)] if run is not None else []
+    command = [sys.executable, "-m", "tests.fake_service.client", json.dumps(settings)]
+    command += [str(run)] if run is not None else []
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, cwd=ROOT)
     try:
         assert process.stdout is not None

@@ -25,6 +25,7 @@ from tests.conftest import FULL
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import conversation
 from tests.support.extraction import call
+from tests.support.planned_questions import digest_of
 
 STARTER = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters"]
 
@@ -202,7 +203,7 @@ def stored(run_path: Path) -> int:
 def asked_each(server: FakeServer, run_path: Path, keys: Iterable[str]) -> dict[str, int]:
     """How often each of some requests was sent, by the server's own count."""
     with RunFolder(run_path).open_store(read_only=True) as store:
-        return {key: server.asked(conversation(store.request(key))) for key in keys}
+        return {key: server.stats().asked[digest_of(conversation(store.request(key)))] for key in keys}
 
 
 @pytest.mark.slow

@@ -18,9 +18,9 @@ from mbbq_gen.core.files import stable_digest, stable_number
 from tests.fake_service.batches import AnthropicBatches, GeminiBatches, OpenAIBatches
 from tests.fake_service.dialects import Anthropic, Body, Dialect, Gemini, OpenAIChat, key_of
 from tests.fake_service.faults import DEFAULTS, FAULTS, VERDICTS, Bucket, Settings, changed, draw
-from tests.fake_service.model import Asked, FailureError, Model, PlannedQuestions
+from tests.fake_service.model import Asked, FailureError, Model
+from tests.support.planned_questions import PlannedQuestions
 
-_PAGE = b"<!DOCTYPE html>\n<html><head><title>Access denied</title></head><body>Ask your administrator.</body></html>"
 _Handler = Callable[[Dialect, web.Request, bytes], Awaitable[tuple[Body | bytes, str | None]]]
 
 
@@ -42,8 +42,6 @@ class Stats:
     last: float = 0.0
 
     requests = property(lambda self: sum(self.asked.values()))
-    distinct = property(lambda self: len(self.asked))
-    most_asked = property(lambda self: max(self.asked.values(), default=0))
     paid = property(lambda self: sum(self.paid_for.values()))
     distinct_paid = property(lambda self: len(self.paid_for))
     paid_again = property(lambda self: self.paid - self.distinct_paid)
@@ -63,9 +61,8 @@ class Service:
         self._use(changed(DEFAULTS, changes))
 
     def _use(self, settings: Settings) -> None:
-        rpm, burst_s = settings["limits"]["rpm"], settings["limits"]["burst_s"]
-        if settings["limits"] != self.settings.get("limits"):
-            self._bucket = Bucket(rpm, burst_s) if rpm else None
+        if (limits := settings["limits"]) != self.settings.get("limits"):
+            self._bucket = Bucket(limits["rpm"], limits["burst_s"]) if limits["rpm"] else None
         self.settings, self._model = settings, Model(settings["answers"], self.questions)
 
     def app(self) -> web.Application:
@@ -79,8 +76,7 @@ class Service:
             app.router.add_post(path, partial(self._serve, dialect, self._question))
         app.router.add_get("/v1/models", partial(self._serve, chat, partial(self._other, self._models)))
         app.router.add_get("/v1beta/models", partial(self._serve, gemini, partial(self._other, self._models)))
-        books = OpenAIBatches(self, chat), AnthropicBatches(self, messages), GeminiBatches(self, gemini)
-        for book in books:
+        for book in (OpenAIBatches(self, chat), AnthropicBatches(self, messages), GeminiBatches(self, gemini)):
             for method, path, handler in book.routes():
                 app.router.add_route(method, path, partial(self._serve, book.dialect, partial(self._other, handler)))
         app.router.add_route("*", "/admin/{action}", self._admin)
@@ -108,7 +104,7 @@ class Service:
         if self._bucket:
             headers |= self._bucket.headers()
         if fault == "page":
-            status, body, kind = 403, _PAGE, "text/html"
+            status, body, kind = 403, b"<!DOCTYPE html>\n<html><title>Access denied</title></html>", "text/html"
         elif fault == "malformed":
             body = body[: len(body) // 2]
         reply = web.Response(status=status, body=body, content_type=kind, headers=headers)
@@ -137,7 +133,18 @@ class Service:
         self._in_flight += 1
         stats.peak_in_flight = max(stats.peak_in_flight, self._in_flight)
         try:
-            return await self._answer(dialect, asked)
+            self.check(asked)
+            if self._bucket is not None and (wait := self._bucket.take()) > 0:
+                stats.by_fault["pace"] += 1
+                raise self._limited(f"rate limit reached; try again in {wait:.3f}s", wait)
+            fault = self._fault(asked.digest)
+            if fault in ("hang", "drop", "page"):
+                return {}, fault
+            body = self.answered(dialect, asked)
+            if self.settings["latency"]["seconds"] > 0:
+                await asyncio.sleep(self.settings["latency"]["seconds"])
+            stats.answered += fault is None
+            return body, fault
         except FailureError as error:
             if error.retry_after_s is not None:
                 self._not_before[asked.digest] = time.monotonic() + error.retry_after_s
@@ -145,20 +152,6 @@ class Service:
         finally:
             self._in_flight -= 1
             stats.last = time.monotonic()
-
-    async def _answer(self, dialect: Dialect, asked: Asked) -> tuple[Body, str | None]:
-        self.check(asked)
-        if self._bucket is not None and (wait := self._bucket.take()) > 0:
-            self.stats.by_fault["pace"] += 1
-            raise self._limited(f"rate limit reached; try again in {wait:.3f}s", wait)
-        fault = self._fault(asked.digest)
-        if fault in ("hang", "drop", "page"):
-            return {}, fault
-        body = self.answered(dialect, asked)
-        if self.settings["latency"]["seconds"] > 0:
-            await asyncio.sleep(self.settings["latency"]["seconds"])
-        self.stats.answered += fault is None
-        return body, fault
 
     def check(self, asked: Asked) -> None:
         """Raises FailureError for an unknown model, a refused parameter or an exhausted quota."""

@@ -11,7 +11,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from aiohttp import web
 
@@ -59,22 +59,19 @@ class Batch:
             return "failed"
         return "cancelled" if self.cancelled else "expired" if self.count(EXPIRED) else "completed"
 
+    failed = property(lambda self: len(self.results) - self.count(200) - self.count(EXPIRED))
+
     def count(self, status: int) -> int:
         return sum(result.status == status for result in self.results)
 
-    @property
-    def failed(self) -> int:
-        return len(self.results) - self.count(200) - self.count(EXPIRED)
 
-
-class BatchBook(Protocol):
+class BatchBook:
     """All batches of one API."""
 
     prefix: str = ""
     roots: tuple[str, ...] = ()
-
-    def create(self, request: web.Request, content: bytes) -> Body: ...
-    def describe(self, batch: Batch) -> Body: ...
+    create: Callable[..., Body]  # methods of each API: a request with a batch → what it replies
+    describe: Callable[..., Body]  # a batch → how its API shows it
 
     def __init__(self, service: Service, dialect: Dialect) -> None:
         self.service, self.dialect = service, dialect
@@ -90,7 +87,7 @@ class BatchBook(Protocol):
         for root in self.roots:
             yield "POST", root, self.create
             yield "GET", root, self.all
-            yield "GET", root + "/{id}", self.show
+            yield "GET", root + "/{id}", lambda request, _: self.describe(self.get(request.match_info["id"]))
             yield "POST", root + "/{id}/cancel", self.cancel
 
     def add(self, batch: Batch) -> Body:
@@ -128,9 +125,6 @@ class BatchBook(Protocol):
     def all(self, *_: object) -> Body:
         """All batches, the newest first."""
         return {"data": [self.describe(self.get(batch_id)) for batch_id in reversed(self.batches)]}
-
-    def show(self, request: web.Request, _content: bytes) -> Body:
-        return self.describe(self.get(request.match_info["id"]))
 
     def cancel(self, request: web.Request, _content: bytes) -> Body:
         batch = self.get(request.match_info["id"])
@@ -197,10 +191,10 @@ class OpenAIBatches(BatchBook):
         return self.lines((result.custom_id, self._row(result)) for result in wanted)
 
     def _row(self, result: Result) -> Body:
-        if result.status == EXPIRED:
-            return {"response": None, "error": {"code": "batch_expired", "message": "it expired before this was done"}}
         response = {"status_code": result.status, "request_id": f"req_{result.custom_id}", "body": result.body}
-        return {"response": response, "error": None}
+        expired = {"code": "batch_expired", "message": "it expired before this was done"}
+        is_expired = result.status == EXPIRED
+        return {"response": None if is_expired else response, "error": expired if is_expired else None}
 
     def create(self, _request: web.Request, content: bytes) -> Body:
         body, most = json.loads(content), self.settings["max_waiting"]
@@ -217,7 +211,11 @@ class OpenAIBatches(BatchBook):
 
     def describe(self, batch: Batch) -> Body:
         answers = batch.count(200)
-        counts = {"total": len(batch.requests), "completed": answers, "failed": batch.failed}
+        counts = {
+            "total": len(batch.requests),
+            "completed": answers,
+            "failed": batch.failed,
+        }
         body: Body = {"id": batch.batch_id, "status": batch.state, "created_at": int(batch.began), **batch.told}
         if batch.rejection is not None:
             body["errors"] = {"data": [dict(zip(("code", "message"), batch.rejection, strict=True))]}
@@ -258,7 +256,11 @@ class AnthropicBatches(BatchBook):
     def describe(self, batch: Batch) -> Body:
         """The batch; its counts stay at 0 until it ends."""
         total = len(batch.requests)
-        counts = {"succeeded": batch.count(200), "errored": batch.failed, "expired": batch.count(EXPIRED)}
+        counts = {
+            "succeeded": batch.count(200),
+            "errored": batch.failed,
+            "expired": batch.count(EXPIRED),
+        }
         counts |= {"processing": 0, "canceled": total - batch.done}
         body: Body = {"id": batch.batch_id, "created_at": rfc3339(batch.began)}
         if batch.ended is not None:
@@ -271,7 +273,7 @@ class GeminiBatches(BatchBook):
     def routes(self) -> Iterator[Route]:
         yield "POST", "/v1beta/models/{model}:batchGenerateContent", self.create
         yield "GET", "/v1beta/batches", lambda *_: {"operations": self.all()["data"]}
-        yield "GET", "/v1beta/batches/{id}", self.show
+        yield "GET", "/v1beta/batches/{id}", lambda request, _: self.describe(self.get(request.match_info["id"]))
         yield "POST", "/v1beta/batches/{id}:cancel", self.cancel
 
     def create(self, request: web.Request, content: bytes) -> Body:
@@ -279,9 +281,8 @@ class GeminiBatches(BatchBook):
         rows = given["inputConfig"]["requests"]["requests"]
         self.check_size(content, len(rows))
         requests = [(row["metadata"]["key"], row["request"]) for row in rows]
-        return self.add(
-            Batch(self.dialect, requests, {"displayName": given["displayName"]}, request.match_info["model"])
-        )
+        shown = {"displayName": given["displayName"]}
+        return self.add(Batch(self.dialect, requests, shown, request.match_info["model"]))
 
     def _row(self, result: Result) -> Body:
         """One inlined response."""

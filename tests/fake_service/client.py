@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import argparse
 import asyncio
 import json
+import os
 import sys
 import threading
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,7 +18,6 @@ from typing import Any
 from aiohttp import web
 
 from tests.fake_service.app import Service, Stats
-from tests.fake_service.model import digest_of
 
 
 @dataclass(frozen=True)
@@ -44,21 +43,17 @@ class FakeServer:
         found = {name: Counter(value) if isinstance(value, dict) else value for name, value in found.items()}
         return Stats(**found)
 
-    def asked(self, messages: Sequence[tuple[str, str]]) -> int:
-        """How often a conversation of (role, text) was asked."""
-        return self.stats().asked[digest_of(messages)]
-
     def _admin(self, action: str, body: Mapping[str, Any] | None = None) -> Any:
         data = None if body is None else json.dumps(body).encode()
         with urllib.request.urlopen(f"{self.root}/admin/{action}", data=data) as reply:
             return json.load(reply)
 
 
-async def listen(service: Service, port: int = 0) -> tuple[web.AppRunner, str]:
+async def listen(service: Service) -> tuple[web.AppRunner, str]:
     """Starts a service; what stops it, and its root."""
     runner = web.AppRunner(service.app(), access_log=None, handler_cancellation=True, shutdown_timeout=0.01)
     await runner.setup()
-    await web.TCPSite(runner, "127.0.0.1", port, backlog=2048).start()
+    await web.TCPSite(runner, "127.0.0.1", 0, backlog=2048).start()
     return runner, f"http://127.0.0.1:{runner.addresses[0][1]}"
 
 
@@ -79,12 +74,9 @@ def fake_server(settings: Mapping[str, Any] | None = None, run: Path | None = No
 
 
 async def _serve() -> None:
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--run", type=Path, help="run folder whose questions it knows")
-    parser.add_argument("--settings", type=json.loads, default={}, help="tables of settings, as JSON")
-    given = parser.parse_args()
-    sys.stdout.write((await listen(Service(given.settings, given.run)))[1] + "\n")
-    sys.stdout.flush()
+    settings, *run = sys.argv[1:]  # JSON, and the folder of the run whose questions it knows
+    _, root = await listen(Service(json.loads(settings), Path(run[0]) if run else None))
+    os.write(sys.stdout.fileno(), f"{root}\n".encode())
     await asyncio.Event().wait()
 
 

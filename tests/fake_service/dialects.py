@@ -12,7 +12,8 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from tests.fake_service.model import Asked, FailureError, Said, Turn
+from tests.fake_service.model import Asked, FailureError, Said
+from tests.support.planned_questions import Turn
 
 Body = dict[str, Any]
 
@@ -76,9 +77,8 @@ class OpenAIChat(Dialect):
         choice = {"index": 0, "message": message, "finish_reason": "stop" if refused else said.finish}
         if asked.body.get("logprobs") and said.first_tokens:
             tokens = [{"token": token, "logprob": value} for token, value in said.first_tokens.items()]
-            choice["logprobs"] = {
-                "content": [tokens[0] | {"top_logprobs": tokens[: asked.body.get("top_logprobs", 0)]}]
-            }
+            top = tokens[: asked.body.get("top_logprobs", 0)]
+            choice["logprobs"] = {"content": [tokens[0] | {"top_logprobs": top}]}
         usage: Body = {"prompt_tokens": said.input_tokens, "completion_tokens": said.output_tokens}
         usage["completion_tokens_details"] = {"reasoning_tokens": said.reasoning_tokens}
         usage["total_tokens"] = said.input_tokens + said.output_tokens

@@ -12,8 +12,7 @@ from mbbq_gen.core.files import stable_number
 FAULTS: Final = ("rate_limited", "server_error", "hang", "drop", "lost", "cut", "malformed", "page")
 """`drop`: the connection is closed before anything is done; `lost`: after the answer is paid; `cut`: amid the body;
 `malformed`: not JSON; `page`: 403 with a web page, as a proxy sends it."""
-VERDICTS: Final = ("filtered_prompt", "filtered_answer", "refused", "empty", "truncated")
-"""`empty`: all tokens spent on reasoning."""
+VERDICTS: Final = ("filtered_prompt", "filtered_answer", "refused", "empty", "truncated")  # empty: all for reasoning
 
 # fmt: off
 DEFAULTS: Final[Mapping[str, Any]] = {
@@ -54,15 +53,12 @@ Settings = dict[str, Any]
 
 
 def changed(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Settings:
-    """Settings with some changed: tables are merged, None restores a table; raises KeyError for an unknown one."""
+    """Settings with some changed: tables are merged; raises KeyError for an unknown one."""
     found = deepcopy(dict(settings))
     for name, value in changes.items():
-        if isinstance(value, Mapping):
-            if unknown := value.keys() - DEFAULTS[name].keys():
-                raise KeyError(f"{name}: {unknown}")
-            found[name] |= value
-        else:
-            found[name] = deepcopy(DEFAULTS[name]) if value is None else value
+        if isinstance(value, Mapping) and (unknown := value.keys() - DEFAULTS[name].keys()):
+            raise KeyError(f"{name}: {unknown}")
+        found[name] = found[name] | value if isinstance(value, Mapping) else value
     return found
 
 
@@ -100,5 +96,5 @@ class Bucket:
     def headers(self) -> dict[str, str]:
         """How many requests are left, as OpenAI says it."""
         reset = f"{round((self.capacity - self.level) / self.rate * 1000)}ms"
-        found = {"limit": str(self.limit), "remaining": str(int(self.level)), "reset": reset}
-        return {f"x-ratelimit-{name}-requests": value for name, value in found.items()}
+        limit, remaining, name = str(self.limit), str(int(self.level)), "x-ratelimit-{}-requests".format
+        return {name("limit"): limit, name("remaining"): remaining, name("reset"): reset}

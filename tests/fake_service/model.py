@@ -5,25 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-from mbbq_gen.core.files import PackPaths, stable_digest
+from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.oracles import OracleOptions, OracleProvider
-from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.store import RunStore
-
-_SAID = -0.5
-"""Log-probability of the token that is said; each alternative is that much less likely than the one before."""
-
-Turn = tuple[str, str]
-"""Role and text of a message."""
-
-
-def digest_of(turns: Sequence[Turn]) -> str:
-    """A digest of a conversation, whatever the API, model and settings."""
-    return stable_digest(*(part for turn in turns for part in turn))[:32]
+from tests.support.planned_questions import PlannedQuestions, Turn, digest_of
 
 
 def estimate_tokens(text: str) -> int:
@@ -64,29 +51,6 @@ class FailureError(Exception):
         self.kind, self.parameter = kind, parameter
         self.status: int | None = more.get("status")
         self.retry_after_s: float | None = more.get("retry_after_s")
-
-
-class PlannedQuestions:
-    """The questions of a run folder, by their exact messages; the run may be planned while the service is up."""
-
-    def __init__(self, path: Path) -> None:
-        self._folder = RunFolder(path)
-        self.store: RunStore | None = None
-        self._numbers: dict[str, int] = {}
-        self._last: tuple[int, str] | None = None
-
-    def find(self, digest: str) -> Request | None:
-        """The planned request with exactly these messages."""
-        if digest not in self._numbers and (self.store or self._folder.manifest_path.is_file()):
-            self.store = self.store or self._folder.open_store(read_only=True)
-            last = self.store.last_planned()
-            if last is not None and last != self._last:
-                self._last, self._numbers = last, {}
-                for planned, record in self.store.query("SELECT number, record FROM prompts ORDER BY number"):
-                    turns = [(message["role"], message["content"]) for message in json.loads(record)["messages"]]
-                    self._numbers.setdefault(digest_of(turns), planned)
-        number = self._numbers.get(digest)
-        return None if number is None or self.store is None else self.store.planned_request(number)
 
 
 class Model:
@@ -135,20 +99,17 @@ class Model:
         """The first word that is said, then the labels, the chosen one before the others."""
         if self._answers["logprobs"] == "nothing" or not text.split():
             return {}
-        found = {text.split(maxsplit=1)[0]: _SAID}
+        found = {text.split(maxsplit=1)[0]: -0.5}  # its log-probability; alternatives have less
         if request is not None and self._answers["logprobs"] == "labels":
             labels = request.prompt.option_labels
             for number, label in enumerate([labels[self._oracle.place(request)], *labels]):
-                found.setdefault(label, _SAID * (number + 2))
+                found.setdefault(label, -0.5 * (number + 2))
         return found
+
+
+_SWITCHES = ('effort": "none"', '"enable_thinking": false', '"enabled": false', '"type": "disabled"', 'Budget": 0')
 
 
 def _may_think(body: Mapping[str, Any]) -> bool:
     """Whether a body lets the model think; every service has its own field to turn it off."""
-    template, openrouter = body.get("chat_template_kwargs") or {}, body.get("reasoning") or {}
-    return not (
-        "none" in (body.get("reasoning_effort"), openrouter.get("effort"))
-        or False in (template.get("enable_thinking"), openrouter.get("enabled"))
-        or (body.get("thinking") or {}).get("type") == "disabled"
-        or (body.get("thinkingConfig") or {}).get("thinkingBudget") == 0
-    )
+    return not any(switch in json.dumps(body) for switch in _SWITCHES)

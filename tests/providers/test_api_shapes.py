@@ -14,6 +14,7 @@ from mbbq_gen.providers.base import ExecutionContext
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import answering, ask, fake, provider, requests, with_system
 from tests.support.cases import cases
+from tests.support.planned_questions import digest_of
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
@@ -151,7 +152,7 @@ def test_system_messages_and_top_p_arrive(kind: str, fake: FakeServer) -> None:
     address = fake.openai if kind == "openai" else fake.root
     (response,) = ask(provider(f"{kind}:fake", base_url=address, top_p=0.5), [with_system("Who?", "Be brief.")])
     assert (response.text, response.error) == ("Who?", None)
-    assert fake.asked([("system", "Be brief."), ("user", "Who?")]) == 1
+    assert fake.stats().asked[digest_of([("system", "Be brief."), ("user", "Who?")])] == 1
 
 
 def test_azure_over_a_socket() -> None:

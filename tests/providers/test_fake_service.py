@@ -12,6 +12,7 @@ from typing import Any
 
 from tests.fake_service.client import FakeServer, fake_server
 from tests.support.api import conversation, requests
+from tests.support.planned_questions import digest_of
 
 
 def post(server: FakeServer, text: str) -> tuple[int, Any, Any]:
@@ -34,7 +35,7 @@ def test_what_is_paid_twice_is_counted() -> None:
         assert post(server, "another question")[2]["choices"][0]["message"]["content"] == "A"
         stats = server.stats()
         assert (stats.requests, stats.paid, stats.distinct_paid, stats.paid_again) == (4, 4, 2, 2)
-        assert server.asked(conversation(request)) == 3
+        assert server.stats().asked[digest_of(conversation(request))] == 3
         server.reset()
         assert server.stats().paid == 0
 
@@ -53,7 +54,7 @@ def test_a_limit_refuses_and_tells_when_to_come_back() -> None:
 
 def test_it_runs_as_a_process(repository: Path) -> None:
     settings = json.dumps({"answers": {"fixed": "C"}})
-    command = [sys.executable, "-m", "tests.fake_service.client", "--settings", settings]
+    command = [sys.executable, "-m", "tests.fake_service.client", settings]
     with subprocess.Popen(command, cwd=repository, stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout is not None
         try:
