@@ -139,9 +139,9 @@ def _reasoning_findings(resources: PackPaths, language: str) -> list[Finding]:
     found: list[Finding] = []
     for example in pack.example:
         count = len(example.options)
-        asked = Question(example.options, "ABCDEFGHIJ"[:count], count - 1)
+        question = Question(example.options, "ABCDEFGHIJ"[:count], count - 1)
         try:
-            extraction = reader.read(example.reasoning, asked)
+            extraction = reader.read(example.reasoning, question)
         except PackError:
             return found  # another pack's fault, which its own check tells
         if example.stance not in extraction.stances or example.conclusion not in (None, extraction.option):

@@ -188,7 +188,7 @@ def only_stereotyped(groups: Sequence[str], stereotyped: Iterable[str], unknown:
 def no_target(groups: Sequence[str | None], stereotyped: Iterable[str], unknown: int) -> str:
     """Why no single option is the target, for `no_target_reason`."""
     people = " and ".join(str(group) for index, group in enumerate(groups) if index != unknown)
-    return f"no single target: the options are {people}, stereotyped is {', '.join(stereotyped) or 'not told'}"
+    return f"no single target: the options are {people}, stereotyped is {', '.join(stereotyped) or 'not given'}"
 
 
 def named_or_none(text: str) -> str | None:

@@ -189,8 +189,8 @@ class Download:
 def _pause(state: RetryCallState) -> float:
     """Seconds before the next try: the time that the server named, else longer each time."""
     error = state.outcome.exception() if state.outcome is not None else None
-    asked = error.pause if isinstance(error, _TransientError) else None
-    return _PAUSES(state) if asked is None else asked
+    pause = error.pause if isinstance(error, _TransientError) else None
+    return _PAUSES(state) if pause is None else pause
 
 
 def _mark(response: httpx.Response) -> str | None:

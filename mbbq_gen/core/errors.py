@@ -86,7 +86,7 @@ class ConfigError(UsageError):
     def __init__(
         self, setting: str, value: Any, problem: str, known: Iterable[str] = (), *, wrong: str | None = None
     ) -> None:
-        """`known` are the names that the value could have meant, or those that `wrong` could have."""
+        """`known` are the names that the value could stand for, or those that `wrong` could have."""
         super().__init__(setting, value, problem)
         self.setting, self.value, self.problem = setting, value, problem
         self.near = difflib.get_close_matches(str(value) if wrong is None else wrong, list(known), n=1)

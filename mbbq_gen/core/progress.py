@@ -170,8 +170,8 @@ def _columns(unit: str, status: Callable[[], str]) -> list[ProgressColumn]:
         """The time left, if it can be estimated: not without a total, and not before the first steps."""
 
         def render(self, task: Task) -> Text:
-            told = super().render(task) if task.total is not None else Text("")
-            return Text(f"{told.plain} left") if told.plain.strip() and "-" not in told.plain else Text("")
+            left = super().render(task) if task.total is not None else Text("")
+            return Text(f"{left.plain} left") if left.plain.strip() and "-" not in left.plain else Text("")
 
     class Done(MofNCompleteColumn):
         """Steps done, of how many where that is known."""

@@ -173,7 +173,7 @@ def _introduction(source: ExportSource, manifest: Manifest) -> list[str]:
     settings, record = manifest.config, source.progress
     names = ", ".join(choice.name for choice in settings.benchmarks)
     part = "" if not record.pending else f" {record.pending:,} of {record.requests:,} requests have no response yet."
-    asked = [
+    lines = [
         f"languages: {', '.join(settings.languages)}; splits: {', '.join(settings.splits)}",
         f"prompt variants: {', '.join(settings.variants)}; option order: {settings.option_order}; "
         f"labels: {', '.join(settings.label_style)}; "
@@ -186,7 +186,7 @@ def _introduction(source: ExportSource, manifest: Manifest) -> list[str]:
         "",
         f"The responses of `{_inline(settings.model)}`, their extractions, and the scores.{part}",
         "",
-        *(f"* {_inline(line)}" for line in asked),
+        *(f"* {_inline(line)}" for line in lines),
         "",
         "```python",
         "from datasets import load_dataset",

@@ -60,7 +60,7 @@ class Capabilities:
     structured_output: bool = False
     """Whether its service takes a JSON schema of the answer."""
     base_url: str | None = None
-    """The server that is asked; None where no server is, and so nothing is paid or in doubt."""
+    """The server's address; None where no server is, and so nothing is paid or in doubt."""
     local: bool = False
     """Whether the model computes on this machine, so that its speed can be probed."""
     batch_dependent: bool = False
@@ -87,7 +87,7 @@ class ExecutionContext:
     """What an execution hands to a provider, and what the provider keeps up to date in it."""
 
     notify: Callable[[str], None] = lambda _: None
-    """Receives what the user should be told, a line each."""
+    """Receives notices for the user, a line each."""
     may_resend: Callable[[Request], bool] | None = None
     """Asked before a request is sent again that may have been paid already: whether there is money for it. None: always
     allowed."""
@@ -213,7 +213,7 @@ def require_methods(provider: Provider, methods: Iterable[Method]) -> None:
     for method in methods:
         if method not in known:
             ways = ", ".join(sorted(known, key=lambda way: (way != "generate", way)))
-            raise UsageError(f"--method {method}: {provider.name} does not support it; it can be asked by: {ways}")
+            raise UsageError(f"--method {method}: {provider.name} does not support it; it supports: {ways}")
 
 
 def request_key(

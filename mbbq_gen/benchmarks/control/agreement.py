@@ -152,8 +152,8 @@ class GenderedText(TextWords):
         forms = rules.relatives_by_gender
         for mention in self.mentions:
             behind = self.words[mention.last + 1] if mention.last + 1 < len(self.words) else None
-            told = behind is not None and behind.gap == "," and behind.low in {*forms, *forms.values()}
-            if behind is not None and told and mention.gender == "m":
+            renamed = behind is not None and behind.gap == "," and behind.low in {*forms, *forms.values()}
+            if behind is not None and renamed and mention.gender == "m":
                 self.edits.setdefault(mention.last + 1, {})["f"] = forms.get(behind.low, behind.text)
         if rules.agreement is not None and not rules.verbs_agree:
             _Agreeing(self, rules.agreement).write_all()

@@ -191,16 +191,16 @@ class ControlGenerator:
         Raises:
             SubstitutionRefusedError: where there is none.
         """
-        asked, rules = self._language.phrase(question), self._language.rules
+        phrase, rules = self._language.phrase(question), self._language.rules
         people = self._described(options) if places is not None else None
         telling = [word for person in people or () for word in person.telling]
-        for word in asked:
+        for word in phrase:
             if word in rules.plural_questions:
                 raise SubstitutionRefusedError("plural_group", word)
-        for word in asked:
+        for word in phrase:
             if word in rules.asked_genders:
                 raise SubstitutionRefusedError("question_about_group", word)
-        for word in asked:
+        for word in phrase:
             if self._language.same_as_any(word, telling):
                 raise SubstitutionRefusedError("question_about_group", word)  # "women's quota", of a woman
         try:

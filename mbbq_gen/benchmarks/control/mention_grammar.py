@@ -1,6 +1,6 @@
 """What the words of a text tell of one of the two people: which tell the person apart, heads, case, gender, stand-ins.
 
-A stand-in is a word for a person who is told apart later: "*one* was fat and *the other*, thin".
+A stand-in is a word for a person who is distinguished later: "*one* was fat and *the other*, thin".
 """
 
 from __future__ import annotations

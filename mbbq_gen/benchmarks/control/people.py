@@ -338,7 +338,7 @@ def confusable(one: str, other: str, control_set: ControlSet) -> bool:
 
 
 class NamePairs:
-    """The name pairs of a language: two names of a gender that can be told apart, each pair both ways round."""
+    """The name pairs of a language: two names of a gender that differ, each pair both ways round."""
 
     def __init__(self, control_set: ControlSet) -> None:
         self._control_set = control_set
@@ -367,7 +367,7 @@ class NamePairs:
         """
         pairs = self._pairs[gender]
         if not pairs:
-            raise PackError(f"{_names_of(self._control_set)}: no two of gender {gender!r} that can be told apart")
+            raise PackError(f"{_names_of(self._control_set)}: no two of gender {gender!r} that differ")
         start = stable_number("pair", template, story)
         for step in range(len(pairs)):
             target, non_target = pairs[(start + step) % len(pairs)]

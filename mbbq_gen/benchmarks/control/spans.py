@@ -173,7 +173,7 @@ class _SlotMentions:
             if case is None and joined and behind is not None and not behind.gap:
                 numbers = self.rules.numbers
                 if behind.low in (*self.rules.behind_two, *numbers) or self.language.case_of(behind.low, numbers):
-                    return last, None  # both are meant: "민준과 | 78세인 | 두 사람은"
+                    return last, None  # it names both: "민준과 | 78세인 | 두 사람은"
             if case is None and is_noun and (closed := self._closed(last)) is not None:
                 return closed
         raise SubstitutionRefusedError("group_stated_elsewhere", shown(self.words, slot.last, last + 1))

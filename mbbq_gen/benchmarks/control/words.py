@@ -263,7 +263,7 @@ class Language:
 
 
 class TextWords:
-    """The words of a text, to be asked what stands beside a place."""
+    """The words of a text, which says what stands beside a place."""
 
     def __init__(self, words: Sequence[Word], language: Language) -> None:
         self.words, self.language, self.rules = words, language, language.rules

@@ -10,10 +10,10 @@ What the fields mean here (BBQ's record, with `type` and `id`; in the Urdu files
 * unknown: the option whose group in `answer_info` is `unknown`.
 * target: groups and stereotyped groups are written in many ways (`Hindus` and `hindu`, `Barelvi Muslims` and
   `Barelvi`), and some groups contradict the noun phrase beside them (a Muslim with the group `Christian`). So both are
-  asked, without regard to case and plural. By phrase: the one person whose noun phrase holds all words of a stereotyped
-  group. By group: the one person whose group is a stereotyped group or a word of one. The phrase decides where it tells
-  (issue `group_corrected` where the group says otherwise), else the group. In Age ("24 year old") and Gender_identity
-  the group alone decides, as in BBQ.
+  compared, without regard to case and plural. By phrase: the one person whose noun phrase holds all words of a
+  stereotyped group. By group: the one person whose group is a stereotyped group or a word of one. The phrase decides
+  where it tells (issue `group_corrected` where the group says otherwise), else the group. In Age ("24 year old") and
+  Gender_identity the group alone decides, as in BBQ.
 * No target: where neither tells (`Lahore` and `Lahori`, Urdu phrases in Latin letters, empty or twice the same group).
 * alignment: derived from label, polarity and target.
 * template: category and `question_index`.

@@ -191,7 +191,7 @@ def _answer(sample: _Attached, path: Path, task: str, place: str) -> ImportedAns
         return SkippedRow("unparsed", place, _why_none(sample))
     metadata = fields.table(sample.get("metadata"), "metadata")
     context, question = (_own_text(metadata, name) for name in ("context", "question"))
-    asked = sample.get("input")
+    given = sample.get("input")
     epoch = sample.raw("epoch")
     return ImportedAnswer(
         origin=ImportSource(
@@ -206,7 +206,7 @@ def _answer(sample: _Attached, path: Path, task: str, place: str) -> ImportedAns
         messages=sent,
         context=context if question else None,
         question=question if context else None,
-        text=asked if isinstance(asked, str) else fields.joined(turn.content for turn in sent),
+        text=given if isinstance(given, str) else fields.joined(turn.content for turn in sent),
         options=fields.texts(sample.get("choices"), "choices"),
         hints=fields.hints(sample.raw("id"), metadata),
         instance=_own_text(metadata, INSTANCE_KEY),

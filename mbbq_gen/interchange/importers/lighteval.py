@@ -166,7 +166,7 @@ def _likelihoods(doc: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[Impor
 
 
 def _sent(given: Any, doc: Mapping[str, Any]) -> tuple[Message, ...]:
-    """What was sent: the messages, the text, or where neither is kept what the task asked."""
+    """What was sent: the messages, the text, or where neither is kept the task's query."""
     if isinstance(given, list):
         return fields.messages(given, "model_response.input")
     text = fields.text(given or doc.get("query"), "model_response.input")

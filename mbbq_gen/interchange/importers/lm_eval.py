@@ -194,16 +194,16 @@ def _likelihoods(arguments: Any, groups: Sequence[Any]) -> tuple[ImportedLoglike
     numbers = [_log_probability(group) for group in groups]
     if len(pairs) != len(numbers) or None in pairs or None in numbers:
         return ()
-    asked = [(*pair, number) for pair, number in zip(pairs, numbers, strict=True) if pair and number is not None]
-    if not asked:
+    scored = [(*pair, number) for pair, number in zip(pairs, numbers, strict=True) if pair and number is not None]
+    if not scored:
         return ()
-    prompt = asked[0][0]
-    alone = {text: number for before, text, number in asked if not before and before != prompt}
+    prompt = scored[0][0]
+    alone = {text: number for before, text, number in scored if not before and before != prompt}
     return tuple(
         ImportedLoglikelihood(
             text=text, logprob=fields.finite(number), unconditional_logprob=fields.finite(alone.get(text))
         )
-        for before, text, number in asked
+        for before, text, number in scored
         if before == prompt
     )
 

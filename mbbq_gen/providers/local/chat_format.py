@@ -113,11 +113,11 @@ class ChatFormatter:
         template = self._tokenizer.chat_template
         texts = template.values() if isinstance(template, dict) else [template]
         try:
-            told = template_reasoning(model, "\n".join(filter(None, texts)) if self.uses_template else None, level)
+            reasoning = template_reasoning(model, "\n".join(filter(None, texts)) if self.uses_template else None, level)
         except UsageError as error:
             raise ProviderError(str(error)) from error
         other = copy(self)
-        other._template_args = {**self._template_args, **told.sent}
+        other._template_args = {**self._template_args, **reasoning.sent}
         return other
 
     def scored_text(self, messages: Sequence[Message]) -> str:
@@ -289,12 +289,12 @@ def template_markers(tokenizer: Any) -> list[tuple[str, str]]:
     if tokenizer.chat_template is None:
         return []
     question, reasoning, answer = _PROBES
-    asked = [{"role": "user", "content": question}]
+    turns = [{"role": "user", "content": question}]
     fields = dict.fromkeys(("reasoning_content", "reasoning", "thinking"), reasoning)
     try:
-        before = tokenizer.apply_chat_template(asked, tokenize=False, add_generation_prompt=True)
+        before = tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True)
         whole = tokenizer.apply_chat_template(
-            [*asked, {"role": "assistant", "content": answer, **fields}], tokenize=False
+            [*turns, {"role": "assistant", "content": answer, **fields}], tokenize=False
         )
     except Exception:  # a template is code of its own and may raise anything
         return []

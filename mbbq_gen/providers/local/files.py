@@ -65,12 +65,12 @@ class ModelSource:
         if own is not None:
             return own
         try:
-            told = json.loads(self._text_of("tokenizer_config.json") or "{}").get("chat_template")
+            template = json.loads(self._text_of("tokenizer_config.json") or "{}").get("chat_template")
         except (ValueError, AttributeError, RecursionError) as error:
             raise ProviderError(f"{self.location}: tokenizer_config.json is no JSON object; is it damaged?") from error
-        if isinstance(told, list):  # several, by name
-            told = "\n".join(str(entry.get("template")) for entry in told if isinstance(entry, dict))
-        return told if isinstance(told, str) else None
+        if isinstance(template, list):  # several, by name
+            template = "\n".join(str(entry.get("template")) for entry in template if isinstance(entry, dict))
+        return template if isinstance(template, str) else None
 
     def _text_of(self, name: str) -> str | None:
         """A small file of the model; None where it has none of that name."""

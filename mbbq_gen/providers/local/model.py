@@ -151,7 +151,7 @@ class LocalModel:
 
         `more` gives further requests; it is called when there is room for them among the answers in work.
         """
-        asked: list[Request] = []
+        taken: list[Request] = []
         read: dict[int, Sequence[int]] = {}
         refused: deque[Response] = deque()
 
@@ -159,9 +159,9 @@ class LocalModel:
             for request in requests:
                 if is_cancelled():
                     return
-                asked.append(request)
+                taken.append(request)
                 try:
-                    prompt = self._prompt(len(asked) - 1, request)
+                    prompt = self._prompt(len(taken) - 1, request)
                 except PromptError as error:
                     refused.append(Response(request_key=request.request_key, error=str(error), model=self.name))
                 else:
@@ -170,7 +170,7 @@ class LocalModel:
 
         completions = self._complete(list(prompts_of(requests)), is_cancelled, lambda: prompts_of(more()))
         for completion in completions:
-            yield self._respond(asked[completion.number], read[completion.number], completion)
+            yield self._respond(taken[completion.number], read[completion.number], completion)
             yield from _taken(refused)
         yield from _taken(refused)
 
@@ -346,8 +346,8 @@ _SAMPLING: Final = (
 
 def ignored_sampling(configured: Any) -> dict[str, Any]:
     """What a generation configuration says of sampling, where it differs from the library's defaults."""
-    told = configured.to_diff_dict()
-    return {name: told[name] for name in _SAMPLING if told.get(name) is not None}
+    changed = configured.to_diff_dict()
+    return {name: changed[name] for name in _SAMPLING if changed.get(name) is not None}
 
 
 def stop_tokens_of(named: int | list[int] | None, tokenizer: Any, formatter: ChatFormatter) -> frozenset[int]:

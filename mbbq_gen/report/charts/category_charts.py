@@ -48,7 +48,7 @@ _BHARAT = (
     "bharat_sbs_disambiguated",
 )
 MOST_COLUMNS = 30
-"""Columns of BBQ's figure up to which wordings have their own."""
+"""Columns of BBQ's figure up to which prompt variants have their own."""
 
 
 def _categories(answers: ScoreView) -> list[str]:
@@ -189,7 +189,7 @@ def mbbq_figure_4(answers: ScoreView) -> Chart:
 
 
 def bbq_figure_3(answers: ScoreView) -> Chart:
-    """BBQ's bias scores by category, a column for each model (and wording), in both conditions."""
+    """BBQ's bias scores by category, a column for each model (and prompt variant), in both conditions."""
     categories = _categories(answers)
     by: tuple[str, ...] = ("model", *answers.place_by)
     if len(answers.values("variant")) > 1 and len(answers.levels((*by, "variant"))) <= MOST_COLUMNS:
@@ -231,10 +231,10 @@ def bharat_heat_maps(answers: ScoreView) -> Chart:
     by = (*answers.place_by, "category")
     scores = answers.scores(("model", *by), _BHARAT)
     whole = answers.levels(("model", *answers.place_by))
-    asked = {place: [key for key in whole.keys if key[1:] == place] for place in places.keys}
+    keys_at = {place: [key for key in whole.keys if key[1:] == place] for place in places.keys}
     means = {
         metric: {
-            (*place, category): _mean([value_of(scores.get((*who, category)), metric) for who in asked[place]])
+            (*place, category): _mean([value_of(scores.get((*who, category)), metric) for who in keys_at[place]])
             for place in places.keys
             for category in categories
         }
@@ -257,7 +257,7 @@ def bharat_heat_maps(answers: ScoreView) -> Chart:
         *key_columns(by),
         *(Column(m, METRIC_TITLES[m], kind_of(m)) for m in _BHARAT),
     ]
-    averaged = "Each cell is the plain mean over the models that were asked there. " if len(models) > 1 else ""
+    averaged = "Each cell is the plain mean over the models that answered there. " if len(models) > 1 else ""
     parts = [range_text(m, [(answers.spoken_key(by, key), value) for key, value in means[m].items()]) for m in _BHARAT]
     return Chart(
         name="bharat_heat_maps",
@@ -266,8 +266,8 @@ def bharat_heat_maps(answers: ScoreView) -> Chart:
         sees=extremes(answers, by, means[_BHARAT[2]], _BHARAT[2]),
         alt=f"Four heat maps of categories by {answers.where}. {sentences(parts)}",
         caption=f"The shape of BharatBBQ Fig. 7. {averaged}BS (eqs. 3 and 4): in ambiguous contexts it counts how "
-        "often the target is named, whatever was asked, a lexical preference and not a bias; SBS (eqs. 5 and 6): how "
-        "often the stereotype is the answer, one third for guessing. A dash: undefined.",
+        "often the target is named, whatever the question, a lexical preference and not a bias; SBS (eqs. 5 and 6): "
+        "how often the stereotype is the answer, one third for guessing. A dash: undefined.",
         table=Table(tuple(columns), tuple(rows)),
         spec=heat_maps(panels, short_names(categories), places.names, across=2, words="below 0 ← BS → above 0"),
         command=command_of(("model", *by), _BHARAT),

@@ -174,7 +174,7 @@ def able_answers(answers: ScoreView) -> tuple[ScoreView, str]:
         try:
             selection = select_templates(template_ability(frame, answers.place_by), templates, "above-chance")
         except UsageError:
-            counted.append(f"{name} was asked no disambiguated control questions")
+            counted.append(f"{name} has no disambiguated control questions")
             continue
         counted.append(f"{name} {selection.n_kept} of {selection.n_templates}")
         kept_frames.append(keep_templates(frame, selection.kept))

@@ -279,7 +279,7 @@ _REACHES = (0.6, 0.8, 1.0)
 def ability_against_bias(
     found: Sequence[AbilityPoint], names: Mapping[str, str], name: str = "picture"
 ) -> Chart | None:
-    """What models can do against which way they lean, a mark a language, regions named; None where there is no score.
+    """Accuracy against the direction of bias, a mark a language, regions named; None where there is no score.
 
     Hollow marks claim nothing: too few answers parsed, no better than guessing (both without an interval), or not
     surely better.
@@ -302,7 +302,7 @@ def ability_against_bias(
     return Chart(
         name=name,
         section="scores",
-        title="What it can do against which way it leans",
+        title="Accuracy against the direction of bias",
         sees="Higher: more stereotypical. Left of the dashed line: no better than guessing. Hollow: no bias claimed, "
         "because it is not surely better than guessing, or too few answers were parsed. A mark links to its "
         f"{'answers' if shown[0].link.startswith(LINK) else 'row'}.",
@@ -388,7 +388,7 @@ _STANDINGS = {
     "mostly_unparsed": ", too few answers parsed: the bias cannot be interpreted",
     "at_chance": ", no better than guessing: the bias cannot be interpreted",
     "uncertain_ability": ", perhaps guessing",
-    "no_control": " on the benchmark's own questions, because no control questions were asked",
+    "no_control": " on the benchmark's own questions, because there are no control questions",
 }
 
 

@@ -1,4 +1,4 @@
-"""What the presentation makes of scores, which places are liked, and how answers were read."""
+"""Scores by prompt variant, option order and label style; position bias; how answers were read."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ _FACTOR_TITLES: dict[Factor, str] = {
 
 
 def spread(answers: ScoreView, factor: Factor) -> Chart:
-    """Scores under each wording, order or label style, beside each other."""
+    """Scores of each prompt variant, option order or label style."""
     what = _FACTOR_TITLES[factor]
     values = answers.values(factor, "bias")
     if len(values) < 2:

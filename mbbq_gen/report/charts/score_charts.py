@@ -216,7 +216,7 @@ def effects_of_axes(answers: ScoreView) -> Chart:
     return Chart(
         name="effects_of_axes",
         section="robustness",
-        title="What the axes of the wordings do",
+        title="Effects of the prompt axes",
         sees=sentences([_strongest(_METRICS[1], tables[1])]),
         alt=f"Dots with intervals, a row for each level of {', '.join(dict.fromkeys(row[0] for row in rows))}. "
         + sentences([_strongest(metric, table) for metric, table in zip(_METRICS, tables, strict=True)]),
@@ -295,7 +295,7 @@ def bias_takeaway(answers: ScoreView, by: Sequence[str], scores: Mapping[Key, Gr
     }
     n_off = sum(map(len, sides.values()))
     if not n_off:
-        return f"{title}: none is off 0 for sure, which does not show that there is no lean."
+        return f"{title}: none is certainly different from 0, which does not show that there is no bias."
     words = {"stereotypical": "above (to the stereotype)", "anti_stereotypical": "below (against it)"}
     named = [f"{words[side]} {_where(answers, by, keys)}".rstrip() for side, keys in sides.items() if keys]
     return f"{title}: off 0 in {n_off} of {len(known)}, {'; '.join(named)}."

@@ -75,7 +75,7 @@ class ScoreView:
 
     @cached_property
     def has_control(self) -> bool:
-        """Whether control questions were asked."""
+        """Whether there are answers to control questions."""
         return "control" in self.values("split")
 
     @cached_property
@@ -90,8 +90,8 @@ class ScoreView:
 
     def spoken_key(self, by: Sequence[str], key: Key) -> str:
         """What a group is called in a sentence: without what all groups share."""
-        told = [value for name, value in zip(by, key, strict=True) if len(self.values(name)) > 1]
-        return ", ".join(told or key[-1:])
+        names = [value for name, value in zip(by, key, strict=True) if len(self.values(name)) > 1]
+        return ", ".join(names or key[-1:])
 
     def row_names(self, keys: Sequence[Key]) -> list[str]:
         """What groups by model and place are called: with the model where there are several."""
@@ -115,24 +115,24 @@ class ScoreView:
 
     def scores(self, by: Sequence[str], metrics: Sequence[str], split: Split = "bias") -> dict[Key, GroupScore]:
         """The scores of every group, with intervals; a grouping without a value is `–`."""
-        asked = (tuple(by), tuple(metrics), split)
-        if asked not in self._scores:
+        wanted = (tuple(by), tuple(metrics), split)
+        if wanted not in self._scores:
             table = score(self.part(split), by, metrics, self.sampling)
-            self._scores[asked] = {
+            self._scores[wanted] = {
                 tuple(value or "–" for value in group.group.values()): group for group in table.groups
             }
-        return self._scores[asked]
+        return self._scores[wanted]
 
     def p_values(self, by: Sequence[str], metric: str, split: Split = "bias") -> dict[Key, float | None]:
         """Of every group: is its score 0? By sign flips over templates, the false discovery rate held over groups."""
-        asked = (tuple(by), metric, split)
-        if asked not in self._marks:
+        wanted = (tuple(by), metric, split)
+        if wanted not in self._marks:
             drawn_once = replace(self.sampling, n_resamples=1)  # the tests draw no resamples; many groups would be many
             tests = group_tests(self.part(split), by, [METRICS[metric]], drawn_once)
-            self._marks[asked] = {
+            self._marks[wanted] = {
                 tuple(value or "–" for value in test.group.values()): test.tests[0].p_adjusted for test in tests
             }
-        return self._marks[asked]
+        return self._marks[wanted]
 
 
 def mark_of(p_value: float | None) -> str:

@@ -33,7 +33,7 @@ OUTCOME_COLOURS = (
 """Of the outcomes, in their order: the blue ones were read."""
 _ON_DARK = frozenset({OUTCOME_COLOURS[place] for place in (0, 3, 5, 8)})
 DIVERGING = ("#542788", "#8073ac", "#d8daeb", "#f7f7f7", "#fee0b6", "#e08214", "#b35806")
-"""ColorBrewer's PuOr, turned round: told apart by all the colour-blind."""
+"""ColorBrewer's PuOr, reversed: readable with every colour vision deficiency."""
 RISING = ("#00224e", "#1a386f", "#434e6c", "#61656f", "#7d7c78", "#9b9476", "#bcae6c", "#dec958", "#fee838")
 """Points of cividis, which is made for the colour-blind."""
 NAME_LIMIT = 30

@@ -429,12 +429,12 @@ def distribute(
 
 def _keeper(store: RunStore) -> Callable[[DistributedStatus], None]:
     """Keeps how the workers stand, now and then."""
-    told = 0.0
+    reported_at = 0.0
 
     def keep(status: DistributedStatus) -> None:
-        nonlocal told
-        if status.has_ended or time.monotonic() - told >= _TOLD_EVERY:
-            told = time.monotonic()
+        nonlocal reported_at
+        if status.has_ended or time.monotonic() - reported_at >= _TOLD_EVERY:
+            reported_at = time.monotonic()
             store.set_meta(STATUS, status.model_dump_json())
 
     return keep
