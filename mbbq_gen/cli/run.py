@@ -114,7 +114,7 @@ def collect(
 ) -> None:
     """Stores the results of finished batches.
 
-    Submits expired or failed requests again. `mbbq-gen run RUN --resume` does the same, then extracts, scores and
+    Submits expired or failed requests again. `mbbq-gen run RUN --collect` does the same, then extracts, scores and
     reports.
     """
     from mbbq_gen.runs.batch_session import mode_of, run_batches
@@ -129,7 +129,7 @@ def collect(
             time.sleep(every)
         batches, progress = BatchTable(run.store).batches(), run.store.progress()
     if not under_way:
-        say(f"{progress.answered:,} of {progress.requests:,} requests answered; next: mbbq-gen run {run_path} --resume")
+        say(f"{progress.answered:,} of {progress.requests:,} requests answered; next: mbbq-gen run {run_path} --collect")
     _show(batches, as_json)
 
 
@@ -294,7 +294,7 @@ def show_runs(paths: list[Path], where: PackPaths) -> None:
     "      --languages en,nl,es,tr --variants all --splits bias,control\n"
     "  mbbq-gen run my-run                                   (continues where it stopped)\n"
     "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --languages en,tr --stop-at-ci-width 0.2\n"
-    "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --batch    (and later: run my-run --resume)\n"
+    "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --batch    (and later: run my-run --collect)\n"
     "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter --ray local --workers 2\n"
     "  mbbq-gen run my-run --storage parquet                     (stores responses as Parquet files)\n"
     "  mbbq-gen run study.toml                               (several models and benchmarks; see `mbbq-gen init`)\n"
@@ -310,12 +310,12 @@ def run(
     context: typer.Context,
     run_path: RunPath,
     config: RunSettings,
-    resume: Annotated[
+    collect_batches: Annotated[
         bool,
         option(
             "Limits and money",
             "Continue a run made with --batch: collect its finished batches and submit what is missing.",
-            "--resume",
+            "--collect",
         ),
     ] = False,
     rerun_lost: Annotated[
@@ -336,13 +336,13 @@ def run(
 
     where = resources(packs)
     if run_path.suffix == ".toml" and not run_path.is_dir():
-        if resume or rerun_lost:
-            raise UsageError("--resume, --rerun-lost: for one run; name its folder instead of the study")
+        if collect_batches or rerun_lost:
+            raise UsageError("--collect, --rerun-lost: for one run; name its folder instead of the study")
         run_study(run_path, config, where, as_json=as_json)
         return
     folder = RunFolder(run_path)
-    if resume and config.is_whole:
-        raise UsageError("--resume continues a run as planned; leave --model, --benchmark and the like out")
+    if collect_batches and config.is_whole:
+        raise UsageError("--collect continues a run as planned; leave --model, --benchmark and the like out")
     if not config.is_whole:
         folder.require()
     config = resolve_for(config, None if config.is_whole else folder.manifest().config, where)
