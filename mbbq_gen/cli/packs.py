@@ -150,7 +150,7 @@ def axes(
 ) -> None:
     """Lists the axes to compose prompts from.
 
-    `run --axes format=free+json,hint=all` uses every combination; `--design fractional` uses a part that still
+    `run --axes format=free+json,hint=all` uses every combination; `--axes-design fractional` uses a part that still
     identifies main effects. A composed variant is named by its levels, such as `courteous+json`; `prompts show
     --variant` takes such names too.
     """

@@ -191,7 +191,7 @@ class RunConfig(FrozenModel):
     axes: str | None = setting("Prompts", "prompt",
         "Compose the prompts from axes instead, such as format=free+json,hint=all; see `mbbq-gen prompts axes`.",
         example="format=free+json", metavar="AXIS=LEVEL+…,…")
-    design: Literal["full", "fractional"] = setting("Prompts", "prompt",
+    axes_design: Literal["full", "fractional"] = setting("Prompts", "prompt",
         "With {axes}: which combinations to run: full (all) or fractional (a balanced part; for four or more axes "
         "with two levels each).", default="full", example="fractional")
     prompt_source: Literal["builtin", "published"] = setting("Prompts", "prompt",

@@ -141,10 +141,10 @@ def _variants(config: RunConfig, where: PackPaths) -> tuple[str, ...]:
     """
     wanted, published = config.variants, config.prompt_source == "published"
     if config.axes is None:
-        if config.design != "full":
-            raise ConfigError("design", config.design, "needs {axes}; name them, or leave it out")
+        if config.axes_design != "full":
+            raise ConfigError("axes_design", config.axes_design, "needs {axes}; name them, or leave it out")
     else:
-        composed = tuple(factorial_design(parse_axes(config.axes), config.design))
+        composed = tuple(factorial_design(parse_axes(config.axes), config.axes_design))
         if published or wanted not in {ALL, composed}:
             other = "{prompt_source}" if published else "{variants}"
             raise ConfigError("axes", config.axes, f"axes define their own prompt variants; leave {other} out")

@@ -34,7 +34,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "instances": OWN_QUESTIONS,
     "field_map": OWN_QUESTIONS,
     "axes": {name: value for name, value in SMALL.items() if name != "variants"},
-    "design": {name: value for name, value in SMALL.items() if name != "variants"} | {"axes": FOUR_AXES},
+    "axes_design": {name: value for name, value in SMALL.items() if name != "variants"} | {"axes": FOUR_AXES},
     "normalization": {**SMALL, "method": "generate,loglikelihood"},
     "make_control": {**MBBQ, "splits": "bias,control"},
     "instruction_language": {**SMALL, "languages": "tr"},
