@@ -73,7 +73,7 @@ def report(
             "--paper-figures", help="On the page, also draw the figures and tables of the benchmarks' papers."
         ),
     ] = False,
-    max_samples: Annotated[
+    page_samples: Annotated[
         int, typer.Option(min=0, help="Maximum samples in the page; a random subset if there are more.", metavar="N")
     ] = 2000,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the subset and of the bootstrap intervals.")] = 0,
@@ -125,7 +125,7 @@ def report(
         output=output,
         figures=figures,
         papers=paper_figures,
-        items=max_samples,
+        items=page_samples,
         sampling=sampling,
         correct_with=correct_with,
     )
