@@ -158,7 +158,7 @@ def measured_lengths(pilot: Path) -> dict[str, float]:
 @example(
     "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --splits bias \\\n"
     '      --goal "difference between languages" --ci-width 0.15\n'
-    "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --budget 20 --pilot my-pilot\n"
+    "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --max-cost 20 --pilot my-pilot\n"
     "  mbbq-gen design --model transformers:smollm2 --benchmark starter --languages en --ci-width 0.2 --json"
 )
 @expand_options
@@ -171,7 +171,7 @@ def design(
         float | None,
         option("Goal", "Width of the confidence interval to reach (upper minus lower end).", metavar="W"),
     ] = None,
-    budget: Annotated[
+    max_cost: Annotated[
         float | None,
         option("Goal", "Instead of a width: US dollars to spend; finds the narrowest interval.", metavar="USD"),
     ] = None,
@@ -202,9 +202,9 @@ def design(
     from mbbq_gen.scoring.metrics import METRICS
     from mbbq_gen.storage.store import RunStore
 
-    if (ci_width is None) == (budget is None):
-        raise UsageError("give --ci-width W or --budget USD, one of them")
-    for name, amount in (("ci-width", ci_width), ("budget", budget)):
+    if (ci_width is None) == (max_cost is None):
+        raise UsageError("give --ci-width W or --max-cost USD, one of them")
+    for name, amount in (("ci-width", ci_width), ("max-cost", max_cost)):
         if amount is not None and not amount > 0:
             raise UsageError(f"--{name} {amount:g}: give a number above 0")
     if pilot is not None and pilot.name.isdigit() and not pilot.exists():
@@ -239,7 +239,7 @@ def design(
         else measured_components(runs_frame([pilot], where), chosen, str(pilot)),
         confidence=confidence_level,
         width=ci_width,
-        budget=budget,
+        max_cost=max_cost,
         speaks_of=prompt_effects_of(prompt_effects),
     )
     show_result(found, design_blocks, as_json=as_json)
