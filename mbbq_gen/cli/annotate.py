@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 @example(
-    "  mbbq-gen annotate my-run --sample-size 200 --language nl,tr\n"
+    "  mbbq-gen annotate my-run --sample-size 200 --languages nl,tr\n"
     "  mbbq-gen annotate my-run --sample-size 200 --html sheet.html\n"
     "  mbbq-gen annotate my-run --import annotations.csv\n"
     "  mbbq-gen annotate my-run --reasoning --html reasoning.html"

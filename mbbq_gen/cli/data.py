@@ -31,7 +31,7 @@ _SHOWN = 6
 @example(
     "  mbbq-gen data validate mbbq\n"
     "  mbbq-gen data validate esbbq --data-dir EsBBQ-CaBBQ --json\n"
-    "  mbbq-gen data validate --instances mine.csv --field-map map.toml --strict"
+    "  mbbq-gen data validate --instances mine.csv --instances-field-map map.toml --strict"
 )
 def validate(
     benchmark: Named = None,
@@ -270,10 +270,10 @@ def _control_split(info: BenchmarkInfo, known: Sequence[str]) -> tuple[str, tupl
 
 @data_app.command("show", cls=HelpCommand)
 @example(
-    "  mbbq-gen data show starter --language nl --limit 3\n"
-    "  mbbq-gen data show esbbq --language es --category age --limit 3\n"
-    "  mbbq-gen data show --benchmark mbbq --data-dir MBBQ --language tr --json > mbbq_tr.jsonl\n"
-    "  mbbq-gen data show --instances mine.csv --field-map map.toml"
+    "  mbbq-gen data show starter --languages nl --limit 3\n"
+    "  mbbq-gen data show esbbq --languages es --category age --limit 3\n"
+    "  mbbq-gen data show --benchmark mbbq --data-dir MBBQ --languages tr --json > mbbq_tr.jsonl\n"
+    "  mbbq-gen data show --instances mine.csv --instances-field-map map.toml"
 )
 def show(
     named: Named = None,

@@ -120,10 +120,10 @@ _FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
 
 
 @example(
-    "  mbbq-gen data control --benchmark bbq --language en -o control.jsonl\n"
+    "  mbbq-gen data control --benchmark bbq --languages en -o control.jsonl\n"
     "  mbbq-gen data control --benchmark kobbq --report control.html\n"
-    "  mbbq-gen data control --benchmark mine.jsonl --language nl --audit\n"
-    "  mbbq-gen data control --benchmark esbbq --language es --json"
+    "  mbbq-gen data control --benchmark mine.jsonl --languages nl --audit\n"
+    "  mbbq-gen data control --benchmark esbbq --languages es --json"
 )
 def control(
     benchmark: Annotated[str, typer.Option(help="Benchmark, or file of questions.", metavar="NAME|FILE")],
@@ -159,7 +159,7 @@ def control(
             pass
     counts = work.counts
     if not counts.questions:
-        raise UsageError("no question of the bias split; leave out --language to see all")
+        raise UsageError("no question of the bias split; leave out --languages to see all")
     if report is not None:
         from mbbq_gen.report.analysis_tables import control_blocks
         from mbbq_gen.report.page import blocks_page
@@ -226,8 +226,8 @@ def _tell(counts: ControlCoverage) -> None:
 
 
 @example(
-    "  mbbq-gen data instantiate EsBBQ-CaBBQ --language es -o esbbq.jsonl\n"
-    "  mbbq-gen data instantiate my-templates --split bias,control -o mine.jsonl"
+    "  mbbq-gen data instantiate EsBBQ-CaBBQ --languages es -o esbbq.jsonl\n"
+    "  mbbq-gen data instantiate my-templates --splits bias,control -o mine.jsonl"
 )
 def instantiate(
     folder: Annotated[
@@ -276,7 +276,7 @@ def _languages(text: str | None) -> list[str] | None:
     """The languages of a comma-separated list; None where there is no list."""
     found = None if text is None else words(text)
     if found == []:
-        raise UsageError("name at least one language, such as --language es")
+        raise UsageError("name at least one language, such as --languages es")
     return found
 
 

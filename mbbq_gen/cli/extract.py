@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @example(
-    "  mbbq-gen extract my-run --only unparsed --language nl,tr\n"
+    "  mbbq-gen extract my-run --only unparsed --languages nl,tr\n"
     "  mbbq-gen extract my-run --extractor first-label\n"
     "  mbbq-gen extract my-run --ray local --workers 8\n"
     "  mbbq-gen extract --jsonl answers.jsonl -o extracted.jsonl"
@@ -98,7 +98,7 @@ def extract(
         raise UsageError("give a run folder or --jsonl FILE, one of them")
     if jsonl is not None:
         if only is not None or language is not None:
-            raise UsageError("--only and --language select responses of a run; with --jsonl, select the lines")
+            raise UsageError("--only and --languages select responses of a run; with --jsonl, select the lines")
         if helpers is not None:
             raise UsageError("--ray: --jsonl is extracted in this process; split the file, or leave --ray out")
 

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     "  mbbq-gen import --from helm runs/suite/bbq:model=m -o my-run --benchmark bbq\n"
     "  mbbq-gen import --from lighteval out -o my-run --benchmark bbq\n"
     "  mbbq-gen import --from euroeval MODEL-DATASET-model-outputs.json -o my-run --benchmark mbbq\n"
-    "  mbbq-gen import --from csv answers.csv --field-map map.toml -o my-run --benchmark starter"
+    "  mbbq-gen import --from csv answers.csv --columns map.toml -o my-run --benchmark starter"
 )
 def import_answers(
     source: Annotated[Path, typer.Argument(metavar="LOG", help="Log file or folder.")],

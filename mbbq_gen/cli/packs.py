@@ -254,7 +254,7 @@ def new(
     for number, (key, what) in enumerate(FIRST[:_SHOWN], 1):
         echo(f"  {number:2}. {key:15} {what}")
     echo("\nthen    the prompts and example answers, the first names, and [[example]]s")
-    echo(f"check   mbbq-gen check --packs {packs} --language {language}")
+    echo(f"check   mbbq-gen check --packs {packs} --languages {language}")
     echo(f"measure mbbq-gen language evaluate {language} --packs {packs} --labelled-file labelled.jsonl")
 
 
@@ -337,7 +337,7 @@ def languages(packs: Packs = None, as_json: Json = False) -> None:
     print_rows(("code", "language", "native name", *PACK_KINDS), rows)
 
 
-@example("  mbbq-gen check\n  mbbq-gen check --packs my-packs --language sv")
+@example("  mbbq-gen check\n  mbbq-gen check --packs my-packs --languages sv")
 def check(
     language: Annotated[
         str, typer.Option(help="Languages to check, comma-separated, or `all`.", metavar="XX,…")

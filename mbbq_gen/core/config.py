@@ -172,7 +172,7 @@ class RunConfig(FrozenModel):
     instances: PathText | None = setting("Questions", "prompt",
         "Your own questions instead of a benchmark: a JSON Lines, CSV, TSV or Parquet file.",
         example="questions.csv", metavar="FILE")
-    field_map: PathText | None = setting(
+    instances_field_map: PathText | None = setting(
         "Questions", "prompt", "TOML file that maps the fields of {instances} to those of mbbq-gen.",
         example="fields.toml", metavar="TOML")
     languages: NameList = setting("Questions", "prompt", "Language codes, comma-separated, or `all`.",
@@ -334,7 +334,7 @@ class RunConfig(FrozenModel):
     def benchmarks(self) -> tuple[BenchmarkChoice, ...]:
         """The benchmarks, or the user's own file, with their places."""
         if self.instances is not None:
-            return (BenchmarkChoice(name=OWN_DATA, data_dir=self.instances, field_map=self.field_map),)
+            return (BenchmarkChoice(name=OWN_DATA, data_dir=self.instances, field_map=self.instances_field_map),)
         one = self.data_dir
         folders = one if isinstance(one, dict) else dict.fromkeys(self.benchmark or (), one)
         return tuple(BenchmarkChoice(name=name, data_dir=folders.get(name)) for name in self.benchmark or ())

@@ -344,7 +344,7 @@ def _score_blocks(said: _Words, judged: Sequence[GroupAssessment]) -> Iterator[P
     )
     yield Table(columns, rows, "Scores")
     yield from map(Note, notes.lines())
-    yield said.command("score", "--group-by", ",".join(scores.by), "--metrics", ",".join(SCORES))
+    yield said.command("score", "--group-by", ",".join(scores.by), "--metric", ",".join(SCORES))
     if flags := flag_sentences(scores.extraction_flags):
         yield Bullets(tuple(flags), is_warning=True)
     if scores.correction is not None:

@@ -96,7 +96,7 @@ def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
 
 def _questions(config: RunConfig) -> dict[str, Any]:
     """The benchmarks by their full names, with the folders of their files."""
-    check_own_data(config.benchmark or None, config.data_dir, config.instances, config.field_map)
+    check_own_data(config.benchmark or None, config.data_dir, config.instances, config.instances_field_map)
     if config.instances is not None:
         return {}
     if not config.benchmark:
@@ -244,7 +244,7 @@ def check_own_data(benchmark: Names | None, data: object, instances: object, fie
     if instances is not None and (benchmark is not None or data is not None):
         raise ConfigError("instances", str(instances), "replaces {benchmark} and {data_dir}; give one or the other")
     if field_map is not None and instances is None:
-        raise ConfigError("field_map", str(field_map), "describes the fields of {instances}; give that file too")
+        raise ConfigError("instances_field_map", str(field_map), "describes the fields of {instances}; give that file too")
 
 
 def _has_control(choice: BenchmarkChoice) -> bool:
