@@ -8,19 +8,22 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from mbbq_gen.cli.config_options import expand_options
-from mbbq_gen.cli.help import example
+from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
+    GROUPS,
     CorrectWith,
-    EquivalenceMargin,
+    ExtractorChoice,
+    GroupBy,
+    HtmlFile,
     InferenceOptions,
     Json,
     MetricNames,
     NormalizationChoice,
     Packs,
     PromptEffectsChoice,
-    ReaderChoice,
     RunPath,
     RunPaths,
+    equivalence_option,
     metrics_of,
     prompt_effects_of,
     resources,
@@ -47,40 +50,56 @@ if TYPE_CHECKING:
 @expand_options
 def compare(
     run_paths: RunPaths,
-    across: Annotated[str, typer.Option(help="What to compare: language, model, variant, method or extractor.")],
-    metric: MetricNames = None,
+    across: Annotated[
+        str,
+        option(
+            "What to score",
+            "What to compare: language, model, variant, reasoning_effort, method or extractor.",
+            "--across",
+            metavar="WHAT",
+        ),
+    ],
     template_filter: Annotated[
         str | None,
-        typer.Option(
-            help="Only templates that the model can answer in everything compared, by its accuracy on the control "
-            "split: above-chance, or above-chance-exact (significantly above chance). Default: all templates.",
-            metavar="NAME",
+        option(
+            "What to score",
+            "Only templates that the model can answer in everything compared, by its accuracy on the control split: "
+            "above-chance, or above-chance-exact (significantly above chance). Default: all templates.",
+            "--template-filter",
         ),
     ] = None,
-    equivalence_margin: EquivalenceMargin = None,
+    extractor: ExtractorChoice = "rules",
+    metric: MetricNames = "mbbq_bias_ambiguous,diff_bias_disambiguated",
     group_by: Annotated[
         str | None,
-        typer.Option(
-            help="Also compare within each group of these, comma-separated: category, split, variant, …",
+        option(
+            "Grouping",
+            "Also compare within each group of these, comma-separated: category, split, variant, …",
+            "--group-by",
             metavar="NAME,…",
         ),
     ] = None,
     p_adjust_over: Annotated[
         str,
-        typer.Option(
-            help="Adjust p values by Holm over: pairs (all pairs of one metric) or all (pairs, metrics and groups)."
+        option(
+            "Statistics",
+            "Adjust p values by Holm over: pairs (all pairs of one metric) or all (pairs, metrics and groups).",
+            "--p-adjust-over",
+            metavar="FAMILY",
         ),
     ] = "pairs",
     simultaneous_intervals: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Statistics",
+            "Intervals of differences that hold all at once (Bonferroni), over what --p-adjust-over names.",
             "--simultaneous-intervals",
-            help="Intervals of differences that hold all at once (Bonferroni), over what --p-adjust-over names.",
         ),
     ] = False,
     *,
     statistics: InferenceOptions,
     prompt_effects: PromptEffectsChoice = "fixed",
+    equivalence_margin: Annotated[float | None, equivalence_option("each bias and each difference")] = None,
     correct_with: CorrectWith = None,
     packs: Packs = None,
     as_json: Json = False,
@@ -93,7 +112,7 @@ def compare(
     each gets its own comparison.
     """
     from mbbq_gen.analysis.ability import Selection
-    from mbbq_gen.analysis.comparison import ACROSS, DEFAULT_METRICS, FAMILIES, HypothesisFamily
+    from mbbq_gen.analysis.comparison import ACROSS, FAMILIES, HypothesisFamily
     from mbbq_gen.analysis.comparison import compare as compute
     from mbbq_gen.cli.options import runs_frame, runs_labels
     from mbbq_gen.report.comparison_tables import comparison_blocks
@@ -101,19 +120,17 @@ def compare(
 
     level = one_of("thing to compare across", across, ACROSS)
     selection = one_of("template filter", template_filter, get_args(Selection)) if template_filter else None
-    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling(run_paths, prompt_effects)
+    metrics, sampling = metrics_of(metric), statistics.sampling(run_paths, prompt_effects)
     if correct_with is not None and level == "extractor":
         raise UsageError(
             f"--correct-with {correct_with}: corrected scores are the same for all extractors; leave it out"
         )
     where = resources(packs)
-    labelled = runs_labels(run_paths, where, correct_with, statistics.chosen_gold())
-    frame = runs_frame(
-        run_paths,
-        where,
-        statistics.chosen_gold(),
-        all_extractors=level == "extractor",
-    )
+    gold, every = statistics.chosen_gold(), level == "extractor"
+    if every and extractor != "rules":
+        raise UsageError("--across extractor compares all extractors of the runs; leave --extractor out")
+    labelled = runs_labels(run_paths, where, correct_with, gold, extractor)
+    frame = runs_frame(run_paths, where, gold, extractor=extractor, all_extractors=every)
     family = one_of("choice for --p-adjust-over", p_adjust_over, FAMILIES)
     asked = all_of("grouping", group_by, list(GROUPINGS)) if group_by else []
     within = [name for name in several(frame, "model", "benchmark", "language") if name != level]
@@ -133,24 +150,17 @@ def compare(
     show_result(table, comparison_blocks, as_json=as_json)
 
 
-DEFAULT_METRICS = (
-    "accuracy_ambiguous",
-    "accuracy_disambiguated",
-    "mbbq_bias_ambiguous",
-    "mbbq_bias_disambiguated",
-)
+SUMMARY_METRICS = "accuracy_ambiguous,accuracy_disambiguated,mbbq_bias_ambiguous,mbbq_bias_disambiguated"
 
 
 @example("  mbbq-gen agreement my-run\n  mbbq-gen agreement my-run --normalization char --html agreement.html")
 @expand_options
 def agreement(
     run_path: RunPath,
-    html: Annotated[
-        Path | None, typer.Option(help="Also write the tables as an HTML page.", metavar="FILE.html")
-    ] = None,
-    metric: MetricNames = None,
+    html: HtmlFile = None,
+    metric: MetricNames = SUMMARY_METRICS,
     normalization: NormalizationChoice = None,
-    extractor: ReaderChoice = "rules",
+    extractor: ExtractorChoice = "rules",
     *,
     statistics: InferenceOptions,
     packs: Packs = None,
@@ -191,11 +201,11 @@ def agreement(
         seed=sampling.seed,
         unparsed=sampling.unparsed,
         pairs=tuple(method_agreement(frame, methods, sampling)),
-        scores=tuple(method_scores(frame, methods, metrics_of(metric, DEFAULT_METRICS), sampling)),
+        scores=tuple(method_scores(frame, methods, metrics_of(metric), sampling)),
         tie_rates=tie_rates(frame, methods),
     )
     if html is not None:
-        write_lines(html, [blocks_page(f"Ways of asking: {found.model}", agreement_blocks(found))])
+        write_lines(html, [blocks_page(f"Scoring methods: {found.model}", agreement_blocks(found))])
         say(f"written: {html}")
     show_result(found, agreement_blocks, as_json=as_json)
 
@@ -207,9 +217,11 @@ def agreement(
 def diff(
     first: Annotated[Path, typer.Argument(metavar="RUN_A", help="Folder of the first run.")],
     second: Annotated[Path, typer.Argument(metavar="RUN_B", help="Folder of the second run.")],
-    metric: MetricNames = None,
-    examples: Annotated[int, typer.Option(min=1, help="Number of examples of each kind of flip in --json.")] = 3,
-    extractor: ReaderChoice = "rules",
+    metric: MetricNames = f"parse_rate,{SUMMARY_METRICS}",
+    examples: Annotated[
+        int, option("Output", "Number of examples of each kind of flip in --json.", "--examples", min=1)
+    ] = 3,
+    extractor: ExtractorChoice = "rules",
     *,
     statistics: InferenceOptions,
     packs: Packs = None,
@@ -222,12 +234,12 @@ def diff(
     is paired by template. Flips are counted by choice before and after.
     """
     from mbbq_gen.report.run_tables import difference_blocks
-    from mbbq_gen.runs.run_diff import DEFAULT_METRICS, Choice, compare_runs
+    from mbbq_gen.runs.run_diff import Choice, compare_runs
     from mbbq_gen.runs.run_folder import RunFolder
 
     with Bar("reading", None, "items", delay=1.0) as bar:
         choice = Choice(
-            metrics=tuple(chosen.name for chosen in metrics_of(metric, DEFAULT_METRICS)),
+            metrics=tuple(chosen.name for chosen in metrics_of(metric)),
             gold=statistics.chosen_gold(),
             extractor=extractor,
             sampling=statistics.sampling([first, second]),
@@ -245,10 +257,8 @@ def diff(
 @expand_options
 def position_bias(
     run_paths: RunPaths,
-    group_by: Annotated[
-        str, typer.Option(help="Groupings, comma-separated.", metavar="NAME,…")
-    ] = "model,language,split",
-    metric: MetricNames = None,
+    group_by: GroupBy = "model,language,split",
+    metric: MetricNames = "mbbq_bias_ambiguous,diff_bias_disambiguated",
     *,
     statistics: InferenceOptions,
     packs: Packs = None,
@@ -260,12 +270,12 @@ def position_bias(
     the bias with all option orders weighted equally, and how often each text of the unknown option was chosen. A
     preference above 0 means that the position is chosen more often; a bias above 0 is stereotypical.
     """
-    from mbbq_gen.analysis.position import DEFAULT_METRICS, PositionTable, position_reports
+    from mbbq_gen.analysis.position import PositionTable, position_reports
     from mbbq_gen.cli.options import runs_frame
     from mbbq_gen.report.analysis_tables import position_blocks
     from mbbq_gen.scoring.tally import GROUPINGS
 
-    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling(run_paths)
+    metrics, sampling = metrics_of(metric), statistics.sampling(run_paths)
     groupings = all_of("grouping", group_by, list(GROUPINGS))
     frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
     table = PositionTable(
@@ -284,7 +294,9 @@ def position_bias(
     "  mbbq-gen power --benchmark mbbq --templates 40 --variants 3 --pilot my-run --json"
 )
 def power(
-    benchmark: Annotated[str, typer.Option(help="Benchmark of the run: mbbq, esbbq, kobbq, starter, …")],
+    benchmark: Annotated[
+        str, typer.Option(help="Benchmark of the run: mbbq, esbbq, kobbq, starter, …", metavar="NAME")
+    ],
     templates: Annotated[int, typer.Option(min=1, help="Number of templates.")],
     variants: Annotated[int, typer.Option(min=1, help="Number of prompt variants.")],
     questions: Annotated[
@@ -344,7 +356,7 @@ def variances_of(path: Path, metric: str, where: PackPaths) -> Components:
 @expand_options
 def robustness(
     run_paths: RunPaths,
-    metric: MetricNames = None,
+    metric: MetricNames = "accuracy_disambiguated,mbbq_bias_ambiguous,mbbq_bias_disambiguated",
     *,
     statistics: InferenceOptions,
     packs: Packs = None,
@@ -356,17 +368,11 @@ def robustness(
     reasoning efforts and languages. Also shows the share of responses that flip, Fleiss' kappa, and variance
     components. With several models, shows how stable their ranks are. A bias above 0 is stereotypical.
     """
-    from mbbq_gen.analysis.robustness import (
-        DEFAULT_METRICS,
-        FACTORS,
-        RobustnessTable,
-        rank_stability,
-        robustness_reports,
-    )
+    from mbbq_gen.analysis.robustness import FACTORS, RobustnessTable, rank_stability, robustness_reports
     from mbbq_gen.cli.options import runs_frame
     from mbbq_gen.report.analysis_tables import robustness_blocks
 
-    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling(run_paths)
+    metrics, sampling = metrics_of(metric), statistics.sampling(run_paths)
     frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
     ranks = [
         found
@@ -386,14 +392,6 @@ def robustness(
     show_result(table, robustness_blocks, as_json=as_json)
 
 
-REASONING_METRICS = (
-    "mbbq_bias_ambiguous",
-    "mbbq_bias_disambiguated",
-    "accuracy_ambiguous",
-    "accuracy_disambiguated",
-)
-
-
 @example(
     "  mbbq-gen reasoning my-run\n"
     "  mbbq-gen reasoning my-run --group-by language,reasoning_effort,split --html reasoning.html"
@@ -403,17 +401,16 @@ def reasoning(
     run_path: RunPath,
     group_by: Annotated[
         str | None,
-        typer.Option(
-            help="Groupings, comma-separated, as for `score`. Default: split, language and, if there are several, "
-            "reasoning_effort.",
+        option(
+            "Grouping",
+            f"Group the scores by these, {GROUPS} Default: split,language and, if there are several, reasoning_effort.",
+            "--group-by",
             metavar="NAME,…",
         ),
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Also write the tables as an HTML page.", metavar="FILE.html")
-    ] = None,
-    metric: MetricNames = None,
-    extractor: ReaderChoice = "rules",
+    html: HtmlFile = None,
+    metric: MetricNames = "mbbq_bias_ambiguous,mbbq_bias_disambiguated,accuracy_ambiguous,accuracy_disambiguated",
+    extractor: ExtractorChoice = "rules",
     *,
     statistics: InferenceOptions,
     packs: Packs = None,
@@ -436,7 +433,7 @@ def reasoning(
     folder, where, sampling = RunFolder(run_path), resources(packs), statistics.sampling([run_path])
     folder.require()
     manifest = folder.manifest()
-    metrics = metrics_of(metric, REASONING_METRICS)
+    metrics = metrics_of(metric)
     extractors = read_before_use(folder, where, extractor)
     with extraction_bar() as bar:
         version = extract_all_reasoning(folder, where, bar.advance)

@@ -35,19 +35,16 @@ _BEGINNING = 60
     '  mbbq-gen explain --language en --options "The tailor|The baker|Unknown" --response "Not the tailor, B."'
 )
 def explain(
-    run_path: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="Run folder.")] = None,
+    run_path: Annotated[Path | None, typer.Argument(metavar="RUN", help="Run folder.")] = None,
     identifier: Annotated[
         str | None,
-        typer.Argument(metavar="[ID]", help="Prompt id (or its beginning) or instance key. Default: a list."),
+        typer.Argument(metavar="ID", help="Prompt id (or its beginning) or instance key. Default: a list."),
     ] = None,
     language: Annotated[
-        str | None, typer.Option(help="Language of --response; of a list, only these languages.", metavar="XX")
+        str | None, typer.Option(help="Language of --response; with RUN only: list this language.", metavar="XX")
     ] = None,
     options: Annotated[
         str | None, typer.Option(help="Options as shown, separated by |.", metavar="TEXT|TEXT|…")
-    ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(help="One option; repeat it for each, in order.", metavar="TEXT")
     ] = None,
     labels: Annotated[str | None, typer.Option(help="Labels of the options. Default: A,B,C,…", metavar="A,B,…")] = None,
     unknown_index: Annotated[
@@ -79,9 +76,7 @@ def explain(
 
     where = resources(packs)
     if run_path is None:
-        if options is not None and option:
-            raise UsageError("give the options by --options or by --option, not both")
-        texts = [text.strip() for text in options.split("|")] if options is not None else [*(option or ())]
+        texts = [text.strip() for text in options.split("|")] if options is not None else []
         if not texts:
             raise UsageError('give a run, or your own response: --language en --options "…|…|…" --response "…"')
         if not all(texts):
@@ -107,7 +102,7 @@ def explain(
             _print_options(told.options, told.labels)
             _print(told)
         return
-    wrong = {"--options": options, "--option": option, "--labels": labels, "--response": response, "--prompt": prompt}
+    wrong = {"--options": options, "--labels": labels, "--response": response, "--prompt": prompt}
     for name, value in wrong.items():
         if value is not None:
             raise UsageError(f"{name} goes with your own --response; leave out the run, or leave out {name}")

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from mbbq_gen.cli.config_options import WorkerOptions, expand_options
-from mbbq_gen.cli.help import example
+from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
     Json,
     Packs,
+    RunLanguages,
     echo,
     echo_json,
     open_lines,
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from mbbq_gen.core.records import Outcome
     from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.storage.queries import ExtractionChange
-    from mbbq_gen.storage.store import RunStore
 
 
 @example(
@@ -44,43 +44,48 @@ if TYPE_CHECKING:
 )
 @expand_options
 def extract(
-    run_path: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="Run folder.")] = None,
+    run_path: Annotated[Path | None, typer.Argument(metavar="RUN", help="Run folder.")] = None,
     jsonl: Annotated[
         Path | None,
-        typer.Option(
-            help="Instead of a run: JSON Lines with id, language, options, labels and response; - reads stdin.",
+        option(
+            "What to extract",
+            "Instead of a run: JSON Lines with id, language, options, labels and response; - reads stdin.",
+            "--jsonl",
             metavar="FILE",
         ),
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File for the lines of --jsonl. Default: stdout.", metavar="FILE"),
-    ] = None,
-    extractor: Annotated[
-        str,
-        typer.Option(
-            help="Extractor: rules, or a baseline: strict-match, first-label, mbbq-like, answer-line.",
-            metavar="NAME",
-        ),
-    ] = "rules",
     only: Annotated[
         str | None,
-        typer.Option(
-            help="Only responses with these outcomes so far, comma-separated: option, abstention, refusal, multiple, "
-            "truncated, empty, or unparsed (all that choose no option). Default: all.",
+        option(
+            "What to extract",
+            "Only responses of the run with these outcomes so far, comma-separated: option, abstention, refusal, "
+            "multiple, truncated, empty, or unparsed (all that choose no option). Default: all.",
+            "--only",
             metavar="NAME,…",
         ),
     ] = None,
-    language: Annotated[
-        str | None, typer.Option(help="Only these languages of the run, comma-separated. Default: all.", metavar="XX,…")
-    ] = None,
+    languages: RunLanguages = None,
+    extractor: Annotated[
+        str,
+        option(
+            "Extraction",
+            "Extractor: rules, or a simple one: strict-match, first-label, mbbq-like, answer-line.",
+            "--extractor",
+        ),
+    ] = "rules",
     strict_languages: Annotated[
         bool,
-        typer.Option("--strict-languages", help="With --jsonl: a language without a pack is an error, not a warning."),
+        option(
+            "Extraction", "With --jsonl: a language without a pack is an error, not a warning.", "--strict-languages"
+        ),
     ] = False,
     *,
-    helping: WorkerOptions,
+    output: Annotated[
+        Path | None,
+        option("Files", "File for the lines of --jsonl. Default: stdout.", "--output", "-o", metavar="FILE"),
+    ] = None,
     packs: Packs = None,
+    helping: WorkerOptions,
     as_json: Json = False,
 ) -> None:
     """Extracts the chosen option from stored responses.
@@ -88,7 +93,7 @@ def extract(
     Reads the responses of a run again, with the current language packs, or those of any JSON Lines file. Each line of
     --jsonl is printed with outcome, option (an index into its options, or null), confidence, rule and spans added.
     Extractions of a run are stored next to earlier ones; responses never change. A table shows what changed from the
-    previous version of the rules, or from the rules to a baseline.
+    previous version of the rules, or from the rules to a simple extractor.
     """
     from mbbq_gen.extraction.jsonl import extract_lines, extractor_names
 
@@ -97,7 +102,7 @@ def extract(
     if (run_path is None) == (jsonl is None):
         raise UsageError("give a run folder or --jsonl FILE, one of them")
     if jsonl is not None:
-        if only is not None or language is not None:
+        if only is not None or languages is not None:
             raise UsageError("--only and --languages select responses of a run; with --jsonl, select the lines")
         if helpers is not None:
             raise UsageError("--ray: --jsonl is extracted in this process; split the file, or leave --ray out")
@@ -116,7 +121,7 @@ def extract(
     assert run_path is not None
     if output is not None:
         raise UsageError("--output is for --jsonl; the extractions of a run are stored in the run")
-    _extract_run(run_path, where, reader, outcomes_of(only), language, helpers=helpers, as_json=as_json)
+    _extract_run(run_path, where, reader, outcomes_of(only), languages, helpers=helpers, as_json=as_json)
 
 
 def outcomes_of(only: str | None) -> list[Outcome]:
@@ -140,7 +145,7 @@ def _extract_run(
     where: PackPaths,
     extractor: str,
     only: list[Outcome],
-    language: str | None,
+    selected: str | None,
     *,
     helpers: MapWorkers | None,
     as_json: bool,
@@ -159,7 +164,9 @@ def _extract_run(
             count += batch
             bar.advance(batch)
 
-        languages = languages_of(store, language)
+        languages = store.languages()
+        if selected and words(selected):
+            languages = all_of("language of the run", selected, languages)
         versions = extract_run(store, where, step, extractor=extractor, languages=languages, only=only, helpers=helpers)
 
         found = {code: previous_extraction(store, code, version, where) for code, version in versions.items()}
@@ -174,11 +181,6 @@ def _extract_run(
         print_json(_summary(path, extractor, versions, against, count, changes))
     else:
         _show(extractor, count, against, changes)
-
-
-def languages_of(store: RunStore, text: str | None) -> list[str]:
-    """The languages of a run, or those in a comma-separated list."""
-    return all_of("language of the run", text, store.languages()) if text and words(text) else store.languages()
 
 
 def _summary(

@@ -6,11 +6,20 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from mbbq_gen.cli.config_options import JUDGE_SETTINGS, JudgeSettings, expand_options
-from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, Packs, RunPath, print_model, resources, say, show, terminal
+from mbbq_gen.cli.help import example, option
+from mbbq_gen.cli.options import (
+    ConfidenceLevel,
+    Json,
+    Packs,
+    RunLanguages,
+    RunPath,
+    print_model,
+    resources,
+    say,
+    show,
+    terminal,
+)
 from mbbq_gen.core.config import PROVIDER_SETTINGS, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.progress import Bar
@@ -42,47 +51,57 @@ def judge(
     *,
     model: Annotated[
         str | None,
-        typer.Option(help="Model of the judge, as kind:model, such as openai:gpt-4o-mini; see `mbbq-gen models`."),
+        option(
+            "Model",
+            "Model of the judge, as kind:model, such as openai:gpt-4o-mini; see `mbbq-gen models`.",
+            "--model",
+            metavar="KIND:MODEL",
+        ),
     ] = None,
     name: Annotated[
-        str | None, typer.Option(help="Name of the judge in this run. Default: made from its model.", metavar="NAME")
+        str | None, option("Model", "Name of the judge in this run. Default: made from its model.", "--name")
     ] = None,
+    config: JudgeSettings,
     only: Annotated[
         str | None,
-        typer.Option(
-            help="Only answers that the rules left unparsed, extracted with low confidence (low) or despite "
-            "conflicting evidence (conflict); comma-separated. Default: all answers.",
+        option(
+            "What to extract",
+            "Only responses that the rules left unparsed, extracted with low confidence (low) or despite conflicting "
+            "evidence (conflict); comma-separated. Default: all.",
+            "--only",
             metavar="unparsed,low,conflict",
         ),
     ] = None,
     sample_size: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "What to extract",
+            "Only N responses in total: a random sample, stratified by language. Default: all.",
+            "--sample-size",
             min=1,
-            help="Only N answers in total: a random sample, stratified by language. Default: all answers.",
-            metavar="N",
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the sample, of a new judge's option orders and of bootstrap resamples.")
+        int,
+        option(
+            "What to extract",
+            "Seed of the sample, of a new judge's option orders and of bootstrap resamples.",
+            "--seed",
+            min=0,
+        ),
     ] = 0,
-    language: Annotated[
-        str | None, typer.Option(help="Only these languages of the run, comma-separated. Default: all.", metavar="XX,…")
-    ] = None,
-    config: JudgeSettings,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only estimate time and cost; no request is sent, nothing is written.")
-    ] = False,
-    report: Annotated[bool, typer.Option("--report", help="Only show the report of the replies so far.")] = False,
-    confidence_level: Annotated[
-        float, typer.Option(min=0.5, max=0.999, help="Confidence level of the intervals.")
-    ] = 0.95,
+    languages: RunLanguages = None,
     packs: Packs = None,
+    dry_run: Annotated[
+        bool, option("Output", "Only estimate time and cost; no request is sent, nothing is written.", "--dry-run")
+    ] = False,
+    report: Annotated[bool, option("Output", "Only show the report of the replies so far.", "--report")] = False,
+    confidence_level: ConfidenceLevel = 0.95,
     as_json: Json = False,
 ) -> None:
-    """Extracts stored answers with an LLM judge and compares it with the rules.
+    """Extracts stored responses with an LLM judge and compares it with the rules.
 
-    The judge sees the question, the options under neutral names in shuffled order, and the answer; never a role, the
+    The judge sees the question, the options under neutral names in shuffled order, and the response; never a role, the
     context, or the correct answer. Its extractions are stored as the extractor judge:NAME; those of the rules stay
     unchanged. Cost and rate limits, cache and resuming are as in `run`. A malformed reply counts as unparsed.
     """
@@ -91,7 +110,7 @@ def judge(
 
     folder = RunFolder(run_path)
     folder.require()
-    job = _Judging(folder, resources(packs), language)
+    job = _Judging(folder, resources(packs), languages)
     found = job.judge_of(model, name, provider_options(config), seed)
     if report:
         job.require_begun(found)

@@ -9,8 +9,18 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mbbq_gen.cli.data_source import Data
-from mbbq_gen.cli.help import HelpCommand, example
-from mbbq_gen.cli.options import Json, Packs, data_folder, echo, open_lines, print_json, print_rows, resources
+from mbbq_gen.cli.help import HelpCommand, HelpGroup, example
+from mbbq_gen.cli.options import (
+    Json,
+    Languages,
+    Packs,
+    data_folder,
+    echo,
+    open_lines,
+    print_json,
+    print_rows,
+    resources,
+)
 from mbbq_gen.core.config import chosen
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
@@ -32,7 +42,11 @@ Source = Annotated[
 ]
 
 prompts_app = typer.Typer(
-    help="Lists prompt variants and shows the messages sent.", no_args_is_help=True, rich_markup_mode=None
+    cls=HelpGroup,
+    help="Lists prompt variants and shows the messages sent.",
+    epilog="  mbbq-gen prompts list --language tr\n  mbbq-gen prompts show --language tr --variant polite",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -220,7 +234,13 @@ def _find(questions: Iterable[Instance], wanted: str | None) -> Instance:
 Code = Annotated[str, typer.Argument(metavar="XX", help="The language's ISO 639 code.", show_default=False)]
 _SHOWN = 12
 
-language_app = typer.Typer(help="Adds a language, and evaluates its pack.", no_args_is_help=True, rich_markup_mode=None)
+language_app = typer.Typer(
+    cls=HelpGroup,
+    help="Writes the packs of a new language, and evaluates one.",
+    epilog="  mbbq-gen language evaluate nl",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 @language_app.command("new", cls=HelpCommand)
@@ -319,7 +339,7 @@ def evaluate(
 
 @example("  mbbq-gen languages\n  mbbq-gen languages --packs my-packs --json")
 def languages(packs: Packs = None, as_json: Json = False) -> None:
-    """Lists the languages and their packs."""
+    """Lists the languages and the packs that each has."""
     from mbbq_gen.core.files import PACK_KINDS
     from mbbq_gen.languages import list_languages
 
@@ -339,13 +359,11 @@ def languages(packs: Packs = None, as_json: Json = False) -> None:
 
 @example("  mbbq-gen check\n  mbbq-gen check --packs my-packs --languages sv")
 def check(
-    language: Annotated[
-        str, typer.Option(help="Languages to check, comma-separated, or `all`.", metavar="XX,…")
-    ] = "all",
+    languages: Languages = None,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
-    """Checks all language packs and starter templates.
+    """Checks that the files of the packs and of the benchmark `starter` are valid.
 
     Exits with 1 if something is wrong.
     """
@@ -354,8 +372,7 @@ def check(
 
     where = resources(packs)
     known = [status.language for status in list_languages(where)]
-    chosen = known if language == "all" else all_of("language", language, known)
-    report = check_everything(where, chosen)
+    report = check_everything(where, all_of("language", languages, known) if languages else known)
     if as_json:
         print_json(report.model_dump())
     else:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mbbq_gen.cli.config_options import expand_options
-from mbbq_gen.cli.help import example
+from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
     CorrectWith,
     InferenceOptions,
@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.report.tables import Block
     from mbbq_gen.runs.run_folder import Manifest, RunFolder
+    from mbbq_gen.scoring.observations import GoldLabels
     from mbbq_gen.statistics.estimate import InferenceSettings
     from mbbq_gen.storage.store import Progress
 
@@ -54,33 +55,35 @@ _STEPS_BESIDE_CHARTS = 1
     "  mbbq-gen report my-run -o report.html --paper-figures\n"
     "  mbbq-gen report run-a run-b -o report.html --figures figures"
 )
+@expand_options
 def report(
     run_paths: RunPaths,
+    *,
+    statistics: InferenceOptions,
+    prompt_effects: PromptEffectsChoice = "fixed",
+    correct_with: CorrectWith = None,
+    paper_figures: Annotated[
+        bool, option("Also show", "On the page: the figures and tables of the benchmarks' papers.", "--paper-figures")
+    ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write an HTML page.", metavar="FILE.html")
+        Path | None, option("Files", "Write an HTML page.", "--output", "-o", metavar="FILE.html")
     ] = None,
-    open_browser: Annotated[bool, typer.Option("--open", help="Open the page of -o in the browser.")] = False,
+    open_browser: Annotated[bool, option("Files", "Open the page of -o in the browser.", "--open")] = False,
+    page_samples: Annotated[
+        int,
+        option("Files", "Maximum samples in the page; a random subset if there are more.", "--page-samples", min=0),
+    ] = 2000,
     figures: Annotated[
         Path | None,
-        typer.Option(
-            help="Write each chart as SVG, PNG, PDF and Vega-Lite, and the tables as CSV, Markdown and LaTeX.",
+        option(
+            "Files",
+            "Write each chart as SVG, PNG, PDF and Vega-Lite, and the tables as CSV, Markdown and LaTeX.",
+            "--figures",
             metavar="DIR",
         ),
     ] = None,
-    paper_figures: Annotated[
-        bool,
-        typer.Option(
-            "--paper-figures", help="On the page, also draw the figures and tables of the benchmarks' papers."
-        ),
-    ] = False,
-    page_samples: Annotated[
-        int, typer.Option(min=0, help="Maximum samples in the page; a random subset if there are more.", metavar="N")
-    ] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the subset and of the bootstrap intervals.")] = 0,
-    correct_with: CorrectWith = None,
-    prompt_effects: PromptEffectsChoice = "fixed",
-    verbose: Verbose = False,
     packs: Packs = None,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Shows the results of runs in the terminal or as an HTML page.
@@ -101,7 +104,7 @@ def report(
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
     for folder in folders:
         folder.require()
-    sampling = InferenceOptions(seed=seed).sampling([folder.path for folder in folders], prompt_effects)
+    gold, sampling = statistics.chosen_gold(), statistics.sampling([folder.path for folder in folders], prompt_effects)
     if paper_figures and output is None:
         raise UsageError("--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case")
     if as_json and (output or figures):
@@ -109,11 +112,11 @@ def report(
     where = resources(packs)
     if output is None and figures is None:
         if as_json:
-            _print_scores(folders, where, correct_with, sampling)
+            _print_scores(folders, where, correct_with, gold, sampling)
             return
-        labelled = {folder: runs_labels([folder.path], where, correct_with) for folder in folders}
+        labelled = {folder: runs_labels([folder.path], where, correct_with, gold) for folder in folders}
         for folder in folders:
-            show_report(folder, where, labelled[folder], verbose=verbose, prompt_effects=prompt_effects)
+            show_report(folder, where, labelled[folder], statistics, verbose=verbose, prompt_effects=prompt_effects)
         return
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'report.html'}")
@@ -126,6 +129,7 @@ def report(
         figures=figures,
         papers=paper_figures,
         items=page_samples,
+        gold=gold,
         sampling=sampling,
         correct_with=correct_with,
     )
@@ -136,7 +140,11 @@ def report(
 
 
 def _print_scores(
-    folders: list[RunFolder], where: PackPaths, correct_with: str | None, sampling: InferenceSettings
+    folders: list[RunFolder],
+    where: PackPaths,
+    correct_with: str | None,
+    gold: GoldLabels,
+    sampling: InferenceSettings,
 ) -> None:
     """The scores of the report as JSON."""
     from mbbq_gen.analysis.score_extras import reported
@@ -144,8 +152,8 @@ def _print_scores(
     from mbbq_gen.report.view_model import BY, SCORES
 
     paths = [folder.path for folder in folders]
-    labelled = runs_labels(paths, where, correct_with)
-    found = reported(runs_frame(paths, where), BY, SCORES, sampling, labelled)
+    labelled = runs_labels(paths, where, correct_with, gold)
+    found = reported(runs_frame(paths, where, gold), BY, SCORES, sampling, labelled)
     control = {folder.path.as_posix(): folder.manifest().control for folder in folders}
     made = {
         path: {name: counts.model_dump() for name, counts in found.items()} for path, found in control.items() if found
@@ -164,6 +172,7 @@ def _write_report(
     figures: Path | None,
     papers: bool,
     items: int,
+    gold: GoldLabels,
     sampling: InferenceSettings,
     correct_with: str | None,
 ) -> None:
@@ -180,8 +189,8 @@ def _write_report(
         template_environment()  # what is missing is said before the work is done
     if figures is not None:
         require_vl_convert()
-    labelled = runs_labels([folder.path for folder in folders], where, correct_with)
-    frame = runs_frame([folder.path for folder in folders], where)
+    labelled = runs_labels([folder.path for folder in folders], where, correct_with, gold)
+    frame = runs_frame([folder.path for folder in folders], where, gold)
     manifests = [folder.manifest() for folder in folders]
     sources = [
         Source(folder, manifest, name, read_before_use(folder, where))
@@ -214,22 +223,23 @@ def show_report(
     folder: RunFolder,
     where: PackPaths,
     labelled: AnnotatedFrame | None = None,
+    statistics: InferenceOptions | None = None,
     *,
     verbose: bool = False,
     prompt_effects: str = "fixed",
 ) -> None:
-    """Prints the report of a run on stdout; with labelled answers, corrected by them too."""
+    """Prints the report of a run on stdout; with annotated responses, corrected by them too."""
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.cli.options import run_frame
     from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS
     from mbbq_gen.report.tables import print_blocks
 
-    manifest = folder.manifest()
-    frame, progress = run_frame(folder, manifest, where)
+    manifest, statistics = folder.manifest(), statistics or InferenceOptions()
+    frame, progress = run_frame(folder, manifest, where, statistics.chosen_gold())
     by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + several(frame, "method")
     by += ["language", "split"]
     metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
-    sampling = InferenceOptions().sampling([folder.path], prompt_effects)
+    sampling = statistics.sampling([folder.path], prompt_effects)
     scores = reported(frame, by, metrics, sampling, labelled)
     console = result_console()
     print_blocks(_report_blocks(folder, manifest, progress, scores, console.width, verbose=verbose), console)
@@ -307,10 +317,11 @@ def _heading(manifest: Manifest) -> list[str]:
 def leaderboard(
     run_paths: RunPaths,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write an HTML page.", metavar="FILE.html")
+        Path | None, option("Files", "Write an HTML page.", "--output", "-o", metavar="FILE.html")
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(help="Write CSV: one row per model, benchmark and language.", metavar="FILE")
+        Path | None,
+        option("Files", "Write CSV: one row per model, benchmark and language.", "--csv", metavar="FILE"),
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     *,
@@ -370,7 +381,7 @@ def view(
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     packs: Packs = None,
 ) -> None:
-    """Serves the samples of a run to the local browser.
+    """Opens the samples of a run in the browser (local only).
 
     Runs until Ctrl-C. Prints the address. Listens on the loopback address only; nothing can be changed.
     """

@@ -13,11 +13,12 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mbbq_gen.cli.config_options import RunSettings, expand_options
-from mbbq_gen.cli.help import HelpCommand, example, option
+from mbbq_gen.cli.help import HelpCommand, HelpGroup, example, option
 from mbbq_gen.cli.options import (
     Json,
     Packs,
     PriceFile,
+    RunPacks,
     RunPath,
     Verbose,
     load_report,
@@ -43,7 +44,11 @@ if TYPE_CHECKING:
 
 
 batch_app = typer.Typer(
-    help="Shows, collects and cancels the batches of a run.", no_args_is_help=True, rich_markup_mode=None
+    cls=HelpGroup,
+    help="Shows, collects and cancels the batches of a run.",
+    epilog="  mbbq-gen batch status my-run\n  mbbq-gen batch collect my-run --wait",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -129,7 +134,9 @@ def collect(
             time.sleep(every)
         batches, progress = BatchTable(run.store).batches(), run.store.progress()
     if not under_way:
-        say(f"{progress.answered:,} of {progress.requests:,} requests answered; next: mbbq-gen run {run_path} --collect")
+        say(
+            f"{progress.answered:,} of {progress.requests:,} requests answered; next: mbbq-gen run {run_path} --collect"
+        )
     _show(batches, as_json)
 
 
@@ -294,7 +301,7 @@ def show_runs(paths: list[Path], where: PackPaths) -> None:
     "      --languages en,nl,es,tr --variants all --splits bias,control\n"
     "  mbbq-gen run my-run                                   (continues where it stopped)\n"
     "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --languages en,tr --stop-at-ci-width 0.2\n"
-    "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --batch    (and later: run my-run --collect)\n"
+    "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --batch   (later: run my-run --collect)\n"
     "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter --ray local --workers 2\n"
     "  mbbq-gen run my-run --storage parquet                     (stores responses as Parquet files)\n"
     "  mbbq-gen run study.toml                               (several models and benchmarks; see `mbbq-gen init`)\n"
@@ -307,28 +314,36 @@ def show_runs(paths: list[Path], where: PackPaths) -> None:
 )
 @expand_options
 def run(
-    context: typer.Context,
-    run_path: RunPath,
+    run_path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="Folder of the run, made if it is new; or a study file (.toml) of `mbbq-gen init`, which takes only "
+            "--model with its options, --base-url, --packs and --json.",
+        ),
+    ],
     config: RunSettings,
     collect_batches: Annotated[
         bool,
         option(
             "Limits and money",
-            "Continue a run made with --batch: collect its finished batches and submit what is missing.",
+            "With a --batch run only: collect the finished batches and submit what is missing. Other runs continue "
+            "without it.",
             "--collect",
         ),
     ] = False,
+    packs: RunPacks = None,
     rerun_lost: Annotated[
-        bool, option("Scale", "Run again the requests whose Parquet files are missing or damaged.", "--rerun-lost")
+        bool, option("Output", "Run again the requests whose Parquet files are missing or damaged.", "--rerun-lost")
     ] = False,
     verbose: Verbose = False,
-    packs: Packs = None,
     as_json: Json = False,
 ) -> None:
     """Runs a model on a benchmark and shows its scores.
 
-    Sends the prompts, extracts the answers and scores them. Every response is stored in the folder RUN at once. The
-    same command, or `mbbq-gen run RUN`, continues where the last one stopped; no request is sent twice.
+    Sends the prompts, extracts the answers from the responses and scores them. Every response is stored in the folder
+    RUN at once. The same command, or `mbbq-gen run RUN`, continues where the last one stopped; no request is sent
+    twice.
     """
     from mbbq_gen.runs.job import Job
     from mbbq_gen.runs.resolve import resolve_for

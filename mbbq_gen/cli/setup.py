@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import typer
 
 from mbbq_gen.cli.config_options import model_options
-from mbbq_gen.cli.help import example
+from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import Json, echo, echo_json, print_json, print_rows, result_console, say, write_lines
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.records import FrozenModel
@@ -49,26 +49,41 @@ class _Wish:
     "  mbbq-gen init --model synthetic:unable --benchmark starter --languages en --yes"
 )
 def init(
-    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="Study file to write.")] = Path("study.toml"),
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Study file to write.")] = Path("study.toml"),
     model: Annotated[
         str | None,
-        typer.Option(help="Models, comma-separated, as kind:model; see `mbbq-gen models`.", metavar="NAME,…"),
+        option(
+            "What to measure",
+            "Models, comma-separated, as kind:model, such as openai:gpt-4o-mini,transformers:smollm2; see `mbbq-gen "
+            "models`.",
+            "--model",
+            metavar="KIND:MODEL,…",
+        ),
     ] = None,
     base_url: Annotated[
         str | None,
-        typer.Option(
-            help="Server of the openai: models, such as http://127.0.0.1:11434/v1. Default: the service's own.",
+        option(
+            "What to measure",
+            "Server of the openai: models, such as http://127.0.0.1:11434/v1. Default: the service's own.",
+            "--base-url",
             metavar="URL",
         ),
     ] = None,
-    benchmark: Annotated[str | None, typer.Option(help="Benchmark; see `mbbq-gen data list`.")] = None,
-    languages: Annotated[str | None, typer.Option(help="Languages, comma-separated.", metavar="XX,…")] = None,
+    benchmark: Annotated[
+        str | None, option("What to measure", "Benchmark; see `mbbq-gen data list`.", "--benchmark")
+    ] = None,
+    languages: Annotated[
+        str | None, option("What to measure", "Languages, comma-separated.", "--languages", metavar="XX,…")
+    ] = None,
     max_cost: Annotated[
-        float | None, typer.Option(min=0, help="US dollars that each model may cost; 0 for no limit.", metavar="USD")
+        float | None,
+        option("Size", "US dollars that each model may cost; 0 for no limit.", "--max-cost", min=0, metavar="USD"),
     ] = None,
     sample: Annotated[
         int | None,
-        typer.Option(min=1, help="Questions for each language and split. Default: as many as --max-cost allows."),
+        option(
+            "Size", "Questions for each language and split. Default: as many as --max-cost allows.", "--sample", min=1
+        ),
     ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Ask no questions: use the default of every option that is not given.")
@@ -451,7 +466,7 @@ def _languages() -> list[Finding]:
 )
 def models(
     kind: Annotated[
-        str | None, typer.Argument(help="Kind, such as openai: lists its options for --model-arg.", metavar="[KIND]")
+        str | None, typer.Argument(help="Kind, such as openai: lists its options for --model-arg.", metavar="KIND")
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="With a kind: ask the service for its list of models.")] = False,
     base_url: Annotated[

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from mbbq_gen.analysis.ability import adjusted_scores
@@ -285,7 +285,15 @@ class _Words:
 
     def command(self, name: str, *options: str) -> Command:
         """The command that shows the same."""
-        return Command(" ".join(["mbbq-gen", name, self.runs, *options]))
+        chosen = {name: getattr(self.scores, name) for name in _USUAL}
+        given = [
+            f"--{name.replace('_', '-')} {value}" for name, value in chosen.items() if value not in (None, _USUAL[name])
+        ]
+        return Command(" ".join(["mbbq-gen", name, self.runs, *options, *given]))
+
+
+_USUAL: Final = {"gold": "published", "unparsed": "discard", "n_resamples": 2000, "seed": 0}
+"""Options of scores, with their defaults; without the confidence level, which adaptive runs raise."""
 
 
 def _conclusions(judged: Sequence[GroupAssessment], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
