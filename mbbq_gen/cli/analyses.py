@@ -104,7 +104,7 @@ def compare(
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
-    """Compares bias across languages, models, variants, methods or extractors.
+    """Compares bias across languages, models, variants, reasoning efforts, methods or extractors.
 
     Shows each score beside that of the control split, one test over all scores, the difference of each pair (paired by
     template), and possible explanations: ability, control, parsing, position. A difference is first minus second; above
@@ -294,22 +294,29 @@ def position_bias(
     "  mbbq-gen power --benchmark mbbq --templates 40 --variants 3 --pilot my-run --json"
 )
 def power(
-    benchmark: Annotated[
-        str, typer.Option(help="Benchmark of the run: mbbq, esbbq, kobbq, starter, …", metavar="NAME")
-    ],
-    templates: Annotated[int, typer.Option(min=1, help="Number of templates.")],
-    variants: Annotated[int, typer.Option(min=1, help="Number of prompt variants.")],
+    benchmark: Annotated[str, option("Run", "Benchmark of the run: mbbq, esbbq, kobbq, starter, …", "--benchmark")],
+    templates: Annotated[int, option("Run", "Number of templates.", "--templates", min=1)],
+    variants: Annotated[int, option("Run", "Number of prompt variants.", "--variants", min=1)],
     questions: Annotated[
         float | None,
-        typer.Option(help="Ambiguous questions per template, on average. Default: as in the benchmark."),
+        option(
+            "Run",
+            "Ambiguous questions per template, on average. Default: as in the benchmark.",
+            "--questions",
+            metavar="N",
+        ),
     ] = None,
     pilot: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Take the variances from this run. Default: assumed.")
+        Path | None, option("Run", "Take the variances from this run. Default: assumed.", "--pilot", metavar="RUN")
     ] = None,
-    metric: Annotated[str, typer.Option(help="Metric whose variances --pilot takes.")] = "mbbq_bias_ambiguous",
+    metric: Annotated[
+        str, option("Statistics", "Metric whose variances --pilot takes.", "--metric")
+    ] = "mbbq_bias_ambiguous",
     prompt_effects: PromptEffectsChoice = "fixed",
-    level: Annotated[float, typer.Option(min=0.0001, max=0.5, help="Significance level of the two-sided test.")] = 0.05,
-    target: Annotated[float, typer.Option("--power", min=0.5, max=0.999, help="Power of the test.")] = 0.8,
+    level: Annotated[
+        float, option("Statistics", "Significance level of the two-sided test.", "--level", min=0.0001, max=0.5)
+    ] = 0.05,
+    target: Annotated[float, option("Statistics", "Power of the test.", "--power", min=0.5, max=0.999)] = 0.8,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:

@@ -305,19 +305,19 @@ def _draw(instance: Instance) -> str:
     if not instance.has_single_target:
         facts.append(f"not bias-scorable: {instance.no_target_reason}")
     lines = [instance.key, "  " + ", ".join(facts), f"  {instance.context}", f"  {instance.question}"]
-    for place, option in enumerate(instance.options):
-        marks: list[str] = [option.role or "person without a role"]
-        if option.group and option.role != "unknown":
-            marks.append(option.group)
+    for place, shown in enumerate(instance.options):
+        marks: list[str] = [shown.role or "person without a role"]
+        if shown.group and shown.role != "unknown":
+            marks.append(shown.group)
         if place == instance.gold_index:
             marks.append("gold")
-        if option.role == instance.biased_role:
+        if shown.role == instance.biased_role:
             marks.append("biased")
-        if instance.corrected_gold_role and option.role == instance.corrected_gold_role:
+        if instance.corrected_gold_role and shown.role == instance.corrected_gold_role:
             marks.append("corrected gold")
-        if instance.groups_swapped and option.role == "non_target":
+        if instance.groups_swapped and shown.role == "non_target":
             marks.append("target after correction")
-        lines.append(f"    - {option.text}  [{', '.join(marks)}]")
+        lines.append(f"    - {shown.text}  [{', '.join(marks)}]")
     actions = {code: kind.action for code, kind in KINDS.items()}
     lines += [f"  data issue: {code} ({actions.get(code, 'kept')})" for code in instance.data_issues]
     return "\n".join(lines) + "\n"

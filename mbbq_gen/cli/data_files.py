@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 import typer
 
 from mbbq_gen.cli.data_source import Choice, Data, FieldMap, Splits, with_bar
-from mbbq_gen.cli.help import example
+from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import Json, Languages, Packs, echo, print_json, resources, say, write_lines
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
@@ -126,17 +126,24 @@ _FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
     "  mbbq-gen data control --benchmark esbbq --languages es --json"
 )
 def control(
-    benchmark: Annotated[str, typer.Option(help="Benchmark, or file of questions.", metavar="NAME|FILE")],
+    benchmark: Annotated[
+        str, option("Questions", "Benchmark, or file of questions.", "--benchmark", metavar="NAME|FILE")
+    ],
     languages: Languages = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File for the control questions. Default: counts only.", metavar="FILE"),
-    ] = None,
     data_dir: Data = None,
     instances_field_map: FieldMap = None,
+    output: Annotated[
+        Path | None,
+        option("Files", "File for the control questions. Default: counts only.", "--output", "-o", metavar="FILE"),
+    ] = None,
     report: Annotated[
         Path | None,
-        typer.Option(help="Also write counts and one question of each template as an HTML page.", metavar="FILE.html"),
+        option(
+            "Files",
+            "Also write counts and one question of each template as an HTML page.",
+            "--report",
+            metavar="FILE.html",
+        ),
     ] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Also print each replacement and each refusal.")] = False,
     packs: Packs = None,

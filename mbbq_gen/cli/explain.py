@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mbbq_gen.cli.help import example
+from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import Json, Packs, print_json, resources, result_console, show
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.text import all_of, words
@@ -40,28 +40,46 @@ def explain(
         str | None,
         typer.Argument(metavar="ID", help="Prompt id (or its beginning) or instance key. Default: a list."),
     ] = None,
-    language: Annotated[
-        str | None, typer.Option(help="Language of --response; with RUN only: list this language.", metavar="XX")
-    ] = None,
-    options: Annotated[
-        str | None, typer.Option(help="Options as shown, separated by |.", metavar="TEXT|TEXT|…")
-    ] = None,
-    labels: Annotated[str | None, typer.Option(help="Labels of the options. Default: A,B,C,…", metavar="A,B,…")] = None,
-    unknown_index: Annotated[
-        int | None, typer.Option(min=0, help="Index of the unknown option, from 0. Default: there is none.")
-    ] = None,
-    response: Annotated[
-        str | None, typer.Option(help="Response of the model; - reads stdin.", metavar="TEXT|-")
-    ] = None,
-    prompt: Annotated[str | None, typer.Option(help="Prompt as sent, to recognise echoes.", metavar="TEXT")] = None,
     outcome: Annotated[
         str | None,
-        typer.Option(
-            help="List only these outcomes, comma-separated; unparsed: all that choose no option.", metavar="NAME,…"
+        option(
+            "List",
+            "Only these outcomes, comma-separated; unparsed: all that choose no option.",
+            "--outcome",
+            metavar="NAME,…",
         ),
     ] = None,
-    rule: Annotated[str | None, typer.Option(help="List only extractions by this rule.", metavar="NAME")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum extractions to list.")] = 20,
+    rule: Annotated[str | None, option("List", "Only extractions by this rule.", "--rule")] = None,
+    limit: Annotated[int, option("List", "Maximum extractions to list.", "--limit", min=1)] = 20,
+    response: Annotated[
+        str | None, option("Your own response", "Response of a model; - reads stdin.", "--response", metavar="TEXT|-")
+    ] = None,
+    language: Annotated[
+        str | None,
+        option(
+            "Your own response", "Its language; in a list, only this language of the run.", "--language", metavar="XX"
+        ),
+    ] = None,
+    options: Annotated[
+        str | None,
+        option("Your own response", "Options as shown, separated by |.", "--options", metavar="TEXT|TEXT|…"),
+    ] = None,
+    labels: Annotated[
+        str | None,
+        option("Your own response", "Labels of the options. Default: A,B,C,…", "--labels", metavar="A,B,…"),
+    ] = None,
+    unknown_index: Annotated[
+        int | None,
+        option(
+            "Your own response",
+            "Index of the unknown option, from 0. Default: there is none.",
+            "--unknown-index",
+            min=0,
+        ),
+    ] = None,
+    prompt: Annotated[
+        str | None, option("Your own response", "Prompt as sent, to recognise echoes.", "--prompt", metavar="TEXT")
+    ] = None,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:

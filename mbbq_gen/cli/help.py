@@ -13,7 +13,7 @@ _LAST = "Output"
 """The last group; options without a group are in it."""
 _FLAT = 9
 """A command with at most so many options lists them in one section."""
-_METAVARS = {int: "N", float: "X", Path: "PATH"}
+_METAVARS: dict[Any, str] = {int: "N", float: "X", Path: "PATH"}
 """Type of a value → what stands for it in help, where nothing is declared."""
 
 
@@ -42,8 +42,8 @@ class HelpCommand(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Writes the arguments, then one section for each group of options, in the order of declaration."""
-        parameters = self.get_params(ctx)
-        options = [one for one in parameters if one.param_type_name == "option" and one.help is not None]
+        parameters: list[Any] = self.get_params(ctx)
+        options = [one for one in parameters if one.param_type_name == "option"]
         sections = {"Arguments": [(_named(one), _described(one)) for one in parameters if one not in options]}
         for one in options:
             panel = (getattr(one, "rich_help_panel", None) or _LAST) if len(options) > _FLAT else "Options"
@@ -70,8 +70,7 @@ class HelpGroup(TyperGroup):
 
 def _named(parameter: Any) -> str:
     """The names of a parameter with what stands for its value."""
-    kind = parameter.type_descriptor.annotation if hasattr(parameter, "type_descriptor") else None
-    metavar = parameter.metavar or _METAVARS.get(kind, "NAME")
+    metavar = parameter.metavar or _METAVARS.get(parameter.type_descriptor.annotation, "NAME")
     if parameter.param_type_name == "argument":
         return f"{metavar}..." if parameter.nargs != 1 else metavar
     names = " / ".join(
