@@ -55,7 +55,6 @@ def compare(
         option(
             "What to score",
             "What to compare: language, model, variant, reasoning_effort, method or extractor.",
-            "--across",
             metavar="WHAT",
         ),
     ],
@@ -65,7 +64,6 @@ def compare(
             "What to score",
             "Only templates that the model can answer in everything compared, by its accuracy on the control split: "
             "above-chance, or above-chance-exact (significantly above chance). Default: all templates.",
-            "--template-filter",
         ),
     ] = None,
     extractor: ExtractorChoice = "rules",
@@ -75,7 +73,6 @@ def compare(
         option(
             "Grouping",
             "Also compare within each group of these, comma-separated: category, split, variant, …",
-            "--group-by",
             metavar="NAME,…",
         ),
     ] = None,
@@ -84,7 +81,6 @@ def compare(
         option(
             "Statistics",
             "Adjust p values by Holm over: pairs (all pairs of one metric) or all (pairs, metrics and groups).",
-            "--p-adjust-over",
             metavar="FAMILY",
         ),
     ] = "pairs",
@@ -218,9 +214,7 @@ def diff(
     first: Annotated[Path, typer.Argument(metavar="RUN_A", help="Folder of the first run.")],
     second: Annotated[Path, typer.Argument(metavar="RUN_B", help="Folder of the second run.")],
     metric: MetricNames = f"parse_rate,{SUMMARY_METRICS}",
-    examples: Annotated[
-        int, option("Output", "Number of examples of each kind of flip in --json.", "--examples", min=1)
-    ] = 3,
+    examples: Annotated[int, option("Output", "Number of examples of each kind of flip in --json.", min=1)] = 3,
     extractor: ExtractorChoice = "rules",
     *,
     statistics: InferenceOptions,
@@ -294,27 +288,20 @@ def position_bias(
     "  mbbq-gen power --benchmark mbbq --templates 40 --variants 3 --pilot my-run --json"
 )
 def power(
-    benchmark: Annotated[str, option("Run", "Benchmark of the run: mbbq, esbbq, kobbq, starter, …", "--benchmark")],
-    templates: Annotated[int, option("Run", "Number of templates.", "--templates", min=1)],
-    variants: Annotated[int, option("Run", "Number of prompt variants.", "--variants", min=1)],
+    benchmark: Annotated[str, option("Run", "Benchmark of the run: mbbq, esbbq, kobbq, starter, …")],
+    templates: Annotated[int, option("Run", "Number of templates.", min=1)],
+    variants: Annotated[int, option("Run", "Number of prompt variants.", min=1)],
     questions: Annotated[
         float | None,
-        option(
-            "Run",
-            "Ambiguous questions per template, on average. Default: as in the benchmark.",
-            "--questions",
-            metavar="N",
-        ),
+        option("Run", "Ambiguous questions per template, on average. Default: as in the benchmark.", metavar="N"),
     ] = None,
     pilot: Annotated[
-        Path | None, option("Run", "Take the variances from this run. Default: assumed.", "--pilot", metavar="RUN")
+        Path | None, option("Run", "Take the variances from this run. Default: assumed.", metavar="RUN")
     ] = None,
-    metric: Annotated[
-        str, option("Statistics", "Metric whose variances --pilot takes.", "--metric")
-    ] = "mbbq_bias_ambiguous",
+    metric: Annotated[str, option("Statistics", "Metric whose variances --pilot takes.")] = "mbbq_bias_ambiguous",
     prompt_effects: PromptEffectsChoice = "fixed",
     level: Annotated[
-        float, option("Statistics", "Significance level of the two-sided test.", "--level", min=0.0001, max=0.5)
+        float, option("Statistics", "Significance level of the two-sided test.", min=0.0001, max=0.5)
     ] = 0.05,
     target: Annotated[float, option("Statistics", "Power of the test.", "--power", min=0.5, max=0.999)] = 0.8,
     packs: Packs = None,
@@ -411,7 +398,6 @@ def reasoning(
         option(
             "Grouping",
             f"Group the scores by these, {GROUPS} Default: split,language and, if there are several, reasoning_effort.",
-            "--group-by",
             metavar="NAME,…",
         ),
     ] = None,

@@ -45,12 +45,7 @@ def annotate(
     run_path: RunPath,
     sample_size: Annotated[
         int | None,
-        option(
-            "Sample",
-            "Number of extractions to annotate. Default: as in the last command; at first 200.",
-            "--sample-size",
-            min=1,
-        ),
+        option("Sample", "Number of extractions to annotate. Default: as in the last command; at first 200.", min=1),
     ] = None,
     group_by: Annotated[
         str | None,
@@ -58,20 +53,17 @@ def annotate(
             "Sample",
             "Stratify the sample by these, the most important first: language, outcome, rule, confidence, variant, "
             "label_style, split, category. Default: as in the last command; at first language,outcome,rule.",
-            "--group-by",
             metavar="NAME,…",
         ),
     ] = None,
     seed: Annotated[
-        int | None,
-        option("Sample", "Seed of the sample. Default: as in the last command; at first 0.", "--seed", min=0),
+        int | None, option("Sample", "Seed of the sample. Default: as in the last command; at first 0.", min=0)
     ] = None,
     languages: Annotated[
         str | None,
         option(
             "Sample",
             "Only these languages of the run, comma-separated. Default: as in the last command; at first all.",
-            "--languages",
             metavar="XX,…",
         ),
     ] = None,
@@ -81,20 +73,16 @@ def annotate(
             "Sample",
             "Extractor to check: rules, a simple one such as first-label, or a stored version. Default: as in the last "
             "command; at first rules.",
-            "--extractor",
         ),
     ] = None,
     traces: Annotated[
-        bool,
-        option("Sample", "Annotate the conclusions of reasoning traces instead of the answers.", "--reasoning"),
+        bool, option("Sample", "Annotate the conclusions of reasoning traces instead of the answers.", "--reasoning")
     ] = False,
     csv: Annotated[
-        Path | None,
-        option("Files", "Write a CSV sheet to fill in with a spreadsheet program instead.", "--csv", metavar="FILE"),
+        Path | None, option("Files", "Write a CSV sheet to fill in with a spreadsheet program instead.", metavar="FILE")
     ] = None,
     html: Annotated[
-        Path | None,
-        option("Files", "Write an HTML sheet to fill in with a browser instead.", "--html", metavar="FILE"),
+        Path | None, option("Files", "Write an HTML sheet to fill in with a browser instead.", metavar="FILE")
     ] = None,
     sheet: Annotated[
         Path | None, option("Files", "Import a filled-in sheet of --csv or --html.", "--import", metavar="FILE")

@@ -113,13 +113,10 @@ class WorkerOptions:
         option(
             "Scale",
             "Use Ray workers: local (starts Ray here), HOST:PORT or ray://HOST:PORT. Default: in this process.",
-            "--ray",
             metavar="WHERE",
         ),
     ] = None
-    workers: Annotated[
-        int | None, option("Scale", "With --ray: number of workers. Default: 2.", "--workers", min=1)
-    ] = None
+    workers: Annotated[int | None, option("Scale", "With --ray: number of workers. Default: 2.", min=1)] = None
 
     def helpers(self) -> MapWorkers | None:
         """The workers; None: this process.

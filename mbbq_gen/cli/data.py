@@ -261,8 +261,8 @@ def _control_split(info: BenchmarkInfo, known: Sequence[str]) -> tuple[str, tupl
 def show(
     choice: Choice,
     *,
-    category: Annotated[str | None, option("Questions", "Only this category.", "--category", metavar="SLUG")] = None,
-    template: Annotated[str | None, option("Questions", "Only this template.", "--template", metavar="ID")] = None,
+    category: Annotated[str | None, option("Questions", "Only this category.", metavar="SLUG")] = None,
+    template: Annotated[str | None, option("Questions", "Only this template.", metavar="ID")] = None,
     splits: Splits = "bias",
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum questions. Default: 3; with --json all.")] = None,
     as_json: Json = False,

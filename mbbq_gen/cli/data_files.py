@@ -126,9 +126,7 @@ _FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
     "  mbbq-gen data control --benchmark esbbq --languages es --json"
 )
 def control(
-    benchmark: Annotated[
-        str, option("Questions", "Benchmark, or file of questions.", "--benchmark", metavar="NAME|FILE")
-    ],
+    benchmark: Annotated[str, option("Questions", "Benchmark, or file of questions.", metavar="NAME|FILE")],
     languages: Languages = None,
     data_dir: Data = None,
     instances_field_map: FieldMap = None,
@@ -138,12 +136,7 @@ def control(
     ] = None,
     report: Annotated[
         Path | None,
-        option(
-            "Files",
-            "Also write counts and one question of each template as an HTML page.",
-            "--report",
-            metavar="FILE.html",
-        ),
+        option("Files", "Also write counts and one question of each template as an HTML page.", metavar="FILE.html"),
     ] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Also print each replacement and each refusal.")] = False,
     packs: Packs = None,

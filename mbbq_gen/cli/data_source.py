@@ -24,33 +24,20 @@ Data = Annotated[
     option(
         "Questions",
         "Folder of the benchmark's published files. Default: the release from `mbbq-gen data download`.",
-        "--data-dir",
         metavar="DIR",
     ),
 ]
 Instances = Annotated[
     Path | None,
-    option(
-        "Questions",
-        "Your own questions instead: a JSON Lines, CSV, TSV or Parquet file.",
-        "--instances",
-        metavar="FILE",
-    ),
+    option("Questions", "Your own questions instead: a JSON Lines, CSV, TSV or Parquet file.", metavar="FILE"),
 ]
 FieldMap = Annotated[
     Path | None,
-    option(
-        "Questions",
-        "TOML file that maps the fields of --instances to those of mbbq-gen.",
-        "--instances-field-map",
-        metavar="TOML",
-    ),
+    option("Questions", "TOML file that maps the fields of --instances to those of mbbq-gen.", metavar="TOML"),
 ]
 
 
-Splits = Annotated[
-    str, option("Questions", "Splits, comma-separated: bias, control, or both.", "--splits", metavar="SPLIT,…")
-]
+Splits = Annotated[str, option("Questions", "Splits, comma-separated: bias, control, or both.", metavar="SPLIT,…")]
 
 
 @dataclass(frozen=True)

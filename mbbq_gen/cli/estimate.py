@@ -48,9 +48,7 @@ def estimate(
     ] = None,
     judge: Annotated[
         str | None,
-        option(
-            "Estimate", "Also estimate this model as an LLM judge of all responses.", "--judge", metavar="KIND:MODEL"
-        ),
+        option("Estimate", "Also estimate this model as an LLM judge of all responses.", metavar="KIND:MODEL"),
     ] = None,
     probe: Annotated[
         bool, option("Estimate", "Run ten requests on a local model to estimate the time.", "--probe")
@@ -173,15 +171,14 @@ def design(
         str, option("Goal", "What to measure: `score` or `difference between languages`.", metavar="TEXT")
     ] = "score",
     ci_width: Annotated[
-        float | None,
-        option("Goal", "Width of the confidence interval to reach (upper minus lower end).", metavar="W"),
+        float | None, option("Goal", "Width of the confidence interval to reach (upper minus lower end).", metavar="W")
     ] = None,
     max_cost: Annotated[
         float | None,
         option("Goal", "Instead of a width: US dollars to spend; finds the narrowest interval.", metavar="USD"),
     ] = None,
     metric: Annotated[
-        str, option("Goal", "Metric to measure; for names: `mbbq-gen score --help`.", "--metric")
+        str, option("Goal", "Metric to measure; for names: `mbbq-gen score --help`.")
     ] = "mbbq_bias_ambiguous",
     pilot: Annotated[
         Path | None,

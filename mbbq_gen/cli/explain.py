@@ -37,48 +37,31 @@ _BEGINNING = 60
 def explain(
     run_path: Annotated[Path | None, typer.Argument(metavar="RUN", help="Run folder.")] = None,
     identifier: Annotated[
-        str | None,
-        typer.Argument(metavar="ID", help="Prompt id (or its beginning) or instance key. Default: a list."),
+        str | None, typer.Argument(metavar="ID", help="Prompt id (or its beginning) or instance key. Default: a list.")
     ] = None,
     outcome: Annotated[
         str | None,
-        option(
-            "List",
-            "Only these outcomes, comma-separated; unparsed: all that choose no option.",
-            "--outcome",
-            metavar="NAME,…",
-        ),
+        option("List", "Only these outcomes, comma-separated; unparsed: all that choose no option.", metavar="NAME,…"),
     ] = None,
-    rule: Annotated[str | None, option("List", "Only extractions by this rule.", "--rule")] = None,
-    limit: Annotated[int, option("List", "Maximum extractions to list.", "--limit", min=1)] = 20,
+    rule: Annotated[str | None, option("List", "Only extractions by this rule.")] = None,
+    limit: Annotated[int, option("List", "Maximum extractions to list.", min=1)] = 20,
     response: Annotated[
-        str | None, option("Your own response", "Response of a model; - reads stdin.", "--response", metavar="TEXT|-")
+        str | None, option("Your own response", "Response of a model; - reads stdin.", metavar="TEXT|-")
     ] = None,
     language: Annotated[
-        str | None,
-        option(
-            "Your own response", "Its language; in a list, only this language of the run.", "--language", metavar="XX"
-        ),
+        str | None, option("Your own response", "Its language; in a list, only this language of the run.", metavar="XX")
     ] = None,
     options: Annotated[
-        str | None,
-        option("Your own response", "Options as shown, separated by |.", "--options", metavar="TEXT|TEXT|…"),
+        str | None, option("Your own response", "Options as shown, separated by |.", metavar="TEXT|TEXT|…")
     ] = None,
     labels: Annotated[
-        str | None,
-        option("Your own response", "Labels of the options. Default: A,B,C,…", "--labels", metavar="A,B,…"),
+        str | None, option("Your own response", "Labels of the options. Default: A,B,C,…", metavar="A,B,…")
     ] = None,
     unknown_index: Annotated[
-        int | None,
-        option(
-            "Your own response",
-            "Index of the unknown option, from 0. Default: there is none.",
-            "--unknown-index",
-            min=0,
-        ),
+        int | None, option("Your own response", "Index of the unknown option, from 0. Default: there is none.", min=0)
     ] = None,
     prompt: Annotated[
-        str | None, option("Your own response", "Prompt as sent, to recognise echoes.", "--prompt", metavar="TEXT")
+        str | None, option("Your own response", "Prompt as sent, to recognise echoes.", metavar="TEXT")
     ] = None,
     packs: Packs = None,
     as_json: Json = False,

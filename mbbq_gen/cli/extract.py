@@ -50,7 +50,6 @@ def extract(
         option(
             "What to extract",
             "Instead of a run: JSON Lines with id, language, options, labels and response; - reads stdin.",
-            "--jsonl",
             metavar="FILE",
         ),
     ] = None,
@@ -60,18 +59,13 @@ def extract(
             "What to extract",
             "Only responses of the run with these outcomes so far, comma-separated: option, abstention, refusal, "
             "multiple, truncated, empty, or unparsed (all that choose no option). Default: all.",
-            "--only",
             metavar="NAME,…",
         ),
     ] = None,
     languages: RunLanguages = None,
     extractor: Annotated[
         str,
-        option(
-            "Extraction",
-            "Extractor: rules, or a simple one: strict-match, first-label, mbbq-like, answer-line.",
-            "--extractor",
-        ),
+        option("Extraction", "Extractor: rules, or a simple one: strict-match, first-label, mbbq-like, answer-line."),
     ] = "rules",
     strict_languages: Annotated[
         bool,

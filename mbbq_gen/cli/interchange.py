@@ -66,21 +66,13 @@ def import_answers(
     ],
     columns: Annotated[
         Path | None,
-        option(
-            "Log",
-            "With --from csv: TOML file that maps the columns to the fields of mbbq-gen.",
-            "--columns",
-            metavar="TOML",
-        ),
+        option("Log", "With --from csv: TOML file that maps the columns to the fields of mbbq-gen.", metavar="TOML"),
     ] = None,
-    model: Annotated[str | None, option("Log", "Name of the model. Default: the name in the log.", "--model")] = None,
+    model: Annotated[str | None, option("Log", "Name of the model. Default: the name in the log.")] = None,
     benchmark: Annotated[
         str | None,
         option(
-            "Questions",
-            "Benchmarks of the responses, comma-separated; see `mbbq-gen data list`.",
-            "--benchmark",
-            metavar="NAME,…",
+            "Questions", "Benchmarks of the responses, comma-separated; see `mbbq-gen data list`.", metavar="NAME,…"
         ),
     ] = None,
     data_dir: Data = None,
@@ -89,12 +81,7 @@ def import_answers(
     languages: Languages = None,
     splits: Annotated[
         str | None,
-        option(
-            "Questions",
-            "Only these splits, comma-separated: bias, control. Default: all.",
-            "--splits",
-            metavar="SPLIT,…",
-        ),
+        option("Questions", "Only these splits, comma-separated: bias, control. Default: all.", metavar="SPLIT,…"),
     ] = None,
     packs: RunPacks = None,
     as_json: Json = False,
@@ -210,30 +197,22 @@ def _show(summary: ImportSummary) -> None:
 def export(
     run_path: RunPath,
     parquet: Annotated[
-        Path | None,
-        option("Files", "Write samples, scores and data dictionary as Parquet.", "--parquet", metavar="DIR"),
+        Path | None, option("Files", "Write samples, scores and data dictionary as Parquet.", metavar="DIR")
     ] = None,
     csv: Annotated[
         Path | None,
         option(
-            "Files",
-            "Write samples, scores and data dictionary as CSV, safe to open in a spreadsheet.",
-            "--csv",
-            metavar="DIR",
+            "Files", "Write samples, scores and data dictionary as CSV, safe to open in a spreadsheet.", metavar="DIR"
         ),
     ] = None,
     hf_dataset: Annotated[
-        Path | None,
-        option(
-            "Files", "Write a folder for `datasets.load_dataset`, with a dataset card.", "--hf-dataset", metavar="DIR"
-        ),
+        Path | None, option("Files", "Write a folder for `datasets.load_dataset`, with a dataset card.", metavar="DIR")
     ] = None,
     model_index: Annotated[
         Path | None,
         option(
             "Files",
             "Write scores as `model-index` metadata: into a YAML file, or into a model card (.md).",
-            "--model-index",
             metavar="FILE",
         ),
     ] = None,

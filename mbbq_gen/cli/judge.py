@@ -54,13 +54,10 @@ def judge(
         option(
             "Model",
             "Model of the judge, as kind:model, such as openai:gpt-4o-mini; see `mbbq-gen models`.",
-            "--model",
             metavar="KIND:MODEL",
         ),
     ] = None,
-    name: Annotated[
-        str | None, option("Model", "Name of the judge in this run. Default: made from its model.", "--name")
-    ] = None,
+    name: Annotated[str | None, option("Model", "Name of the judge in this run. Default: made from its model.")] = None,
     config: JudgeSettings,
     only: Annotated[
         str | None,
@@ -68,7 +65,6 @@ def judge(
             "What to extract",
             "Only responses that the rules left unparsed, extracted with low confidence (low) or despite conflicting "
             "evidence (conflict); comma-separated. Default: all.",
-            "--only",
             metavar="unparsed,low,conflict",
         ),
     ] = None,
@@ -77,17 +73,13 @@ def judge(
         option(
             "What to extract",
             "Only N responses in total: a random sample, stratified by language. Default: all.",
-            "--sample-size",
             min=1,
         ),
     ] = None,
     seed: Annotated[
         int,
         option(
-            "What to extract",
-            "Seed of the sample, of a new judge's option orders and of bootstrap resamples.",
-            "--seed",
-            min=0,
+            "What to extract", "Seed of the sample, of a new judge's option orders and of bootstrap resamples.", min=0
         ),
     ] = 0,
     languages: RunLanguages = None,

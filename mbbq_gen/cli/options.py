@@ -40,8 +40,8 @@ if TYPE_CHECKING:
 Result = TypeVar("Result", bound="BaseModel")
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
 _PACKS = "Folder of your own language packs; they override the built-in ones."
-Packs = Annotated[Path | None, option("Files", _PACKS, "--packs", metavar="DIR")]
-RunPacks = Annotated[Path | None, option("Questions", _PACKS, "--packs", metavar="DIR")]
+Packs = Annotated[Path | None, option("Files", _PACKS, metavar="DIR")]
+RunPacks = Annotated[Path | None, option("Questions", _PACKS, metavar="DIR")]
 PRICES = "Your own prices (TOML); they override those of the package genai-prices."
 PriceFile = Annotated[Path | None, typer.Option("--prices", metavar="FILE", help=PRICES)]
 Verbose = Annotated[
@@ -49,21 +49,13 @@ Verbose = Annotated[
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 Languages = Annotated[
-    str | None,
-    option("Questions", "Only these languages, comma-separated. Default: all.", "--languages", metavar="XX,…"),
+    str | None, option("Questions", "Only these languages, comma-separated. Default: all.", metavar="XX,…")
 ]
 RunLanguages = Annotated[
     str | None,
-    option(
-        "What to extract",
-        "Only these languages of the run, comma-separated. Default: all.",
-        "--languages",
-        metavar="XX,…",
-    ),
+    option("What to extract", "Only these languages of the run, comma-separated. Default: all.", metavar="XX,…"),
 ]
-HtmlFile = Annotated[
-    Path | None, option("Files", "Also write the tables as an HTML page.", "--html", metavar="FILE.html")
-]
+HtmlFile = Annotated[Path | None, option("Files", "Also write the tables as an HTML page.", metavar="FILE.html")]
 
 
 def resources(packs: Path | None) -> PackPaths:
@@ -328,17 +320,10 @@ def studied(paths: list[Path] | None) -> list[Path] | None:
 
 
 RunPaths = Annotated[
-    list[Path],
-    typer.Argument(metavar="RUN", callback=studied, help="Run folders, or a study's file or folder."),
+    list[Path], typer.Argument(metavar="RUN", callback=studied, help="Run folders, or a study's file or folder.")
 ]
 MetricNames = Annotated[
-    str,
-    option(
-        "Grouping",
-        "Metrics, comma-separated, or `all`; for names: `mbbq-gen score --help`.",
-        "--metric",
-        metavar="NAME,…",
-    ),
+    str, option("Grouping", "Metrics, comma-separated, or `all`; for names: `mbbq-gen score --help`.", metavar="NAME,…")
 ]
 NormalizationChoice = Annotated[
     str | None,
@@ -346,19 +331,17 @@ NormalizationChoice = Annotated[
         "What to score",
         "Normalization of loglikelihoods: sum (none); token, char or byte (divided by their number; char is acc_norm "
         "of lm-eval); or pmi (see `mbbq-gen run --help`). Default: the run's.",
-        "--normalization",
         metavar="TYPE",
     ),
 ]
 GROUPS = "comma-separated: model, benchmark, language, split, category, template, variant, …"
-GroupBy = Annotated[str, option("Grouping", f"Group the scores by these, {GROUPS}", "--group-by", metavar="NAME,…")]
+GroupBy = Annotated[str, option("Grouping", f"Group the scores by these, {GROUPS}", metavar="NAME,…")]
 ExtractorChoice = Annotated[
     str,
     option(
         "What to score",
         "Extractor whose results are used: rules, a simple one (strict-match, first-label, mbbq-like, answer-line), "
         "judge:NAME, or a stored version.",
-        "--extractor",
     ),
 ]
 CorrectWith = Annotated[
@@ -366,7 +349,6 @@ CorrectWith = Annotated[
     option(
         "Also show",
         "Scores corrected for extraction errors by the annotations of `mbbq-gen annotate`.",
-        "--correct-with",
         metavar="annotations",
     ),
 ]
@@ -376,13 +358,10 @@ PromptEffectsChoice = Annotated[
         "Statistics",
         "What intervals and tests hold for: fixed (only these prompt variants) or random (all variants like them; "
         "needs at least three).",
-        "--prompt-effects",
         metavar="TYPE",
     ),
 ]
-ConfidenceLevel = Annotated[
-    float, option("Statistics", "Confidence level of the intervals.", "--confidence-level", min=0.5, max=0.999)
-]
+ConfidenceLevel = Annotated[float, option("Statistics", "Confidence level of the intervals.", min=0.5, max=0.999)]
 
 
 def equivalence_option(what: str) -> Any:
@@ -396,13 +375,7 @@ class InferenceOptions:
     """Options of every score with an interval."""
 
     gold: Annotated[
-        str,
-        option(
-            "What to score",
-            "Gold labels: published, or corrected (known errors fixed).",
-            "--gold",
-            metavar="SOURCE",
-        ),
+        str, option("What to score", "Gold labels: published, or corrected (known errors fixed).", metavar="SOURCE")
     ] = "published"
     unparsed: Annotated[
         str,
@@ -410,17 +383,12 @@ class InferenceOptions:
             "Statistics",
             "Unparsed responses in the denominators of bias scores: discard (left out) or keep (counted as neither "
             "answer).",
-            "--unparsed",
             metavar="ACTION",
         ),
     ] = "discard"
     confidence_level: ConfidenceLevel = 0.95
-    n_resamples: Annotated[
-        int, option("Statistics", "Number of bootstrap resamples of templates.", "--n-resamples", min=100)
-    ] = 2000
-    seed: Annotated[
-        int, option("Statistics", "Seed of bootstrap resamples and permutation tests.", "--seed", min=0)
-    ] = 0
+    n_resamples: Annotated[int, option("Statistics", "Number of bootstrap resamples of templates.", min=100)] = 2000
+    seed: Annotated[int, option("Statistics", "Seed of bootstrap resamples and permutation tests.", min=0)] = 0
 
     def chosen_gold(self) -> GoldLabels:
         """The gold labels to score by."""

@@ -37,11 +37,10 @@ if TYPE_CHECKING:
 
 Published = Annotated[RunConfig, ("prompt_source", "data_dir")]
 Shown = Annotated[
-    RunConfig,
-    ("data_dir", "no_context", "prompt_source", "option_order", "label_style", "system_prompt", "seed"),
+    RunConfig, ("data_dir", "no_context", "prompt_source", "option_order", "label_style", "system_prompt", "seed")
 ]
 
-Language = Annotated[str, option("Questions", "Language.", "--language", metavar="XX")]
+Language = Annotated[str, option("Questions", "Language.", metavar="XX")]
 
 prompts_app = typer.Typer(
     cls=HelpGroup,
@@ -60,7 +59,7 @@ prompts_app = typer.Typer(
 @expand_options
 def list_variants(
     language: Language = "en",
-    benchmark: Annotated[str | None, option("Questions", "Benchmark of the published prompts.", "--benchmark")] = None,
+    benchmark: Annotated[str | None, option("Questions", "Benchmark of the published prompts.")] = None,
     *,
     config: Published,
     packs: Packs = None,
@@ -94,15 +93,14 @@ def list_variants(
 )
 @expand_options
 def show(
-    benchmark: Annotated[str, option("Questions", "Benchmark.", "--benchmark")] = "starter",
+    benchmark: Annotated[str, option("Questions", "Benchmark.")] = "starter",
     language: Language = "en",
-    split: Annotated[str, option("Questions", "Split: bias or control.", "--split")] = "bias",
+    split: Annotated[str, option("Questions", "Split: bias or control.")] = "bias",
     instance: Annotated[
-        str | None, option("Questions", "Id of the question. Default: the first.", "--instance", metavar="ID")
+        str | None, option("Questions", "Id of the question. Default: the first.", metavar="ID")
     ] = None,
     variant: Annotated[
-        str | None,
-        option("Prompts", "Variant, see `mbbq-gen prompts list`. Default: the first.", "--variant", metavar="ID"),
+        str | None, option("Prompts", "Variant, see `mbbq-gen prompts list`. Default: the first.", metavar="ID")
     ] = None,
     *,
     config: Shown,
@@ -245,7 +243,7 @@ def new(
     language: Code,
     name: Annotated[str, typer.Option(help="English name.")],
     own_name: Annotated[str, typer.Option("--native-name", metavar="NAME", help="Name in the language itself.")],
-    packs: Annotated[Path, typer.Option("--packs", metavar="DIR", help="Folder of your own packs.")] = Path("packs"),
+    packs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of your own packs.")] = Path("packs"),
     as_json: Json = False,
 ) -> None:
     """Writes the packs of a new language for a speaker to fill in.

@@ -70,15 +70,13 @@ def report(
     ] = None,
     open_browser: Annotated[bool, option("Files", "Open the page of -o in the browser.", "--open")] = False,
     page_samples: Annotated[
-        int,
-        option("Files", "Maximum samples in the page; a random subset if there are more.", "--page-samples", min=0),
+        int, option("Files", "Maximum samples in the page; a random subset if there are more.", min=0)
     ] = 2000,
     figures: Annotated[
         Path | None,
         option(
             "Files",
             "Write each chart as SVG, PNG, PDF and Vega-Lite, and the tables as CSV, Markdown and LaTeX.",
-            "--figures",
             metavar="DIR",
         ),
     ] = None,
@@ -320,8 +318,7 @@ def leaderboard(
         Path | None, option("Files", "Write an HTML page.", "--output", "-o", metavar="FILE.html")
     ] = None,
     csv: Annotated[
-        Path | None,
-        option("Files", "Write CSV: one row per model, benchmark and language.", "--csv", metavar="FILE"),
+        Path | None, option("Files", "Write CSV: one row per model, benchmark and language.", metavar="FILE")
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     *,

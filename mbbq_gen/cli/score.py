@@ -62,29 +62,21 @@ def score(
             "What to score",
             "Instead of runs: JSON Lines file of questions, each with its `option`, `outcome` or `response` "
             "(docs/guides/score-your-answers.md); - reads stdin.",
-            "--jsonl",
             metavar="FILE",
         ),
     ] = None,
     extractor: ExtractorChoice = "rules",
     normalization: NormalizationChoice = None,
     subset: Annotated[
-        str,
-        option("What to score", "Responses: all, or bharat_pairs (BharatBBQ's pair-filtered subset).", "--subset"),
+        str, option("What to score", "Responses: all, or bharat_pairs (BharatBBQ's pair-filtered subset).")
     ] = "all",
     group_by: Annotated[
         str | None,
-        option(
-            "Grouping",
-            f"Group the scores by these, {GROUPS} Default: language,split.",
-            "--group-by",
-            metavar="NAME,…",
-        ),
+        option("Grouping", f"Group the scores by these, {GROUPS} Default: language,split.", metavar="NAME,…"),
     ] = None,
     metric: MetricNames = "all",
     macro_average: Annotated[
-        str | None,
-        option("Grouping", "Also average over groups with equal weights: category or variant.", "--macro-average"),
+        str | None, option("Grouping", "Also average over groups with equal weights: category or variant.")
     ] = None,
     *,
     statistics: InferenceOptions,
@@ -99,12 +91,9 @@ def score(
     ] = False,
     correct_with: CorrectWith = None,
     csv: Annotated[
-        Path | None,
-        option("Files", "Also write the scores as CSV, one row per group and metric.", "--csv", metavar="FILE"),
+        Path | None, option("Files", "Also write the scores as CSV, one row per group and metric.", metavar="FILE")
     ] = None,
-    parquet: Annotated[
-        Path | None, option("Files", "Also write the scores as Parquet.", "--parquet", metavar="FILE")
-    ] = None,
+    parquet: Annotated[Path | None, option("Files", "Also write the scores as Parquet.", metavar="FILE")] = None,
     packs: Packs = None,
     helping: WorkerOptions,
     as_json: Json = False,

@@ -56,7 +56,6 @@ def init(
             "What to measure",
             "Models, comma-separated, as kind:model, such as openai:gpt-4o-mini,transformers:smollm2; see `mbbq-gen "
             "models`.",
-            "--model",
             metavar="KIND:MODEL,…",
         ),
     ] = None,
@@ -65,25 +64,17 @@ def init(
         option(
             "What to measure",
             "Server of the openai: models, such as http://127.0.0.1:11434/v1. Default: the service's own.",
-            "--base-url",
             metavar="URL",
         ),
     ] = None,
-    benchmark: Annotated[
-        str | None, option("What to measure", "Benchmark; see `mbbq-gen data list`.", "--benchmark")
-    ] = None,
-    languages: Annotated[
-        str | None, option("What to measure", "Languages, comma-separated.", "--languages", metavar="XX,…")
-    ] = None,
+    benchmark: Annotated[str | None, option("What to measure", "Benchmark; see `mbbq-gen data list`.")] = None,
+    languages: Annotated[str | None, option("What to measure", "Languages, comma-separated.", metavar="XX,…")] = None,
     max_cost: Annotated[
-        float | None,
-        option("Size", "US dollars that each model may cost; 0 for no limit.", "--max-cost", min=0, metavar="USD"),
+        float | None, option("Size", "US dollars that each model may cost; 0 for no limit.", min=0, metavar="USD")
     ] = None,
     sample: Annotated[
         int | None,
-        option(
-            "Size", "Questions for each language and split. Default: as many as --max-cost allows.", "--sample", min=1
-        ),
+        option("Size", "Questions for each language and split. Default: as many as --max-cost allows.", min=1),
     ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Ask no questions: use the default of every option that is not given.")
