@@ -24,9 +24,14 @@ from mbbq_gen.cli.options import (
     RunPath,
     RunPaths,
     equivalence_option,
+    extraction_bar,
     metrics_of,
     prompt_effects_of,
+    read_before_use,
     resources,
+    run_frame,
+    runs_frame,
+    runs_labels,
     say,
     several,
     show_result,
@@ -110,7 +115,6 @@ def compare(
     from mbbq_gen.analysis.ability import Selection
     from mbbq_gen.analysis.comparison import ACROSS, FAMILIES, HypothesisFamily
     from mbbq_gen.analysis.comparison import compare as compute
-    from mbbq_gen.cli.options import runs_frame, runs_labels
     from mbbq_gen.report.comparison_tables import comparison_blocks
     from mbbq_gen.scoring.tally import GROUPINGS
 
@@ -169,7 +173,6 @@ def agreement(
     differences. Needs a run with several methods, such as `run --method both`.
     """
     from mbbq_gen.analysis.agreement import MethodAgreement, method_agreement, method_scores, tie_rates
-    from mbbq_gen.cli.options import run_frame
     from mbbq_gen.core.records import NORMALISATIONS
     from mbbq_gen.report.comparison_tables import agreement_blocks
     from mbbq_gen.report.page import blocks_page
@@ -265,7 +268,6 @@ def position_bias(
     preference above 0 means that the position is chosen more often; a bias above 0 is stereotypical.
     """
     from mbbq_gen.analysis.position import PositionTable, position_reports
-    from mbbq_gen.cli.options import runs_frame
     from mbbq_gen.report.analysis_tables import position_blocks
     from mbbq_gen.scoring.tally import GROUPINGS
 
@@ -340,7 +342,6 @@ def power(
 def variances_of(path: Path, metric: str, where: PackPaths) -> Components:
     """The variances of a run's bias split."""
     from mbbq_gen.analysis.design import measured_components
-    from mbbq_gen.cli.options import runs_frame
     from mbbq_gen.scoring.metrics import METRICS
 
     return measured_components(runs_frame([path], where), METRICS[metric], str(path))
@@ -363,7 +364,6 @@ def robustness(
     components. With several models, shows how stable their ranks are. A bias above 0 is stereotypical.
     """
     from mbbq_gen.analysis.robustness import FACTORS, RobustnessTable, rank_stability, robustness_reports
-    from mbbq_gen.cli.options import runs_frame
     from mbbq_gen.report.analysis_tables import robustness_blocks
 
     metrics, sampling = metrics_of(metric), statistics.sampling(run_paths)
@@ -416,7 +416,6 @@ def reasoning(
     unknown, to the target or to the non-target, and the scores of conclusions and answers.
     """
     from mbbq_gen.analysis.reasoning import ReasoningReport, reasoning_groups
-    from mbbq_gen.cli.options import extraction_bar, read_before_use
     from mbbq_gen.core.text import words
     from mbbq_gen.report.analysis_tables import reasoning_blocks
     from mbbq_gen.report.page import blocks_page

@@ -16,6 +16,7 @@ from mbbq_gen.cli.options import (
     Json,
     Packs,
     RunPath,
+    extraction_bar,
     resources,
     result_console,
     say,
@@ -132,7 +133,6 @@ class _Annotating:
 
     def __init__(self, folder: RunFolder, source: ReviewTarget, given: Mapping[str, Any]) -> None:
         from mbbq_gen.annotation.review import draw_sample, load_annotations, load_design
-        from mbbq_gen.cli.options import extraction_bar
 
         self._folder, self._source = folder, source
         before = load_design(source.design_path)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from mbbq_gen.cli.help import example, option
-from mbbq_gen.cli.options import Json, Packs, print_json, resources, result_console, show
+from mbbq_gen.cli.options import Json, Packs, print_json, read_before_use, resources, result_console, show
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.text import all_of, words
 
@@ -276,7 +276,6 @@ def _list(
 ) -> None:
     """Lists extractions of the current rules."""
     from mbbq_gen.cli.extract import outcomes_of
-    from mbbq_gen.cli.options import read_before_use
     from mbbq_gen.core.text import shortened
     from mbbq_gen.report.tables import DASH, text_table
     from mbbq_gen.runs.extraction import question_of

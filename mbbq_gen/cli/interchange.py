@@ -28,6 +28,7 @@ from mbbq_gen.cli.options import (
     print_json,
     print_model,
     prompt_effects_of,
+    read_before_use,
     resources,
     say,
     write_lines,
@@ -234,7 +235,6 @@ def export(
     manifest of the run and a data dictionary; export.json lists schema version, settings and the sha256 of every file.
     """
     from mbbq_gen.api import Run
-    from mbbq_gen.cli.options import read_before_use
     from mbbq_gen.interchange.export import ExportSettings, ExportSource
     from mbbq_gen.scoring.tally import GROUPINGS
 

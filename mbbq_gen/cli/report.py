@@ -23,8 +23,12 @@ from mbbq_gen.cli.options import (
     echo,
     print_json,
     print_model,
+    read_before_use,
     resources,
     result_console,
+    run_frame,
+    runs_frame,
+    runs_labels,
     say,
     several,
     show,
@@ -90,7 +94,8 @@ def report(
     --figures is given; --json prints the scores of all runs. -o writes one page that works offline, with charts and
     samples to filter and read. For all samples of a run: mbbq-gen view RUN.
     """
-    from mbbq_gen.cli.options import runs_labels
+    from mbbq_gen.analysis.score_extras import reported
+    from mbbq_gen.report.view_model import BY, SCORES
     from mbbq_gen.runs.run_folder import RunFolder
 
     if open_browser and output is None:
@@ -110,7 +115,16 @@ def report(
     where = resources(packs)
     if output is None and figures is None:
         if as_json:
-            _print_scores(folders, where, correct_with, gold, sampling)
+            paths = [folder.path for folder in folders]
+            labels = runs_labels(paths, where, correct_with, gold)
+            found = reported(runs_frame(paths, where, gold), BY, SCORES, sampling, labels)
+            control = {folder.path.as_posix(): folder.manifest().control for folder in folders}
+            made = {
+                path: {name: counts.model_dump() for name, counts in one.items()}
+                for path, one in control.items()
+                if one
+            }
+            print_json({**found.model_dump(mode="json"), **({"control": made} if made else {})})
             return
         labelled = {folder: runs_labels([folder.path], where, correct_with, gold) for folder in folders}
         for folder in folders:
@@ -137,28 +151,6 @@ def report(
         webbrowser.open(output.resolve().as_uri())
 
 
-def _print_scores(
-    folders: list[RunFolder],
-    where: PackPaths,
-    correct_with: str | None,
-    gold: GoldLabels,
-    sampling: InferenceSettings,
-) -> None:
-    """The scores of the report as JSON."""
-    from mbbq_gen.analysis.score_extras import reported
-    from mbbq_gen.cli.options import runs_frame, runs_labels
-    from mbbq_gen.report.view_model import BY, SCORES
-
-    paths = [folder.path for folder in folders]
-    labelled = runs_labels(paths, where, correct_with, gold)
-    found = reported(runs_frame(paths, where, gold), BY, SCORES, sampling, labelled)
-    control = {folder.path.as_posix(): folder.manifest().control for folder in folders}
-    made = {
-        path: {name: counts.model_dump() for name, counts in found.items()} for path, found in control.items() if found
-    }
-    print_json({**found.model_dump(mode="json"), **({"control": made} if made else {})})
-
-
 # --- a page and figures ----------------------------------------------------------------------------------------------
 
 
@@ -175,7 +167,6 @@ def _write_report(
     correct_with: str | None,
 ) -> None:
     """Makes the charts, once, and what is wanted of them."""
-    from mbbq_gen.cli.options import read_before_use, runs_frame, runs_labels
     from mbbq_gen.core.progress import Bar
     from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, make_charts, write_figures
     from mbbq_gen.report.charts.vega import require_vl_convert
@@ -228,7 +219,6 @@ def show_report(
 ) -> None:
     """Prints the report of a run on stdout; with annotated responses, corrected by them too."""
     from mbbq_gen.analysis.score_extras import reported
-    from mbbq_gen.cli.options import run_frame
     from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS
     from mbbq_gen.report.tables import print_blocks
 
@@ -333,7 +323,6 @@ def leaderboard(
     option orders or questions than the rest are ranked separately. There is no overall rank. A bias above 0 is
     stereotypical, below 0 anti-stereotypical; models are ranked by its absolute value.
     """
-    from mbbq_gen.cli.options import runs_frame
     from mbbq_gen.report.leaderboard import build_leaderboard
     from mbbq_gen.report.leaderboard_views import board_blocks, board_notes, board_page, board_table, full_table
     from mbbq_gen.report.page import language_names
@@ -382,7 +371,6 @@ def view(
 
     Runs until Ctrl-C. Prints the address. Listens on the loopback address only; nothing can be changed.
     """
-    from mbbq_gen.cli.options import read_before_use
     from mbbq_gen.core.progress import Bar
     from mbbq_gen.report.viewer import ViewServer, open_viewer
     from mbbq_gen.runs.run_folder import RunFolder

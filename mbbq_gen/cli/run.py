@@ -15,6 +15,7 @@ import typer
 from mbbq_gen.cli.config_options import RunSettings, expand_options
 from mbbq_gen.cli.help import HelpCommand, HelpGroup, example, option
 from mbbq_gen.cli.options import (
+    InferenceOptions,
     Json,
     Packs,
     PriceFile,
@@ -25,7 +26,9 @@ from mbbq_gen.cli.options import (
     print_json,
     resources,
     result_console,
+    runs_frame,
     say,
+    several,
     show,
     show_result,
     terminal,
@@ -282,7 +285,6 @@ def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool)
 def show_runs(paths: list[Path], where: PackPaths) -> None:
     """Prints the conclusions for every model and benchmark, with one table."""
     from mbbq_gen.analysis.score_extras import reported
-    from mbbq_gen.cli.options import InferenceOptions, runs_frame, several
     from mbbq_gen.report.score_tables import BRIEF_METRICS, brief_blocks
     from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.run_folder import RunFolder

@@ -24,9 +24,13 @@ from mbbq_gen.cli.options import (
     metrics_of,
     open_lines,
     resources,
+    run_sums,
+    runs_frame,
+    runs_labels,
     say,
     show_result,
     studied,
+    tell_failures,
 )
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.text import all_of, one_of, words
@@ -110,7 +114,6 @@ def score(
     bharat_sbs_disambiguated, target_preference, bias_adjusted_accuracy.
     """
     from mbbq_gen.analysis.correction import confidence_shares, correction
-    from mbbq_gen.cli.options import run_sums, runs_frame, runs_labels, tell_failures
     from mbbq_gen.core.records import NORMALISATIONS
     from mbbq_gen.scoring.tally import GROUPINGS, SUBSETS
     from mbbq_gen.scoring.tally import subset as part_of
