@@ -172,30 +172,21 @@ def _extract_run(
             for change in extraction_changes(store, code, old, versions[code], only or None)
         ]
     if as_json:
-        print_json(_summary(path, extractor, versions, against, count, changes))
+        print_json(
+            {
+                "run": str(path),
+                "extractor": extractor,
+                "read": count,
+                "extractors": versions,
+                "compared_with": against,
+                "compared": sum(change.count for change in changes),
+                "changed": sum(change.count for change in changes if change.is_change),
+                "moving_scores": sum(change.count for change in changes if change.moves_scores),
+                "outcomes": [change.model_dump() for change in changes],
+            }
+        )
     else:
         _show(extractor, count, against, changes)
-
-
-def _summary(
-    path: Path,
-    extractor: str,
-    versions: dict[str, str],
-    against: dict[str, str],
-    count: int,
-    changes: list[ExtractionChange],
-) -> dict[str, Any]:
-    return {
-        "run": str(path),
-        "extractor": extractor,
-        "read": count,
-        "extractors": versions,
-        "compared_with": against,
-        "compared": sum(change.count for change in changes),
-        "changed": sum(change.count for change in changes if change.is_change),
-        "moving_scores": sum(change.count for change in changes if change.moves_scores),
-        "outcomes": [change.model_dump() for change in changes],
-    }
 
 
 def _show(extractor: str, count: int, against: dict[str, str], changes: list[ExtractionChange]) -> None:

@@ -41,9 +41,7 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.report.tables import Block
-    from mbbq_gen.scoring.metrics import Metric
     from mbbq_gen.scoring.observations import GoldLabels
-    from mbbq_gen.statistics.estimate import InferenceSettings
 
 
 @example(
@@ -113,13 +111,16 @@ def score(
     bbq_s_amb, bbq_nonaligned_cost, bharat_bs_ambiguous, bharat_bs_disambiguated, bharat_sbs_ambiguous,
     bharat_sbs_disambiguated, target_preference, bias_adjusted_accuracy.
     """
+    from mbbq_gen.analysis.ability import adjusted_scores
     from mbbq_gen.analysis.correction import confidence_shares, correction
+    from mbbq_gen.analysis.score_extras import ScoreReport, baseline_scores, group_tests, macro_averages
+    from mbbq_gen.analysis.scores import score as compute
     from mbbq_gen.core.records import NORMALISATIONS
     from mbbq_gen.scoring.tally import GROUPINGS, SUBSETS
     from mbbq_gen.scoring.tally import subset as part_of
 
     where, paths, helpers = resources(packs), list(run_paths or []), helping.helpers()
-    chosen, sampling = statistics.chosen_gold(), statistics.sampling(paths, prompt_effects)
+    gold, sampling = statistics.chosen_gold(), statistics.sampling(paths, prompt_effects)
     part = one_of("subset", subset, SUBSETS)
     metrics = metrics_of(metric)
     averaged = one_of("grouping", macro_average, GROUPINGS) if macro_average else None
@@ -145,13 +146,13 @@ def score(
         )
     if helpers is not None:
         _check_addable(paths, jsonl, part, adjusted=control_adjusted, correct_with=correct_with)
-    labelled = runs_labels(paths, where, correct_with, chosen, extractor)
+    labelled = runs_labels(paths, where, correct_with, gold, extractor)
     if jsonl is not None:
-        frame = _jsonl_frame(jsonl, where, chosen)
+        frame = _jsonl_frame(jsonl, where, gold)
         tell_failures(frame)
     elif helpers is not None:
         frame = run_sums(
-            *(paths[0], where, chosen),
+            *(paths[0], where, gold),
             by=wanted,
             beside=["variant", *([averaged] if averaged else [])],
             extractor=extractor,
@@ -159,30 +160,35 @@ def score(
             helpers=helpers,
         )
     else:
-        frame = runs_frame(paths, where, chosen, extractor=extractor, normalise=how)
+        frame = runs_frame(paths, where, gold, extractor=extractor, normalise=how)
     frame = part_of(frame, part)
     if how is not None and (frame["method"] == "generate").all():
         raise UsageError(f"--normalization {how}: there are no loglikelihoods here; leave it out")
     for grouping, why in kept_apart(frame, wanted, with_models=group_by is None):
         say(f"{why} are kept apart: added {grouping} to --group-by")
         wanted.append(grouping)
-    report = _report(
-        frame,
-        wanted,
-        metrics,
-        sampling,
-        chosen,
-        averaged=averaged,
-        adjusted=control_adjusted,
-        tests=tests,
-        baselines=baselines,
-        margin=equivalence_margin,
+    table = compute(frame, wanted, [chosen.name for chosen in metrics], sampling, gold=gold)
+    biases = [chosen for chosen in metrics if chosen.low < 0]
+    # The two splits are compared, so they are no grouping.
+    apart = [name for name in wanted if name != "split"]
+    labels = labelled and correction(frame, labelled, wanted, metrics, sampling)
+    report = ScoreReport(
+        **dict(table),
+        macro_averages=tuple(macro_averages(frame, wanted, averaged, metrics, sampling)) if averaged else (),
+        adjusted=tuple(adjusted_scores(frame, apart, biases, sampling)) if control_adjusted else (),
+        tests=tuple(group_tests(frame, wanted, metrics, sampling, against_zero=tests, margin=equivalence_margin))
+        if tests or equivalence_margin is not None
+        else (),
+        baselines=tuple(baseline_scores(frame, wanted, metrics, sampling)) if baselines else (),
+    ).model_copy(
+        update={
+            "subset": part,
+            "extractor": extractor,
+            "normalization": how,
+            "confidences": () if jsonl else tuple(confidence_shares(frame, wanted)),
+            "correction": labels,
+        }
     )
-    beside = {
-        "confidences": () if jsonl else tuple(confidence_shares(frame, wanted)),
-        "correction": labelled and correction(frame, labelled, wanted, metrics, sampling),
-    }
-    report = report.model_copy(update={"subset": part, "extractor": extractor, "normalization": how, **beside})
     _write_files(report, paths, csv=csv, parquet=parquet)
     show_result(report, _blocks, as_json=as_json or jsonl is not None)
 
@@ -196,40 +202,6 @@ def kept_apart(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> 
         yield "model", "models"
     if "split" not in by and frame["split"].n_unique() > 1:
         yield "split", "bias and control questions"
-
-
-def _report(
-    frame: polars.DataFrame,
-    by: list[str],
-    metrics: list[Metric],
-    sampling: InferenceSettings,
-    gold: GoldLabels,
-    *,
-    averaged: str | None,
-    adjusted: bool,
-    tests: bool,
-    baselines: bool,
-    margin: float | None,
-) -> ScoreReport:
-    """The scores with the additions requested."""
-    from mbbq_gen.analysis.ability import adjusted_scores
-    from mbbq_gen.analysis.score_extras import ScoreReport, baseline_scores, group_tests, macro_averages
-    from mbbq_gen.analysis.scores import score as compute
-
-    table = compute(frame, by, [metric.name for metric in metrics], sampling, gold=gold)
-    biases = [metric for metric in metrics if metric.low < 0]
-    return ScoreReport(
-        **dict(table),
-        macro_averages=tuple(macro_averages(frame, by, averaged, metrics, sampling)) if averaged else (),
-        # the two splits are compared, so they are no grouping
-        adjusted=tuple(adjusted_scores(frame, [name for name in by if name != "split"], biases, sampling))
-        if adjusted
-        else (),
-        tests=tuple(group_tests(frame, by, metrics, sampling, against_zero=tests, margin=margin))
-        if tests or margin is not None
-        else (),
-        baselines=tuple(baseline_scores(frame, by, metrics, sampling)) if baselines else (),
-    )
 
 
 def _check_addable(
