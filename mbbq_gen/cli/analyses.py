@@ -12,7 +12,6 @@ from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
     GROUPS,
     CorrectWith,
-    ExtractorChoice,
     GroupBy,
     HtmlFile,
     InferenceOptions,
@@ -71,7 +70,6 @@ def compare(
             "above-chance, or above-chance-exact (significantly above chance). Default: all templates.",
         ),
     ] = None,
-    extractor: ExtractorChoice = "rules",
     metric: MetricNames = "mbbq_bias_ambiguous,diff_bias_disambiguated",
     group_by: Annotated[
         str | None,
@@ -127,10 +125,10 @@ def compare(
         )
     where = resources(packs)
     gold, every = statistics.chosen_gold(), level == "extractor"
-    if every and extractor != "rules":
+    if every and statistics.extractor != "rules":
         raise UsageError("--across extractor compares all extractors of the runs; leave --extractor out")
-    labelled = runs_labels(run_paths, where, correct_with, gold, extractor)
-    frame = runs_frame(run_paths, where, gold, extractor=extractor, all_extractors=every)
+    labelled = runs_labels(run_paths, where, correct_with, gold, statistics.extractor)
+    frame = runs_frame(run_paths, where, gold, extractor=statistics.extractor, all_extractors=every)
     family = one_of("choice for --p-adjust-over", p_adjust_over, FAMILIES)
     asked = all_of("grouping", group_by, list(GROUPINGS)) if group_by else []
     within = [name for name in several(frame, "model", "benchmark", "language") if name != level]
@@ -160,7 +158,6 @@ def agreement(
     html: HtmlFile = None,
     metric: MetricNames = SUMMARY_METRICS,
     normalization: NormalizationChoice = None,
-    extractor: ExtractorChoice = "rules",
     *,
     statistics: InferenceOptions,
     packs: Packs = None,
@@ -186,7 +183,7 @@ def agreement(
         raise UsageError(f"{run_path}: has one method, {methods[0]}; make a run with --method both to compare methods")
     how = one_of("normalization", normalization, NORMALISATIONS) if normalization else None
     frame, progress = run_frame(
-        folder, manifest, resources(packs), statistics.chosen_gold(), extractor=extractor, normalise=how
+        folder, manifest, resources(packs), statistics.chosen_gold(), extractor=statistics.extractor, normalise=how
     )
     if progress.pending:
         say(f"{run_path}: {progress.pending:,} of {progress.requests:,} requests have no response yet")
@@ -218,7 +215,6 @@ def diff(
     second: Annotated[Path, typer.Argument(metavar="RUN_B", help="Folder of the second run.")],
     metric: MetricNames = f"parse_rate,{SUMMARY_METRICS}",
     examples: Annotated[int, option("Output", "Number of examples of each kind of flip in --json.", min=1)] = 3,
-    extractor: ExtractorChoice = "rules",
     *,
     statistics: InferenceOptions,
     packs: Packs = None,
@@ -238,7 +234,7 @@ def diff(
         choice = Choice(
             metrics=tuple(chosen.name for chosen in metrics_of(metric)),
             gold=statistics.chosen_gold(),
-            extractor=extractor,
+            extractor=statistics.extractor,
             sampling=statistics.sampling([first, second]),
             examples=examples,
             step=bar.advance,
@@ -273,7 +269,7 @@ def position_bias(
 
     metrics, sampling = metrics_of(metric), statistics.sampling(run_paths)
     groupings = all_of("grouping", group_by, list(GROUPINGS))
-    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
+    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold(), extractor=statistics.extractor)
     table = PositionTable(
         confidence_level=sampling.confidence,
         n_resamples=sampling.n_resamples,
@@ -367,7 +363,7 @@ def robustness(
     from mbbq_gen.report.analysis_tables import robustness_blocks
 
     metrics, sampling = metrics_of(metric), statistics.sampling(run_paths)
-    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
+    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold(), extractor=statistics.extractor)
     ranks = [
         found
         for measured in metrics
@@ -403,7 +399,6 @@ def reasoning(
     ] = None,
     html: HtmlFile = None,
     metric: MetricNames = "mbbq_bias_ambiguous,mbbq_bias_disambiguated,accuracy_ambiguous,accuracy_disambiguated",
-    extractor: ExtractorChoice = "rules",
     *,
     statistics: InferenceOptions,
     packs: Packs = None,
@@ -426,7 +421,7 @@ def reasoning(
     folder.require()
     manifest = folder.manifest()
     metrics = metrics_of(metric)
-    extractors = read_before_use(folder, where, extractor)
+    extractors = read_before_use(folder, where, statistics.extractor)
     with extraction_bar() as bar:
         version = extract_all_reasoning(folder, where, bar.advance)
     with folder.open_store(read_only=True) as store:

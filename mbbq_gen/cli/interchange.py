@@ -12,7 +12,6 @@ from mbbq_gen.cli.config_options import expand_options
 from mbbq_gen.cli.data_source import Choice, Data, FieldMap, Instances
 from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
-    ExtractorChoice,
     GroupBy,
     InferenceOptions,
     Json,
@@ -221,7 +220,6 @@ def export(
         bool, option("Files", "Leave out the benchmark's texts; ids are kept.", "--omit-questions")
     ] = False,
     packs: Packs = None,
-    extractor: ExtractorChoice = "rules",
     group_by: GroupBy = "benchmark,language,split",
     metric: MetricNames = "all",
     *,
@@ -246,7 +244,7 @@ def export(
         groupings.append("method")
         say("methods are kept apart: added method to --group-by")
     settings = ExportSettings(
-        extractor=extractor,
+        extractor=statistics.extractor,
         gold=statistics.chosen_gold(),
         unparsed=statistics.chosen_unparsed(),
         by=tuple(groupings),
@@ -258,7 +256,7 @@ def export(
         with_questions=not omit_questions,
     )
 
-    read_before_use(run.folder, run.resources, extractor)
+    read_before_use(run.folder, run.resources, statistics.extractor)
     with Bar("writing", None, "items", delay=1.0) as bar:
         source = ExportSource(run, settings, bar.advance)
         _warn(source, folders=[folder for folder in (parquet, csv, hf_dataset) if folder])

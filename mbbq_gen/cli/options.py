@@ -374,6 +374,7 @@ def equivalence_option(what: str) -> Any:
 class InferenceOptions:
     """Options of every score with an interval."""
 
+    extractor: ExtractorChoice = "rules"
     gold: Annotated[
         str, option("What to score", "Gold labels: published, or corrected (known errors fixed).", metavar="SOURCE")
     ] = "published"

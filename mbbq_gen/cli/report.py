@@ -42,7 +42,6 @@ if TYPE_CHECKING:
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.report.tables import Block
     from mbbq_gen.runs.run_folder import Manifest, RunFolder
-    from mbbq_gen.scoring.observations import GoldLabels
     from mbbq_gen.statistics.estimate import InferenceSettings
     from mbbq_gen.storage.store import Progress
 
@@ -107,7 +106,8 @@ def report(
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
     for folder in folders:
         folder.require()
-    gold, sampling = statistics.chosen_gold(), statistics.sampling([folder.path for folder in folders], prompt_effects)
+    extractor, gold = statistics.extractor, statistics.chosen_gold()
+    sampling = statistics.sampling([folder.path for folder in folders], prompt_effects)
     if paper_figures and output is None:
         raise UsageError("--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case")
     if as_json and (output or figures):
@@ -116,8 +116,9 @@ def report(
     if output is None and figures is None:
         if as_json:
             paths = [folder.path for folder in folders]
-            labels = runs_labels(paths, where, correct_with, gold)
-            found = reported(runs_frame(paths, where, gold), BY, SCORES, sampling, labels)
+            labels = runs_labels(paths, where, correct_with, gold, extractor)
+            frame = runs_frame(paths, where, gold, extractor=extractor)
+            found = reported(frame, BY, SCORES, sampling, labels, extractor=extractor)
             control = {folder.path.as_posix(): folder.manifest().control for folder in folders}
             made = {
                 path: {name: counts.model_dump() for name, counts in one.items()}
@@ -126,7 +127,7 @@ def report(
             }
             print_json({**found.model_dump(mode="json"), **({"control": made} if made else {})})
             return
-        labelled = {folder: runs_labels([folder.path], where, correct_with, gold) for folder in folders}
+        labelled = {folder: runs_labels([folder.path], where, correct_with, gold, extractor) for folder in folders}
         for folder in folders:
             show_report(folder, where, labelled[folder], statistics, verbose=verbose, prompt_effects=prompt_effects)
         return
@@ -141,7 +142,7 @@ def report(
         figures=figures,
         papers=paper_figures,
         items=page_samples,
-        gold=gold,
+        statistics=statistics,
         sampling=sampling,
         correct_with=correct_with,
     )
@@ -162,7 +163,7 @@ def _write_report(
     figures: Path | None,
     papers: bool,
     items: int,
-    gold: GoldLabels,
+    statistics: InferenceOptions,
     sampling: InferenceSettings,
     correct_with: str | None,
 ) -> None:
@@ -178,11 +179,12 @@ def _write_report(
         template_environment()  # what is missing is said before the work is done
     if figures is not None:
         require_vl_convert()
-    labelled = runs_labels([folder.path for folder in folders], where, correct_with, gold)
-    frame = runs_frame([folder.path for folder in folders], where, gold)
+    paths, gold, extractor = [folder.path for folder in folders], statistics.chosen_gold(), statistics.extractor
+    labelled = runs_labels(paths, where, correct_with, gold, extractor)
+    frame = runs_frame(paths, where, gold, extractor=extractor)
     manifests = [folder.manifest() for folder in folders]
     sources = [
-        Source(folder, manifest, name, read_before_use(folder, where))
+        Source(folder, manifest, name, read_before_use(folder, where, extractor))
         for folder, manifest, name in zip(folders, manifests, model_names(folders, manifests), strict=True)
     ]
     drawn = [name for name in CHARTS if papers or figures is not None or name not in PAPERS]
@@ -195,7 +197,13 @@ def _write_report(
         if output is not None:
             names = language_names((language for source in sources for language in source.versions), where)
             view = build_report_view(
-                sources, frame, charts, names=names, sampling=sampling, tick=tick, sampled=items, labelled=labelled
+                *(sources, frame, charts),
+                names=names,
+                sampling=sampling,
+                tick=tick,
+                sampled=items,
+                labelled=labelled,
+                extractor=extractor,
             )
             write_lines(output, [report_page(view)])
     if output is not None:
@@ -223,12 +231,12 @@ def show_report(
     from mbbq_gen.report.tables import print_blocks
 
     manifest, statistics = folder.manifest(), statistics or InferenceOptions()
-    frame, progress = run_frame(folder, manifest, where, statistics.chosen_gold())
+    frame, progress = run_frame(folder, manifest, where, statistics.chosen_gold(), extractor=statistics.extractor)
     by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + several(frame, "method")
     by += ["language", "split"]
     metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
     sampling = statistics.sampling([folder.path], prompt_effects)
-    scores = reported(frame, by, metrics, sampling, labelled)
+    scores = reported(frame, by, metrics, sampling, labelled, extractor=statistics.extractor)
     console = result_console()
     print_blocks(_report_blocks(folder, manifest, progress, scores, console.width, verbose=verbose), console)
 
@@ -335,7 +343,7 @@ def leaderboard(
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'board.html'}")
 
-    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
+    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold(), extractor=statistics.extractor)
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
     manifests = [folder.manifest() for folder in folders]
     named = {

@@ -13,7 +13,6 @@ from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
     GROUPS,
     CorrectWith,
-    ExtractorChoice,
     InferenceOptions,
     Json,
     MetricNames,
@@ -67,7 +66,6 @@ def score(
             metavar="FILE",
         ),
     ] = None,
-    extractor: ExtractorChoice = "rules",
     normalization: NormalizationChoice = None,
     subset: Annotated[
         str, option("What to score", "Responses: all, or bharat_pairs (BharatBBQ's pair-filtered subset).")
@@ -119,6 +117,7 @@ def score(
     from mbbq_gen.scoring.tally import GROUPINGS, SUBSETS
     from mbbq_gen.scoring.tally import subset as part_of
 
+    extractor = statistics.extractor
     where, paths, helpers = resources(packs), list(run_paths or []), helping.helpers()
     gold, sampling = statistics.chosen_gold(), statistics.sampling(paths, prompt_effects)
     part = one_of("subset", subset, SUBSETS)

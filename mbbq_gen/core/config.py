@@ -132,16 +132,17 @@ class RunConfig(FrozenModel):
 
     # fmt: off
     model: str = setting(
-        "Model", "answer", "Model, as kind:model: openai:gpt-4o-mini, transformers:smollm2 (on this machine); for "
-        "kinds: `mbbq-gen models`. Required for a new run; a continued run keeps its own.",
+        "Model", "answer", "Model, as kind:model: openai:gpt-4o-mini (API), transformers:smollm2 (on this "
+        "machine). Kinds: openai, anthropic, gemini, bedrock, ollama, http, transformers, vllm; for test models: "
+        "`mbbq-gen models`. Required for a new run; a continued run keeps its own.",
         default="", example="oracle:perfect", metavar="KIND:MODEL")
     max_tokens: int | None = setting(
         "Model", "answer", "Maximum tokens of a response. Default: 1024; for a local model 128. Includes the "
         "reasoning, except with {reasoning_effort}, which adds tokens for it.",
         example=256, metavar="N", provider=True, ge=1)
     batch_size: int | None = setting("Model", "execution",
-        "Requests that a local model processes together. Default: chosen for the device. With {batch}: maximum "
-        "requests in one batch.", example=16, metavar="N", provider=True, ge=1)
+        "Requests that a local model processes together, or that go into one batch of a service. Default: chosen for "
+        "the device or the service.", example=16, metavar="N", provider=True, ge=1)
     threads: int | None = setting("Model", "execution", "CPU threads of a local model. Default: one per physical core.",
         example=8, metavar="N", provider=True, ge=1)
     dtype: str | None = setting(
@@ -156,7 +157,8 @@ class RunConfig(FrozenModel):
         default={}, example={"temperature": 0.7}, metavar="NAME=VALUE")
     reasoning_effort: ReasoningList = setting("Model", "prompt",
         "Reasoning effort: none, minimal, low, medium, high, a number of tokens, or `default` (on, the model chooses "
-        "how much); several are comma-separated. Default: no reasoning parameter is sent.", default=(), example=("none", "high"), metavar="LEVEL,…")
+        "how much); several are comma-separated. Default: no reasoning parameter is sent.",
+        default=(), example=("none", "high"), metavar="LEVEL,…")
     base_url: str | None = setting(
         "Model", "answer", "Address of the server, such as http://127.0.0.1:8000/v1. Default: the service's own.",
         example="http://127.0.0.1:8000/v1", metavar="URL", provider=True)
@@ -193,7 +195,8 @@ class RunConfig(FrozenModel):
 
     variants: NameList = setting("Prompts", "prompt",
         "Prompt variants, comma-separated: ids from `mbbq-gen prompts list`, `all` (all that it lists: five for "
-        "English) or `plain` (six paraphrases). Requests: questions × variants × orders of each.", default=("all",), example=("letters", "polite"), metavar="ID,…")
+        "English) or `plain` (six paraphrases). Requests: questions × variants × orders of each.",
+        default=("all",), example=("letters", "polite"), metavar="ID,…")
     axes: str | None = setting("Prompts", "prompt",
         "Compose the prompts from axes instead, such as format=free+json,hint=all; see `mbbq-gen prompts axes`.",
         example="format=free+json", metavar="AXIS=LEVEL+…,…")
@@ -228,8 +231,8 @@ class RunConfig(FrozenModel):
         example="Answer briefly.", metavar="TEXT")
 
     sample: int | None = setting("Sampling", "prompt",
-        "Use N questions for each language and split, drawn evenly over templates (one template: all questions made "
-        "from one text by filling in groups and words). Default: all.",
+        "Use N questions for each language and split (like limit in lm-eval, but drawn evenly over templates; a "
+        "template is a text that several questions are made from). Default: all.",
         example=12, metavar="N", ge=1)
     seed: int = setting(
         "Sampling", "prompt", "Seed of the sample and of the option orders. Not sent to the model; for that: "

@@ -213,6 +213,7 @@ def build_report_view(
     tick: Callable[[str], None],
     sampled: int = SAMPLED_ITEMS,
     labelled: AnnotatedFrame | None = None,
+    extractor: str = "rules",
 ) -> ReportView:
     """Computes what a report shows.
 
@@ -225,9 +226,10 @@ def build_report_view(
         tick: Hears what is worked on.
         sampled: Items on the page, of all runs together.
         labelled: Labelled answers of the runs, to correct the scores by; None: as read.
+        extractor: The extractor whose results are in `frame`.
     """
     tick("scores")
-    scores = reported(frame, BY, SCORES, sampling, labelled)
+    scores = reported(frame, BY, SCORES, sampling, labelled, extractor=extractor)
     judged = assess_groups(scores)
     asked: list[PageBlock] = []
     items: list[dict[str, Any]] = []
@@ -292,7 +294,7 @@ class _Words:
         return Command(" ".join(["mbbq-gen", name, self.runs, *options, *given]))
 
 
-_USUAL: Final = {"gold": "published", "unparsed": "discard", "n_resamples": 2000, "seed": 0}
+_USUAL: Final = {"extractor": "rules", "gold": "published", "unparsed": "discard", "n_resamples": 2000, "seed": 0}
 """Options of scores, with their defaults; without the confidence level, which adaptive runs raise."""
 
 

@@ -341,7 +341,9 @@ def design_report(
         prices.append(LanguagePrice(language=language, input_tokens=read, output_tokens=written, cost=cost))
     each = price_of_request(prices, price)
     if max_cost is not None and each.online is None:
-        raise UsageError(f"--max-cost: no price is known for {settings.model}; give it with --prices, or give --ci-width")
+        raise UsageError(
+            f"--max-cost: no price is known for {settings.model}; give it with --prices, or give --ci-width"
+        )
     kinds = needed_kinds([metric])
     cells: dict[tuple[str, str], Counter[tuple[str, str, str]]] = {}
     for outline in outlines:

@@ -244,7 +244,9 @@ def check_own_data(benchmark: Names | None, data: object, instances: object, fie
     if instances is not None and (benchmark is not None or data is not None):
         raise ConfigError("instances", str(instances), "replaces {benchmark} and {data_dir}; give one or the other")
     if field_map is not None and instances is None:
-        raise ConfigError("instances_field_map", str(field_map), "describes the fields of {instances}; give that file too")
+        raise ConfigError(
+            "instances_field_map", str(field_map), "describes the fields of {instances}; give that file too"
+        )
 
 
 def _has_control(choice: BenchmarkChoice) -> bool:
