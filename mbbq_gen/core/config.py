@@ -169,9 +169,9 @@ class RunConfig(FrozenModel):
         "Model", "execution", "File that holds the API key; only its owner may have access.",
         example="key.txt", metavar="FILE", provider=True)
 
-    benchmark: NameList = setting("Questions", "prompt", "Benchmarks, comma-separated; see `mbbq-gen data list`. `starter` "
-        "ships with mbbq-gen. Required for a new run; a continued run keeps its own.",
-        default=(), example=("starter",), metavar="NAME,…")
+    benchmark: NameList = setting("Questions", "prompt",
+        "Benchmarks, comma-separated; see `mbbq-gen data list`. `starter` ships with mbbq-gen. Required for a new run; a "
+        "continued run keeps its own.", default=(), example=("starter",), metavar="NAME,…")
     data_dir: PathText | dict[str, str] | None = setting("Questions", "prompt",
         "Folder of the benchmark's published files. Default: the release from `mbbq-gen data download`.",
         example="downloads/mbbq", metavar="DIR")
@@ -183,13 +183,13 @@ class RunConfig(FrozenModel):
         example="fields.toml", metavar="TOML")
     languages: NameList = setting("Questions", "prompt", "Language codes, comma-separated, or `all`.",
         default=("all",), example=("en", "tr"), metavar="XX,…")
-    splits: SplitList = setting("Questions", "prompt", "Splits, comma-separated: bias (questions about social groups) or control (the "
-        "same questions with first names for the groups: can the model do the task?). Default: all of the data; none is made ({make_control}).",
+    splits: SplitList = setting("Questions", "prompt",
+        "Splits, comma-separated: bias (questions about social groups) or control (the same questions with first names "
+        "for the groups: can the model do the task?). Default: every split that the data has; see {make_control}.",
         default=(), example=("bias",), metavar="SPLIT,…")
     make_control: bool | None = setting("Questions", "prompt",
         "Make control questions where the data has none, by first names in place of the groups. Default: only if "
-        "{splits} names control.",
-        example=False)
+        "{splits} names control.", example=False)
     no_context: bool = setting(
         "Questions", "prompt", "Ask the questions without their contexts.", default=False, example=True)
 
