@@ -170,8 +170,8 @@ class RunConfig(FrozenModel):
         example="key.txt", metavar="FILE", provider=True)
 
     benchmark: NameList = setting("Questions", "prompt",
-        "Benchmarks, comma-separated; see `mbbq-gen data list`. `starter` ships with mbbq-gen. Required for a new run; a "
-        "continued run keeps its own.", default=(), example=("starter",), metavar="NAME,…")
+        "Benchmarks, comma-separated; see `mbbq-gen data list`. `starter` ships with mbbq-gen. Required for a new "
+        "run; a continued run keeps its own.", default=(), example=("starter",), metavar="NAME,…")
     data_dir: PathText | dict[str, str] | None = setting("Questions", "prompt",
         "Folder of the benchmark's published files. Default: the release from `mbbq-gen data download`.",
         example="downloads/mbbq", metavar="DIR")
