@@ -31,8 +31,6 @@ def test_defaults_and_values_have_one_form(names: tuple[str, ...]) -> None:
     text = shown(*names)
     assert re.findall(r"<\w+>|\[default|\[required|x[<>]=|\{\w+", text) == []
     assert text.count("\nExamples:\n") == 1
-    options = re.findall(r"^  (?:-\w, )?(--[\w-]+)", text, re.MULTILINE)
-    assert len(options) == len(set(options))
 
 
 def test_run_has_its_groups_in_order() -> None:
