@@ -66,7 +66,9 @@ def test_what_is_written_is_read_back(esbbq: Path, tmp_path: Path) -> None:
 
 def test_both_splits_of_our_own_form(tmp_path: Path) -> None:
     output = tmp_path / "questions.jsonl"
-    summary = json.loads(call(starter_folder(), "-o", output, "--languages", "en", "--splits", "bias,control", "--json"))
+    summary = json.loads(
+        call(starter_folder(), "-o", output, "--languages", "en", "--splits", "bias,control", "--json")
+    )
     assert summary["questions"] == 2 * 864
     assert {each["split"] for each in summary["counts"]} == {"bias", "control"}
 

@@ -268,9 +268,7 @@ def test_prompts_made_of_contexts_take_no_time(capsys: pytest.CaptureFixture[str
     prompt = f"{QUESTION['story']} " * 10_000
     row = {"prompt": prompt, "said": "A"}
     path, map_path = write_table(tmp_path, [row], "[fields]\nresponse = 'said'\nprompt = 'prompt'\n")
-    code, _, err = call(
-        capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "r", *STARTER
-    )
+    code, _, err = call(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "r", *STARTER)
     assert code == 1
     assert "no question of the benchmark has this context and question" in err
 

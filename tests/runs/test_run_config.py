@@ -120,7 +120,9 @@ def written(given: dict[str, Any]) -> str:
             return f"{name} = {{ {', '.join(line(*pair) for pair in value.items())} }}"
         return f"{name} = {json.dumps(value, ensure_ascii=False)}"
 
-    choice: dict[str, Any] = {name: given[name] for name in ("data_dir", "instances", "instances_field_map") if name in given}
+    choice: dict[str, Any] = {
+        name: given[name] for name in ("data_dir", "instances", "instances_field_map") if name in given
+    }
     if "benchmark" in given:
         choice["name"] = given["benchmark"] if isinstance(given["benchmark"], str) else given["benchmark"][0]
     rest = {name: value for name, value in given.items() if name not in {"model", "benchmark", *choice}}
