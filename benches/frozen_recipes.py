@@ -33,7 +33,7 @@ WHOLE = "--variants all --splits bias,control --sample 48"
 RUNS = {
     "axes": f"{RANDOM} --axes format=free+json,hint=all,debias=all --sample 8",
     "fraction": f"{RANDOM} --axes format=free+label,hint=all,politeness=plain+please,"
-    "debias=none+no_stereotypes --design fractional --sample 24",
+    "debias=none+no_stereotypes --axes-design fractional --sample 24",
     "plain": f"{RANDOM} --variants plain --splits bias,control --sample 24",
     "width": f"{RANDOM} --variants bare,polite --stop-at-ci-width 0.4",
     "decided": f"{RANDOM} --variants bare --stop-when-decided 'en != tr' --equivalence-margin 0.2",

@@ -241,7 +241,7 @@ class Recorder:
                 continue
             if (self.quick and name not in recipes.QUICK) or (name == "kobbq_all" and self.size != "full"):
                 continue
-            only = " --language en" if name == "bharatbbq" else ""
+            only = " --languages en" if name == "bharatbbq" else ""
             options = f"--model oracle:random --benchmark {name} --data-dir {folder} --variants all{only}"
             sample = {"quick": 20, "usual": 100}.get(self.size, 200)
             if self.run(f"of_{name}", f"{options} --sample {sample} --splits bias"):
@@ -271,7 +271,7 @@ class Recorder:
             if self.run("styled", f"--model oracle:perfect {where}"):
                 self.digests(f"starter_{style.strip('()')}_labels", "styled")
             shutil.rmtree(self.runs / "styled", ignore_errors=True)
-        out, failed = self.call("data show starter --language en --json")
+        out, failed = self.call("data show starter --languages en --json")
         self.rows("questions_starter", [failed] if failed else map(json.loads, out.splitlines()))
 
     def requests(self) -> None:
@@ -288,7 +288,7 @@ class Recorder:
                 line = f"run @api_{name} --model {options.format(url=url)} {recipes.ASKED}"
                 out, failed = self.call(line)
                 if not failed and "--batch" in options:
-                    out, failed = self.call(f"run @api_{name} --resume --json")
+                    out, failed = self.call(f"run @api_{name} --collect --json")
                 self.write(f"requests/{name}", {"result": failed or json.loads(out), "requests": stub.taken()})
             model = f"--model openai:gpt-4o-mini --base-url {url}/v1"
             self.run("thinking", f"{model} {recipes.STARTER} --sample 12 --variants bare,letters")

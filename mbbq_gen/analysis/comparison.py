@@ -32,7 +32,6 @@ from mbbq_gen.statistics.estimate import InferenceSettings
 
 Across = Literal["language", "model", "variant", "reasoning_effort", "method", "extractor"]
 ACROSS: tuple[Across, ...] = get_args(Across)
-DEFAULT_METRICS = ("mbbq_bias_ambiguous", "diff_bias_disambiguated")
 
 
 def compare(

@@ -39,7 +39,6 @@ from mbbq_gen.statistics.hypothesis_tests import PERMUTATIONS, TestResult, Unit,
 from mbbq_gen.statistics.intervals import effective_number
 from mbbq_gen.statistics.panel import make_panel, resample_weights
 
-DEFAULT_METRICS = ("mbbq_bias_ambiguous", "diff_bias_disambiguated")
 ROLES = ("target", "non_target", "unknown")
 ORDERS = tuple("-".join(order) for order in permutations(ROLES))
 """The six orders in which the roles can stand, as `Observation.option_order` writes them."""

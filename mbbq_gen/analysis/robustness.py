@@ -201,7 +201,6 @@ def _minus(one: Sequence[float], other: Sequence[float]) -> list[float]:
 
 Factor = Literal["variant", "option_order", "label_style", "reasoning_effort", "language"]
 FACTORS: tuple[Factor, ...] = ("variant", "option_order", "label_style", "reasoning_effort", "language")
-DEFAULT_METRICS = ("accuracy_disambiguated", "mbbq_bias_ambiguous", "mbbq_bias_disambiguated")
 
 
 class FactorLevel(FrozenModel):

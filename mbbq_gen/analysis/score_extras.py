@@ -93,6 +93,8 @@ def reported(
     names: Sequence[str],
     sampling: InferenceSettings,
     labelled: AnnotatedFrame | None = None,
+    *,
+    extractor: str = "rules",
 ) -> ScoreReport:
     """The scores of a report: the extractor's confidence and, with labels, what they make of the scores beside them.
 
@@ -105,6 +107,7 @@ def reported(
     errors = {} if labelled is None else _errors(labelled, [*within, "language"], sampling)
     return ScoreReport(
         **dict(table),
+        extractor=extractor,
         confidences=tuple(confidence_shares(frame, by)),
         extraction_flags=tuple(extraction_flags(frame, within, biases, sampling, errors)),
         correction=None if labelled is None else correction(frame, labelled, by, metrics, sampling),

@@ -106,7 +106,7 @@ def read_field_map(path: Path) -> FieldMap:
         PackError: where it is wrong; file, key and value.
     """
     if not path.is_file():
-        raise UsageError(f"--field-map {path}: no such file; the guide on benchmarks shows one")
+        raise UsageError(f"--instances-field-map {path}: no such file; the guide on benchmarks shows one")
     return validate_pack(FieldMap, read_toml(path), path)
 
 

@@ -8,22 +8,29 @@ from typing import TYPE_CHECKING, Annotated, get_args
 import typer
 
 from mbbq_gen.cli.config_options import expand_options
-from mbbq_gen.cli.help import example
+from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
+    GROUPS,
     CorrectWith,
-    EquivalenceMargin,
+    GroupBy,
+    HtmlFile,
     InferenceOptions,
     Json,
     MetricNames,
     NormalizationChoice,
     Packs,
     PromptEffectsChoice,
-    ReaderChoice,
     RunPath,
     RunPaths,
+    equivalence_option,
+    extraction_bar,
     metrics_of,
     prompt_effects_of,
+    read_before_use,
     resources,
+    run_frame,
+    runs_frame,
+    runs_labels,
     say,
     several,
     show_result,
@@ -47,45 +54,56 @@ if TYPE_CHECKING:
 @expand_options
 def compare(
     run_paths: RunPaths,
-    across: Annotated[str, typer.Option(help="What to compare: language, model, variant, method or extractor.")],
-    metric: MetricNames = None,
+    across: Annotated[
+        str,
+        option(
+            "What to score",
+            "What to compare: language, model, variant, reasoning_effort, method or extractor.",
+            metavar="WHAT",
+        ),
+    ],
     template_filter: Annotated[
         str | None,
-        typer.Option(
-            help="Only templates that the model can answer in everything compared, by its accuracy on the control "
-            "split: above-chance, or above-chance-exact (significantly above chance). Default: all templates.",
-            metavar="NAME",
+        option(
+            "What to score",
+            "Only templates that the model can answer in everything compared, by its accuracy on the control split: "
+            "above-chance, or above-chance-exact (significantly above chance). Default: all templates.",
         ),
     ] = None,
-    equivalence_margin: EquivalenceMargin = None,
+    metric: MetricNames = "mbbq_bias_ambiguous,diff_bias_disambiguated",
     group_by: Annotated[
         str | None,
-        typer.Option(
-            help="Also compare within each group of these, comma-separated: category, split, variant, …",
+        option(
+            "Grouping",
+            "Also compare within each group of these, comma-separated: category, split, variant, …",
             metavar="NAME,…",
         ),
     ] = None,
     p_adjust_over: Annotated[
         str,
-        typer.Option(
-            help="Adjust p values by Holm over: pairs (all pairs of one metric) or all (pairs, metrics and groups)."
+        option(
+            "Statistics",
+            "Adjust p values by Holm over: pairs (all pairs of one metric) or all (pairs, metrics and groups).",
+            metavar="FAMILY",
         ),
     ] = "pairs",
     simultaneous_intervals: Annotated[
         bool,
-        typer.Option(
+        option(
+            "Statistics",
+            "Intervals of differences that hold all at once (Bonferroni), over what --p-adjust-over names.",
             "--simultaneous-intervals",
-            help="Intervals of differences that hold all at once (Bonferroni), over what --p-adjust-over names.",
         ),
     ] = False,
     *,
     statistics: InferenceOptions,
     prompt_effects: PromptEffectsChoice = "fixed",
+    equivalence_margin: Annotated[float | None, equivalence_option("each bias and each difference")] = None,
     correct_with: CorrectWith = None,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
-    """Compares bias across languages, models, variants, methods or extractors.
+    """Compares bias across languages, models, variants, reasoning efforts, methods or extractors.
 
     Shows each score beside that of the control split, one test over all scores, the difference of each pair (paired by
     template), and possible explanations: ability, control, parsing, position. A difference is first minus second; above
@@ -93,27 +111,24 @@ def compare(
     each gets its own comparison.
     """
     from mbbq_gen.analysis.ability import Selection
-    from mbbq_gen.analysis.comparison import ACROSS, DEFAULT_METRICS, FAMILIES, HypothesisFamily
+    from mbbq_gen.analysis.comparison import ACROSS, FAMILIES, HypothesisFamily
     from mbbq_gen.analysis.comparison import compare as compute
-    from mbbq_gen.cli.options import runs_frame, runs_labels
     from mbbq_gen.report.comparison_tables import comparison_blocks
     from mbbq_gen.scoring.tally import GROUPINGS
 
     level = one_of("thing to compare across", across, ACROSS)
     selection = one_of("template filter", template_filter, get_args(Selection)) if template_filter else None
-    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling(run_paths, prompt_effects)
+    metrics, sampling = metrics_of(metric), statistics.sampling(run_paths, prompt_effects)
     if correct_with is not None and level == "extractor":
         raise UsageError(
             f"--correct-with {correct_with}: corrected scores are the same for all extractors; leave it out"
         )
     where = resources(packs)
-    labelled = runs_labels(run_paths, where, correct_with, statistics.chosen_gold())
-    frame = runs_frame(
-        run_paths,
-        where,
-        statistics.chosen_gold(),
-        all_extractors=level == "extractor",
-    )
+    gold, every = statistics.chosen_gold(), level == "extractor"
+    if every and statistics.extractor != "rules":
+        raise UsageError("--across extractor compares all extractors of the runs; leave --extractor out")
+    labelled = runs_labels(run_paths, where, correct_with, gold, statistics.extractor)
+    frame = runs_frame(run_paths, where, gold, extractor=statistics.extractor, all_extractors=every)
     family = one_of("choice for --p-adjust-over", p_adjust_over, FAMILIES)
     asked = all_of("grouping", group_by, list(GROUPINGS)) if group_by else []
     within = [name for name in several(frame, "model", "benchmark", "language") if name != level]
@@ -133,24 +148,16 @@ def compare(
     show_result(table, comparison_blocks, as_json=as_json)
 
 
-DEFAULT_METRICS = (
-    "accuracy_ambiguous",
-    "accuracy_disambiguated",
-    "mbbq_bias_ambiguous",
-    "mbbq_bias_disambiguated",
-)
+SUMMARY_METRICS = "accuracy_ambiguous,accuracy_disambiguated,mbbq_bias_ambiguous,mbbq_bias_disambiguated"
 
 
 @example("  mbbq-gen agreement my-run\n  mbbq-gen agreement my-run --normalization char --html agreement.html")
 @expand_options
 def agreement(
     run_path: RunPath,
-    html: Annotated[
-        Path | None, typer.Option(help="Also write the tables as an HTML page.", metavar="FILE.html")
-    ] = None,
-    metric: MetricNames = None,
+    html: HtmlFile = None,
+    metric: MetricNames = SUMMARY_METRICS,
     normalization: NormalizationChoice = None,
-    extractor: ReaderChoice = "rules",
     *,
     statistics: InferenceOptions,
     packs: Packs = None,
@@ -163,7 +170,6 @@ def agreement(
     differences. Needs a run with several methods, such as `run --method both`.
     """
     from mbbq_gen.analysis.agreement import MethodAgreement, method_agreement, method_scores, tie_rates
-    from mbbq_gen.cli.options import run_frame
     from mbbq_gen.core.records import NORMALISATIONS
     from mbbq_gen.report.comparison_tables import agreement_blocks
     from mbbq_gen.report.page import blocks_page
@@ -177,7 +183,7 @@ def agreement(
         raise UsageError(f"{run_path}: has one method, {methods[0]}; make a run with --method both to compare methods")
     how = one_of("normalization", normalization, NORMALISATIONS) if normalization else None
     frame, progress = run_frame(
-        folder, manifest, resources(packs), statistics.chosen_gold(), extractor=extractor, normalise=how
+        folder, manifest, resources(packs), statistics.chosen_gold(), extractor=statistics.extractor, normalise=how
     )
     if progress.pending:
         say(f"{run_path}: {progress.pending:,} of {progress.requests:,} requests have no response yet")
@@ -191,11 +197,11 @@ def agreement(
         seed=sampling.seed,
         unparsed=sampling.unparsed,
         pairs=tuple(method_agreement(frame, methods, sampling)),
-        scores=tuple(method_scores(frame, methods, metrics_of(metric, DEFAULT_METRICS), sampling)),
+        scores=tuple(method_scores(frame, methods, metrics_of(metric), sampling)),
         tie_rates=tie_rates(frame, methods),
     )
     if html is not None:
-        write_lines(html, [blocks_page(f"Ways of asking: {found.model}", agreement_blocks(found))])
+        write_lines(html, [blocks_page(f"Scoring methods: {found.model}", agreement_blocks(found))])
         say(f"written: {html}")
     show_result(found, agreement_blocks, as_json=as_json)
 
@@ -207,9 +213,8 @@ def agreement(
 def diff(
     first: Annotated[Path, typer.Argument(metavar="RUN_A", help="Folder of the first run.")],
     second: Annotated[Path, typer.Argument(metavar="RUN_B", help="Folder of the second run.")],
-    metric: MetricNames = None,
-    examples: Annotated[int, typer.Option(min=1, help="Number of examples of each kind of flip in --json.")] = 3,
-    extractor: ReaderChoice = "rules",
+    metric: MetricNames = f"parse_rate,{SUMMARY_METRICS}",
+    examples: Annotated[int, option("Output", "Number of examples of each kind of flip in --json.", min=1)] = 3,
     *,
     statistics: InferenceOptions,
     packs: Packs = None,
@@ -222,14 +227,14 @@ def diff(
     is paired by template. Flips are counted by choice before and after.
     """
     from mbbq_gen.report.run_tables import difference_blocks
-    from mbbq_gen.runs.run_diff import DEFAULT_METRICS, Choice, compare_runs
+    from mbbq_gen.runs.run_diff import Choice, compare_runs
     from mbbq_gen.runs.run_folder import RunFolder
 
     with Bar("reading", None, "items", delay=1.0) as bar:
         choice = Choice(
-            metrics=tuple(chosen.name for chosen in metrics_of(metric, DEFAULT_METRICS)),
+            metrics=tuple(chosen.name for chosen in metrics_of(metric)),
             gold=statistics.chosen_gold(),
-            extractor=extractor,
+            extractor=statistics.extractor,
             sampling=statistics.sampling([first, second]),
             examples=examples,
             step=bar.advance,
@@ -245,10 +250,8 @@ def diff(
 @expand_options
 def position_bias(
     run_paths: RunPaths,
-    group_by: Annotated[
-        str, typer.Option(help="Groupings, comma-separated.", metavar="NAME,…")
-    ] = "model,language,split",
-    metric: MetricNames = None,
+    group_by: GroupBy = "model,language,split",
+    metric: MetricNames = "mbbq_bias_ambiguous,diff_bias_disambiguated",
     *,
     statistics: InferenceOptions,
     packs: Packs = None,
@@ -260,14 +263,13 @@ def position_bias(
     the bias with all option orders weighted equally, and how often each text of the unknown option was chosen. A
     preference above 0 means that the position is chosen more often; a bias above 0 is stereotypical.
     """
-    from mbbq_gen.analysis.position import DEFAULT_METRICS, PositionTable, position_reports
-    from mbbq_gen.cli.options import runs_frame
+    from mbbq_gen.analysis.position import PositionTable, position_reports
     from mbbq_gen.report.analysis_tables import position_blocks
     from mbbq_gen.scoring.tally import GROUPINGS
 
-    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling(run_paths)
+    metrics, sampling = metrics_of(metric), statistics.sampling(run_paths)
     groupings = all_of("grouping", group_by, list(GROUPINGS))
-    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
+    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold(), extractor=statistics.extractor)
     table = PositionTable(
         confidence_level=sampling.confidence,
         n_resamples=sampling.n_resamples,
@@ -284,20 +286,22 @@ def position_bias(
     "  mbbq-gen power --benchmark mbbq --templates 40 --variants 3 --pilot my-run --json"
 )
 def power(
-    benchmark: Annotated[str, typer.Option(help="Benchmark of the run: mbbq, esbbq, kobbq, starter, …")],
-    templates: Annotated[int, typer.Option(min=1, help="Number of templates.")],
-    variants: Annotated[int, typer.Option(min=1, help="Number of prompt variants.")],
+    benchmark: Annotated[str, option("Run", "Benchmark of the run: mbbq, esbbq, kobbq, starter, …")],
+    templates: Annotated[int, option("Run", "Number of templates.", min=1)],
+    variants: Annotated[int, option("Run", "Number of prompt variants.", min=1)],
     questions: Annotated[
         float | None,
-        typer.Option(help="Ambiguous questions per template, on average. Default: as in the benchmark."),
+        option("Run", "Ambiguous questions per template, on average. Default: as in the benchmark.", metavar="N"),
     ] = None,
     pilot: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="Take the variances from this run. Default: assumed.")
+        Path | None, option("Run", "Take the variances from this run. Default: assumed.", metavar="RUN")
     ] = None,
-    metric: Annotated[str, typer.Option(help="Metric whose variances --pilot takes.")] = "mbbq_bias_ambiguous",
+    metric: Annotated[str, option("Statistics", "Metric whose variances --pilot takes.")] = "mbbq_bias_ambiguous",
     prompt_effects: PromptEffectsChoice = "fixed",
-    level: Annotated[float, typer.Option(min=0.0001, max=0.5, help="Significance level of the two-sided test.")] = 0.05,
-    target: Annotated[float, typer.Option("--power", min=0.5, max=0.999, help="Power of the test.")] = 0.8,
+    level: Annotated[
+        float, option("Statistics", "Significance level of the two-sided test.", min=0.0001, max=0.5)
+    ] = 0.05,
+    target: Annotated[float, option("Statistics", "Power of the test.", "--power", min=0.5, max=0.999)] = 0.8,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -334,7 +338,6 @@ def power(
 def variances_of(path: Path, metric: str, where: PackPaths) -> Components:
     """The variances of a run's bias split."""
     from mbbq_gen.analysis.design import measured_components
-    from mbbq_gen.cli.options import runs_frame
     from mbbq_gen.scoring.metrics import METRICS
 
     return measured_components(runs_frame([path], where), METRICS[metric], str(path))
@@ -344,7 +347,7 @@ def variances_of(path: Path, metric: str, where: PackPaths) -> Components:
 @expand_options
 def robustness(
     run_paths: RunPaths,
-    metric: MetricNames = None,
+    metric: MetricNames = "accuracy_disambiguated,mbbq_bias_ambiguous,mbbq_bias_disambiguated",
     *,
     statistics: InferenceOptions,
     packs: Packs = None,
@@ -356,18 +359,11 @@ def robustness(
     reasoning efforts and languages. Also shows the share of responses that flip, Fleiss' kappa, and variance
     components. With several models, shows how stable their ranks are. A bias above 0 is stereotypical.
     """
-    from mbbq_gen.analysis.robustness import (
-        DEFAULT_METRICS,
-        FACTORS,
-        RobustnessTable,
-        rank_stability,
-        robustness_reports,
-    )
-    from mbbq_gen.cli.options import runs_frame
+    from mbbq_gen.analysis.robustness import FACTORS, RobustnessTable, rank_stability, robustness_reports
     from mbbq_gen.report.analysis_tables import robustness_blocks
 
-    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling(run_paths)
-    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
+    metrics, sampling = metrics_of(metric), statistics.sampling(run_paths)
+    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold(), extractor=statistics.extractor)
     ranks = [
         found
         for measured in metrics
@@ -386,14 +382,6 @@ def robustness(
     show_result(table, robustness_blocks, as_json=as_json)
 
 
-REASONING_METRICS = (
-    "mbbq_bias_ambiguous",
-    "mbbq_bias_disambiguated",
-    "accuracy_ambiguous",
-    "accuracy_disambiguated",
-)
-
-
 @example(
     "  mbbq-gen reasoning my-run\n"
     "  mbbq-gen reasoning my-run --group-by language,reasoning_effort,split --html reasoning.html"
@@ -403,17 +391,14 @@ def reasoning(
     run_path: RunPath,
     group_by: Annotated[
         str | None,
-        typer.Option(
-            help="Groupings, comma-separated, as for `score`. Default: split, language and, if there are several, "
-            "reasoning_effort.",
+        option(
+            "Grouping",
+            f"Group the scores by these, {GROUPS} Default: split,language and, if there are several, reasoning_effort.",
             metavar="NAME,…",
         ),
     ] = None,
-    html: Annotated[
-        Path | None, typer.Option(help="Also write the tables as an HTML page.", metavar="FILE.html")
-    ] = None,
-    metric: MetricNames = None,
-    extractor: ReaderChoice = "rules",
+    html: HtmlFile = None,
+    metric: MetricNames = "mbbq_bias_ambiguous,mbbq_bias_disambiguated,accuracy_ambiguous,accuracy_disambiguated",
     *,
     statistics: InferenceOptions,
     packs: Packs = None,
@@ -426,7 +411,6 @@ def reasoning(
     unknown, to the target or to the non-target, and the scores of conclusions and answers.
     """
     from mbbq_gen.analysis.reasoning import ReasoningReport, reasoning_groups
-    from mbbq_gen.cli.options import extraction_bar, read_before_use
     from mbbq_gen.core.text import words
     from mbbq_gen.report.analysis_tables import reasoning_blocks
     from mbbq_gen.report.page import blocks_page
@@ -436,8 +420,8 @@ def reasoning(
     folder, where, sampling = RunFolder(run_path), resources(packs), statistics.sampling([run_path])
     folder.require()
     manifest = folder.manifest()
-    metrics = metrics_of(metric, REASONING_METRICS)
-    extractors = read_before_use(folder, where, extractor)
+    metrics = metrics_of(metric)
+    extractors = read_before_use(folder, where, statistics.extractor)
     with extraction_bar() as bar:
         version = extract_all_reasoning(folder, where, bar.advance)
     with folder.open_store(read_only=True) as store:

@@ -10,8 +10,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, Packs, RunPath, resources, result_console, say, show_result, write_lines
+from mbbq_gen.cli.help import example, option
+from mbbq_gen.cli.options import (
+    ConfidenceLevel,
+    Json,
+    Packs,
+    RunPath,
+    extraction_bar,
+    resources,
+    result_console,
+    say,
+    show_result,
+    write_lines,
+)
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.text import all_of
 
@@ -26,7 +37,7 @@ if TYPE_CHECKING:
 
 
 @example(
-    "  mbbq-gen annotate my-run --sample-size 200 --language nl,tr\n"
+    "  mbbq-gen annotate my-run --sample-size 200 --languages nl,tr\n"
     "  mbbq-gen annotate my-run --sample-size 200 --html sheet.html\n"
     "  mbbq-gen annotate my-run --import annotations.csv\n"
     "  mbbq-gen annotate my-run --reasoning --html reasoning.html"
@@ -35,54 +46,51 @@ def annotate(
     run_path: RunPath,
     sample_size: Annotated[
         int | None,
-        typer.Option(
-            min=1, help="Number of extractions to annotate. Default: as in the last command; at first 200.", metavar="N"
-        ),
+        option("Sample", "Number of extractions to annotate. Default: as in the last command; at first 200.", min=1),
     ] = None,
     group_by: Annotated[
         str | None,
-        typer.Option(
-            help="Stratify the sample by these, the most important first: language, outcome, rule, confidence, "
-            "variant, label_style, split, category. Default: as in the last command; at first language,outcome,rule.",
+        option(
+            "Sample",
+            "Stratify the sample by these, the most important first: language, outcome, rule, confidence, variant, "
+            "label_style, split, category. Default: as in the last command; at first language,outcome,rule.",
             metavar="NAME,…",
         ),
     ] = None,
     seed: Annotated[
-        int | None, typer.Option(min=0, help="Seed of the sample. Default: as in the last command; at first 0.")
+        int | None, option("Sample", "Seed of the sample. Default: as in the last command; at first 0.", min=0)
     ] = None,
-    language: Annotated[
+    languages: Annotated[
         str | None,
-        typer.Option(
-            help="Only these languages of the run, comma-separated. Default: as in the last command; at first all.",
+        option(
+            "Sample",
+            "Only these languages of the run, comma-separated. Default: as in the last command; at first all.",
             metavar="XX,…",
         ),
     ] = None,
     extractor: Annotated[
         str | None,
-        typer.Option(
-            help="Extractor to check: rules, a baseline such as first-label, or a stored version. Default: as in "
-            "the last command; at first rules.",
-            metavar="NAME",
+        option(
+            "Sample",
+            "Extractor to check: rules, a simple one such as first-label, or a stored version. Default: as in the last "
+            "command; at first rules.",
         ),
     ] = None,
+    traces: Annotated[
+        bool, option("Sample", "Annotate the conclusions of reasoning traces instead of the answers.", "--reasoning")
+    ] = False,
     csv: Annotated[
-        Path | None,
-        typer.Option(help="Write a CSV sheet to fill in with a spreadsheet program instead.", metavar="FILE"),
+        Path | None, option("Files", "Write a CSV sheet to fill in with a spreadsheet program instead.", metavar="FILE")
     ] = None,
     html: Annotated[
-        Path | None, typer.Option(help="Write an HTML sheet to fill in with a browser instead.", metavar="FILE")
+        Path | None, option("Files", "Write an HTML sheet to fill in with a browser instead.", metavar="FILE")
     ] = None,
     sheet: Annotated[
-        Path | None, typer.Option("--import", help="Import a filled-in sheet of --csv or --html.", metavar="FILE")
+        Path | None, option("Files", "Import a filled-in sheet of --csv or --html.", "--import", metavar="FILE")
     ] = None,
-    report: Annotated[bool, typer.Option("--report", help="Only show the result so far.")] = False,
-    confidence_level: Annotated[
-        float, typer.Option(min=0.5, max=0.999, help="Confidence level of the intervals.")
-    ] = 0.95,
-    traces: Annotated[
-        bool, typer.Option("--reasoning", help="Annotate the conclusions of reasoning traces instead of the answers.")
-    ] = False,
     packs: Packs = None,
+    report: Annotated[bool, option("Output", "Only show the result so far.", "--report")] = False,
+    confidence_level: ConfidenceLevel = 0.95,
     as_json: Json = False,
 ) -> None:
     """Checks the extractions of a run by hand.
@@ -103,7 +111,7 @@ def annotate(
             "there is no terminal: write a sheet with --csv FILE or --html FILE, import it with --import FILE, or show "
             "the result so far with --report"
         )
-    given = {"sample": sample_size, "by": group_by, "seed": seed, "languages": language, "extractor": extractor}
+    given = {"sample": sample_size, "by": group_by, "seed": seed, "languages": languages, "extractor": extractor}
     if traces and extractor is not None:
         raise UsageError("--reasoning, --extractor: reasoning traces have one extractor; leave --extractor out")
     source = (ReasoningTarget if traces else ReviewTarget)(folder, resources(packs))
@@ -125,7 +133,6 @@ class _Annotating:
 
     def __init__(self, folder: RunFolder, source: ReviewTarget, given: Mapping[str, Any]) -> None:
         from mbbq_gen.annotation.review import draw_sample, load_annotations, load_design
-        from mbbq_gen.cli.options import extraction_bar
 
         self._folder, self._source = folder, source
         before = load_design(source.design_path)

@@ -8,8 +8,6 @@ from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass, fields, is_dataclass
 from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
 
-import typer
-
 from mbbq_gen.cli.help import option
 from mbbq_gen.core.config import RunConfig, about, help_of
 from mbbq_gen.core.errors import COMMAND, ConfigError, UsageError
@@ -48,25 +46,21 @@ def model_options(pairs: Collection[str]) -> dict[str, str]:
     return options
 
 
-def _setting_parameters(names: Collection[str], *, in_panels: bool) -> Iterator[inspect.Parameter]:
+def _setting_parameters(names: Collection[str]) -> Iterator[inspect.Parameter]:
     """The options of some settings. A value that is not typed is None, and checked by `RunConfig`, not here."""
     for name in names:
         typed = COMMAND.name(name)
         annotation: Any = str | None
-        spelled = ["--languages", "--language"] if name == "languages" else [typed]
+        spelled = typed
         if name == "model_args":
             annotation = list[str] | None
         elif RunConfig.model_fields[name].annotation in (bool, bool | None):
             annotation = bool | None
-            spelled = [typed if RunConfig.model_fields[name].annotation is bool else f"{typed}/--no-{typed[2:]}"]
+            spelled = typed if RunConfig.model_fields[name].annotation is bool else f"{typed}/--no-{typed[2:]}"
         help_text, metavar = help_of(name, COMMAND), about(name)["metavar"]
         if name == "model_args":
             help_text += " May be repeated."
-        declared = (
-            option(about(name)["group"], help_text, *spelled, metavar=metavar)
-            if in_panels
-            else typer.Option(*spelled, help=help_text, metavar=metavar)
-        )
+        declared = option(about(name)["group"], help_text, spelled, metavar=metavar)
         yield inspect.Parameter(
             name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[annotation, declared]
         )
@@ -91,7 +85,7 @@ def expand_options(command: Callable[..., None]) -> Callable[..., None]:
             ]
         elif get_origin(kind) is Annotated and get_args(kind)[0] is RunConfig:
             settings[name] = get_args(kind)[1]
-            parameters += _setting_parameters(settings[name], in_panels=settings[name] is not JUDGE_SETTINGS)
+            parameters += _setting_parameters(settings[name])
         else:
             parameters.append(parameter.replace(annotation=kind, kind=inspect.Parameter.KEYWORD_ONLY))
 
@@ -116,14 +110,13 @@ class WorkerOptions:
 
     ray: Annotated[
         str | None,
-        typer.Option(
-            help="Use Ray workers: local (starts Ray here), HOST:PORT or ray://HOST:PORT. Default: in this process.",
+        option(
+            "Scale",
+            "Use Ray workers: local (starts Ray here), HOST:PORT or ray://HOST:PORT. Default: in this process.",
             metavar="WHERE",
         ),
     ] = None
-    workers: Annotated[
-        int | None, typer.Option(min=1, help="With --ray: number of workers. Default: 2.", metavar="N")
-    ] = None
+    workers: Annotated[int | None, option("Scale", "With --ray: number of workers. Default: 2.", min=1)] = None
 
     def helpers(self) -> MapWorkers | None:
         """The workers; None: this process.

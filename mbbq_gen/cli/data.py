@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from mbbq_gen.cli.config_options import expand_options
 from mbbq_gen.cli.data_files import control, download, instantiate
-from mbbq_gen.cli.data_source import Choice, Data, FieldMap, Instances, Named, with_bar
-from mbbq_gen.cli.help import HelpCommand, example
-from mbbq_gen.cli.options import Json, Packs, echo, echo_json, print_json, resources, result_console, say
+from mbbq_gen.cli.data_source import Choice, Splits, with_bar
+from mbbq_gen.cli.help import HelpCommand, HelpGroup, example, option
+from mbbq_gen.cli.options import Json, echo, echo_json, print_json, resources, result_console, say
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.text import one_of, splits_of
 
@@ -31,16 +33,13 @@ _SHOWN = 6
 @example(
     "  mbbq-gen data validate mbbq\n"
     "  mbbq-gen data validate esbbq --data-dir EsBBQ-CaBBQ --json\n"
-    "  mbbq-gen data validate --instances mine.csv --field-map map.toml --strict"
+    "  mbbq-gen data validate --instances mine.csv --instances-field-map map.toml --strict"
 )
+@expand_options
 def validate(
-    benchmark: Named = None,
-    data_dir: Data = None,
-    instances: Instances = None,
-    field_map: FieldMap = None,
-    language: Annotated[str | None, typer.Option(help="Only this language.", metavar="XX")] = None,
+    choice: Choice,
+    *,
     strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if there is any finding.")] = False,
-    packs: Packs = None,
     as_json: Json = False,
 ) -> None:
     """Lists issues of the questions.
@@ -50,8 +49,7 @@ def validate(
     """
     from mbbq_gen.benchmarks.quality import validate as look_over
 
-    choice = Choice(benchmark, data_dir, instances, field_map, packs)
-    read = _Counter(choice.load([language] if language else None))
+    read = _Counter(choice.load())
     findings = look_over(with_bar(read))
     if not read.count:
         raise UsageError("no questions to validate")
@@ -116,16 +114,13 @@ _LEGEND = (
     "  mbbq-gen data stats kobbq --control\n"
     "  mbbq-gen data stats --instances mine.parquet"
 )
+@expand_options
 def stats(
-    benchmark: Named = None,
-    data_dir: Data = None,
-    instances: Instances = None,
-    field_map: FieldMap = None,
-    language: Annotated[str | None, typer.Option(help="Only this language.", metavar="XX")] = None,
+    choice: Choice,
+    *,
     control: Annotated[
         bool, typer.Option("--control", help="Also count the questions without a possible control question, by reason.")
     ] = False,
-    packs: Packs = None,
     as_json: Json = False,
 ) -> None:
     """Counts the questions and compares with the paper.
@@ -140,10 +135,9 @@ def stats(
     from mbbq_gen.benchmarks.control.maker import ControlCoverage
     from mbbq_gen.benchmarks.quality import count_instances
 
-    choice = Choice(benchmark, data_dir, instances, field_map, packs)
-    questions: Iterable[Instance] = with_bar(choice.load([language] if language else None))
+    questions: Iterable[Instance] = with_bar(choice.load())
     made = ControlCoverage()
-    counts = count_instances(_with_twins(questions, made, packs) if control else questions)
+    counts = count_instances(_with_twins(questions, made, choice.packs) if control else questions)
     if not counts:
         raise UsageError("no questions to count")
     if as_json:
@@ -212,17 +206,6 @@ def _differences(rows: Iterable[CategoryCount]) -> list[str]:
     return lines
 
 
-data_app = typer.Typer(
-    help="Lists, downloads, checks and makes benchmark data.", no_args_is_help=True, rich_markup_mode=None
-)
-data_app.command("download", cls=HelpCommand)(download)
-data_app.command("instantiate", cls=HelpCommand)(instantiate)
-data_app.command("control", cls=HelpCommand)(control)
-data_app.command("validate", cls=HelpCommand)(validate)
-data_app.command("stats", cls=HelpCommand)(stats)
-
-
-@data_app.command("list", cls=HelpCommand)
 @example("  mbbq-gen data list\n  mbbq-gen data list --json")
 def list_benchmarks(as_json: Json = False) -> None:
     """Lists the benchmarks with licence, citation and files."""
@@ -268,38 +251,29 @@ def _control_split(info: BenchmarkInfo, known: Sequence[str]) -> tuple[str, tupl
     return ("made", makeable) if makeable else ("none", ())
 
 
-@data_app.command("show", cls=HelpCommand)
 @example(
-    "  mbbq-gen data show starter --language nl --limit 3\n"
-    "  mbbq-gen data show esbbq --language es --category age --limit 3\n"
-    "  mbbq-gen data show --benchmark mbbq --data-dir MBBQ --language tr --json > mbbq_tr.jsonl\n"
-    "  mbbq-gen data show --instances mine.csv --field-map map.toml"
+    "  mbbq-gen data show starter --languages nl --limit 3\n"
+    "  mbbq-gen data show esbbq --languages es --category age --limit 3\n"
+    "  mbbq-gen data show mbbq --data-dir MBBQ --languages tr --json > mbbq_tr.jsonl\n"
+    "  mbbq-gen data show --instances mine.csv --instances-field-map map.toml"
 )
+@expand_options
 def show(
-    named: Named = None,
-    benchmark: Annotated[
-        str | None, typer.Option(help="Benchmark, if no argument is given. Default: starter.", metavar="NAME")
-    ] = None,
-    data_dir: Data = None,
-    instances: Instances = None,
-    field_map: FieldMap = None,
-    language: Annotated[str | None, typer.Option(help="Only this language.", metavar="XX")] = None,
-    category: Annotated[str | None, typer.Option(help="Only this category.", metavar="SLUG")] = None,
-    template: Annotated[str | None, typer.Option(help="Only this template.", metavar="ID")] = None,
-    split: Annotated[str, typer.Option(help="Splits: bias, control or both, comma-separated.")] = "bias",
+    choice: Choice,
+    *,
+    category: Annotated[str | None, option("Questions", "Only this category.", metavar="SLUG")] = None,
+    template: Annotated[str | None, option("Questions", "Only this template.", metavar="ID")] = None,
+    splits: Splits = "bias",
     limit: Annotated[int | None, typer.Option(min=1, help="Maximum questions. Default: 3; with --json all.")] = None,
-    packs: Packs = None,
     as_json: Json = False,
 ) -> None:
     """Shows questions with roles and gold label.
 
     With --json, one record per line.
     """
-    if named is not None and benchmark is not None and named != benchmark:
-        raise UsageError(f"two benchmarks, {named!r} and {benchmark!r}: give one")
-    name = (named if named is not None else benchmark) or (None if instances else "starter")
-    choice = Choice(name, data_dir, instances, field_map, packs)
-    chosen = _only(choice.load([language] if language else None, splits_of(split)), category, template)
+    if choice.benchmark is None and choice.instances is None:
+        choice = replace(choice, benchmark="starter")
+    chosen = _only(choice.load(splits_of(splits)), category, template)
     shown = 0
     for instance in islice(chosen, limit if as_json else limit or 3):
         echo_json(instance.model_dump_json()) if as_json else echo(_draw(instance))
@@ -331,19 +305,38 @@ def _draw(instance: Instance) -> str:
     if not instance.has_single_target:
         facts.append(f"not bias-scorable: {instance.no_target_reason}")
     lines = [instance.key, "  " + ", ".join(facts), f"  {instance.context}", f"  {instance.question}"]
-    for place, option in enumerate(instance.options):
-        marks: list[str] = [option.role or "person without a role"]
-        if option.group and option.role != "unknown":
-            marks.append(option.group)
+    for place, shown in enumerate(instance.options):
+        marks: list[str] = [shown.role or "person without a role"]
+        if shown.group and shown.role != "unknown":
+            marks.append(shown.group)
         if place == instance.gold_index:
             marks.append("gold")
-        if option.role == instance.biased_role:
+        if shown.role == instance.biased_role:
             marks.append("biased")
-        if instance.corrected_gold_role and option.role == instance.corrected_gold_role:
+        if instance.corrected_gold_role and shown.role == instance.corrected_gold_role:
             marks.append("corrected gold")
-        if instance.groups_swapped and option.role == "non_target":
+        if instance.groups_swapped and shown.role == "non_target":
             marks.append("target after correction")
-        lines.append(f"    - {option.text}  [{', '.join(marks)}]")
+        lines.append(f"    - {shown.text}  [{', '.join(marks)}]")
     actions = {code: kind.action for code, kind in KINDS.items()}
     lines += [f"  data issue: {code} ({actions.get(code, 'kept')})" for code in instance.data_issues]
     return "\n".join(lines) + "\n"
+
+
+data_app = typer.Typer(
+    cls=HelpGroup,
+    help="Lists, shows, downloads, checks and makes benchmark data.",
+    epilog="  mbbq-gen data list\n  mbbq-gen data show starter --languages nl\n  mbbq-gen data download mbbq",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
+for name, command in {
+    "list": list_benchmarks,
+    "show": show,
+    "download": download,
+    "stats": stats,
+    "validate": validate,
+    "instantiate": instantiate,
+    "control": control,
+}.items():
+    data_app.command(name, cls=HelpCommand)(command)

@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Any, Self
 
 import typer
 
-from mbbq_gen.cli.data_source import Choice, Data, FieldMap, with_bar
-from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, Packs, echo, print_json, resources, say, write_lines
+from mbbq_gen.cli.data_source import Choice, Data, FieldMap, Splits, with_bar
+from mbbq_gen.cli.help import example, option
+from mbbq_gen.cli.options import Json, Languages, Packs, echo, print_json, resources, say, write_lines
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import one_of, splits_of, whole_percent, words
@@ -120,23 +120,23 @@ _FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
 
 
 @example(
-    "  mbbq-gen data control --benchmark bbq --language en -o control.jsonl\n"
+    "  mbbq-gen data control --benchmark bbq --languages en -o control.jsonl\n"
     "  mbbq-gen data control --benchmark kobbq --report control.html\n"
-    "  mbbq-gen data control --benchmark mine.jsonl --language nl --audit\n"
-    "  mbbq-gen data control --benchmark esbbq --language es --json"
+    "  mbbq-gen data control --benchmark mine.jsonl --languages nl --audit\n"
+    "  mbbq-gen data control --benchmark esbbq --languages es --json"
 )
 def control(
-    benchmark: Annotated[str, typer.Option(help="Benchmark, or file of questions.", metavar="NAME|FILE")],
-    language: Annotated[str | None, typer.Option(help="Only this language.", metavar="XX")] = None,
+    benchmark: Annotated[str, option("Questions", "Benchmark, or file of questions.", metavar="NAME|FILE")],
+    languages: Languages = None,
+    data_dir: Data = None,
+    instances_field_map: FieldMap = None,
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", help="File for the control questions. Default: counts only.", metavar="FILE"),
+        option("Files", "File for the control questions. Default: counts only.", "--output", "-o", metavar="FILE"),
     ] = None,
-    data_dir: Data = None,
-    field_map: FieldMap = None,
     report: Annotated[
         Path | None,
-        typer.Option(help="Also write counts and one question of each template as an HTML page.", metavar="FILE.html"),
+        option("Files", "Also write counts and one question of each template as an HTML page.", metavar="FILE.html"),
     ] = None,
     audit: Annotated[bool, typer.Option("--audit", help="Also print each replacement and each refusal.")] = False,
     packs: Packs = None,
@@ -149,9 +149,10 @@ def control(
     does the same for benchmarks without a control split.
     """
     is_file = Path(benchmark).suffix.lower() in _FILES
-    choice = Choice(None if is_file else benchmark, data_dir, Path(benchmark) if is_file else None, field_map, packs)
+    named, own = (None, Path(benchmark)) if is_file else (benchmark, None)
+    choice = Choice(named, data_dir, own, instances_field_map, languages, packs)
     work = _Work(audit and not as_json)
-    made = work.make(with_bar(choice.load([language] if language else None, ["bias"])), packs)
+    made = work.make(with_bar(choice.load(["bias"])), packs)
     if output is not None:
         write_lines(output, (one.instance.model_dump_json() for one in made))
     else:
@@ -159,7 +160,7 @@ def control(
             pass
     counts = work.counts
     if not counts.questions:
-        raise UsageError("no question of the bias split; leave out --language to see all")
+        raise UsageError("no question of the bias split; leave out --languages to see all")
     if report is not None:
         from mbbq_gen.report.analysis_tables import control_blocks
         from mbbq_gen.report.page import blocks_page
@@ -226,27 +227,23 @@ def _tell(counts: ControlCoverage) -> None:
 
 
 @example(
-    "  mbbq-gen data instantiate EsBBQ-CaBBQ --language es -o esbbq.jsonl\n"
-    "  mbbq-gen data instantiate my-templates --split bias,control -o mine.jsonl"
+    "  mbbq-gen data instantiate EsBBQ-CaBBQ --languages es -o esbbq.jsonl\n"
+    "  mbbq-gen data instantiate my-templates --splits bias,control -o mine.jsonl"
 )
 def instantiate(
     folder: Annotated[
         Path, typer.Argument(metavar="FOLDER", help="Folder of templates, or a checkout that contains one.")
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the questions.", metavar="FILE")],
-    language: Annotated[
-        str | None, typer.Option(help="Only these languages, comma-separated. Default: all.", metavar="XX,…")
-    ] = None,
+    languages: Languages = None,
     form: Annotated[
         str | None, typer.Option(help="Template format: starter or esbbq. Default: detected.", metavar="FORM")
     ] = None,
-    split: Annotated[
-        str, typer.Option(help="Splits: bias, control or both, comma-separated; control only for starter.")
-    ] = "bias",
+    splits: Splits = "bias",
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
-    """Fills templates and writes the questions as JSON Lines.
+    """Fills templates (texts with gaps) and writes the questions as JSON Lines.
 
     Use them with `run --instances`. Two formats: ours (templates.toml and one TOML file per language) and EsBBQ's
     (workbooks with a vocabulary). Prints the number of questions by language, split and category.
@@ -254,11 +251,13 @@ def instantiate(
     from mbbq_gen.benchmarks.templates.fill import FORMS, load_template_folder
     from mbbq_gen.core.records import to_jsonl
 
+    if (codes := None if languages is None else words(languages)) == []:
+        raise UsageError("name at least one language, such as --languages es")
     instances = load_template_folder(
         folder,
         form=one_of("form", form, FORMS) if form else None,
-        languages=_languages(language),
-        splits=splits_of(split),
+        languages=codes,
+        splits=splits_of(splits),
         resources=resources(packs),
     )
     counts: Counter[tuple[str, str, str, str]] = Counter()
@@ -270,14 +269,6 @@ def instantiate(
         print_json({"output": str(output), "questions": counts.total(), "counts": rows})
     else:
         _print_instances(output, counts)
-
-
-def _languages(text: str | None) -> list[str] | None:
-    """The languages of a comma-separated list; None where there is no list."""
-    found = None if text is None else words(text)
-    if found == []:
-        raise UsageError("name at least one language, such as --language es")
-    return found
 
 
 def _counted(instances: Iterable[Instance], counts: Counter[tuple[str, str, str, str]], bar: Bar) -> Iterator[Instance]:

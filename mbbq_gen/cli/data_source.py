@@ -9,9 +9,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.options import data_folder, resources
+from mbbq_gen.cli.help import option
+from mbbq_gen.cli.options import Languages, Packs, data_folder, resources
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
+from mbbq_gen.core.text import words
 
 if TYPE_CHECKING:
     from mbbq_gen.core.records import Instance, Split
@@ -19,67 +21,67 @@ if TYPE_CHECKING:
 Named = Annotated[str | None, typer.Argument(metavar="BENCHMARK", help="Benchmark, see `mbbq-gen data list`.")]
 Data = Annotated[
     Path | None,
-    typer.Option(
-        "--data-dir",
+    option(
+        "Questions",
+        "Folder of the benchmark's published files. Default: the release from `mbbq-gen data download`.",
         metavar="DIR",
-        help="Folder of the benchmark's published files. Default: the release from `mbbq-gen data download`.",
     ),
 ]
 Instances = Annotated[
     Path | None,
-    typer.Option(
-        "--instances", metavar="FILE", help="Your own questions instead: a JSON Lines, CSV, TSV or Parquet file."
-    ),
+    option("Questions", "Your own questions instead: a JSON Lines, CSV, TSV or Parquet file.", metavar="FILE"),
 ]
 FieldMap = Annotated[
     Path | None,
-    typer.Option("--field-map", metavar="TOML", help="TOML file that maps the fields of your file to ours."),
+    option("Questions", "TOML file that maps the fields of --instances to those of mbbq-gen.", metavar="TOML"),
 ]
+
+
+Splits = Annotated[str, option("Questions", "Splits, comma-separated: bias, control, or both.", metavar="SPLIT,…")]
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A benchmark and where its files are, or a file."""
+    """A benchmark and where its files are, or a file, as typed."""
 
-    benchmark: str | None
-    data: Path | None = None
-    instances: Path | None = None
-    field_map: Path | None = None
-    packs: Path | None = None
+    benchmark: Named = None
+    data_dir: Data = None
+    instances: Instances = None
+    instances_field_map: FieldMap = None
+    languages: Languages = None
+    packs: Packs = None
 
     def __post_init__(self) -> None:
         from mbbq_gen.runs.resolve import check_own_data
 
-        check_own_data(self.benchmark, self.data, self.instances, self.field_map)
+        check_own_data(self.benchmark, self.data_dir, self.instances, self.instances_field_map)
 
-    def load(self, languages: list[str] | None = None, splits: list[Split] | None = None) -> Iterator[Instance]:
-        """The questions in these languages and splits, one by one; None for all there are.
+    def load(self, splits: list[Split] | None = None) -> Iterator[Instance]:
+        """The questions in the languages and these splits, one by one; None for all there are.
 
         Raises:
             UsageError: where there is nothing to read, or no such language.
             DataError: while reading, at the first row that is wrong.
         """
-        if self.instances is not None:
-            return self._own(self.instances, languages, splits)
-        if self.benchmark is None:
-            raise UsageError("name a benchmark (see `mbbq-gen data list`) or give --instances FILE")
+        from mbbq_gen.benchmarks.own_file import read_instances
         from mbbq_gen.benchmarks.registry import load_benchmark
 
+        languages = words(self.languages) if self.languages else None
+        if self.instances is not None:
+            return (
+                found
+                for found in read_instances(self.instances, self.instances_field_map)
+                if (languages is None or found.language in languages) and (splits is None or found.split in splits)
+            )
+        if self.benchmark is None:
+            raise UsageError("name a benchmark (see `mbbq-gen data list`) or give --instances FILE")
         return load_benchmark(
             self.benchmark,
-            data=data_folder(self.benchmark, self.data),
+            data=data_folder(self.benchmark, self.data_dir),
             languages=languages,
             splits=splits,
             resources=resources(self.packs),
         )
-
-    def _own(self, path: Path, languages: list[str] | None, splits: list[Split] | None) -> Iterator[Instance]:
-        """The questions of the user's file."""
-        from mbbq_gen.benchmarks.own_file import read_instances
-
-        for instance in read_instances(path, self.field_map):
-            if (languages is None or instance.language in languages) and (splits is None or instance.split in splits):
-                yield instance
 
 
 def with_bar(instances: Iterable[Instance]) -> Iterator[Instance]:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from mbbq_gen.cli.analyses import variances_of
 from mbbq_gen.cli.config_options import EstimateSettings, expand_options
 from mbbq_gen.cli.help import example, option
-from mbbq_gen.cli.options import Json, Packs, prompt_effects_of, resources, runs_frame, show_result
+from mbbq_gen.cli.options import Json, RunPacks, prompt_effects_of, resources, runs_frame, show_result
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import one_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 )
 @expand_options
 def estimate(
-    config: EstimateSettings,
+    *,
     tokenizer: Annotated[
         Path | None,
         option(
@@ -47,18 +47,21 @@ def estimate(
         option("Estimate", "Take response lengths and variances from this run. Default: assumed.", metavar="RUN"),
     ] = None,
     judge: Annotated[
-        str | None, option("Estimate", "Also estimate this model as an LLM judge of all responses (kind:model).")
+        str | None,
+        option("Estimate", "Also estimate this model as an LLM judge of all responses.", metavar="KIND:MODEL"),
     ] = None,
     probe: Annotated[
         bool, option("Estimate", "Run ten requests on a local model to estimate the time.", "--probe")
     ] = False,
-    packs: Packs = None,
+    config: EstimateSettings,
+    packs: RunPacks = None,
     as_json: Json = False,
 ) -> None:
     """Estimates requests, tokens, cost and time of a run.
 
-    Takes the options of `run`. Shows the cost with and without the batch API. Also lists the cost and the interval
-    width of smaller, balanced samples. Sends nothing unless --probe is given, writes nothing and needs no key.
+    Takes the options of `run` that the number and the cost of requests depend on. Shows the cost with and without the
+    batch API. Also lists the cost and the interval width of smaller, balanced samples. Sends nothing unless --probe is
+    given, writes nothing and needs no key.
     """
     from mbbq_gen.report.run_tables import estimate_blocks
     from mbbq_gen.runs.resolve import resolve
@@ -158,36 +161,39 @@ def measured_lengths(pilot: Path) -> dict[str, float]:
 @example(
     "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --splits bias \\\n"
     '      --goal "difference between languages" --ci-width 0.15\n'
-    "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --budget 20 --pilot my-pilot\n"
+    "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --max-cost 20 --pilot my-pilot\n"
     "  mbbq-gen design --model transformers:smollm2 --benchmark starter --languages en --ci-width 0.2 --json"
 )
 @expand_options
 def design(
-    config: EstimateSettings,
+    *,
     goal: Annotated[
         str, option("Goal", "What to measure: `score` or `difference between languages`.", metavar="TEXT")
     ] = "score",
     ci_width: Annotated[
-        float | None,
-        option("Goal", "Width of the confidence interval to reach (upper minus lower end).", metavar="W"),
+        float | None, option("Goal", "Width of the confidence interval to reach (upper minus lower end).", metavar="W")
     ] = None,
-    budget: Annotated[
+    max_cost: Annotated[
         float | None,
         option("Goal", "Instead of a width: US dollars to spend; finds the narrowest interval.", metavar="USD"),
     ] = None,
-    metric: Annotated[str, option("Goal", "Metric to measure.")] = "mbbq_bias_ambiguous",
+    metric: Annotated[
+        str, option("Goal", "Metric to measure; for names: `mbbq-gen score --help`.")
+    ] = "mbbq_bias_ambiguous",
     pilot: Annotated[
         Path | None,
         option("Goal", "Take variances and response lengths from this run. Default: assumed.", metavar="RUN"),
     ] = None,
     prompt_effects: Annotated[
-        str, option("Goal", "Intervals for: fixed (these prompt variants) or random (variants like them).")
+        str,
+        option("Goal", "Intervals for: fixed (these prompt variants) or random (variants like them).", metavar="TYPE"),
     ] = "fixed",
     confidence_level: Annotated[float, option("Goal", "Confidence level of the interval.", min=0.5, max=0.999)] = 0.95,
-    packs: Packs = None,
+    config: EstimateSettings,
+    packs: RunPacks = None,
     as_json: Json = False,
 ) -> None:
-    """Finds the cheapest design for an interval width.
+    """Finds how many questions and prompts give an interval width at the least cost.
 
     A design is the numbers of templates, questions, prompt variants and option orders. Takes the options of `run`
     that choose questions and prompts. Sends nothing and needs no key. Use the result with `run
@@ -202,9 +208,9 @@ def design(
     from mbbq_gen.scoring.metrics import METRICS
     from mbbq_gen.storage.store import RunStore
 
-    if (ci_width is None) == (budget is None):
-        raise UsageError("give --ci-width W or --budget USD, one of them")
-    for name, amount in (("ci-width", ci_width), ("budget", budget)):
+    if (ci_width is None) == (max_cost is None):
+        raise UsageError("give --ci-width W or --max-cost USD, one of them")
+    for name, amount in (("ci-width", ci_width), ("max-cost", max_cost)):
         if amount is not None and not amount > 0:
             raise UsageError(f"--{name} {amount:g}: give a number above 0")
     if pilot is not None and pilot.name.isdigit() and not pilot.exists():
@@ -239,7 +245,7 @@ def design(
         else measured_components(runs_frame([pilot], where), chosen, str(pilot)),
         confidence=confidence_level,
         width=ci_width,
-        budget=budget,
+        max_cost=max_cost,
         speaks_of=prompt_effects_of(prompt_effects),
     )
     show_result(found, design_blocks, as_json=as_json)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, Packs, print_json, resources, result_console, show
+from mbbq_gen.cli.help import example, option
+from mbbq_gen.cli.options import Json, Packs, print_json, read_before_use, resources, result_console, show
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.text import all_of, words
 
@@ -35,36 +35,34 @@ _BEGINNING = 60
     '  mbbq-gen explain --language en --options "The tailor|The baker|Unknown" --response "Not the tailor, B."'
 )
 def explain(
-    run_path: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="Run folder.")] = None,
+    run_path: Annotated[Path | None, typer.Argument(metavar="RUN", help="Run folder.")] = None,
     identifier: Annotated[
-        str | None,
-        typer.Argument(metavar="[ID]", help="Prompt id (or its beginning) or instance key. Default: a list."),
+        str | None, typer.Argument(metavar="ID", help="Prompt id (or its beginning) or instance key. Default: a list.")
     ] = None,
-    language: Annotated[
-        str | None, typer.Option(help="Language of --response; of a list, only these languages.", metavar="XX")
-    ] = None,
-    options: Annotated[
-        str | None, typer.Option(help="Options as shown, separated by |.", metavar="TEXT|TEXT|…")
-    ] = None,
-    option: Annotated[
-        list[str] | None, typer.Option(help="One option; repeat it for each, in order.", metavar="TEXT")
-    ] = None,
-    labels: Annotated[str | None, typer.Option(help="Labels of the options. Default: A,B,C,…", metavar="A,B,…")] = None,
-    unknown_index: Annotated[
-        int | None, typer.Option(min=0, help="Index of the unknown option, from 0. Default: there is none.")
-    ] = None,
-    response: Annotated[
-        str | None, typer.Option(help="Response of the model; - reads stdin.", metavar="TEXT|-")
-    ] = None,
-    prompt: Annotated[str | None, typer.Option(help="Prompt as sent, to recognise echoes.", metavar="TEXT")] = None,
     outcome: Annotated[
         str | None,
-        typer.Option(
-            help="List only these outcomes, comma-separated; unparsed: all that choose no option.", metavar="NAME,…"
-        ),
+        option("List", "Only these outcomes, comma-separated; unparsed: all that choose no option.", metavar="NAME,…"),
     ] = None,
-    rule: Annotated[str | None, typer.Option(help="List only extractions by this rule.", metavar="NAME")] = None,
-    limit: Annotated[int, typer.Option(min=1, help="Maximum extractions to list.")] = 20,
+    rule: Annotated[str | None, option("List", "Only extractions by this rule.")] = None,
+    limit: Annotated[int, option("List", "Maximum extractions to list.", min=1)] = 20,
+    response: Annotated[
+        str | None, option("Your own response", "Response of a model; - reads stdin.", metavar="TEXT|-")
+    ] = None,
+    language: Annotated[
+        str | None, option("Your own response", "Its language; in a list, only this language of the run.", metavar="XX")
+    ] = None,
+    options: Annotated[
+        str | None, option("Your own response", "Options as shown, separated by |.", metavar="TEXT|TEXT|…")
+    ] = None,
+    labels: Annotated[
+        str | None, option("Your own response", "Labels of the options. Default: A,B,C,…", metavar="A,B,…")
+    ] = None,
+    unknown_index: Annotated[
+        int | None, option("Your own response", "Index of the unknown option, from 0. Default: there is none.", min=0)
+    ] = None,
+    prompt: Annotated[
+        str | None, option("Your own response", "Prompt as sent, to recognise echoes.", metavar="TEXT")
+    ] = None,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -79,9 +77,7 @@ def explain(
 
     where = resources(packs)
     if run_path is None:
-        if options is not None and option:
-            raise UsageError("give the options by --options or by --option, not both")
-        texts = [text.strip() for text in options.split("|")] if options is not None else [*(option or ())]
+        texts = [text.strip() for text in options.split("|")] if options is not None else []
         if not texts:
             raise UsageError('give a run, or your own response: --language en --options "…|…|…" --response "…"')
         if not all(texts):
@@ -107,7 +103,7 @@ def explain(
             _print_options(told.options, told.labels)
             _print(told)
         return
-    wrong = {"--options": options, "--option": option, "--labels": labels, "--response": response, "--prompt": prompt}
+    wrong = {"--options": options, "--labels": labels, "--response": response, "--prompt": prompt}
     for name, value in wrong.items():
         if value is not None:
             raise UsageError(f"{name} goes with your own --response; leave out the run, or leave out {name}")
@@ -280,7 +276,6 @@ def _list(
 ) -> None:
     """Lists extractions of the current rules."""
     from mbbq_gen.cli.extract import outcomes_of
-    from mbbq_gen.cli.options import read_before_use
     from mbbq_gen.core.text import shortened
     from mbbq_gen.report.tables import DASH, text_table
     from mbbq_gen.runs.extraction import question_of

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Annotated, Any, get_args
 import typer
 
 from mbbq_gen.cli.config_options import WorkerOptions, expand_options
-from mbbq_gen.cli.help import example
+from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
     Json,
     Packs,
+    RunLanguages,
     echo,
     echo_json,
     open_lines,
@@ -33,54 +34,52 @@ if TYPE_CHECKING:
     from mbbq_gen.core.records import Outcome
     from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.storage.queries import ExtractionChange
-    from mbbq_gen.storage.store import RunStore
 
 
 @example(
-    "  mbbq-gen extract my-run --only unparsed --language nl,tr\n"
+    "  mbbq-gen extract my-run --only unparsed --languages nl,tr\n"
     "  mbbq-gen extract my-run --extractor first-label\n"
     "  mbbq-gen extract my-run --ray local --workers 8\n"
     "  mbbq-gen extract --jsonl answers.jsonl -o extracted.jsonl"
 )
 @expand_options
 def extract(
-    run_path: Annotated[Path | None, typer.Argument(metavar="[RUN]", help="Run folder.")] = None,
+    run_path: Annotated[Path | None, typer.Argument(metavar="RUN", help="Run folder.")] = None,
     jsonl: Annotated[
         Path | None,
-        typer.Option(
-            help="Instead of a run: JSON Lines with id, language, options, labels and response; - reads stdin.",
+        option(
+            "What to extract",
+            "Instead of a run: JSON Lines with id, language, options, labels and response; - reads stdin.",
             metavar="FILE",
         ),
     ] = None,
-    output: Annotated[
-        Path | None,
-        typer.Option("--output", "-o", help="File for the lines of --jsonl. Default: stdout.", metavar="FILE"),
-    ] = None,
-    extractor: Annotated[
-        str,
-        typer.Option(
-            help="Extractor: rules, or a baseline: strict-match, first-label, mbbq-like, answer-line.",
-            metavar="NAME",
-        ),
-    ] = "rules",
     only: Annotated[
         str | None,
-        typer.Option(
-            help="Only responses with these outcomes so far, comma-separated: option, abstention, refusal, multiple, "
-            "truncated, empty, or unparsed (all that choose no option). Default: all.",
+        option(
+            "What to extract",
+            "Only responses of the run with these outcomes so far, comma-separated: option, abstention, refusal, "
+            "multiple, truncated, empty, or unparsed (all that choose no option). Default: all.",
             metavar="NAME,…",
         ),
     ] = None,
-    language: Annotated[
-        str | None, typer.Option(help="Only these languages of the run, comma-separated. Default: all.", metavar="XX,…")
-    ] = None,
+    languages: RunLanguages = None,
+    extractor: Annotated[
+        str,
+        option("Extraction", "Extractor: rules, or a simple one: strict-match, first-label, mbbq-like, answer-line."),
+    ] = "rules",
     strict_languages: Annotated[
         bool,
-        typer.Option("--strict-languages", help="With --jsonl: a language without a pack is an error, not a warning."),
+        option(
+            "Extraction", "With --jsonl: a language without a pack is an error, not a warning.", "--strict-languages"
+        ),
     ] = False,
     *,
-    helping: WorkerOptions,
+    output: Annotated[
+        Path | None,
+        option("Files", "File for the lines of --jsonl. Default: stdout.", "--output", "-o", metavar="FILE"),
+    ] = None,
     packs: Packs = None,
+    helping: WorkerOptions,
     as_json: Json = False,
 ) -> None:
     """Extracts the chosen option from stored responses.
@@ -88,7 +87,7 @@ def extract(
     Reads the responses of a run again, with the current language packs, or those of any JSON Lines file. Each line of
     --jsonl is printed with outcome, option (an index into its options, or null), confidence, rule and spans added.
     Extractions of a run are stored next to earlier ones; responses never change. A table shows what changed from the
-    previous version of the rules, or from the rules to a baseline.
+    previous version of the rules, or from the rules to a simple extractor.
     """
     from mbbq_gen.extraction.jsonl import extract_lines, extractor_names
 
@@ -97,8 +96,8 @@ def extract(
     if (run_path is None) == (jsonl is None):
         raise UsageError("give a run folder or --jsonl FILE, one of them")
     if jsonl is not None:
-        if only is not None or language is not None:
-            raise UsageError("--only and --language select responses of a run; with --jsonl, select the lines")
+        if only is not None or languages is not None:
+            raise UsageError("--only and --languages select responses of a run; with --jsonl, select the lines")
         if helpers is not None:
             raise UsageError("--ray: --jsonl is extracted in this process; split the file, or leave --ray out")
 
@@ -116,7 +115,7 @@ def extract(
     assert run_path is not None
     if output is not None:
         raise UsageError("--output is for --jsonl; the extractions of a run are stored in the run")
-    _extract_run(run_path, where, reader, outcomes_of(only), language, helpers=helpers, as_json=as_json)
+    _extract_run(run_path, where, reader, outcomes_of(only), languages, helpers=helpers, as_json=as_json)
 
 
 def outcomes_of(only: str | None) -> list[Outcome]:
@@ -140,7 +139,7 @@ def _extract_run(
     where: PackPaths,
     extractor: str,
     only: list[Outcome],
-    language: str | None,
+    selected: str | None,
     *,
     helpers: MapWorkers | None,
     as_json: bool,
@@ -159,7 +158,9 @@ def _extract_run(
             count += batch
             bar.advance(batch)
 
-        languages = languages_of(store, language)
+        languages = store.languages()
+        if selected and words(selected):
+            languages = all_of("language of the run", selected, languages)
         versions = extract_run(store, where, step, extractor=extractor, languages=languages, only=only, helpers=helpers)
 
         found = {code: previous_extraction(store, code, version, where) for code, version in versions.items()}
@@ -171,35 +172,21 @@ def _extract_run(
             for change in extraction_changes(store, code, old, versions[code], only or None)
         ]
     if as_json:
-        print_json(_summary(path, extractor, versions, against, count, changes))
+        print_json(
+            {
+                "run": str(path),
+                "extractor": extractor,
+                "read": count,
+                "extractors": versions,
+                "compared_with": against,
+                "compared": sum(change.count for change in changes),
+                "changed": sum(change.count for change in changes if change.is_change),
+                "moving_scores": sum(change.count for change in changes if change.moves_scores),
+                "outcomes": [change.model_dump() for change in changes],
+            }
+        )
     else:
         _show(extractor, count, against, changes)
-
-
-def languages_of(store: RunStore, text: str | None) -> list[str]:
-    """The languages of a run, or those in a comma-separated list."""
-    return all_of("language of the run", text, store.languages()) if text and words(text) else store.languages()
-
-
-def _summary(
-    path: Path,
-    extractor: str,
-    versions: dict[str, str],
-    against: dict[str, str],
-    count: int,
-    changes: list[ExtractionChange],
-) -> dict[str, Any]:
-    return {
-        "run": str(path),
-        "extractor": extractor,
-        "read": count,
-        "extractors": versions,
-        "compared_with": against,
-        "compared": sum(change.count for change in changes),
-        "changed": sum(change.count for change in changes if change.is_change),
-        "moving_scores": sum(change.count for change in changes if change.moves_scores),
-        "outcomes": [change.model_dump() for change in changes],
-    }
 
 
 def _show(extractor: str, count: int, against: dict[str, str], changes: list[ExtractionChange]) -> None:

@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mbbq_gen.cli.config_options import expand_options
-from mbbq_gen.cli.data_source import Choice, Data
-from mbbq_gen.cli.help import example
+from mbbq_gen.cli.data_source import Choice, Data, FieldMap, Instances
+from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
+    GroupBy,
     InferenceOptions,
     Json,
+    Languages,
     MetricNames,
     Packs,
     PromptEffectsChoice,
-    ReaderChoice,
+    RunPacks,
     RunPath,
     data_folder,
     echo,
+    metrics_of,
     print_json,
     print_model,
     prompt_effects_of,
+    read_before_use,
     resources,
     say,
     write_lines,
@@ -45,45 +49,41 @@ if TYPE_CHECKING:
     "  mbbq-gen import --from helm runs/suite/bbq:model=m -o my-run --benchmark bbq\n"
     "  mbbq-gen import --from lighteval out -o my-run --benchmark bbq\n"
     "  mbbq-gen import --from euroeval MODEL-DATASET-model-outputs.json -o my-run --benchmark mbbq\n"
-    "  mbbq-gen import --from csv answers.csv --field-map map.toml -o my-run --benchmark starter"
+    "  mbbq-gen import --from csv answers.csv --columns map.toml -o my-run --benchmark starter"
 )
 def import_answers(
     source: Annotated[Path, typer.Argument(metavar="LOG", help="Log file or folder.")],
+    output: Annotated[Path, option("Output", "Folder of the new run.", "--output", "-o", metavar="RUN")],
     tool: Annotated[
         str,
         typer.Option(
             "--from",
-            help="Program that wrote LOG: lm-eval, inspect, helm, lighteval, euroeval, or csv for a table.",
-            metavar="NAME",
+            help="Program that wrote LOG: lm-eval (run with --log_samples), inspect (.eval or .json), helm, lighteval "
+            "(--save-details), euroeval (--debug), or csv (a table: CSV, TSV, Parquet, .xlsx, JSON or JSON Lines).",
+            metavar="PROGRAM",
+            rich_help_panel="Log",
         ),
     ],
-    output: Annotated[Path, typer.Option("--output", "-o", help="Folder of the new run.", metavar="RUN")],
+    columns: Annotated[
+        Path | None,
+        option("Log", "With --from csv: TOML file that maps the columns to the fields of mbbq-gen.", metavar="TOML"),
+    ] = None,
+    model: Annotated[str | None, option("Log", "Name of the model. Default: the name in the log.")] = None,
     benchmark: Annotated[
         str | None,
-        typer.Option(help="Benchmarks of the responses, comma-separated; see `mbbq-gen data list`.", metavar="NAME,…"),
+        option(
+            "Questions", "Benchmarks of the responses, comma-separated; see `mbbq-gen data list`.", metavar="NAME,…"
+        ),
     ] = None,
     data_dir: Data = None,
-    instances: Annotated[
-        Path | None, typer.Option(help="File of your own questions, instead of a benchmark.", metavar="FILE")
-    ] = None,
-    instances_field_map: Annotated[
-        Path | None,
-        typer.Option(help="TOML file that maps the fields of --instances to those of mbbq-gen.", metavar="TOML"),
-    ] = None,
-    field_map: Annotated[
-        Path | None,
-        typer.Option(help="With --from csv: TOML file that maps columns to our fields.", metavar="TOML"),
-    ] = None,
-    languages: Annotated[
-        str | None, typer.Option(help="Only these languages, comma-separated. Default: all.", metavar="XX,…")
-    ] = None,
+    instances: Instances = None,
+    instances_field_map: FieldMap = None,
+    languages: Languages = None,
     splits: Annotated[
-        str | None, typer.Option(help="Only these splits, comma-separated. Default: all.", metavar="SPLIT,…")
+        str | None,
+        option("Questions", "Only these splits, comma-separated: bias, control. Default: all.", metavar="SPLIT,…"),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(help="Name of the model. Default: the name in the log.", metavar="NAME")
-    ] = None,
-    packs: Packs = None,
+    packs: RunPacks = None,
     as_json: Json = False,
 ) -> None:
     """Makes a run from the responses in another program's log.
@@ -99,13 +99,13 @@ def import_answers(
     from mbbq_gen.runs.run_folder import RunFolder
 
     where = resources(packs)
-    opened = open_log(one_of("program", tool, TOOLS), source, field_map)
-    chosen = _Questions(benchmark, data_dir, instances, instances_field_map, languages, splits, packs)
+    opened = open_log(one_of("program", tool, TOOLS), source, columns)
+    choices = tuple(_choices(benchmark, data_dir, instances, instances_field_map))
     importer = Importer(
         folder=RunFolder(output),
         source=opened,
-        choices=tuple(chosen.choices()),
-        instances=chosen.load(),
+        choices=choices,
+        instances=_questions(choices, languages, splits, packs),
         resources=where,
         model=model,
     )
@@ -119,65 +119,48 @@ def import_answers(
         _show(summary)
 
 
-class _Questions:
-    """The questions of an import, as given on the command line."""
+def _choices(
+    benchmark: str | None, data_dir: Path | None, instances: Path | None, field_map: Path | None
+) -> Iterator[BenchmarkChoice]:
+    """The benchmarks of an import, as the manifest names them."""
+    from mbbq_gen.benchmarks.registry import benchmark_name
+    from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice
+    from mbbq_gen.runs.resolve import check_own_data
 
-    def __init__(
-        self,
-        benchmark: str | None,
-        data: Path | None,
-        instances: Path | None,
-        instances_map: Path | None,
-        languages: str | None,
-        splits: str | None,
-        packs: Path | None,
-    ) -> None:
-        from mbbq_gen.runs.resolve import check_own_data
+    check_own_data(benchmark, data_dir, instances, field_map)
+    if instances is not None:
+        yield BenchmarkChoice(
+            name=OWN_DATA, data_dir=str(instances), field_map=None if field_map is None else str(field_map)
+        )
+    elif benchmark is None:
+        raise UsageError("give --benchmark NAME (see `mbbq-gen data list`) or --instances FILE")
+    for name in map(benchmark_name, words(benchmark or "")):
+        folder = data_folder(name, data_dir)
+        yield BenchmarkChoice(name=name, data_dir=str(folder) if folder else None)
 
-        check_own_data(benchmark, data, instances, None)
-        if instances_map is not None and instances is None:
-            raise UsageError("--instances-field-map maps the fields of --instances FILE; give that file too")
-        if instances is None and benchmark is None:
-            raise UsageError("give --benchmark NAME (see `mbbq-gen data list`) or --instances FILE")
-        self._names = words(benchmark or "")
-        self._data, self._instances, self._instances_map = data, instances, instances_map
-        self._languages = words(languages) if languages else None
-        self._splits = splits_of(splits) if splits else None
-        self._packs = packs
 
-    def choices(self) -> Iterator[BenchmarkChoice]:
-        """The benchmarks for the manifest."""
-        from mbbq_gen.benchmarks.registry import benchmark_name
-        from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice
+def _questions(
+    choices: Sequence[BenchmarkChoice], languages: str | None, splits: str | None, packs: Path | None
+) -> Iterator[tuple[BenchmarkChoice, Iterable[Instance]]]:
+    """The questions of each benchmark, of several in those of the languages and splits that it has."""
+    from mbbq_gen.benchmarks.registry import find_benchmark
+    from mbbq_gen.core.config import OWN_DATA
 
-        if self._instances is not None:
-            field_map = str(self._instances_map) if self._instances_map else None
-            yield BenchmarkChoice(name=OWN_DATA, data_dir=str(self._instances), field_map=field_map)
-        for name in map(benchmark_name, self._names):
-            folder = data_folder(name, self._data)
-            yield BenchmarkChoice(name=name, data_dir=str(folder) if folder else None)
-
-    def load(self) -> Iterator[tuple[BenchmarkChoice, Iterable[Instance]]]:
-        """The questions of each benchmark."""
-        from mbbq_gen.benchmarks.registry import find_benchmark
-        from mbbq_gen.core.config import OWN_DATA
-
-        for choice in self.choices():
-            folder = Path(choice.data_dir) if choice.data_dir else None
-            if choice.name == OWN_DATA:
-                own = Choice(None, None, folder, self._instances_map, self._packs)
-                yield choice, own.load(self._languages, self._splits)
-                continue
-            info = find_benchmark(choice.name)
-            several = len(self._names) > 1
-            wanted = self._languages
-            if wanted is not None and several:
-                wanted = [code for code in wanted if code in info.languages]
-            parts = self._splits
-            if parts is not None and several:
-                parts = [split for split in parts if split in info.splits]
-            if wanted != [] and parts != []:
-                yield choice, Choice(choice.name, folder, packs=self._packs).load(wanted, parts)
+    parts = splits_of(splits) if splits else None
+    for choice in choices:
+        place = Path(choice.data_dir) if choice.data_dir else None
+        if choice.name == OWN_DATA:
+            fields = Path(choice.field_map) if choice.field_map else None
+            yield choice, Choice(None, None, place, fields, languages, packs).load(parts)
+            continue
+        info = find_benchmark(choice.name)
+        codes, kept = words(languages or ""), parts
+        if len(choices) > 1:
+            codes = [code for code in codes if code in info.languages]
+            kept = parts and [split for split in parts if split in info.splits]
+        if (codes or not languages) and kept != []:
+            named = ",".join(codes) if languages else None
+            yield choice, Choice(choice.name, place, languages=named, packs=packs).load(kept)
 
 
 def _show(summary: ImportSummary) -> None:
@@ -214,40 +197,34 @@ def _show(summary: ImportSummary) -> None:
 def export(
     run_path: RunPath,
     parquet: Annotated[
-        Path | None, typer.Option(help="Write samples, scores and data dictionary as Parquet.", metavar="DIR")
+        Path | None, option("Files", "Write samples, scores and data dictionary as Parquet.", metavar="DIR")
     ] = None,
     csv: Annotated[
         Path | None,
-        typer.Option(
-            help="Write samples, scores and data dictionary as CSV, safe to open in a spreadsheet.", metavar="DIR"
+        option(
+            "Files", "Write samples, scores and data dictionary as CSV, safe to open in a spreadsheet.", metavar="DIR"
         ),
     ] = None,
     hf_dataset: Annotated[
-        Path | None,
-        typer.Option(help="Write a folder for `datasets.load_dataset`, with a dataset card.", metavar="DIR"),
+        Path | None, option("Files", "Write a folder for `datasets.load_dataset`, with a dataset card.", metavar="DIR")
     ] = None,
     model_index: Annotated[
         Path | None,
-        typer.Option(
-            help="Write scores as `model-index` metadata: into a YAML file, or into a model card (.md).", metavar="FILE"
+        option(
+            "Files",
+            "Write scores as `model-index` metadata: into a YAML file, or into a model card (.md).",
+            metavar="FILE",
         ),
     ] = None,
-    group_by: Annotated[
-        str,
-        typer.Option(
-            help="Group the scores by these, comma-separated: model, benchmark, language, split, category, …",
-            metavar="NAME,…",
-        ),
-    ] = "benchmark,language,split",
-    metric: MetricNames = None,
     omit_questions: Annotated[
-        bool, typer.Option("--omit-questions", help="Leave out the benchmark's texts; ids are kept.")
+        bool, option("Files", "Leave out the benchmark's texts; ids are kept.", "--omit-questions")
     ] = False,
-    extractor: ReaderChoice = "rules",
-    prompt_effects: PromptEffectsChoice = "fixed",
+    packs: Packs = None,
+    group_by: GroupBy = "benchmark,language,split",
+    metric: MetricNames = "all",
     *,
     statistics: InferenceOptions,
-    packs: Packs = None,
+    prompt_effects: PromptEffectsChoice = "fixed",
     as_json: Json = False,
 ) -> None:
     """Writes the samples and scores of a run as tables.
@@ -256,9 +233,7 @@ def export(
     manifest of the run and a data dictionary; export.json lists schema version, settings and the sha256 of every file.
     """
     from mbbq_gen.api import Run
-    from mbbq_gen.cli.options import read_before_use
     from mbbq_gen.interchange.export import ExportSettings, ExportSource
-    from mbbq_gen.scoring.metrics import METRICS
     from mbbq_gen.scoring.tally import GROUPINGS
 
     if not any((parquet, csv, hf_dataset, model_index)):
@@ -269,11 +244,11 @@ def export(
         groupings.append("method")
         say("methods are kept apart: added method to --group-by")
     settings = ExportSettings(
-        extractor=extractor,
+        extractor=statistics.extractor,
         gold=statistics.chosen_gold(),
         unparsed=statistics.chosen_unparsed(),
         by=tuple(groupings),
-        metrics=tuple(all_of("metric", metric, list(METRICS))) if metric else None,
+        metrics=None if metric == "all" else tuple(chosen.name for chosen in metrics_of(metric)),
         confidence_level=statistics.confidence_level,
         n_resamples=statistics.n_resamples,
         seed=statistics.seed,
@@ -281,7 +256,7 @@ def export(
         with_questions=not omit_questions,
     )
 
-    read_before_use(run.folder, run.resources, extractor)
+    read_before_use(run.folder, run.resources, statistics.extractor)
     with Bar("writing", None, "items", delay=1.0) as bar:
         source = ExportSource(run, settings, bar.advance)
         _warn(source, folders=[folder for folder in (parquet, csv, hf_dataset) if folder])

@@ -6,11 +6,20 @@ import asyncio
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from mbbq_gen.cli.config_options import JUDGE_SETTINGS, JudgeSettings, expand_options
-from mbbq_gen.cli.help import example
-from mbbq_gen.cli.options import Json, Packs, RunPath, print_model, resources, say, show, terminal
+from mbbq_gen.cli.help import example, option
+from mbbq_gen.cli.options import (
+    ConfidenceLevel,
+    Json,
+    Packs,
+    RunLanguages,
+    RunPath,
+    read_before_use,
+    resources,
+    say,
+    show_result,
+    terminal,
+)
 from mbbq_gen.core.config import PROVIDER_SETTINGS, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.progress import Bar
@@ -42,67 +51,72 @@ def judge(
     *,
     model: Annotated[
         str | None,
-        typer.Option(help="Model of the judge, as kind:model, such as openai:gpt-4o-mini; see `mbbq-gen models`."),
+        option(
+            "Model",
+            "Model of the judge, as kind:model, such as openai:gpt-4o-mini; see `mbbq-gen models`.",
+            metavar="KIND:MODEL",
+        ),
     ] = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the judge in this run. Default: made from its model.", metavar="NAME")
-    ] = None,
+    name: Annotated[str | None, option("Model", "Name of the judge in this run. Default: made from its model.")] = None,
+    config: JudgeSettings,
     only: Annotated[
         str | None,
-        typer.Option(
-            help="Only answers that the rules left unparsed, extracted with low confidence (low) or despite "
-            "conflicting evidence (conflict); comma-separated. Default: all answers.",
+        option(
+            "What to extract",
+            "Only responses that the rules left unparsed, extracted with low confidence (low) or despite conflicting "
+            "evidence (conflict); comma-separated. Default: all.",
             metavar="unparsed,low,conflict",
         ),
     ] = None,
     sample_size: Annotated[
         int | None,
-        typer.Option(
+        option(
+            "What to extract",
+            "Only N responses in total: a random sample, stratified by language. Default: all.",
             min=1,
-            help="Only N answers in total: a random sample, stratified by language. Default: all answers.",
-            metavar="N",
         ),
     ] = None,
     seed: Annotated[
-        int, typer.Option(min=0, help="Seed of the sample, of a new judge's option orders and of bootstrap resamples.")
+        int,
+        option(
+            "What to extract", "Seed of the sample, of a new judge's option orders and of bootstrap resamples.", min=0
+        ),
     ] = 0,
-    language: Annotated[
-        str | None, typer.Option(help="Only these languages of the run, comma-separated. Default: all.", metavar="XX,…")
-    ] = None,
-    config: JudgeSettings,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only estimate time and cost; no request is sent, nothing is written.")
-    ] = False,
-    report: Annotated[bool, typer.Option("--report", help="Only show the report of the replies so far.")] = False,
-    confidence_level: Annotated[
-        float, typer.Option(min=0.5, max=0.999, help="Confidence level of the intervals.")
-    ] = 0.95,
+    languages: RunLanguages = None,
     packs: Packs = None,
+    dry_run: Annotated[
+        bool, option("Output", "Only estimate time and cost; no request is sent, nothing is written.", "--dry-run")
+    ] = False,
+    report: Annotated[bool, option("Output", "Only show the report of the replies so far.", "--report")] = False,
+    confidence_level: ConfidenceLevel = 0.95,
     as_json: Json = False,
 ) -> None:
-    """Extracts stored answers with an LLM judge and compares it with the rules.
+    """Extracts stored responses with an LLM judge and compares it with the rules.
 
-    The judge sees the question, the options under neutral names in shuffled order, and the answer; never a role, the
+    The judge sees the question, the options under neutral names in shuffled order, and the response; never a role, the
     context, or the correct answer. Its extractions are stored as the extractor judge:NAME; those of the rules stay
     unchanged. Cost and rate limits, cache and resuming are as in `run`. A malformed reply counts as unparsed.
     """
+    from mbbq_gen.report.annotation_tables import judge_estimate_blocks, judge_report_blocks
     from mbbq_gen.runs.resolve import provider_options
     from mbbq_gen.runs.run_folder import RunFolder
 
     folder = RunFolder(run_path)
     folder.require()
-    job = _Judging(folder, resources(packs), language)
+    job = _Judging(folder, resources(packs), languages)
     found = job.judge_of(model, name, provider_options(config), seed)
     if report:
-        job.require_begun(found)
+        if found.name not in job.judges:
+            raise UsageError(f"{run_path}: the judge {found.name!r} has no replies yet; omit --report")
     elif dry_run:
-        _show_estimate(job.estimate(found, _choice(only, sample_size, seed), config.prices), as_json=as_json)
+        estimated = job.estimate(found, _choice(only, sample_size, seed), config.prices)
+        show_result(estimated, judge_estimate_blocks, as_json=as_json)
         return
     else:
         # A judge that resumes without a selection keeps its earlier one.
         has_selection = bool(model or only or sample_size)
         found = job.execute(found, _choice(only, sample_size, seed) if has_selection else None, config)
-    _show(job.report(found, confidence_level, seed, config.prices), as_json=as_json)
+    show_result(job.report(found, confidence_level, seed, config.prices), judge_report_blocks, as_json=as_json)
 
 
 _KEPT = {*JUDGE_SETTINGS} - {"model_args"} - PROVIDER_SETTINGS
@@ -123,7 +137,6 @@ class _Judging:
 
     def __init__(self, folder: RunFolder, where: PackPaths, language: str | None) -> None:
         from mbbq_gen.annotation.judge import judges_of
-        from mbbq_gen.cli.options import read_before_use
 
         self._folder, self._where = folder, where
         self._versions = read_before_use(folder, where)
@@ -131,7 +144,7 @@ class _Judging:
             wanted = all_of("language of the run", language, sorted(self._versions))
             self._versions = {code: self._versions[code] for code in wanted}
         with folder.open_store(read_only=True) as store:
-            self._judges = judges_of(store)
+            self.judges = judges_of(store)
 
     # --- selecting the judge ---
 
@@ -147,18 +160,18 @@ class _Judging:
             before = self._only_judge(name)
             return self._again(before, before.model, {**before.model_args, **given})
         title = name or name_of(model)
-        if title in self._judges:
-            return self._again(self._judges[title], model, dict(given))
+        if title in self.judges:
+            return self._again(self.judges[title], model, dict(given))
         return new_judge(model, given, self._where, name=title, seed=seed)
 
     def _only_judge(self, name: str | None) -> LLMJudge:
         """The run's judge of that name, or its only one."""
         if name is not None:
-            return self._judges[one_of("judge", name, self._judges)]
-        if len(self._judges) != 1:
-            known = f"; this run has {', '.join(self._judges)}: name one with --name" if self._judges else ""
+            return self.judges[one_of("judge", name, self.judges)]
+        if len(self.judges) != 1:
+            known = f"; this run has {', '.join(self.judges)}: name one with --name" if self.judges else ""
             raise UsageError(f"name the judge: --model kind:model (see `mbbq-gen models`){known}")
-        return next(iter(self._judges.values()))
+        return next(iter(self.judges.values()))
 
     def _again(self, before: LLMJudge, model: str, options: dict[str, Any]) -> LLMJudge:
         """A judge of the run that resumes; the settings that shape its replies must be unchanged."""
@@ -179,11 +192,6 @@ class _Judging:
         from mbbq_gen.annotation.judge_runner import judge_provider
 
         return judge_provider(found.model, found.model_args, found.prompt, self._where)
-
-    def require_begun(self, found: LLMJudge) -> None:
-        """Raises UsageError where a judge has no replies yet."""
-        if found.name not in self._judges:
-            raise UsageError(f"{self._folder.path}: the judge {found.name!r} has no replies yet; omit --report")
 
     # --- cost ---
 
@@ -320,21 +328,3 @@ def _spent(store: RunStore, found: LLMJudge, provider: Provider, prices: tuple[P
     return judge_cost_report(
         store, found.name, prices, kind=provider.kind, model=provider.model, base_url=base_url
     ).most
-
-
-def _show_estimate(found: JudgeEstimate, *, as_json: bool) -> None:
-    from mbbq_gen.report.annotation_tables import judge_estimate_blocks
-
-    if as_json:
-        print_model(found)
-    else:
-        show(judge_estimate_blocks(found))
-
-
-def _show(found: JudgeReport, *, as_json: bool) -> None:
-    from mbbq_gen.report.annotation_tables import judge_report_blocks
-
-    if as_json:
-        print_model(found)
-    else:
-        show(judge_report_blocks(found))

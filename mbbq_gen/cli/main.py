@@ -17,7 +17,6 @@ from functools import cache
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
 
 import mbbq_gen
 from mbbq_gen.cli import (
@@ -35,13 +34,13 @@ from mbbq_gen.cli import (
     score,
     setup,
 )
-from mbbq_gen.cli.help import HelpCommand, PanelCommand
+from mbbq_gen.cli.help import HelpCommand, HelpGroup
 from mbbq_gen.cli.options import say
 from mbbq_gen.core.errors import COMMAND, ConfigError, MbbqGenError
 from mbbq_gen.core.text import visible_text
 
 
-class CommandGroups(TyperGroup):
+class CommandGroups(HelpGroup):
     """The list of commands by group, as plain text."""
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
@@ -59,6 +58,9 @@ app = typer.Typer(
     name="mbbq-gen",
     cls=CommandGroups,
     help="Measures the social bias of chat models with the BBQ family of benchmarks.",
+    epilog="  mbbq-gen doctor\n"
+    "  mbbq-gen run demo --model synthetic:able-stereotyped --benchmark starter --languages en --sample 96\n"
+    "  mbbq-gen report demo",
     invoke_without_command=True,
     add_completion=True,
     rich_markup_mode=None,
@@ -122,6 +124,7 @@ COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Analyse": {
         "score": score.score,
         "report": report.report,
+        "view": report.view,
         "compare": analyses.compare,
         "diff": analyses.diff,
         "agreement": analyses.agreement,
@@ -133,7 +136,6 @@ COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     "Share": {
         "leaderboard": report.leaderboard,
         "export": interchange.export,
-        "view": report.view,
     },
     "Data and languages": {
         "data": data.data_app,
@@ -144,16 +146,13 @@ COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
     },
 }
 """The commands by group of help, in the order of help."""
-GROUPED_OPTIONS = {"run", "estimate", "design"}
-"""Commands whose help lists their many options by group."""
 
 for panel, commands in COMMANDS.items():
     for name, command in commands.items():
         if isinstance(command, typer.Typer):
             app.add_typer(command, name=name, rich_help_panel=panel)
         else:
-            kind = PanelCommand if name in GROUPED_OPTIONS else HelpCommand
-            app.command(name, cls=kind, rich_help_panel=panel)(command)
+            app.command(name, cls=HelpCommand, rich_help_panel=panel)(command)
 
 
 GC_THRESHOLD = (100_000, 20, 100)

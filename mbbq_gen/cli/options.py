@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
+from mbbq_gen.cli.help import option
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of, one_of, visible_text
 
@@ -38,25 +39,23 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result", bound="BaseModel")
 RunPath = Annotated[Path, typer.Argument(metavar="RUN", help="Run folder.")]
-Packs = Annotated[
-    Path | None,
-    typer.Option(
-        "--packs",
-        metavar="DIR",
-        help="Folder of your own language packs; they override the built-in ones.",
-        rich_help_panel="Prompts",
-    ),
-]
-PriceFile = Annotated[
-    Path | None,
-    typer.Option(
-        "--prices", metavar="FILE", help="Your own prices (TOML); they override those of the package genai-prices."
-    ),
-]
+_PACKS = "Folder of your own language packs; they override the built-in ones."
+Packs = Annotated[Path | None, option("Files", _PACKS, metavar="DIR")]
+RunPacks = Annotated[Path | None, option("Questions", _PACKS, metavar="DIR")]
+PRICES = "Your own prices (TOML); they override those of the package genai-prices."
+PriceFile = Annotated[Path | None, typer.Option("--prices", metavar="FILE", help=PRICES)]
 Verbose = Annotated[
     bool, typer.Option("--verbose", "-v", help="Also show both splits, all footnotes and the outcomes of extraction.")
 ]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+Languages = Annotated[
+    str | None, option("Questions", "Only these languages, comma-separated. Default: all.", metavar="XX,…")
+]
+RunLanguages = Annotated[
+    str | None,
+    option("What to extract", "Only these languages of the run, comma-separated. Default: all.", metavar="XX,…"),
+]
+HtmlFile = Annotated[Path | None, option("Files", "Also write the tables as an HTML page.", metavar="FILE.html")]
 
 
 def resources(packs: Path | None) -> PackPaths:
@@ -321,88 +320,76 @@ def studied(paths: list[Path] | None) -> list[Path] | None:
 
 
 RunPaths = Annotated[
-    list[Path],
-    typer.Argument(metavar="RUN...", callback=studied, help="Run folders, or a study's file or folder."),
+    list[Path], typer.Argument(metavar="RUN", callback=studied, help="Run folders, or a study's file or folder.")
 ]
 MetricNames = Annotated[
-    str | None,
-    typer.Option(
-        "--metric",
-        help="Metrics, comma-separated, such as `mbbq_bias_ambiguous`. Default: those that the command usually shows.",
-        metavar="NAME,…",
-    ),
+    str, option("Grouping", "Metrics, comma-separated, or `all`; for names: `mbbq-gen score --help`.", metavar="NAME,…")
 ]
 NormalizationChoice = Annotated[
     str | None,
-    typer.Option(
-        "--normalization",
-        help="Normalization of loglikelihoods: sum (none), token, char or byte (divided by their number), or pmi. "
-        "Default: the run's.",
-        metavar="NAME",
+    option(
+        "What to score",
+        "Normalization of loglikelihoods: sum (none); token, char or byte (divided by their number; char is acc_norm "
+        "of lm-eval); or pmi (see `mbbq-gen run --help`). Default: the run's.",
+        metavar="TYPE",
     ),
 ]
-GroupBy = Annotated[
-    str | None,
-    typer.Option(
-        "--group-by",
-        help="Group the scores by these, comma-separated: model, benchmark, language, split, category, template, "
-        "variant, … Default: language,split.",
-        metavar="NAME,…",
-    ),
-]
-ReaderChoice = Annotated[
+GROUPS = "comma-separated: model, benchmark, language, split, category, template, variant, …"
+GroupBy = Annotated[str, option("Grouping", f"Group the scores by these, {GROUPS}", metavar="NAME,…")]
+ExtractorChoice = Annotated[
     str,
-    typer.Option(
-        "--extractor",
-        help="Extractor whose results are used: rules, a baseline (strict-match, first-label, mbbq-like, answer-line), "
+    option(
+        "What to score",
+        "Extractor whose results are used: rules, a simple one (strict-match, first-label, mbbq-like, answer-line), "
         "judge:NAME, or a stored version.",
-        metavar="NAME",
     ),
 ]
 CorrectWith = Annotated[
     str | None,
-    typer.Option(
-        "--correct-with",
-        help="Also show scores corrected for extraction errors; SOURCE is annotations (made with `mbbq-gen annotate`).",
-        metavar="SOURCE",
+    option(
+        "Also show",
+        "Scores corrected for extraction errors by the annotations of `mbbq-gen annotate`.",
+        metavar="annotations",
     ),
 ]
-
-
-EquivalenceMargin = Annotated[
-    float | None,
-    typer.Option(
-        min=0.0001,
-        max=0.9999,
-        help="Also test equivalence: is each bias (in `compare` also each difference) within ±MARGIN of 0?",
-        metavar="MARGIN",
-    ),
-]
-
-
 PromptEffectsChoice = Annotated[
     str,
-    typer.Option(
-        "--prompt-effects",
-        help="What intervals and tests hold for: fixed (only these prompt variants) or random (all variants like them; "
+    option(
+        "Statistics",
+        "What intervals and tests hold for: fixed (only these prompt variants) or random (all variants like them; "
         "needs at least three).",
+        metavar="TYPE",
     ),
 ]
+ConfidenceLevel = Annotated[float, option("Statistics", "Confidence level of the intervals.", min=0.5, max=0.999)]
+
+
+def equivalence_option(what: str) -> Any:
+    """The option --equivalence-margin of a command; `what` is tested."""
+    text = f"Also test whether {what} is within ±MARGIN of 0, such as 0.03. Default: no test."
+    return option("Statistics", text, "--equivalence-margin", min=0.0001, max=0.9999, metavar="MARGIN")
 
 
 @dataclass(frozen=True)
 class InferenceOptions:
     """Options of every score with an interval."""
 
-    gold: Annotated[str, typer.Option(help="Gold labels: published, or corrected (known errors fixed).")] = "published"
+    extractor: ExtractorChoice = "rules"
+    gold: Annotated[
+        str, option("What to score", "Gold labels: published, or corrected (known errors fixed).", metavar="SOURCE")
+    ] = "published"
     unparsed: Annotated[
-        str, typer.Option(help="Denominators of bias scores: discard unparsed responses, or keep them.")
+        str,
+        option(
+            "Statistics",
+            "Unparsed responses in the denominators of bias scores: discard (left out) or keep (counted as neither "
+            "answer).",
+            metavar="ACTION",
+        ),
     ] = "discard"
-    confidence_level: Annotated[float, typer.Option(min=0.5, max=0.999, help="Confidence level of the intervals.")] = (
-        0.95
-    )
-    n_resamples: Annotated[int, typer.Option(min=100, help="Number of bootstrap resamples of templates.")] = 2000
-    seed: Annotated[int, typer.Option(min=0, help="Seed of bootstrap resamples and permutation tests.")] = 0
+    confidence_level: ConfidenceLevel = 0.95
+    n_resamples: Annotated[int, option("Statistics", "Number of bootstrap resamples of templates.", min=100)] = 2000
+    seed: Annotated[int, option("Statistics", "Seed of bootstrap resamples and permutation tests.", min=0)] = 0
 
     def chosen_gold(self) -> GoldLabels:
         """The gold labels to score by."""
@@ -434,11 +421,13 @@ def prompt_effects_of(variants: str) -> PromptEffects:
     return one_of("choice for --prompt-effects", variants, get_args(PromptEffects))
 
 
-def metrics_of(names: str | None, usual: tuple[str, ...]) -> list[Metric]:
-    """The metrics of a comma-separated list, or the usual ones."""
+def metrics_of(names: str) -> list[Metric]:
+    """The metrics of a comma-separated list, or all."""
     from mbbq_gen.scoring.metrics import METRICS
 
-    return [METRICS[name] for name in (all_of("metric", names, list(METRICS)) if names else usual)]
+    return (
+        list(METRICS.values()) if names == "all" else [METRICS[name] for name in all_of("metric", names, list(METRICS))]
+    )
 
 
 def several(frame: polars.DataFrame, *groupings: str) -> list[str]:

@@ -8,10 +8,21 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.data_source import Data
-from mbbq_gen.cli.help import HelpCommand, example
-from mbbq_gen.cli.options import Json, Packs, data_folder, echo, open_lines, print_json, print_rows, resources
-from mbbq_gen.core.config import chosen
+from mbbq_gen.cli.config_options import expand_options
+from mbbq_gen.cli.help import HelpCommand, HelpGroup, example, option
+from mbbq_gen.cli.options import (
+    Json,
+    Languages,
+    Packs,
+    RunPacks,
+    data_folder,
+    echo,
+    open_lines,
+    print_json,
+    print_rows,
+    resources,
+)
+from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of, one_of, splits_of
@@ -24,15 +35,19 @@ if TYPE_CHECKING:
     from mbbq_gen.prompts.render import PromptSettings
 
 
-Source = Annotated[
-    str,
-    typer.Option(
-        "--prompt-source", help="Prompts: builtin, or published (the authors', from your copy of the benchmark)."
-    ),
+Published = Annotated[RunConfig, ("prompt_source", "data_dir")]
+Shown = Annotated[
+    RunConfig, ("data_dir", "no_context", "prompt_source", "option_order", "label_style", "system_prompt", "seed")
 ]
 
+Language = Annotated[str, option("Questions", "Language.", metavar="XX")]
+
 prompts_app = typer.Typer(
-    help="Lists prompt variants and shows the messages sent.", no_args_is_help=True, rich_markup_mode=None
+    cls=HelpGroup,
+    help="Lists prompt variants and shows the messages sent.",
+    epilog="  mbbq-gen prompts list --language tr\n  mbbq-gen prompts show --language tr --variant polite",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -41,28 +56,28 @@ prompts_app = typer.Typer(
     "  mbbq-gen prompts list --language tr\n"
     "  mbbq-gen prompts list --language nl --prompt-source published --benchmark mbbq"
 )
+@expand_options
 def list_variants(
-    language: Annotated[str, typer.Option(help="Language.", metavar="XX")] = "en",
-    prompt_source: Source = "builtin",
-    benchmark: Annotated[str | None, typer.Option(help="Benchmark of the published prompts.", metavar="NAME")] = None,
-    data_dir: Data = None,
+    language: Language = "en",
+    benchmark: Annotated[str | None, option("Questions", "Benchmark of the published prompts.")] = None,
+    *,
+    config: Published,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
     """Lists the prompt variants of a language with their texts."""
-    source = _source(prompt_source)
-    if source == "published" and benchmark is None:
+    if config.prompt_source == "published" and benchmark is None:
         raise UsageError("--prompt-source published: name the benchmark: --benchmark NAME")
-    settings = _variants(source, resources(packs), benchmark or "", data_dir, language)
+    settings = _variants(config, resources(packs), benchmark or "", language)
     if as_json:
-        extra = ("label_style", "unknown_text") if source == "published" else ()
+        extra = ("label_style", "unknown_text") if config.prompt_source == "published" else ()
         print_json(
             [{**each.variant.model_dump(), **{name: getattr(each, name) for name in extra}} for each in settings]
         )
         return
     for each in settings:
         facts: list[str] = [each.variant.kind]
-        if source == "published":
+        if config.prompt_source == "published":
             facts.append(f"labels {each.label_style}")
         if each.unknown_text is not None:
             facts.append(f"unknown option: {each.unknown_text}")
@@ -76,27 +91,20 @@ def list_variants(
     "  mbbq-gen prompts show --language en --variant letters --label-style '(A)' --option-order cyclic --json\n"
     "  mbbq-gen prompts show --language ko --benchmark kobbq --prompt-source published --variant published_3"
 )
+@expand_options
 def show(
-    language: Annotated[str, typer.Option(help="Language.", metavar="XX")] = "en",
+    benchmark: Annotated[str, option("Questions", "Benchmark.")] = "starter",
+    language: Language = "en",
+    split: Annotated[str, option("Questions", "Split: bias or control.")] = "bias",
+    instance: Annotated[
+        str | None, option("Questions", "Id of the question. Default: the first.", metavar="ID")
+    ] = None,
     variant: Annotated[
-        str | None, typer.Option(help="Prompt variant, see `mbbq-gen prompts list`. Default: the first.", metavar="ID")
+        str | None, option("Prompts", "Variant, see `mbbq-gen prompts list`. Default: the first.", metavar="ID")
     ] = None,
-    prompt_source: Source = "builtin",
-    instance: Annotated[str | None, typer.Option(help="Id of the question. Default: the first.", metavar="ID")] = None,
-    benchmark: Annotated[str, typer.Option(help="Benchmark.", metavar="NAME")] = "starter",
-    data_dir: Data = None,
-    split: Annotated[str, typer.Option(help="Split: bias or control.")] = "bias",
-    option_order: Annotated[
-        str, typer.Option(help="Option order: published, shuffled, balanced, cyclic or all, as in `run`.")
-    ] = "balanced",
-    label_style: Annotated[
-        str | None,
-        typer.Option(help="Option labels: A, a, (A), 1, native or none. Default: A, or those of the published prompt."),
-    ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the option orders.")] = 0,
-    system_prompt: Annotated[str | None, typer.Option(help="Text of a system message.", metavar="TEXT")] = None,
-    no_context: Annotated[bool, typer.Option("--no-context", help="Omit the context.")] = False,
-    packs: Packs = None,
+    *,
+    config: Shown,
+    packs: RunPacks = None,
     as_json: Json = False,
 ) -> None:
     """Shows the exact messages sent to a model for a question."""
@@ -108,24 +116,29 @@ def show(
     from mbbq_gen.prompts.render import NATIVE, plan_orders, render_prompt, with_option_labels
     from mbbq_gen.runs.resolve import check_published
 
-    where = resources(packs)
-    source = _source(prompt_source)
-    check_published(source, label_style is not None, no_context)
-    composed = variant if source == "builtin" and variant and parse_variant_name(variant) else None
-    known = _variants(source, where, benchmark, data_dir, language, composed)
+    where, style = resources(packs), next(iter(config.label_style), None)
+    check_published(config.prompt_source, style is not None, config.no_context)
+    composed = variant if config.prompt_source == "builtin" and variant and parse_variant_name(variant) else None
+    known = _variants(config, where, benchmark, language, composed)
     name = known[0].variant.id if variant is None else one_of("prompt variant", variant, [s.variant.id for s in known])
     number = [each.variant.id for each in known].index(name)
-    setting = replace(known[number], system=system_prompt, no_context=no_context)
-    if label_style is not None:
-        native = native_labels(where, language) if label_style == NATIVE else None
-        shown_as = with_option_labels(setting.variant, label_style)
-        setting = replace(setting, variant=shown_as, label_style=label_style, native_labels=native)
-    policy = one_of("option order", option_order, ORDER_POLICIES)
-    folder = data_folder(benchmark, data_dir)
-    chosen = splits_of(split)
-    questions = list(load_benchmark(benchmark, data=folder, languages=[language], splits=chosen, resources=where))
+    setting = replace(known[number], system=config.system_prompt, no_context=config.no_context)
+    if style is not None:
+        native = native_labels(where, language) if style == NATIVE else None
+        shown_as = with_option_labels(setting.variant, style)
+        setting = replace(setting, variant=shown_as, label_style=style, native_labels=native)
+    policy = one_of("option order", config.option_order, ORDER_POLICIES)
+    questions = list(
+        load_benchmark(
+            benchmark,
+            data=_folder(config, benchmark),
+            languages=[language],
+            splits=splits_of(split),
+            resources=where,
+        )
+    )
     question = _find(questions, instance)
-    orders = plan_orders(policy, (SamplingUnit.of(each) for each in questions), seed).orders(question, number)
+    orders = plan_orders(policy, (SamplingUnit.of(each) for each in questions), config.seed).orders(question, number)
     shown = [render_prompt(question, setting, each) for each in orders]
     if as_json:
         print_json([prompt.model_dump() for prompt in shown])
@@ -144,13 +157,13 @@ def show(
 @prompts_app.command("axes", cls=HelpCommand)
 @example("  mbbq-gen prompts axes --language ko\n  mbbq-gen prompts axes --language es --json")
 def axes(
-    language: Annotated[str, typer.Option(help="Language.", metavar="XX")] = "en",
+    language: Language = "en",
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
     """Lists the axes to compose prompts from.
 
-    `run --axes format=free+json,hint=all` uses every combination; `--design fractional` uses a part that still
+    `run --axes format=free+json,hint=all` uses every combination; `--axes-design fractional` uses a part that still
     identifies main effects. A composed variant is named by its levels, such as `courteous+json`; `prompts show
     --variant` takes such names too.
     """
@@ -176,31 +189,26 @@ def axes(
         echo("")
 
 
-def _source(given: str) -> str:
-    """The checked value of --prompt-source."""
-    return chosen("prompt_source", [given], ("builtin", "published"))[0]
+def _folder(config: RunConfig, benchmark: str) -> Path | None:
+    """The folder of the benchmark's files."""
+    return data_folder(benchmark, Path(str(config.data_dir)) if config.data_dir else None)
 
 
 def _variants(
-    source: str,
-    where: PackPaths,
-    benchmark: str,
-    data: Path | None,
-    language: str,
-    composed: str | None = None,
+    config: RunConfig, where: PackPaths, benchmark: str, language: str, composed: str | None = None
 ) -> list[PromptSettings]:
     """The prompt variants of a language, in order, with their labels and unknown option."""
     from mbbq_gen.languages.axes_pack import read_axes
     from mbbq_gen.languages.prompt_pack import read_prompts
     from mbbq_gen.prompts.render import PromptSettings
 
-    if source == "builtin":
+    if config.prompt_source == "builtin":
         own = [PromptSettings(variant) for variant in read_prompts(where, language).variant]
         return own if composed is None else [*own, PromptSettings(read_axes(where, language).compose(composed))]
     from mbbq_gen.benchmarks.registry import benchmark_name
     from mbbq_gen.prompts.published import read_published_prompts
 
-    found = read_published_prompts(benchmark_name(benchmark), data_folder(benchmark, data), language)
+    found = read_published_prompts(benchmark_name(benchmark), _folder(config, benchmark), language)
     return [PromptSettings(each.variant, each.label_style, unknown_text=each.unknown_text) for each in found]
 
 
@@ -220,7 +228,13 @@ def _find(questions: Iterable[Instance], wanted: str | None) -> Instance:
 Code = Annotated[str, typer.Argument(metavar="XX", help="The language's ISO 639 code.", show_default=False)]
 _SHOWN = 12
 
-language_app = typer.Typer(help="Adds a language, and evaluates its pack.", no_args_is_help=True, rich_markup_mode=None)
+language_app = typer.Typer(
+    cls=HelpGroup,
+    help="Writes the packs of a new language, and evaluates one.",
+    epilog="  mbbq-gen language evaluate nl",
+    no_args_is_help=True,
+    rich_markup_mode=None,
+)
 
 
 @language_app.command("new", cls=HelpCommand)
@@ -229,7 +243,7 @@ def new(
     language: Code,
     name: Annotated[str, typer.Option(help="English name.")],
     own_name: Annotated[str, typer.Option("--native-name", metavar="NAME", help="Name in the language itself.")],
-    packs: Annotated[Path, typer.Option("--packs", metavar="DIR", help="Folder of your own packs.")] = Path("packs"),
+    packs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of your own packs.")] = Path("packs"),
     as_json: Json = False,
 ) -> None:
     """Writes the packs of a new language for a speaker to fill in.
@@ -254,7 +268,7 @@ def new(
     for number, (key, what) in enumerate(FIRST[:_SHOWN], 1):
         echo(f"  {number:2}. {key:15} {what}")
     echo("\nthen    the prompts and example answers, the first names, and [[example]]s")
-    echo(f"check   mbbq-gen check --packs {packs} --language {language}")
+    echo(f"check   mbbq-gen check --packs {packs} --languages {language}")
     echo(f"measure mbbq-gen language evaluate {language} --packs {packs} --labelled-file labelled.jsonl")
 
 
@@ -319,7 +333,7 @@ def evaluate(
 
 @example("  mbbq-gen languages\n  mbbq-gen languages --packs my-packs --json")
 def languages(packs: Packs = None, as_json: Json = False) -> None:
-    """Lists the languages and their packs."""
+    """Lists the languages and the packs that each has."""
     from mbbq_gen.core.files import PACK_KINDS
     from mbbq_gen.languages import list_languages
 
@@ -337,15 +351,13 @@ def languages(packs: Packs = None, as_json: Json = False) -> None:
     print_rows(("code", "language", "native name", *PACK_KINDS), rows)
 
 
-@example("  mbbq-gen check\n  mbbq-gen check --packs my-packs --language sv")
+@example("  mbbq-gen check\n  mbbq-gen check --packs my-packs --languages sv")
 def check(
-    language: Annotated[
-        str, typer.Option(help="Languages to check, comma-separated, or `all`.", metavar="XX,…")
-    ] = "all",
+    languages: Languages = None,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
-    """Checks all language packs and starter templates.
+    """Checks that the files of the packs and of the benchmark `starter` are valid.
 
     Exits with 1 if something is wrong.
     """
@@ -354,8 +366,7 @@ def check(
 
     where = resources(packs)
     known = [status.language for status in list_languages(where)]
-    chosen = known if language == "all" else all_of("language", language, known)
-    report = check_everything(where, chosen)
+    report = check_everything(where, all_of("language", languages, known) if languages else known)
     if as_json:
         print_json(report.model_dump())
     else:

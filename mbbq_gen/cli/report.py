@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mbbq_gen.cli.config_options import expand_options
-from mbbq_gen.cli.help import example
+from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
     CorrectWith,
     InferenceOptions,
@@ -23,8 +23,12 @@ from mbbq_gen.cli.options import (
     echo,
     print_json,
     print_model,
+    read_before_use,
     resources,
     result_console,
+    run_frame,
+    runs_frame,
+    runs_labels,
     say,
     several,
     show,
@@ -54,33 +58,33 @@ _STEPS_BESIDE_CHARTS = 1
     "  mbbq-gen report my-run -o report.html --paper-figures\n"
     "  mbbq-gen report run-a run-b -o report.html --figures figures"
 )
+@expand_options
 def report(
     run_paths: RunPaths,
+    *,
+    statistics: InferenceOptions,
+    prompt_effects: PromptEffectsChoice = "fixed",
+    correct_with: CorrectWith = None,
+    paper_figures: Annotated[
+        bool, option("Also show", "On the page: the figures and tables of the benchmarks' papers.", "--paper-figures")
+    ] = False,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write an HTML page.", metavar="FILE.html")
+        Path | None, option("Files", "Write an HTML page.", "--output", "-o", metavar="FILE.html")
     ] = None,
-    open_browser: Annotated[bool, typer.Option("--open", help="Open the page of -o in the browser.")] = False,
+    open_browser: Annotated[bool, option("Files", "Open the page of -o in the browser.", "--open")] = False,
+    page_samples: Annotated[
+        int, option("Files", "Maximum samples in the page; a random subset if there are more.", min=0)
+    ] = 2000,
     figures: Annotated[
         Path | None,
-        typer.Option(
-            help="Write each chart as SVG, PNG, PDF and Vega-Lite, and the tables as CSV, Markdown and LaTeX.",
+        option(
+            "Files",
+            "Write each chart as SVG, PNG, PDF and Vega-Lite, and the tables as CSV, Markdown and LaTeX.",
             metavar="DIR",
         ),
     ] = None,
-    paper_figures: Annotated[
-        bool,
-        typer.Option(
-            "--paper-figures", help="On the page, also draw the figures and tables of the benchmarks' papers."
-        ),
-    ] = False,
-    max_samples: Annotated[
-        int, typer.Option(min=0, help="Maximum samples in the page; a random subset if there are more.", metavar="N")
-    ] = 2000,
-    seed: Annotated[int, typer.Option(min=0, help="Seed of the subset and of the bootstrap intervals.")] = 0,
-    correct_with: CorrectWith = None,
-    prompt_effects: PromptEffectsChoice = "fixed",
-    verbose: Verbose = False,
     packs: Packs = None,
+    verbose: Verbose = False,
     as_json: Json = False,
 ) -> None:
     """Shows the results of runs in the terminal or as an HTML page.
@@ -89,7 +93,8 @@ def report(
     --figures is given; --json prints the scores of all runs. -o writes one page that works offline, with charts and
     samples to filter and read. For all samples of a run: mbbq-gen view RUN.
     """
-    from mbbq_gen.cli.options import runs_labels
+    from mbbq_gen.analysis.score_extras import reported
+    from mbbq_gen.report.view_model import BY, SCORES
     from mbbq_gen.runs.run_folder import RunFolder
 
     if open_browser and output is None:
@@ -101,7 +106,8 @@ def report(
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
     for folder in folders:
         folder.require()
-    sampling = InferenceOptions(seed=seed).sampling([folder.path for folder in folders], prompt_effects)
+    extractor, gold = statistics.extractor, statistics.chosen_gold()
+    sampling = statistics.sampling([folder.path for folder in folders], prompt_effects)
     if paper_figures and output is None:
         raise UsageError("--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case")
     if as_json and (output or figures):
@@ -109,11 +115,21 @@ def report(
     where = resources(packs)
     if output is None and figures is None:
         if as_json:
-            _print_scores(folders, where, correct_with, sampling)
+            paths = [folder.path for folder in folders]
+            labels = runs_labels(paths, where, correct_with, gold, extractor)
+            frame = runs_frame(paths, where, gold, extractor=extractor)
+            found = reported(frame, BY, SCORES, sampling, labels, extractor=extractor)
+            control = {folder.path.as_posix(): folder.manifest().control for folder in folders}
+            made = {
+                path: {name: counts.model_dump() for name, counts in one.items()}
+                for path, one in control.items()
+                if one
+            }
+            print_json({**found.model_dump(mode="json"), **({"control": made} if made else {})})
             return
-        labelled = {folder: runs_labels([folder.path], where, correct_with) for folder in folders}
+        labelled = {folder: runs_labels([folder.path], where, correct_with, gold, extractor) for folder in folders}
         for folder in folders:
-            show_report(folder, where, labelled[folder], verbose=verbose, prompt_effects=prompt_effects)
+            show_report(folder, where, labelled[folder], statistics, verbose=verbose, prompt_effects=prompt_effects)
         return
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'report.html'}")
@@ -125,7 +141,8 @@ def report(
         output=output,
         figures=figures,
         papers=paper_figures,
-        items=max_samples,
+        items=page_samples,
+        statistics=statistics,
         sampling=sampling,
         correct_with=correct_with,
     )
@@ -133,24 +150,6 @@ def report(
         import webbrowser
 
         webbrowser.open(output.resolve().as_uri())
-
-
-def _print_scores(
-    folders: list[RunFolder], where: PackPaths, correct_with: str | None, sampling: InferenceSettings
-) -> None:
-    """The scores of the report as JSON."""
-    from mbbq_gen.analysis.score_extras import reported
-    from mbbq_gen.cli.options import runs_frame, runs_labels
-    from mbbq_gen.report.view_model import BY, SCORES
-
-    paths = [folder.path for folder in folders]
-    labelled = runs_labels(paths, where, correct_with)
-    found = reported(runs_frame(paths, where), BY, SCORES, sampling, labelled)
-    control = {folder.path.as_posix(): folder.manifest().control for folder in folders}
-    made = {
-        path: {name: counts.model_dump() for name, counts in found.items()} for path, found in control.items() if found
-    }
-    print_json({**found.model_dump(mode="json"), **({"control": made} if made else {})})
 
 
 # --- a page and figures ----------------------------------------------------------------------------------------------
@@ -164,11 +163,11 @@ def _write_report(
     figures: Path | None,
     papers: bool,
     items: int,
+    statistics: InferenceOptions,
     sampling: InferenceSettings,
     correct_with: str | None,
 ) -> None:
     """Makes the charts, once, and what is wanted of them."""
-    from mbbq_gen.cli.options import read_before_use, runs_frame, runs_labels
     from mbbq_gen.core.progress import Bar
     from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, make_charts, write_figures
     from mbbq_gen.report.charts.vega import require_vl_convert
@@ -180,11 +179,12 @@ def _write_report(
         template_environment()  # what is missing is said before the work is done
     if figures is not None:
         require_vl_convert()
-    labelled = runs_labels([folder.path for folder in folders], where, correct_with)
-    frame = runs_frame([folder.path for folder in folders], where)
+    paths, gold, extractor = [folder.path for folder in folders], statistics.chosen_gold(), statistics.extractor
+    labelled = runs_labels(paths, where, correct_with, gold, extractor)
+    frame = runs_frame(paths, where, gold, extractor=extractor)
     manifests = [folder.manifest() for folder in folders]
     sources = [
-        Source(folder, manifest, name, read_before_use(folder, where))
+        Source(folder, manifest, name, read_before_use(folder, where, extractor))
         for folder, manifest, name in zip(folders, manifests, model_names(folders, manifests), strict=True)
     ]
     drawn = [name for name in CHARTS if papers or figures is not None or name not in PAPERS]
@@ -197,7 +197,13 @@ def _write_report(
         if output is not None:
             names = language_names((language for source in sources for language in source.versions), where)
             view = build_report_view(
-                sources, frame, charts, names=names, sampling=sampling, tick=tick, sampled=items, labelled=labelled
+                *(sources, frame, charts),
+                names=names,
+                sampling=sampling,
+                tick=tick,
+                sampled=items,
+                labelled=labelled,
+                extractor=extractor,
             )
             write_lines(output, [report_page(view)])
     if output is not None:
@@ -214,23 +220,23 @@ def show_report(
     folder: RunFolder,
     where: PackPaths,
     labelled: AnnotatedFrame | None = None,
+    statistics: InferenceOptions | None = None,
     *,
     verbose: bool = False,
     prompt_effects: str = "fixed",
 ) -> None:
-    """Prints the report of a run on stdout; with labelled answers, corrected by them too."""
+    """Prints the report of a run on stdout; with annotated responses, corrected by them too."""
     from mbbq_gen.analysis.score_extras import reported
-    from mbbq_gen.cli.options import run_frame
     from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS
     from mbbq_gen.report.tables import print_blocks
 
-    manifest = folder.manifest()
-    frame, progress = run_frame(folder, manifest, where)
+    manifest, statistics = folder.manifest(), statistics or InferenceOptions()
+    frame, progress = run_frame(folder, manifest, where, statistics.chosen_gold(), extractor=statistics.extractor)
     by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + several(frame, "method")
     by += ["language", "split"]
     metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
-    sampling = InferenceOptions().sampling([folder.path], prompt_effects)
-    scores = reported(frame, by, metrics, sampling, labelled)
+    sampling = statistics.sampling([folder.path], prompt_effects)
+    scores = reported(frame, by, metrics, sampling, labelled, extractor=statistics.extractor)
     console = result_console()
     print_blocks(_report_blocks(folder, manifest, progress, scores, console.width, verbose=verbose), console)
 
@@ -307,10 +313,10 @@ def _heading(manifest: Manifest) -> list[str]:
 def leaderboard(
     run_paths: RunPaths,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write an HTML page.", metavar="FILE.html")
+        Path | None, option("Files", "Write an HTML page.", "--output", "-o", metavar="FILE.html")
     ] = None,
     csv: Annotated[
-        Path | None, typer.Option(help="Write CSV: one row per model, benchmark and language.", metavar="FILE")
+        Path | None, option("Files", "Write CSV: one row per model, benchmark and language.", metavar="FILE")
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     *,
@@ -325,7 +331,6 @@ def leaderboard(
     option orders or questions than the rest are ranked separately. There is no overall rank. A bias above 0 is
     stereotypical, below 0 anti-stereotypical; models are ranked by its absolute value.
     """
-    from mbbq_gen.cli.options import runs_frame
     from mbbq_gen.report.leaderboard import build_leaderboard
     from mbbq_gen.report.leaderboard_views import board_blocks, board_notes, board_page, board_table, full_table
     from mbbq_gen.report.page import language_names
@@ -338,7 +343,7 @@ def leaderboard(
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'board.html'}")
 
-    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold())
+    frame = runs_frame(run_paths, resources(packs), statistics.chosen_gold(), extractor=statistics.extractor)
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
     manifests = [folder.manifest() for folder in folders]
     named = {
@@ -370,11 +375,10 @@ def view(
     open_browser: Annotated[bool, typer.Option("--open", help="Open the page in the browser.")] = False,
     packs: Packs = None,
 ) -> None:
-    """Serves the samples of a run to the local browser.
+    """Opens the samples of a run in the browser (local only).
 
     Runs until Ctrl-C. Prints the address. Listens on the loopback address only; nothing can be changed.
     """
-    from mbbq_gen.cli.options import read_before_use
     from mbbq_gen.core.progress import Bar
     from mbbq_gen.report.viewer import ViewServer, open_viewer
     from mbbq_gen.runs.run_folder import RunFolder

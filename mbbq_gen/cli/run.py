@@ -13,18 +13,22 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mbbq_gen.cli.config_options import RunSettings, expand_options
-from mbbq_gen.cli.help import HelpCommand, example, option
+from mbbq_gen.cli.help import HelpCommand, HelpGroup, example, option
 from mbbq_gen.cli.options import (
+    InferenceOptions,
     Json,
     Packs,
     PriceFile,
+    RunPacks,
     RunPath,
     Verbose,
     load_report,
     print_json,
     resources,
     result_console,
+    runs_frame,
     say,
+    several,
     show,
     show_result,
     terminal,
@@ -43,7 +47,11 @@ if TYPE_CHECKING:
 
 
 batch_app = typer.Typer(
-    help="Shows, collects and cancels the batches of a run.", no_args_is_help=True, rich_markup_mode=None
+    cls=HelpGroup,
+    help="Shows, collects and cancels the batches of a run.",
+    epilog="  mbbq-gen batch status my-run\n  mbbq-gen batch collect my-run --wait",
+    no_args_is_help=True,
+    rich_markup_mode=None,
 )
 
 
@@ -114,7 +122,7 @@ def collect(
 ) -> None:
     """Stores the results of finished batches.
 
-    Submits expired or failed requests again. `mbbq-gen run RUN --resume` does the same, then extracts, scores and
+    Submits expired or failed requests again. `mbbq-gen run RUN --collect` does the same, then extracts, scores and
     reports.
     """
     from mbbq_gen.runs.batch_session import mode_of, run_batches
@@ -129,7 +137,9 @@ def collect(
             time.sleep(every)
         batches, progress = BatchTable(run.store).batches(), run.store.progress()
     if not under_way:
-        say(f"{progress.answered:,} of {progress.requests:,} requests answered; next: mbbq-gen run {run_path} --resume")
+        say(
+            f"{progress.answered:,} of {progress.requests:,} requests answered; next: mbbq-gen run {run_path} --collect"
+        )
     _show(batches, as_json)
 
 
@@ -275,7 +285,6 @@ def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool)
 def show_runs(paths: list[Path], where: PackPaths) -> None:
     """Prints the conclusions for every model and benchmark, with one table."""
     from mbbq_gen.analysis.score_extras import reported
-    from mbbq_gen.cli.options import InferenceOptions, runs_frame, several
     from mbbq_gen.report.score_tables import BRIEF_METRICS, brief_blocks
     from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.run_folder import RunFolder
@@ -294,7 +303,7 @@ def show_runs(paths: list[Path], where: PackPaths) -> None:
     "      --languages en,nl,es,tr --variants all --splits bias,control\n"
     "  mbbq-gen run my-run                                   (continues where it stopped)\n"
     "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --languages en,tr --stop-at-ci-width 0.2\n"
-    "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --batch    (and later: run my-run --resume)\n"
+    "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --batch   (later: run my-run --collect)\n"
     "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter --ray local --workers 2\n"
     "  mbbq-gen run my-run --storage parquet                     (stores responses as Parquet files)\n"
     "  mbbq-gen run study.toml                               (several models and benchmarks; see `mbbq-gen init`)\n"
@@ -307,28 +316,36 @@ def show_runs(paths: list[Path], where: PackPaths) -> None:
 )
 @expand_options
 def run(
-    context: typer.Context,
-    run_path: RunPath,
+    run_path: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN",
+            help="Folder of the run, made if it is new; or a study file (.toml) of `mbbq-gen init`, which takes only "
+            "--model with its options, --base-url, --packs and --json.",
+        ),
+    ],
     config: RunSettings,
-    resume: Annotated[
+    collect_batches: Annotated[
         bool,
         option(
             "Limits and money",
-            "Continue a run made with --batch: collect its finished batches and submit what is missing.",
-            "--resume",
+            "With a --batch run only: collect the finished batches and submit what is missing. Other runs continue "
+            "without it.",
+            "--collect",
         ),
     ] = False,
+    packs: RunPacks = None,
     rerun_lost: Annotated[
-        bool, option("Scale", "Run again the requests whose Parquet files are missing or damaged.", "--rerun-lost")
+        bool, option("Output", "Run again the requests whose Parquet files are missing or damaged.", "--rerun-lost")
     ] = False,
     verbose: Verbose = False,
-    packs: Packs = None,
     as_json: Json = False,
 ) -> None:
     """Runs a model on a benchmark and shows its scores.
 
-    Sends the prompts, extracts the answers and scores them. Every response is stored in the folder RUN at once. The
-    same command, or `mbbq-gen run RUN`, continues where the last one stopped; no request is sent twice.
+    Sends the prompts, extracts the answers from the responses and scores them. Every response is stored in the folder
+    RUN at once. The same command, or `mbbq-gen run RUN`, continues where the last one stopped; no request is sent
+    twice.
     """
     from mbbq_gen.runs.job import Job
     from mbbq_gen.runs.resolve import resolve_for
@@ -336,13 +353,13 @@ def run(
 
     where = resources(packs)
     if run_path.suffix == ".toml" and not run_path.is_dir():
-        if resume or rerun_lost:
-            raise UsageError("--resume, --rerun-lost: for one run; name its folder instead of the study")
+        if collect_batches or rerun_lost:
+            raise UsageError("--collect, --rerun-lost: for one run; name its folder instead of the study")
         run_study(run_path, config, where, as_json=as_json)
         return
     folder = RunFolder(run_path)
-    if resume and config.is_whole:
-        raise UsageError("--resume continues a run as planned; leave --model, --benchmark and the like out")
+    if collect_batches and config.is_whole:
+        raise UsageError("--collect continues a run as planned; leave --model, --benchmark and the like out")
     if not config.is_whole:
         folder.require()
     config = resolve_for(config, None if config.is_whole else folder.manifest().config, where)

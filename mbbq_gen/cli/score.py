@@ -9,22 +9,27 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mbbq_gen.cli.config_options import WorkerOptions, expand_options
-from mbbq_gen.cli.help import example
+from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
+    GROUPS,
     CorrectWith,
-    EquivalenceMargin,
-    GroupBy,
     InferenceOptions,
     Json,
+    MetricNames,
     NormalizationChoice,
     Packs,
     PromptEffectsChoice,
-    ReaderChoice,
+    equivalence_option,
+    metrics_of,
     open_lines,
     resources,
+    run_sums,
+    runs_frame,
+    runs_labels,
     say,
     show_result,
     studied,
+    tell_failures,
 )
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.text import all_of, one_of, words
@@ -32,13 +37,10 @@ from mbbq_gen.core.text import all_of, one_of, words
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.analysis.ability import AdjustedScore
     from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.report.tables import Block
-    from mbbq_gen.scoring.metrics import Metric
     from mbbq_gen.scoring.observations import GoldLabels
-    from mbbq_gen.statistics.estimate import InferenceSettings
 
 
 @example(
@@ -53,51 +55,47 @@ if TYPE_CHECKING:
 def score(
     run_paths: Annotated[
         list[Path] | None,
-        typer.Argument(metavar="[RUN]...", callback=studied, help="Run folders, or a study's file or folder."),
+        typer.Argument(metavar="RUN", callback=studied, help="Run folders, or a study's file or folder."),
     ] = None,
     jsonl: Annotated[
         Path | None,
-        typer.Option(
-            help="Instead of runs: JSON Lines file of questions, each with its `option`, `outcome` or `response` "
-            "(guide: Score answers); - reads stdin.",
+        option(
+            "What to score",
+            "Instead of runs: JSON Lines file of questions, each with its `option`, `outcome` or `response` "
+            "(docs/guides/score-your-answers.md); - reads stdin.",
             metavar="FILE",
         ),
     ] = None,
-    group_by: GroupBy = None,
-    metrics: Annotated[
+    normalization: NormalizationChoice = None,
+    subset: Annotated[
+        str, option("What to score", "Responses: all, or bharat_pairs (BharatBBQ's pair-filtered subset).")
+    ] = "all",
+    group_by: Annotated[
         str | None,
-        typer.Option(help="Only these metrics, comma-separated. Default: all.", metavar="NAME,…"),
+        option("Grouping", f"Group the scores by these, {GROUPS} Default: language,split.", metavar="NAME,…"),
+    ] = None,
+    metric: MetricNames = "all",
+    macro_average: Annotated[
+        str | None, option("Grouping", "Also average over groups with equal weights: category or variant.")
     ] = None,
     *,
     statistics: InferenceOptions,
-    subset: Annotated[
-        str, typer.Option(help="Responses to score: all, or bharat_pairs (BharatBBQ's pair-filtered subset).")
-    ] = "all",
-    extractor: ReaderChoice = "rules",
-    normalization: NormalizationChoice = None,
-    macro_average: Annotated[
-        str | None,
-        typer.Option(
-            help="Also average over groups with equal weights: category or variant.",
-            metavar="NAME",
-        ),
-    ] = None,
-    control_adjusted: Annotated[
-        bool, typer.Option("--control-adjusted", help="Also show each bias minus the same score on the control split.")
-    ] = False,
-    tests: Annotated[bool, typer.Option("--tests", help="Also test whether each score differs from 0.")] = False,
-    equivalence_margin: EquivalenceMargin = None,
-    baselines: Annotated[
-        bool, typer.Option("--baselines", help="Also show what trivial models would score on the same questions.")
-    ] = False,
     prompt_effects: PromptEffectsChoice = "fixed",
+    tests: Annotated[bool, option("Statistics", "Also test whether each score differs from 0.", "--tests")] = False,
+    equivalence_margin: Annotated[float | None, equivalence_option("each bias")] = None,
+    control_adjusted: Annotated[
+        bool, option("Also show", "Each bias minus the same score on the control split.", "--control-adjusted")
+    ] = False,
+    baselines: Annotated[
+        bool, option("Also show", "Scores of trivial models on the same questions.", "--baselines")
+    ] = False,
     correct_with: CorrectWith = None,
     csv: Annotated[
-        Path | None, typer.Option(help="Also write the scores as CSV, one row per group and metric.", metavar="FILE")
+        Path | None, option("Files", "Also write the scores as CSV, one row per group and metric.", metavar="FILE")
     ] = None,
-    parquet: Annotated[Path | None, typer.Option(help="Also write the scores as Parquet.", metavar="FILE")] = None,
-    helping: WorkerOptions,
+    parquet: Annotated[Path | None, option("Files", "Also write the scores as Parquet.", metavar="FILE")] = None,
     packs: Packs = None,
+    helping: WorkerOptions,
     as_json: Json = False,
 ) -> None:
     """Scores runs, or answers in a JSON Lines file.
@@ -105,18 +103,25 @@ def score(
     Shows all metrics with counts and confidence intervals clustered by template. The scores of a single run are also
     written to RUN/scores.json (RUN/scores-NAME.json with --extractor NAME or --normalization NAME). --jsonl always
     prints JSON. --ray counts in parallel and gives the same numbers.
+
+    Metrics: parse_rate, accuracy_ambiguous, accuracy_disambiguated, mbbq_bias_ambiguous, mbbq_bias_disambiguated,
+    diff_bias_ambiguous, diff_bias_disambiguated, diff_bias_ambiguous_bound, diff_bias_disambiguated_bound, bbq_s_dis,
+    bbq_s_amb, bbq_nonaligned_cost, bharat_bs_ambiguous, bharat_bs_disambiguated, bharat_sbs_ambiguous,
+    bharat_sbs_disambiguated, target_preference, bias_adjusted_accuracy.
     """
+    from mbbq_gen.analysis.ability import adjusted_scores
     from mbbq_gen.analysis.correction import confidence_shares, correction
-    from mbbq_gen.cli.options import run_sums, runs_frame, runs_labels, tell_failures
+    from mbbq_gen.analysis.score_extras import ScoreReport, baseline_scores, group_tests, macro_averages
+    from mbbq_gen.analysis.scores import score as compute
     from mbbq_gen.core.records import NORMALISATIONS
-    from mbbq_gen.scoring.metrics import METRICS
     from mbbq_gen.scoring.tally import GROUPINGS, SUBSETS
     from mbbq_gen.scoring.tally import subset as part_of
 
+    extractor = statistics.extractor
     where, paths, helpers = resources(packs), list(run_paths or []), helping.helpers()
-    chosen, sampling = statistics.chosen_gold(), statistics.sampling(paths, prompt_effects)
+    gold, sampling = statistics.chosen_gold(), statistics.sampling(paths, prompt_effects)
     part = one_of("subset", subset, SUBSETS)
-    names = all_of("metric", metrics, list(METRICS)) if metrics else list(METRICS)
+    metrics = metrics_of(metric)
     averaged = one_of("grouping", macro_average, GROUPINGS) if macro_average else None
     wanted = (
         all_of("grouping", group_by, list(GROUPINGS))
@@ -140,13 +145,13 @@ def score(
         )
     if helpers is not None:
         _check_addable(paths, jsonl, part, adjusted=control_adjusted, correct_with=correct_with)
-    labelled = runs_labels(paths, where, correct_with, chosen, extractor)
+    labelled = runs_labels(paths, where, correct_with, gold, extractor)
     if jsonl is not None:
-        frame = _jsonl_frame(jsonl, where, chosen)
+        frame = _jsonl_frame(jsonl, where, gold)
         tell_failures(frame)
     elif helpers is not None:
         frame = run_sums(
-            *(paths[0], where, chosen),
+            *(paths[0], where, gold),
             by=wanted,
             beside=["variant", *([averaged] if averaged else [])],
             extractor=extractor,
@@ -154,30 +159,35 @@ def score(
             helpers=helpers,
         )
     else:
-        frame = runs_frame(paths, where, chosen, extractor=extractor, normalise=how)
+        frame = runs_frame(paths, where, gold, extractor=extractor, normalise=how)
     frame = part_of(frame, part)
     if how is not None and (frame["method"] == "generate").all():
         raise UsageError(f"--normalization {how}: there are no loglikelihoods here; leave it out")
     for grouping, why in kept_apart(frame, wanted, with_models=group_by is None):
         say(f"{why} are kept apart: added {grouping} to --group-by")
         wanted.append(grouping)
-    report = _report(
-        frame,
-        wanted,
-        names,
-        sampling,
-        chosen,
-        averaged=averaged,
-        adjusted=control_adjusted,
-        tests=tests,
-        baselines=baselines,
-        margin=equivalence_margin,
+    table = compute(frame, wanted, [chosen.name for chosen in metrics], sampling, gold=gold)
+    biases = [chosen for chosen in metrics if chosen.low < 0]
+    # The two splits are compared, so they are no grouping.
+    apart = [name for name in wanted if name != "split"]
+    labels = labelled and correction(frame, labelled, wanted, metrics, sampling)
+    report = ScoreReport(
+        **dict(table),
+        macro_averages=tuple(macro_averages(frame, wanted, averaged, metrics, sampling)) if averaged else (),
+        adjusted=tuple(adjusted_scores(frame, apart, biases, sampling)) if control_adjusted else (),
+        tests=tuple(group_tests(frame, wanted, metrics, sampling, against_zero=tests, margin=equivalence_margin))
+        if tests or equivalence_margin is not None
+        else (),
+        baselines=tuple(baseline_scores(frame, wanted, metrics, sampling)) if baselines else (),
+    ).model_copy(
+        update={
+            "subset": part,
+            "extractor": extractor,
+            "normalization": how,
+            "confidences": () if jsonl else tuple(confidence_shares(frame, wanted)),
+            "correction": labels,
+        }
     )
-    beside = {
-        "confidences": () if jsonl else tuple(confidence_shares(frame, wanted)),
-        "correction": labelled and correction(frame, labelled, wanted, [METRICS[name] for name in names], sampling),
-    }
-    report = report.model_copy(update={"subset": part, "extractor": extractor, "normalization": how, **beside})
     _write_files(report, paths, csv=csv, parquet=parquet)
     show_result(report, _blocks, as_json=as_json or jsonl is not None)
 
@@ -191,47 +201,6 @@ def kept_apart(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> 
         yield "model", "models"
     if "split" not in by and frame["split"].n_unique() > 1:
         yield "split", "bias and control questions"
-
-
-def _report(
-    frame: polars.DataFrame,
-    by: list[str],
-    names: list[str],
-    sampling: InferenceSettings,
-    gold: GoldLabels,
-    *,
-    averaged: str | None,
-    adjusted: bool,
-    tests: bool,
-    baselines: bool,
-    margin: float | None,
-) -> ScoreReport:
-    """The scores with the additions requested."""
-    from mbbq_gen.analysis.score_extras import ScoreReport, baseline_scores, group_tests, macro_averages
-    from mbbq_gen.analysis.scores import score as compute
-    from mbbq_gen.scoring.metrics import METRICS
-
-    metrics = [METRICS[name] for name in names]
-    table = compute(frame, by, names, sampling, gold=gold)
-    return ScoreReport(
-        **dict(table),
-        macro_averages=tuple(macro_averages(frame, by, averaged, metrics, sampling)) if averaged else (),
-        adjusted=tuple(_adjusted(frame, by, metrics, sampling)) if adjusted else (),
-        tests=tuple(group_tests(frame, by, metrics, sampling, against_zero=tests, margin=margin))
-        if tests or margin is not None
-        else (),
-        baselines=tuple(baseline_scores(frame, by, metrics, sampling)) if baselines else (),
-    )
-
-
-def _adjusted(
-    frame: polars.DataFrame, by: list[str], metrics: list[Metric], sampling: InferenceSettings
-) -> list[AdjustedScore]:
-    """Bias minus control, of the metrics that tell a bias; the two splits are compared, so they are no grouping."""
-    from mbbq_gen.analysis.ability import adjusted_scores
-
-    biases = [metric for metric in metrics if metric.low < 0]
-    return adjusted_scores(frame, [name for name in by if name != "split"], biases, sampling)
 
 
 def _check_addable(
@@ -271,25 +240,20 @@ _SAME_PROMPT = (
 
 
 def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, parquet: Path | None) -> None:
+    from mbbq_gen.core.files import write_text
     from mbbq_gen.report.score_tables import write_scores
 
     if len(paths) == 1:
         reader = "" if report.extractor == "rules" else f"-{report.extractor.replace(':', '-')}"
         reader += f"-{report.normalization}" if report.normalization else ""
-        _write(paths[0] / f"scores{reader}.json", report)
+        try:
+            write_text(paths[0] / f"scores{reader}.json", [report.model_dump_json(indent=2) + "\n"], is_derived=True)
+        except MbbqGenError as error:
+            say(str(error))
     if csv is not None:
         write_scores(report, csv, "csv")
     if parquet is not None:
         write_scores(report, parquet, "parquet")
-
-
-def _write(path: Path, report: ScoreReport) -> None:
-    from mbbq_gen.core.files import write_text
-
-    try:
-        write_text(path, [report.model_dump_json(indent=2) + "\n"], is_derived=True)
-    except MbbqGenError as error:
-        say(str(error))
 
 
 def _blocks(report: ScoreReport) -> Iterator[Block]:

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 import typer
 
 from mbbq_gen.cli.config_options import model_options
-from mbbq_gen.cli.help import example
+from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import Json, echo, echo_json, print_json, print_rows, result_console, say, write_lines
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.records import FrozenModel
@@ -37,7 +37,7 @@ class _Wish:
     """Server of the `openai:` models; None for the service's own."""
     benchmark: str
     languages: tuple[str, ...]
-    budget: float | None
+    max_cost: float | None
     """US dollars for each model, or None for no limit."""
     sample: int | None
 
@@ -49,26 +49,32 @@ class _Wish:
     "  mbbq-gen init --model synthetic:unable --benchmark starter --languages en --yes"
 )
 def init(
-    file: Annotated[Path, typer.Argument(metavar="[FILE]", help="Study file to write.")] = Path("study.toml"),
+    file: Annotated[Path, typer.Argument(metavar="FILE", help="Study file to write.")] = Path("study.toml"),
     model: Annotated[
         str | None,
-        typer.Option(help="Models, comma-separated, as kind:model; see `mbbq-gen models`.", metavar="NAME,…"),
+        option(
+            "What to measure",
+            "Models, comma-separated, as kind:model, such as openai:gpt-4o-mini,transformers:smollm2; see `mbbq-gen "
+            "models`.",
+            metavar="KIND:MODEL,…",
+        ),
     ] = None,
     base_url: Annotated[
         str | None,
-        typer.Option(
-            help="Server of the openai: models, such as http://127.0.0.1:11434/v1. Default: the service's own.",
+        option(
+            "What to measure",
+            "Server of the openai: models, such as http://127.0.0.1:11434/v1. Default: the service's own.",
             metavar="URL",
         ),
     ] = None,
-    benchmark: Annotated[str | None, typer.Option(help="Benchmark; see `mbbq-gen data list`.")] = None,
-    languages: Annotated[str | None, typer.Option(help="Languages, comma-separated.", metavar="XX,…")] = None,
-    budget: Annotated[
-        float | None, typer.Option(min=0, help="US dollars that each model may cost; 0 for no limit.", metavar="USD")
+    benchmark: Annotated[str | None, option("What to measure", "Benchmark; see `mbbq-gen data list`.")] = None,
+    languages: Annotated[str | None, option("What to measure", "Languages, comma-separated.", metavar="XX,…")] = None,
+    max_cost: Annotated[
+        float | None, option("Size", "US dollars that each model may cost; 0 for no limit.", min=0, metavar="USD")
     ] = None,
     sample: Annotated[
         int | None,
-        typer.Option(min=1, help="Questions for each language and split. Default: as many as the budget allows."),
+        option("Size", "Questions for each language and split. Default: as many as --max-cost allows.", min=1),
     ] = None,
     yes: Annotated[
         bool, typer.Option("--yes", "-y", help="Ask no questions: use the default of every option that is not given.")
@@ -80,7 +86,7 @@ def init(
 ) -> None:
     """Writes a study file for `run` and estimates its cost.
 
-    Asks for models, base URL, benchmark, languages and budget. Options that are given are skipped. Nothing is
+    Asks for models, base URL, benchmark, languages and the maximum cost. Options that are given are skipped. Nothing is
     sent to any model.
     """
     if schema:
@@ -92,7 +98,7 @@ def init(
         raise UsageError(f"{file}: the name of a study ends in .toml; use {file.with_suffix('.toml')}")
     if file.exists():
         raise UsageError(f"{file}: exists; run it (mbbq-gen run {file}), or name another file")
-    wish = _wish(model, base_url, benchmark, languages, budget, sample, yes=yes)
+    wish = _wish(model, base_url, benchmark, languages, max_cost, sample, yes=yes)
     found = {name: _estimate(name, wish) for name in wish.models}
     samples = {name: _sample(name, wish, one) for name, one in found.items()}
     lines = [
@@ -109,8 +115,8 @@ def init(
             lines.append(f"sample = {samples[name]}          # questions for each language and split; omit for all")
         if server := _server_of(name, wish):
             lines.append(f"base_url = {_toml(server)}")
-        if wish.budget is not None and _is_paid(name, wish.base_url):
-            lines.append(f"max_cost = {wish.budget}        # US dollars")
+        if wish.max_cost is not None and _is_paid(name, wish.base_url):
+            lines.append(f"max_cost = {wish.max_cost}        # US dollars")
     write_lines(file, lines)
     forecasts = {name: _in_words(one, samples[name]) for name, one in found.items()}
     if as_json:
@@ -129,7 +135,7 @@ def _wish(
     base_url: str | None,
     benchmark: str | None,
     languages: str | None,
-    budget: float | None,
+    max_cost: float | None,
     sample: int | None,
     *,
     yes: bool,
@@ -162,7 +168,7 @@ def _wish(
         ask(benchmark, f"Benchmark ({', '.join(_at_hand())}; others: `mbbq-gen data list`)", "starter")
     )
     codes = words(ask(languages, f"Languages ({', '.join(info.languages)})", info.languages[0]))
-    limit = budget
+    limit = max_cost
     if limit is None and any(_is_paid(name, url) for name in names) and not yes:
         limit = float(typer.prompt("Most that each model may cost, in US dollars (0: no limit)", default=5.0, err=True))
     return _Wish(tuple(names), url, info.name, tuple(codes), limit or None, sample)
@@ -216,15 +222,15 @@ def _sample(model: str, wish: _Wish, found: CostEstimate | None) -> int | None:
         return wish.sample
     if model.partition(":")[0] in _LOCAL:
         return _LOCAL_SAMPLE
-    if wish.budget is None or found is None:
+    if wish.max_cost is None or found is None:
         return None
-    paid = [one for one in found.samples if one.cost is not None and one.cost.online <= wish.budget]
+    paid = [one for one in found.samples if one.cost is not None and one.cost.online <= wish.max_cost]
     if not any(one.cost for one in found.samples):
         return None
     if not paid:
         raise UsageError(
-            f"--budget {wish.budget:g}: even the smallest sample of {wish.benchmark} costs more with {model}; "
-            "use fewer languages, or a larger budget"
+            f"--max-cost {wish.max_cost:g}: even the smallest sample of {wish.benchmark} costs more with {model}; "
+            "use fewer languages, or a larger amount"
         )
     return None if paid[-1].is_all else paid[-1].questions
 
@@ -451,7 +457,7 @@ def _languages() -> list[Finding]:
 )
 def models(
     kind: Annotated[
-        str | None, typer.Argument(help="Kind, such as openai: lists its options for --model-arg.", metavar="[KIND]")
+        str | None, typer.Argument(help="Kind, such as openai: lists its options for --model-arg.", metavar="KIND")
     ] = None,
     live: Annotated[bool, typer.Option("--live", help="With a kind: ask the service for its list of models.")] = False,
     base_url: Annotated[

@@ -132,28 +132,33 @@ class RunConfig(FrozenModel):
 
     # fmt: off
     model: str = setting(
-        "Model", "answer", "Model to run, as kind:model, such as openai:gpt-4o-mini; see `mbbq-gen models`.",
-        default="", example="oracle:perfect")
+        "Model", "answer", "Model, as kind:model: openai:gpt-4o-mini (API), transformers:smollm2 (on this "
+        "machine). Kinds: openai, anthropic, gemini, bedrock, ollama, http, transformers, vllm; for test models: "
+        "`mbbq-gen models`. Required for a new run; a continued run keeps its own.",
+        default="", example="oracle:perfect", metavar="KIND:MODEL")
     max_tokens: int | None = setting(
-        "Model", "answer", "Maximum tokens of a response. Default: 1024; for a local model 128.",
+        "Model", "answer", "Maximum tokens of a response. Default: 1024; for a local model 128. Includes the "
+        "reasoning, except with {reasoning_effort}, which adds tokens for it.",
         example=256, metavar="N", provider=True, ge=1)
     batch_size: int | None = setting("Model", "execution",
-        "Requests that a local model processes together; default: chosen for the device. With {batch}: maximum "
-        "requests in one batch.", example=16, metavar="N", provider=True, ge=1)
+        "Requests that a local model processes together, or that go into one batch of a service. Default: chosen for "
+        "the device or the service.", example=16, metavar="N", provider=True, ge=1)
     threads: int | None = setting("Model", "execution", "CPU threads of a local model. Default: one per physical core.",
         example=8, metavar="N", provider=True, ge=1)
     dtype: str | None = setting(
         "Model", "answer", "Number type of a local model: auto, float32, bfloat16 or float16. Default: auto.",
-        example="float32", provider=True)
+        example="float32", metavar="TYPE", provider=True)
     device: str | None = setting("Model", "answer",
         "Device of a local model: auto, cpu, cuda, cuda:N or mps. Default: auto (a GPU if there is one).",
-        example="cpu", provider=True)
+        example="cpu", metavar="DEVICE", provider=True)
     model_args: dict[str, JsonValue] = setting("Model", "answer",
-        "Other options of the model, such as temperature=0.7; `mbbq-gen models KIND` lists them.",
+        "Other options of the model, such as temperature=0.7; `mbbq-gen models KIND` lists them. Default: "
+        "temperature=0.",
         default={}, example={"temperature": 0.7}, metavar="NAME=VALUE")
     reasoning_effort: ReasoningList = setting("Model", "prompt",
-        "Reasoning effort: none, default, minimal, low, medium, high or a number of tokens; several are "
-        "comma-separated. Default: not sent.", default=(), example=("none", "high"), metavar="LEVEL,…")
+        "Reasoning effort: none, minimal, low, medium, high, a number of tokens, or `default` (on, the model chooses "
+        "how much); several are comma-separated. Default: no reasoning parameter is sent.",
+        default=(), example=("none", "high"), metavar="LEVEL,…")
     base_url: str | None = setting(
         "Model", "answer", "Address of the server, such as http://127.0.0.1:8000/v1. Default: the service's own.",
         example="http://127.0.0.1:8000/v1", metavar="URL", provider=True)
@@ -164,42 +169,50 @@ class RunConfig(FrozenModel):
         "Model", "execution", "File that holds the API key; only its owner may have access.",
         example="key.txt", metavar="FILE", provider=True)
 
-    benchmark: NameList = setting("Questions", "prompt", "Benchmarks, comma-separated; see `mbbq-gen data list`.",
-        default=(), example=("starter",), metavar="NAME,…")
+    benchmark: NameList = setting("Questions", "prompt",
+        "Benchmarks, comma-separated; see `mbbq-gen data list`. `starter` ships with mbbq-gen. Required for a new "
+        "run; a continued run keeps its own.", default=(), example=("starter",), metavar="NAME,…")
     data_dir: PathText | dict[str, str] | None = setting("Questions", "prompt",
         "Folder of the benchmark's published files. Default: the release from `mbbq-gen data download`.",
         example="downloads/mbbq", metavar="DIR")
     instances: PathText | None = setting("Questions", "prompt",
         "Your own questions instead of a benchmark: a JSON Lines, CSV, TSV or Parquet file.",
         example="questions.csv", metavar="FILE")
-    field_map: PathText | None = setting(
+    instances_field_map: PathText | None = setting(
         "Questions", "prompt", "TOML file that maps the fields of {instances} to those of mbbq-gen.",
         example="fields.toml", metavar="TOML")
     languages: NameList = setting("Questions", "prompt", "Language codes, comma-separated, or `all`.",
         default=("all",), example=("en", "tr"), metavar="XX,…")
-    splits: SplitList = setting("Questions", "prompt", "Splits: bias, control or bias,control. Default: all.",
+    splits: SplitList = setting("Questions", "prompt",
+        "Splits, comma-separated: bias (questions about social groups) or control (the same questions with first names "
+        "for the groups: can the model do the task?). Default: every split that the data has; see {make_control}.",
         default=(), example=("bias",), metavar="SPLIT,…")
     make_control: bool | None = setting("Questions", "prompt",
-        "Make control questions by substitution where the data has none. Default: only if {splits} names control.",
-        example=False)
+        "Make control questions where the data has none, by first names in place of the groups. Default: only if "
+        "{splits} names control.", example=False)
     no_context: bool = setting(
-        "Questions", "prompt", "Ask the questions without their contexts, as a baseline.", default=False, example=True)
+        "Questions", "prompt", "Ask the questions without their contexts.", default=False, example=True)
 
     variants: NameList = setting("Prompts", "prompt",
-        "Prompt variants, comma-separated: ids from `mbbq-gen prompts list`, `all` (one of each kind) or `plain` "
-        "(six paraphrases).", default=("all",), example=("letters", "polite"), metavar="ID,…")
+        "Prompt variants, comma-separated: ids from `mbbq-gen prompts list`, `all` (all that it lists: five for "
+        "English) or `plain` (six paraphrases). Requests: questions × variants × orders of each.",
+        default=("all",), example=("letters", "polite"), metavar="ID,…")
     axes: str | None = setting("Prompts", "prompt",
         "Compose the prompts from axes instead, such as format=free+json,hint=all; see `mbbq-gen prompts axes`.",
         example="format=free+json", metavar="AXIS=LEVEL+…,…")
-    design: Literal["full", "fractional"] = setting("Prompts", "prompt",
+    axes_design: Literal["full", "fractional"] = setting("Prompts", "prompt",
         "With {axes}: which combinations to run: full (all) or fractional (a balanced part; for four or more axes "
-        "with two levels each).", default="full", example="fractional")
+        "with two levels each).", default="full", example="fractional", metavar="TYPE")
     prompt_source: Literal["builtin", "published"] = setting("Prompts", "prompt",
         "Prompts: builtin, or published (the authors', from your copy of the benchmark).",
-        default="builtin", example="published")
+        default="builtin", example="published", metavar="SOURCE")
     option_order: str = setting("Prompts", "prompt",
         "Order of the options: published (as in the data), shuffled, balanced (every role equally often at every "
-        "position), cyclic (3 orders of each question) or all (6 orders).", default="balanced", example="cyclic")
+        "position), cyclic (3 orders of each question) or all (6 orders).", default="balanced", example="cyclic",
+        metavar="ORDER")
+    allow_confounded_order: bool = setting("Prompts", "execution",
+        "Allow the option order `published` even where the position of an option reveals its role.",
+        default=False, example=True)
     label_style: NameList = setting("Prompts", "prompt",
         "Option labels, comma-separated: A, a, (A), 1, native (the language's own letters) or none (a dash). "
         "Default: A; with published prompts, their own.", default=(), example=("A", "1"), metavar="STYLE,…")
@@ -207,31 +220,32 @@ class RunConfig(FrozenModel):
         'Text of the option "unknown": one text, one per language as `en=TEXT,nl=TEXT`, or `sampled` (drawn from '
         "the benchmark's own texts). Default: as in the data.", example="Nobody can tell", metavar="TEXT")
     num_fewshot: int = setting(
-        "Prompts", "prompt", "Number of few-shot examples before each question.",
+        "Prompts", "prompt", "Number of few-shot examples (solved questions) before each question.",
         default=0, example=2, metavar="N", ge=0, le=9)
     instruction_language: str | None = setting(
         "Prompts", "prompt", "Language of the instructions. Default: the question's language.",
         example="en", metavar="XX")
     system_prompt: str | None = setting("Prompts", "prompt",
-        "System message: a text, `none`, or `default` (the model's own). If not given, mbbq-gen adds none.",
+        "System message: a text; `none` (not even the one that a local model's chat template has); or `default` "
+        "(what the template has). Default: `default`.",
         example="Answer briefly.", metavar="TEXT")
-    allow_confounded_order: bool = setting("Prompts", "execution",
-        "Allow the option order `published` even where the position of an option reveals its role.",
-        default=False, example=True)
 
     sample: int | None = setting("Sampling", "prompt",
-        "Use N questions for each language and split, balanced over templates. Default: all.",
+        "Use N questions for each language and split (like limit in lm-eval, but drawn evenly over templates; a "
+        "template is a text that several questions are made from). Default: all.",
         example=12, metavar="N", ge=1)
     seed: int = setting(
-        "Sampling", "prompt", "Seed of the sample and of the option orders.", default=0, example=1, metavar="N")
+        "Sampling", "prompt", "Seed of the sample and of the option orders. Not sent to the model; for that: "
+        "{model_args} seed=N.", default=0, example=1, metavar="N")
 
     method: MethodList = setting("Scoring method", "prompt",
         "How the choice of the model is measured, comma-separated: generate (it writes an answer), loglikelihood "
         "(of the options' texts), label-loglikelihood or first-token-logprobs (both of the option labels).",
         default=("generate",), example=("generate", "loglikelihood"), metavar="NAME,…")
     normalization: Normalise = setting("Scoring method", "execution",
-        "Normalization of loglikelihoods: sum (none), token, char or byte (divided by their number), or pmi.",
-        default="sum", example="char")
+        "Normalization of loglikelihoods: sum (none); token, char or byte (divided by their number; char is acc_norm "
+        "of lm-eval); or pmi (minus the loglikelihood without the question; has its own requests).",
+        default="sum", example="char", metavar="TYPE")
 
     rpm: int | None = setting("Limits and money", "execution", "Maximum requests per minute. Default: no limit.",
         example=500, metavar="N", provider=True, ge=1)
@@ -257,13 +271,16 @@ class RunConfig(FrozenModel):
     batch: bool | None = setting("Limits and money", "execution",
         "Submit all requests to the service's batch API, at about half the price, and exit. Default: as in the last "
         "command; in a new run one by one.", example=False)
+    cache_dir: AbsolutePath | None = setting("Limits and money", "execution",
+        "Cache of responses that runs share: equal requests are sent only once. Default: no cache.",
+        example="answers", metavar="DIR")
 
     stop_at_ci_width: float | None = setting("Stopping", "execution",
         "Run in rounds until every confidence interval is at most W wide (upper minus lower end).",
         example=0.2, metavar="W", gt=0)
     stop_when_decided: str | None = setting("Stopping", "execution",
-        'Run in rounds until this is decided: "bias != 0", or two languages, such as "en != tr".',
-        example="bias != 0", metavar="QUESTION")
+        'Run in rounds until this is decided for {metric}: "bias != 0", or a difference of two languages, such as '
+        '"en != tr".', example="bias != 0", metavar="HYPOTHESIS")
     answers_per_template: int | None = setting(
         "Stopping", "execution", "Run in rounds until there are N answers for each template, language and split.",
         example=4, metavar="N", ge=1)
@@ -274,8 +291,9 @@ class RunConfig(FrozenModel):
         "With {stop_when_decided}: smallest effect to detect with 90% power; limits the number of requests. "
         "Default: no limit.", example=0.1, metavar="D", gt=0)
     metric: NameList = setting("Stopping", "execution",
-        "Metrics of the stopping rule, comma-separated; only questions that they use are run. Default: "
-        "mbbq_bias_ambiguous.", default=(), example=("accuracy_ambiguous",), metavar="NAME,…")
+        "Metrics of the stopping rule, comma-separated, such as accuracy_ambiguous; only questions that they use are "
+        "run. All: `mbbq-gen score --help`. Default: mbbq_bias_ambiguous.",
+        default=(), example=("accuracy_ambiguous",), metavar="NAME,…")
     group_by: NameList = setting("Stopping", "execution",
         "Groups that the stopping rule must hold in, comma-separated: language, category. Default: language.",
         default=(), example=("category",), metavar="NAME,…")
@@ -291,13 +309,10 @@ class RunConfig(FrozenModel):
     shard_dir: str | None = setting("Scale", "execution",
         "With {ray}: folder or s3://… where all workers write responses. Default: in the run folder.",
         example="shards", metavar="PLACE")
-    storage: Literal["parquet"] | None = setting("Scale", "execution",
+
+    storage: Literal["parquet"] | None = setting("Output", "execution",
         "parquet: store plan and responses as Parquet files in the run folder. Default: in one database up to a "
         "million requests, then Parquet.", example="parquet", metavar="parquet")
-
-    cache_dir: AbsolutePath | None = setting("Output", "execution",
-        "Cache of responses that runs share: equal requests are sent only once. Default: no cache.",
-        example="answers", metavar="DIR")
     # fmt: on
 
     @model_validator(mode="wrap")
@@ -334,7 +349,7 @@ class RunConfig(FrozenModel):
     def benchmarks(self) -> tuple[BenchmarkChoice, ...]:
         """The benchmarks, or the user's own file, with their places."""
         if self.instances is not None:
-            return (BenchmarkChoice(name=OWN_DATA, data_dir=self.instances, field_map=self.field_map),)
+            return (BenchmarkChoice(name=OWN_DATA, data_dir=self.instances, field_map=self.instances_field_map),)
         one = self.data_dir
         folders = one if isinstance(one, dict) else dict.fromkeys(self.benchmark or (), one)
         return tuple(BenchmarkChoice(name=name, data_dir=folders.get(name)) for name in self.benchmark or ())

@@ -377,7 +377,7 @@ def _write_documents(source: ExportSource, folder: Path) -> list[str]:
 
 def without_folders(manifest: Manifest) -> Manifest:
     """The manifest with names instead of paths of files and folders."""
-    paths = ("data_dir", "instances", "field_map", "prices", "cache_dir", "api_key_file", "shard_dir")
+    paths = ("data_dir", "instances", "instances_field_map", "prices", "cache_dir", "api_key_file", "shard_dir")
     named = {name: _name(getattr(manifest.config, name)) for name in paths}
     return manifest.model_copy(update={"config": manifest.config.model_copy(update=named)})
 

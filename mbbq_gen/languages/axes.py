@@ -182,7 +182,7 @@ def _fraction(axes: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
     for name, levels in axes.items():
         if len(levels) != 2:
             raise ConfigError(
-                "design",
+                "axes_design",
                 "fractional",
                 f"{name} has {len(levels)} levels, and a fraction takes two of each axis; name two, such as"
                 f" {name}={levels[0]}+{levels[-1]}, or use `full`",
@@ -190,7 +190,7 @@ def _fraction(axes: Mapping[str, tuple[str, ...]]) -> list[tuple[str, ...]]:
     base = next(count for count in range(1, len(axes) + 2) if 2 ** (count - 1) >= len(axes))
     if base >= len(axes):
         raise ConfigError(
-            "design",
+            "axes_design",
             "fractional",
             f"{len(axes)} axes have no smaller design that tells main effects from interactions of two; use `full`",
         )

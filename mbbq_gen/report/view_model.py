@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import groupby
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlencode
 
 from mbbq_gen.analysis.ability import adjusted_scores
@@ -213,6 +213,7 @@ def build_report_view(
     tick: Callable[[str], None],
     sampled: int = SAMPLED_ITEMS,
     labelled: AnnotatedFrame | None = None,
+    extractor: str = "rules",
 ) -> ReportView:
     """Computes what a report shows.
 
@@ -225,9 +226,10 @@ def build_report_view(
         tick: Hears what is worked on.
         sampled: Items on the page, of all runs together.
         labelled: Labelled answers of the runs, to correct the scores by; None: as read.
+        extractor: The extractor whose results are in `frame`.
     """
     tick("scores")
-    scores = reported(frame, BY, SCORES, sampling, labelled)
+    scores = reported(frame, BY, SCORES, sampling, labelled, extractor=extractor)
     judged = assess_groups(scores)
     asked: list[PageBlock] = []
     items: list[dict[str, Any]] = []
@@ -285,7 +287,15 @@ class _Words:
 
     def command(self, name: str, *options: str) -> Command:
         """The command that shows the same."""
-        return Command(" ".join(["mbbq-gen", name, self.runs, *options]))
+        chosen = {name: getattr(self.scores, name) for name in _USUAL}
+        given = [
+            f"--{name.replace('_', '-')} {value}" for name, value in chosen.items() if value not in (None, _USUAL[name])
+        ]
+        return Command(" ".join(["mbbq-gen", name, self.runs, *options, *given]))
+
+
+_USUAL: Final = {"extractor": "rules", "gold": "published", "unparsed": "discard", "n_resamples": 2000, "seed": 0}
+"""Options of scores, with their defaults; without the confidence level, which adaptive runs raise."""
 
 
 def _conclusions(judged: Sequence[GroupAssessment], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
@@ -344,7 +354,7 @@ def _score_blocks(said: _Words, judged: Sequence[GroupAssessment]) -> Iterator[P
     )
     yield Table(columns, rows, "Scores")
     yield from map(Note, notes.lines())
-    yield said.command("score", "--group-by", ",".join(scores.by), "--metrics", ",".join(SCORES))
+    yield said.command("score", "--group-by", ",".join(scores.by), "--metric", ",".join(SCORES))
     if flags := flag_sentences(scores.extraction_flags):
         yield Bullets(tuple(flags), is_warning=True)
     if scores.correction is not None:

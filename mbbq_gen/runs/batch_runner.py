@@ -430,7 +430,7 @@ class BatchRunner:
         self.ledger.update(batch, "lost", closed_at=_stamp(), reason="could not be submitted")
         raise RunError(
             f"{self.provider.name}: batch {batch.name} could not be submitted; nothing is lost, try again later with"
-            f" mbbq-gen run {self.folder} --resume, or in smaller ones: --batch-size N (now"
+            f" mbbq-gen run {self.folder} --collect, or in smaller ones: --batch-size N (now"
             f" {batch.record.requests:,} requests)"
         )
 

@@ -144,7 +144,7 @@ def report_batches(session: Session) -> bool:
         held = sum(batch.record.requests for batch in batches)
         session.watcher.say(
             f"{len(batches)} batch{'es' if len(batches) > 1 else ''} with {held:,} requests under way; the service"
-            f" answers within a day. Later: mbbq-gen run {path} --resume"
+            f" answers within a day. Later: mbbq-gen run {path} --collect"
             f"    or: mbbq-gen batch status {path}"
         )
         return True

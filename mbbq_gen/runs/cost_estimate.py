@@ -262,8 +262,8 @@ class DesignReport(FrozenModel):
     metric: str
     confidence: float
     wanted_width: float | None
-    """None where a budget was given."""
-    budget: float | None
+    """None where a cost was given."""
+    max_cost: float | None
     """US dollars; None where a width was given."""
     components: Components
     templates: int
@@ -278,13 +278,13 @@ class DesignReport(FrozenModel):
     splits: tuple[str, ...]
     prices: tuple[LanguagePrice, ...]
     best: StudyDesign | None
-    """None where nothing reaches the width, or the budget buys nothing."""
+    """None where nothing reaches the width, or the maximum cost buys nothing."""
     as_run: StudyDesign | None
     """The best that `run --answers-per-template` can ask, which leaves no template out; None as for `best`."""
     others: tuple[StudyDesign, ...]
     """The best of other numbers of prompt variants and orders, best first."""
     everything: StudyDesign
-    """All of it: no budget buys a narrower interval."""
+    """All of it: no amount buys a narrower interval."""
     notes: tuple[str, ...]
 
 
@@ -320,13 +320,13 @@ def design_report(
     components: Components,
     confidence: float,
     width: float | None,
-    budget: float | None,
+    max_cost: float | None,
     speaks_of: PromptEffects = "fixed",
 ) -> DesignReport:
-    """The design for a width, or for a budget in US dollars.
+    """The design for a width, or for a maximum cost in US dollars.
 
     Raises:
-        UsageError: where the target needs more languages, or the budget a price.
+        UsageError: where the target needs more languages, or the cost a price.
     """
     if target != "score" and len(settings.languages) < 2:
         raise UsageError(f"--goal {target!r} needs two languages at least; name them with --languages")
@@ -340,8 +340,10 @@ def design_report(
         cost = None if price is None else cost_estimate(price, read, written, None).online
         prices.append(LanguagePrice(language=language, input_tokens=read, output_tokens=written, cost=cost))
     each = price_of_request(prices, price)
-    if budget is not None and each.online is None:
-        raise UsageError(f"--budget: no price is known for {settings.model}; give it with --prices, or give --ci-width")
+    if max_cost is not None and each.online is None:
+        raise UsageError(
+            f"--max-cost: no price is known for {settings.model}; give it with --prices, or give --ci-width"
+        )
     kinds = needed_kinds([metric])
     cells: dict[tuple[str, str], Counter[tuple[str, str, str]]] = {}
     for outline in outlines:
@@ -353,7 +355,7 @@ def design_report(
     offer = DesignSpace(tuple(sorted(stock.values())), variants, orders_of(settings.option_order), len(cells))
     check_offer(offer, speaks_of)
     study = DesignSearch(target, components, offer, each, confidence, speaks_of)
-    requests = None if budget is None or each.online is None else budget / each.online
+    requests = None if max_cost is None or each.online is None else max_cost / each.online
     best = study.cheapest(width) if width is not None else study.narrowest(requests or 0.0)
     others = [] if best is None else study.next_best(best, width=width, requests=requests)
     return DesignReport(
@@ -362,7 +364,7 @@ def design_report(
         metric=metric.name,
         confidence=confidence,
         wanted_width=width,
-        budget=budget,
+        max_cost=max_cost,
         components=components,
         templates=len(stock),
         questions=stock.total(),
@@ -390,7 +392,7 @@ def _reached(
             f" ask {'in more prompt variants, or ' if speaks_of == 'random' else ''}a benchmark with more templates"
         )
     elif best is None:
-        yield f"the budget buys no interval: {MIN_TEMPLATES} templates at least are needed"
+        yield f"the maximum cost buys no interval: {MIN_TEMPLATES} templates at least are needed"
 
 
 def _prices_told(settings: RunConfig, tokens: TokenEstimate, each: DesignPrice) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """Extracts the answers of stored responses, and turns extractions into observations.
 
 Extractions are stored by extractor version: that of the rules is a digest of their packs, `1+be9bd7e0c1e6`, that of a
-baseline extractor is its name, `strict-match+1`. A new version extracts again without new requests; the same version
+simple extractor is its name, `strict-match+1`. A new version extracts again without new requests; the same version
 has nothing to do.
 """
 

@@ -96,7 +96,7 @@ def resolve(config: RunConfig, where: PackPaths) -> RunConfig:
 
 def _questions(config: RunConfig) -> dict[str, Any]:
     """The benchmarks by their full names, with the folders of their files."""
-    check_own_data(config.benchmark or None, config.data_dir, config.instances, config.field_map)
+    check_own_data(config.benchmark or None, config.data_dir, config.instances, config.instances_field_map)
     if config.instances is not None:
         return {}
     if not config.benchmark:
@@ -141,10 +141,10 @@ def _variants(config: RunConfig, where: PackPaths) -> tuple[str, ...]:
     """
     wanted, published = config.variants, config.prompt_source == "published"
     if config.axes is None:
-        if config.design != "full":
-            raise ConfigError("design", config.design, "needs {axes}; name them, or leave it out")
+        if config.axes_design != "full":
+            raise ConfigError("axes_design", config.axes_design, "needs {axes}; name them, or leave it out")
     else:
-        composed = tuple(factorial_design(parse_axes(config.axes), config.design))
+        composed = tuple(factorial_design(parse_axes(config.axes), config.axes_design))
         if published or wanted not in {ALL, composed}:
             other = "{prompt_source}" if published else "{variants}"
             raise ConfigError("axes", config.axes, f"axes define their own prompt variants; leave {other} out")
@@ -244,7 +244,9 @@ def check_own_data(benchmark: Names | None, data: object, instances: object, fie
     if instances is not None and (benchmark is not None or data is not None):
         raise ConfigError("instances", str(instances), "replaces {benchmark} and {data_dir}; give one or the other")
     if field_map is not None and instances is None:
-        raise ConfigError("field_map", str(field_map), "describes the fields of {instances}; give that file too")
+        raise ConfigError(
+            "instances_field_map", str(field_map), "describes the fields of {instances}; give that file too"
+        )
 
 
 def _has_control(choice: BenchmarkChoice) -> bool:

@@ -280,7 +280,7 @@ def _differing(before: _Loaded, after: _Loaded) -> Iterator[ChangedSetting]:
 
 def _shaping(loaded: _Loaded) -> dict[Area, dict[str, JsonValue]]:
     manifest = loaded.manifest
-    places = {"data_dir", "instances", "field_map"}
+    places = {"data_dir", "instances", "instances_field_map"}
     shaping = {name for name in RunConfig.model_fields if shapes(name) != "execution"} - places
     settings = manifest.config.model_dump(mode="json", include=shaping | {"normalization"}, exclude_none=True)
     settings["benchmark"] = [choice.name for choice in manifest.config.benchmarks]

@@ -31,10 +31,10 @@ from mbbq_gen.core.config import RunConfig, help_of
 from mbbq_gen.core.errors import FILE, ConfigError, PackError, UsageError
 from mbbq_gen.languages.packs import read_toml
 
-_PATHS: Final = ("data_dir", "instances", "field_map", "prices", "cache_dir", "api_key_file")
+_PATHS: Final = ("data_dir", "instances", "instances_field_map", "prices", "cache_dir", "api_key_file")
 """Settings that are paths, which are relative to the file."""
 _TABLES: Final = ("model", "benchmark")
-_OF_BENCHMARKS: Final = frozenset({"data_dir", "instances", "field_map"})
+_OF_BENCHMARKS: Final = frozenset({"data_dir", "instances", "instances_field_map"})
 
 
 @dataclass(frozen=True)

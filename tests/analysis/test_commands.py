@@ -108,7 +108,7 @@ def test_everything_can_be_tested_together(capsys: pytest.CaptureFixture[str], r
 
 def test_a_margin_is_tested(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
     command = ["--equivalence-margin", "0.9", "--n-resamples", "200"]
-    scored = ["score", *runs.values(), "--metrics", "mbbq_bias_ambiguous", *command]
+    scored = ["score", *runs.values(), "--metric", "mbbq_bias_ambiguous", *command]
     code, out, _ = call(capsys, *scored)
     assert code == 0
     assert out.count("smaller than 0.9") == 8
@@ -172,7 +172,7 @@ def test_power(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> Non
 
 def test_score_of_several_runs(capsys: pytest.CaptureFixture[str], runs: dict[str, Path], tmp_path: Path) -> None:
     csv, parquet = tmp_path / "scores.csv", tmp_path / "scores.parquet"
-    command: list[Any] = ["score", *runs.values(), "--metrics", "mbbq_bias_ambiguous,accuracy_ambiguous"]
+    command: list[Any] = ["score", *runs.values(), "--metric", "mbbq_bias_ambiguous,accuracy_ambiguous"]
     code, out, err = call(capsys, *command, "--macro-average", "category", "--tests", "--baselines", "--json",
                           "--csv", csv, "--parquet", parquet)  # fmt: skip
     assert code == 0
@@ -212,7 +212,7 @@ def test_score_adjusted_for_control(capsys: pytest.CaptureFixture[str], runs: di
         "score",
         runs["stereotyped"],
         "--control-adjusted",
-        "--metrics",
+        "--metric",
         "mbbq_bias_ambiguous,accuracy_ambiguous",
     ]
     code, out, _ = call(capsys, *command, "--json")

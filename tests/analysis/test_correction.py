@@ -367,9 +367,9 @@ def test_a_poor_reader_is_corrected_to_what_a_full_audit_says(run: Path, capsys:
     """All answers are judged, and the engine's readings called right: another reader's scores become the engine's."""
     judge(capsys, run, 100_000)
     names = "parse_rate,accuracy_ambiguous,accuracy_disambiguated,mbbq_bias_ambiguous,diff_bias_disambiguated"
-    engine = scores(capsys, "score", run, "--metrics", names)
+    engine = scores(capsys, "score", run, "--metric", names)
     poor = scores(
-        capsys, "score", run, "--metrics", names, "--extractor", "first-label", "--correct-with", "annotations"
+        capsys, "score", run, "--metric", names, "--extractor", "first-label", "--correct-with", "annotations"
     )
     assert poor["correction"]["source"] == "annotations"
     differing = 0
@@ -389,9 +389,9 @@ def test_a_poor_reader_is_corrected_to_what_a_full_audit_says(run: Path, capsys:
 
 
 def test_a_language_that_nobody_judged_is_not_corrected(run: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    judge(capsys, run, 80, agree, "--language", "en")
+    judge(capsys, run, 80, agree, "--languages", "en")
     found = scores(
-        capsys, "score", run, "--group-by", "language", "--correct-with", "annotations", "--metrics", "parse_rate"
+        capsys, "score", run, "--group-by", "language", "--correct-with", "annotations", "--metric", "parse_rate"
     )
     by_language = {group["group"]["language"]: group for group in found["correction"]["groups"]}
     assert by_language["en"]["metrics"]["parse_rate"]["value"] is not None

@@ -158,7 +158,7 @@ def test_the_command_counts_what_there_is(capsys: pytest.CaptureFixture[str], tm
     assert best["cost"] == pytest.approx(2 * best["batch_cost"])
     each = sum(price["cost"] for price in found["prices"]) / 2
     assert best["cost"] == pytest.approx(best["requests"] * each)
-    same = designed(capsys, "--budget", best["cost"] * 1.0001, "--variants", "bare,letters", "--prices", prices)
+    same = designed(capsys, "--max-cost", best["cost"] * 1.0001, "--variants", "bare,letters", "--prices", prices)
     assert same["best"]["width"] <= best["width"] + 1e-9
     assert found["everything"]["width"] < best["width"]
 

@@ -135,7 +135,7 @@ def test_only_doubtful_answers(capsys: pytest.CaptureFixture[str], run: Path, by
     found = judged(capsys, run, "--model", by_script, "--only", "unparsed,low,conflict")
     assert readings(run).keys() == doubtful
     assert judged(capsys, run, "--model", by_script, "--sample-size", 10)["basis"] == "sample"
-    nl = judged(capsys, run, "--model", by_script, "--language", "nl", "--name", "dutch")
+    nl = judged(capsys, run, "--model", by_script, "--languages", "nl", "--name", "dutch")
     assert [row["group"] for row in nl["agreement"]] == ["nl", "all"]
     assert nl["requests"] == 40
 

@@ -56,17 +56,19 @@ def test_bbq_templates_are_refused(tmp_path: Path, place: str) -> None:
 
 def test_what_is_written_is_read_back(esbbq: Path, tmp_path: Path) -> None:
     output = tmp_path / "questions.jsonl"
-    printed = call(esbbq, "-o", output, "--language", "es")
+    printed = call(esbbq, "-o", output, "--languages", "es")
     assert printed == f"esbbq  es  bias  {'age':<24}{12:>8}\n"
     assert list(read_instances(output)) == list(load_template_folder(esbbq, languages=["es"]))
     before = output.read_bytes()
-    call(esbbq, "-o", output, "--language", "es")
+    call(esbbq, "-o", output, "--languages", "es")
     assert output.read_bytes() == before
 
 
 def test_both_splits_of_our_own_form(tmp_path: Path) -> None:
     output = tmp_path / "questions.jsonl"
-    summary = json.loads(call(starter_folder(), "-o", output, "--language", "en", "--split", "bias,control", "--json"))
+    summary = json.loads(
+        call(starter_folder(), "-o", output, "--languages", "en", "--splits", "bias,control", "--json")
+    )
     assert summary["questions"] == 2 * 864
     assert {each["split"] for each in summary["counts"]} == {"bias", "control"}
 
@@ -75,5 +77,5 @@ def test_a_broken_template_leaves_nothing_behind(esbbq: Path, tmp_path: Path) ->
     write_workbook(esbbq / "SES.xlsx", [SUPPER, {**SUPPER, "names_es": "NAME1: [a"}])
     output = tmp_path / "questions.jsonl"
     with pytest.raises(DataError, match=r"SES\.xlsx:3: names: broken list"):
-        call(esbbq, "-o", output, "--language", "es")
+        call(esbbq, "-o", output, "--languages", "es")
     assert sorted(path.name for path in tmp_path.iterdir()) == ["esbbq"]

@@ -178,7 +178,7 @@ def test_what_is_no_parquet_is_told_in_one_line(tmp_path: Path) -> None:
 def test_missing_files_are_told_at_once(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"no file .*gone\.csv"):
         read_instances(tmp_path / "gone.csv")
-    with pytest.raises(UsageError, match=r"--field-map .*gone\.toml: no such file"):
+    with pytest.raises(UsageError, match=r"--instances-field-map .*gone\.toml: no such file"):
         read_instances(OWN / "questions.csv", tmp_path / "gone.toml")
 
 
@@ -205,7 +205,7 @@ def test_whatever_a_row_holds_it_is_read_or_refused_in_one_line(
     assert said in ("ambiguous", "disambiguated") or re.fullmatch(r"[^\n]*own\.jsonl:1: [^\n]+", said)
 
 
-FILES = ("--instances", OWN / "questions.csv", "--field-map", OWN / "map.toml")
+FILES = ("--instances", OWN / "questions.csv", "--instances-field-map", OWN / "map.toml")
 
 
 def test_own_data_can_be_asked(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -225,7 +225,7 @@ def test_own_data_can_be_shown_audited_and_counted(capsys: pytest.CaptureFixture
         return out
 
     assert "De opa  [target, oud, biased]" in printed("show", "--limit", 4)
-    assert len(printed("show", "--json", "--language", "nl").splitlines()) == 4
+    assert len(printed("show", "--json", "--languages", "nl").splitlines()) == 4
     found = json.loads(printed("validate", "--json"))
     assert {"no_single_target", "contexts_unbalanced"} <= {finding["code"] for finding in found["findings"]}
     assert json.loads(printed("stats", "--json"))[-1]["rows"] == 4
@@ -236,8 +236,8 @@ def test_own_data_can_be_shown_audited_and_counted(capsys: pytest.CaptureFixture
     [
         (("data", "show", "mbbq", *FILES), "--instances"),
         (("data", "stats", *FILES, "--data-dir", "x"), "--instances"),
-        (("data", "validate", "starter", "--field-map", "x.toml"), "--instances"),
-        (("run", "r", "--model", "oracle:perfect", "--benchmark", "starter", "--field-map", "x"), "-map"),
+        (("data", "validate", "starter", "--instances-field-map", "x.toml"), "--instances"),
+        (("run", "r", "--model", "oracle:perfect", "--benchmark", "starter", "--instances-field-map", "x"), "-map"),
         (("run", "r", "--model", "oracle:perfect", "--benchmark", "starter", *FILES), "--instances"),
         (("data", "validate"), "--instances"),
     ],

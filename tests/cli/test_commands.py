@@ -77,14 +77,14 @@ def test_scores_of_a_run(capsys: pytest.CaptureFixture[str], run_path: Path) -> 
         for name in ("accuracy_ambiguous", "accuracy_disambiguated"):
             assert group["metrics"][name]["value"] in (1, None)
     assert json.loads((run_path / "scores.json").read_text()) == table
-    code, out, err = call(capsys, "score", run_path, "--group-by", "", "--metrics", "accuracy_ambiguous")
+    code, out, err = call(capsys, "score", run_path, "--group-by", "", "--metric", "accuracy_ambiguous")
     assert code == 0
     assert "added split" in err
     assert len(re.findall(r"^(?:bias|control)\s+accuracy_ambiguous", out, re.MULTILINE)) == 2
 
 
 def test_extract_and_score_lines_from_anywhere(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    code, out, _ = call(capsys, "data", "show", "--language", "en", "--limit", 6, "--json")
+    code, out, _ = call(capsys, "data", "show", "--languages", "en", "--limit", 6, "--json")
     assert code == 0
     instances = [json.loads(line) for line in out.splitlines()]
     questions, answers = tmp_path / "questions.jsonl", tmp_path / "answers.jsonl"
@@ -119,7 +119,7 @@ def test_extract_and_score_lines_from_anywhere(capsys: pytest.CaptureFixture[str
     [
         (["languages", "--json"], list),
         (["models", "--json"], list),
-        (["check", "--language", "tr", "--json"], dict),
+        (["check", "--languages", "tr", "--json"], dict),
         (["prompts", "list", "--language", "tr", "--json"], list),
         (["prompts", "show", "--language", "nl", "--variant", "letters", "--json"], list),
     ],

@@ -28,7 +28,7 @@ def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, s
 
 
 def mbbq(*arguments: object) -> tuple[object, ...]:
-    return (*arguments[:1], "mbbq", "--data-dir", DATASETS / "mbbq", "--language", "en", *arguments[1:])
+    return (*arguments[:1], "mbbq", "--data-dir", DATASETS / "mbbq", "--languages", "en", *arguments[1:])
 
 
 def test_audit_as_json_is_what_the_library_finds(capsys: pytest.CaptureFixture[str]) -> None:
@@ -42,7 +42,7 @@ def test_audit_as_json_is_what_the_library_finds(capsys: pytest.CaptureFixture[s
 def test_strict_exits_with_1_only_where_something_is_found(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert call(capsys, *mbbq("validate", "--strict"))[0] == 1
     assert call(capsys, *mbbq("validate", "--strict", "--json"))[0] == 1
-    lines = call(capsys, "show", "starter", "--language", "en", "--template", first_template(capsys), "--json")[1]
+    lines = call(capsys, "show", "starter", "--languages", "en", "--template", first_template(capsys), "--json")[1]
     sound = tmp_path / "sound.jsonl"
     sound.write_text(lines, encoding="utf-8")
     code, out, err = call(capsys, "validate", "--instances", sound, "--strict", "--json")
@@ -54,7 +54,7 @@ def test_strict_exits_with_1_only_where_something_is_found(capsys: pytest.Captur
 
 def first_template(capsys: pytest.CaptureFixture[str]) -> str:
     """A template of the starter benchmark in whose questions nothing is odd."""
-    for line in call(capsys, "show", "starter", "--language", "en", "--json")[1].splitlines():
+    for line in call(capsys, "show", "starter", "--languages", "en", "--json")[1].splitlines():
         template = str(json.loads(line)["template_id"])
         questions = [
             q for q in load_benchmark("starter", languages=["en"], splits=["bias"]) if q.template_id == template

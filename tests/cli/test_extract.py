@@ -87,11 +87,11 @@ def test_only_undetected_reads_what_the_reading_before_could_not(capsys: pytest.
         f"SELECT count(*) FROM extractions WHERE extractor = ? AND outcome IN ({marks})", (before, *UNPARSED)
     ).fetchone()
     db.close()
-    found = extract(capsys, run, "--only", "unparsed", "--language", "en", "--extractor", "first-label")
+    found = extract(capsys, run, "--only", "unparsed", "--languages", "en", "--extractor", "first-label")
     assert found["read"] == expected > 0
     assert set(found["extractors"]) == {"en"}
     assert {change["old"] for change in found["outcomes"]} <= set(UNPARSED)
-    rest = extract(capsys, run, "--language", "en", "--extractor", "first-label")
+    rest = extract(capsys, run, "--languages", "en", "--extractor", "first-label")
     assert rest["read"] == 96 - expected
 
 
@@ -109,7 +109,7 @@ def test_an_older_engine_is_what_the_engine_is_compared_with(capsys: pytest.Capt
 
 def test_a_score_is_that_of_the_reader(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     """The parse rate under strict-match, counted by hand."""
-    code, out, _ = call(capsys, "score", run, "--extractor", "strict-match", "--metrics", "parse_rate", "--json")
+    code, out, _ = call(capsys, "score", run, "--extractor", "strict-match", "--metric", "parse_rate", "--json")
     assert code == 0
     for group in json.loads(out)["groups"]:
         db = sqlite3.connect(run / "run.sqlite")
@@ -130,7 +130,7 @@ def test_a_score_is_that_of_the_reader(capsys: pytest.CaptureFixture[str], run: 
 def test_compare_across_extractors(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     for name in ("first-label", "mbbq-like"):
         extract(capsys, run, "--extractor", name)
-    extract(capsys, run, "--extractor", "strict-match", "--language", "en", "--only", "unparsed")
+    extract(capsys, run, "--extractor", "strict-match", "--languages", "en", "--only", "unparsed")
     older_reading(run)
     few = ["--metric", "mbbq_bias_ambiguous", "--n-resamples", 200]
     code, out, err = call(capsys, "compare", run, "--across", "extractor", *few, "--json")
@@ -194,7 +194,7 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
     with (tmp_path / "two.jsonl").open("w", encoding="utf-8") as stream:
         for language, name in names.items():
             question = json.loads(
-                call(capsys, "data", "show", "starter", "--language", language, "--limit", 1, "--json")[1]
+                call(capsys, "data", "show", "starter", "--languages", language, "--limit", 1, "--json")[1]
             )
             next(option for option in question["options"] if option["role"] == "non_target")["text"] = name
             stream.write(json.dumps(question) + "\n")

@@ -54,7 +54,7 @@ def test_the_budget_chooses_the_sample(capsys: pytest.CaptureFixture[str], tmp_p
     sizes = {}
     for budget in (0.01, 0.05, 1000):
         path = tmp_path / f"of-{budget}.toml"
-        code, out, err = call(capsys, "init", path, *given, "--budget", budget, "--json")
+        code, out, err = call(capsys, "init", path, *given, "--max-cost", budget, "--json")
         assert code == 0, err
         paid, local = study_runs(read_study(path))
         assert (paid.config.max_cost, local.config.max_cost) == (budget, None)
@@ -65,9 +65,9 @@ def test_the_budget_chooses_the_sample(capsys: pytest.CaptureFixture[str], tmp_p
     assert larger is not None
     assert small < larger
     assert whole is None
-    code, _, err = call(capsys, "init", tmp_path / "none.toml", *given, "--budget", 0.000001)
+    code, _, err = call(capsys, "init", tmp_path / "none.toml", *given, "--max-cost", 0.000001)
     assert code == 2
-    assert "--budget" in err
+    assert "--max-cost" in err
     assert not (tmp_path / "none.toml").exists()
 
 

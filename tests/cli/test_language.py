@@ -68,7 +68,7 @@ def test_the_skeletons_hold_every_class_and_say_what_is_missing(
     assert [
         f"{table}.{name}" for table, names in WORD_LISTS.items() for name in names if f"\n{name} = []" not in text
     ] == []
-    code, out, _ = call(capsys, "check", "--packs", packs, "--language", "nb")
+    code, out, _ = call(capsys, "check", "--packs", packs, "--languages", "nb")
     assert code == 1
     assert "answers.person" in out
     assert "names.female" in out
@@ -81,7 +81,7 @@ def test_a_wording_that_is_still_to_be_written_is_found(packs: Path, capsys: pyt
     for name in ("unknown", "refusal"):
         text = text.replace(f"{name} = [", f"{name} = [" + '\n    "Det vet jeg ikke.",' * 3)
     path.write_text(text, encoding="utf-8")
-    _, out, _ = call(capsys, "check", "--packs", packs, "--language", "nb")
+    _, out, _ = call(capsys, "check", "--packs", packs, "--languages", "nb")
     assert "variant 'polite': TODO is still to be written" in out
     assert "variant 'bare'" not in out, "a wording without words needs no translation"
 

@@ -217,7 +217,7 @@ def test_there_and_back_the_scores_are_the_same(
     run_path: Path, exported: Path, kind: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     folder = exported / kind
-    field_map = ("--field-map", folder / "import_map.toml")
+    field_map = ("--columns", folder / "import_map.toml")
     arguments = ("--from", "csv", folder / f"samples.{kind}", *field_map, "-o", tmp_path / "again")
     code, out, err = call(capsys, "import", *arguments, "--benchmark", "starter", "--languages", "en,tr")
     assert code == 0, err

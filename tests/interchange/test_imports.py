@@ -235,7 +235,7 @@ def test_export_and_import_give_equal_scores(
     if "refusal" not in text:
         map_path.write_text(text + 'refusal = "refusal"\n', encoding="utf-8")
     run = tmp_path / "again"
-    do_import(capsys, "csv", tmp_path / "out" / f"samples.{form}", run, "--field-map", map_path)
+    do_import(capsys, "csv", tmp_path / "out" / f"samples.{form}", run, "--columns", map_path)
     options = ("--group-by", "language,split,variant", "--n-resamples", "100")
     before, after = scores_of(capsys, made, *options), scores_of(capsys, run, *options)
     assert len(before) > 4
@@ -263,7 +263,7 @@ def test_table_with_texts(capsys: pytest.CaptureFixture[str], tmp_path: Path) ->
     row = {**QUESTION, **{f"o{place}": text for place, text in enumerate(TEXTS, start=1)}, "said": "3", "why": "cut"}
     path, map_path = write_table(tmp_path, [row, {**row, "o2": "No way to know", "why": None}], TABLE_MAP)
     run = tmp_path / "run"
-    summary = do_import(capsys, "csv", path, run, "--field-map", map_path)
+    summary = do_import(capsys, "csv", path, run, "--columns", map_path)
     assert (summary["imported"], summary["reworded"], summary["model"]) == (2, 1, "my-model")
     (first, said), (second, uncut) = stored(run)
     assert first.option_labels == ("1", "2", "3")
@@ -285,7 +285,7 @@ def test_left_out_rows_are_counted_with_their_reasons(capsys: pytest.CaptureFixt
     path, map_path = write_table(tmp_path, rows, TABLE_MAP)
     with path.open("a", encoding="utf-8") as stream:
         stream.write('{"said": "3", "story": "half a li')
-    summary = do_import(capsys, "csv", path, tmp_path / "run", "--field-map", map_path)
+    summary = do_import(capsys, "csv", path, tmp_path / "run", "--columns", map_path)
     assert (summary["rows"], summary["imported"]) == (6, 1)
     counted = {entry["reason"]: entry["count"] for entry in summary["skipped"]}
     assert counted == {"unmatched_question": 1, "options_mismatch": 1, "unparsed": 1, "parse_error": 2}
@@ -298,7 +298,7 @@ def test_left_out_rows_are_counted_with_their_reasons(capsys: pytest.CaptureFixt
 @pytest.mark.parametrize(("table_map", "said"), cases("interchange/imports", "wrong_maps"))
 def test_wrong_maps(capsys: pytest.CaptureFixture[str], tmp_path: Path, table_map: str, said: str) -> None:
     path, map_path = write_table(tmp_path, [{"r": "A"}], table_map)
-    arguments = ("import", "--from", "csv", path, "--field-map", map_path, "-o", tmp_path / "run", *STARTER)
+    arguments = ("import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "run", *STARTER)
     code, _, err = call(capsys, *arguments)
     assert code == 2
     assert said in err
@@ -309,7 +309,7 @@ def test_several_models_need_a_name(capsys: pytest.CaptureFixture[str], tmp_path
     row = {**QUESTION, "options": TEXTS, "said": "A"}
     table_map = "[fields]\nresponse='said'\ncontext='story'\nquestion='asked'\noptions='options'\nmodel='who'\n"
     path, map_path = write_table(tmp_path, [{**row, "who": "a"}, {**row, "who": "b"}], table_map)
-    arguments = ("import", "--from", "csv", path, "--field-map", map_path, "-o", tmp_path / "run", *STARTER)
+    arguments = ("import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "run", *STARTER)
     code, _, err = call(capsys, *arguments)
     assert code == 2
     assert "several models (a, b)" in err

@@ -65,7 +65,7 @@ def test_a_table_of_any_kind(
     (tmp_path / "map.toml").write_text(MAP, encoding="utf-8")
     replies = ["A", "B; of course", "C, é", "A"]
     log = write_table(tmp_path / "answers", rows_of(asked, replies), kind)
-    do_import(capsys, "csv", log, tmp_path / "run", "--field-map", tmp_path / "map.toml", "--model", "m")
+    do_import(capsys, "csv", log, tmp_path / "run", "--columns", tmp_path / "map.toml", "--model", "m")
     found = {said.import_source.id: said.text for _, said in stored(tmp_path / "run") if said.import_source}
     assert found == dict(zip("1234", replies, strict=True))
 
@@ -90,7 +90,7 @@ def test_predictions_of_opencompass(capsys: pytest.CaptureFixture[str], tmp_path
     log, field_map = tmp_path / "starter.json", tmp_path / "map.toml"
     log.write_text(json.dumps(rows, indent=4, ensure_ascii=False), encoding="utf-8")
     field_map.write_text('[fields]\nresponse = "prediction"\nprompt = "origin_prompt"\n', encoding="utf-8")
-    summary = do_import(capsys, "csv", log, tmp_path / "run", "--field-map", field_map, "--model", "m")
+    summary = do_import(capsys, "csv", log, tmp_path / "run", "--columns", field_map, "--model", "m")
     assert (summary["rows"], summary["imported"]) == (4, 4)
     found = {said.import_source.id: said.text for _, said in stored(tmp_path / "run") if said.import_source}
     assert found == {"0": "A", "1": "B", "2": "C", "3": "A"}

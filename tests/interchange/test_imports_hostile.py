@@ -241,7 +241,7 @@ def test_huge_and_acting_texts(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     ]
     path, map_path = write_table(tmp_path, rows, TABLE_MAP)
     run = tmp_path / "run"
-    code, _, err = call(capsys, "import", "--from", "csv", path, "--field-map", map_path, "-o", run, *STARTER)
+    code, _, err = call(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run, *STARTER)
     assert code == 0, err
     assert [response.text for _, response in stored(run)] == said
     (group,) = scores_of(capsys, run, "--group-by", "split")
@@ -258,7 +258,7 @@ def test_huge_cell_in_a_csv(capsys: pytest.CaptureFixture[str], tmp_path: Path) 
         writer.writerow([*QUESTION.values(), *TEXTS, "y" * 1_000_000, "stop"])
     _, map_path = write_table(tmp_path, [], TABLE_MAP)
     run = tmp_path / "run"
-    code, _, err = call(capsys, "import", "--from", "csv", path, "--field-map", map_path, "-o", run, *STARTER)
+    code, _, err = call(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", run, *STARTER)
     assert code == 0, err
     assert len(stored(run)[0][1].text or "") == 1_000_000
     assert csv.field_size_limit() == before
@@ -268,9 +268,7 @@ def test_prompts_made_of_contexts_take_no_time(capsys: pytest.CaptureFixture[str
     prompt = f"{QUESTION['story']} " * 10_000
     row = {"prompt": prompt, "said": "A"}
     path, map_path = write_table(tmp_path, [row], "[fields]\nresponse = 'said'\nprompt = 'prompt'\n")
-    code, _, err = call(
-        capsys, "import", "--from", "csv", path, "--field-map", map_path, "-o", tmp_path / "r", *STARTER
-    )
+    code, _, err = call(capsys, "import", "--from", "csv", path, "--columns", map_path, "-o", tmp_path / "r", *STARTER)
     assert code == 1
     assert "no question of the benchmark has this context and question" in err
 

@@ -247,7 +247,7 @@ def test_a_run_of_odd_answers_goes_all_the_way(tmp_path: Path, capsys: pytest.Ca
         assert run_command_line(command) == 0
         assert json.loads(capsys.readouterr().out)["answered"] == 40
         asked = len(server.heard)
-        assert run_command_line(["run", str(run), "--resume"]) == 0
+        assert run_command_line(["run", str(run), "--collect"]) == 0
         assert len(server.heard) == asked
     for arguments in (
         ["status", str(run), "--json"],

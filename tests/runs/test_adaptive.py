@@ -274,7 +274,7 @@ def test_rounds_are_batches(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
         for _ in range(20):
             if RunFolder(path).manifest().adaptive is not None:
                 break
-            assert call(capsys, "run", path, "--resume")[0] == 0
+            assert call(capsys, "run", path, "--collect")[0] == 0
     found = stopped(path)
     assert found.rounds > 1
     assert first < found.requests == len(taken(path)) == len(responses(path))

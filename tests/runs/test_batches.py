@@ -97,7 +97,7 @@ def test_from_plan_to_report(command: Calls, tmp_path: Path, kind: str, price_fi
         code, out, _ = command("batch", "collect", run, "--wait", "--every", "1", "--json")
         assert code == 0
         assert [entry["state"] for entry in json.loads(out)] == ["collected"]
-        code, out, _ = command("run", run, "--resume")
+        code, out, _ = command("run", run, "--collect")
         assert code == 0
         assert "+1.00" in out
         assert "cost: $" in out
@@ -154,13 +154,13 @@ def test_what_no_batch_answers_is_recorded_at_last(command: Calls, tmp_path: Pat
         found = status_of(command, run)
         assert (found["answered"], found["failed"]) == (MOST_TRIES, 80 - MOST_TRIES)
         assert found["failures"] == {"batch": 80 - MOST_TRIES}
-        code, _, err = command("run", run, "--resume")
+        code, _, err = command("run", run, "--collect")
         assert code == 1
         assert f"mbbq-gen run {run} --batch" in err
         assert server.stats().batches == batches, "what failed for good is not asked again unless told so"
         server.change({"batches": {"expired": 0.0}})
         assert command("run", run, "--batch")[0] == 0
-        assert command("run", run, "--resume")[0] == 0
+        assert command("run", run, "--collect")[0] == 0
         assert status_of(command, run)["answered"] == 80
 
 
@@ -175,7 +175,7 @@ def test_cancelled_batches_keep_what_they_answered(command: Calls, tmp_path: Pat
         code, _, err = command("batch", "cancel", run)
         assert code == 0
         assert "2 batches cancelled" in err
-        code, _, err = command("run", run, "--resume")
+        code, _, err = command("run", run, "--collect")
         assert code == 0
         assert "79 requests were never sent" in err
         assert status_of(command, run)["answered"] == 1
@@ -305,14 +305,14 @@ def test_money_limits_what_is_handed_over(command: Calls, tmp_path: Path) -> Non
         (batch,) = ledger_of(run)
         assert 1 < batch.record.requests < 79
         assert 0 < batch.record.most_cost <= 0.02
-        assert command("run", run, "--resume")[0] in (0, 1)
+        assert command("run", run, "--collect")[0] in (0, 1)
         assert status_of(command, run)["cost"] <= 0.02
         for _ in range(5):
-            command("run", run, "--resume")
+            command("run", run, "--collect")
         found = status_of(command, run)
         assert found["cost"] <= 0.02
-        command("run", run, "--resume", "--max-cost", "1")
-        assert command("run", run, "--resume")[0] == 0
+        command("run", run, "--collect", "--max-cost", "1")
+        assert command("run", run, "--collect")[0] == 0
         assert status_of(command, run)["answered"] == 80
         assert server.stats().paid_again == 0
 
@@ -321,7 +321,7 @@ def test_a_shared_cache_spares_batches(command: Calls, tmp_path: Path) -> None:
     one, other = tmp_path / "one", tmp_path / "other"
     with fake_server({}, run=one) as server:
         assert command(*started(server, "openai", one, "--cache-dir", tmp_path / "cache"))[0] == 0
-        assert command("run", one, "--resume")[0] == 0
+        assert command("run", one, "--collect")[0] == 0
         assert command(*started(server, "openai", other, "--cache-dir", tmp_path / "cache"))[0] == 0
         assert (server.stats().batches, server.stats().paid) == (1, 80)
     assert status_of(command, other)["answered"] == 80

@@ -62,7 +62,7 @@ def test_whatever_fails_on_the_way_no_answer_is_lost(command: Calls, tmp_path: P
             assert code == 0 or err.strip().splitlines()[-1].startswith("error: ")
             if status_of(command, run)["answered"] == 40:
                 break
-            code, _, err = command("run", run, "--resume")
+            code, _, err = command("run", run, "--collect")
         assert status_of(command, run)["answered"] == 40
         assert server.stats().by_fault
     assert scores(command, run) == scores(command, oracle)
@@ -99,7 +99,7 @@ def test_a_cancel_that_comes_too_late_loses_nothing(command: Calls, tmp_path: Pa
     with fake_server({}, run=run) as server:
         assert command(*started(server, kind, run))[0] == 0
         assert command("batch", "cancel", run)[0] == 0
-        assert command("run", run, "--resume")[0] == 0
+        assert command("run", run, "--collect")[0] == 0
         assert status_of(command, run)["answered"] == 80
         assert server.stats().paid_again == 0
 

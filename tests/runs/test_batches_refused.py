@@ -33,7 +33,7 @@ def test_batches_too_large_are_halved_until_they_fit(
         for _ in range(6):  # OpenAI tells only after a batch is made
             if status_of(command, run)["answered"] == 80:
                 break
-            code, _, more = command("run", run, "--resume")
+            code, _, more = command("run", run, "--collect")
             assert code == 0
             err += more
         assert status_of(command, run)["answered"] == 80
@@ -62,7 +62,7 @@ def test_a_service_that_takes_no_batch_at_all_is_one_line(command: Calls, tmp_pa
         found = status_of(command, run)
         assert (found["answered"], found["failed"], found["not_sent"]) == (1, 3, 76)
         assert found["failures"] == {"HTTP 413": 3}
-        assert command("run", run, "--resume")[0] == 1
+        assert command("run", run, "--collect")[0] == 1
         assert server.stats().batches == 0
         assert len(ledger_of(run)) <= 3 + 2 + 2
         assert command("run", run, "--no-batch")[0] == 0
@@ -77,17 +77,17 @@ def test_too_much_waiting_is_halved_only_where_nothing_else_waits(command: Calls
         where = ["--model", "openai:m", "--base-url", server.openai]
         assert command("run", run, *where, *selection, "--batch")[0] == 0
         assert [(batch.state, batch.record.requests) for batch in ledger_of(run)] == [("sent", 319)]
-        code, _, err = command("run", run, "--resume")
+        code, _, err = command("run", run, "--collect")
         assert code == 0
         assert "at most 159 requests in one batch" in err
-        err = command("run", run, "--resume")[2]
+        err = command("run", run, "--collect")[2]
         assert "at most 79 requests in one batch" in err
         states = [(batch.state, batch.record.requests) for batch in ledger_of(run)[3:]]
         assert states[0] == ("sent", 79)
-        command("run", run, "--resume")
+        command("run", run, "--collect")
         ledger = ledger_of(run)
         assert 0 < sum(batch.record.requests for batch in ledger if batch.is_open) <= 130
-        command("run", run, "--resume")
+        command("run", run, "--collect")
         assert len(ledger_of(run)) == len(ledger), "nothing more is handed over while one is under way"
         server.change({"batches": {"delay_s": 0.0, "max_waiting": None}})
 
@@ -96,15 +96,15 @@ def test_a_batch_refused_for_another_reason_is_given_up_at_last(command: Calls, 
     run = tmp_path / "run"
     with fake_server({"batches": {"rejected": 1.0}}, run=run) as server:
         assert command(*started(server, "openai", run))[0] == 0
-        codes = [command("run", run, "--resume")[0] for _ in range(MOST_TRIES - 1)]
-        code, _, err = command("run", run, "--resume")
+        codes = [command("run", run, "--collect")[0] for _ in range(MOST_TRIES - 1)]
+        code, _, err = command("run", run, "--collect")
         assert (codes, code) == ([0] * (MOST_TRIES - 1), 1)
         assert f"stopped: 77 of 77 requests failed, most often (77): refused with {MOST_TRIES} batches" in err
         found = status_of(command, run)
         assert found["failed"] == 80 - MOST_TRIES
         assert found["answered"] == MOST_TRIES, "each time one request is asked by itself first"
         batches = server.stats().batches
-        command("run", run, "--resume")
+        command("run", run, "--collect")
         assert server.stats().batches == batches
     with RunFolder(run).open_store(read_only=True) as store:
         (error,) = store.query(
@@ -132,7 +132,7 @@ def test_nothing_is_handed_over_where_all_fails(command: Calls, tmp_path: Path, 
         assert server.stats().batches == 0
         server.change({"answers": {"unrecognised": "fixed"}})
         assert command("run", run, "--batch")[0] == 0
-        assert command("run", run, "--resume")[0] == 0
+        assert command("run", run, "--collect")[0] == 0
         assert status_of(command, run)["answered"] == 80
         assert server.stats().batches == 1
 
@@ -149,7 +149,7 @@ def test_a_first_request_that_fails_alone_holds_up_no_batch(command: Calls, tmp_
         assert code == 0
         assert "1 batch submitted" in err
         assert "sends them again" not in err, "it is in the batch"
-        assert command("run", run, "--resume")[0] == 0
+        assert command("run", run, "--collect")[0] == 0
         assert status_of(command, run)["answered"] == 80
 
 

@@ -46,7 +46,7 @@ def test_keys_do_not_follow_results_to_another_host(
         server_lines[0] = b"".join(line_of(kind, key) for key in keys)
         with spoken(elsewhere) as other:
             server.change({"batches": {"results_at": f"{other.root}/{'here' if is_same_host else 'there'}"}})
-            assert command("run", run, "--resume")[0] == 0
+            assert command("run", run, "--collect")[0] == 0
             assert other.heard
             for heard in other.heard:
                 assert KEY not in json.dumps(heard.headers)
@@ -91,7 +91,7 @@ def test_bad_and_contradictory_lines_cost_no_other_answer(command: Calls, tmp_pa
         assert {found[key].text for key in keys[10:]} == {"B"}
         server.change({"batches": {"results_at": None}})
         for _ in range(3):
-            assert command("run", run, "--resume")[0] == 0
+            assert command("run", run, "--collect")[0] == 0
         assert status_of(command, run)["answered"] == 80
 
 
@@ -106,7 +106,7 @@ def test_an_answer_stands_over_a_failure_of_the_same_request(command: Calls, tmp
             lines += json.dumps(failed | {"custom_id": key}).encode() + b"\n" + line_of("openai", key)
         with spoken(lambda _heard: (200, {}, lines)) as other:
             server.change({"batches": {"results_at": f"{other.root}/there"}})
-            assert command("run", run, "--resume")[0] == 0
+            assert command("run", run, "--collect")[0] == 0
     found = responses_of(run)
     assert {found[key].text for key in requested(run)} == {"A"}
     assert len(ledger_of(run)) == 1
@@ -122,7 +122,7 @@ def test_an_endless_line_is_cut_and_marked(command: Calls, tmp_path: Path, kind:
         lines = long + b"".join(line_of(kind, key) for key in keys[1:])
         with spoken(lambda _heard: (200, {}, lines)) as other:
             server.change({"batches": {"results_at": f"{other.root}/there"}})
-            assert command("run", run, "--resume")[0] == 0
+            assert command("run", run, "--collect")[0] == 0
     found = responses_of(run)
     cut = found.pop(keys[0])
     assert (cut.finish_reason, cut.truncated_at) == ("length", 20_000)
@@ -144,7 +144,7 @@ def test_a_page_instead_of_the_results_is_one_line(command: Calls, tmp_path: Pat
         assert "Access denied" in err
         assert ledger_of(run)[0].state == "sent"
         server.change({"faults": {"page": 0.0}})
-        assert command("run", run, "--resume")[0] == 0
+        assert command("run", run, "--collect")[0] == 0
     assert status_of(command, run)["answered"] == 80
 
 
@@ -160,7 +160,7 @@ def test_an_upload_that_is_cut_off_is_halved(command: Calls, tmp_path: Path, kin
         code, _, err = command(*started(server, kind, run, *options))
         assert (code, "at most 39 requests" in err) == (0, True), err
         for _ in range(3):
-            assert command("run", run, "--resume")[0] == 0
+            assert command("run", run, "--collect")[0] == 0
         assert status_of(command, run)["answered"] == 80
         assert server.stats().paid_again == 0
     assert {batch.record.requests for batch in ledger_of(run) if batch.state == "collected"} == {39, 1}
@@ -187,7 +187,7 @@ def test_batches_of_azure(command: Calls, tmp_path: Path, monkeypatch: pytest.Mo
         with spoken(forwarded) as azure:
             options = ["--model", "openai:m", "--model-arg", "service=azure", "--base-url", azure.root]
             assert command("run", run, *options, *SELECTION, "--batch")[0] == 0
-            assert command("run", run, "--resume")[0] == 0
+            assert command("run", run, "--collect")[0] == 0
             paths = {(heard.method, heard.path) for heard in azure.heard}
     assert status_of(command, run)["answered"] == 80
     version = "api-version=2024-10-21"

@@ -241,7 +241,9 @@ def test_a_run_does_not_go_on_with_another_method(both: Path, call: Call) -> Non
     assert "was made with generate,loglikelihood,label-loglikelihood" in said
 
 
-@pytest.mark.parametrize("said", ["--method=generate", "--sample=5", "--languages=tr", "--field-map=fields.toml"])
+@pytest.mark.parametrize(
+    "said", ["--method=generate", "--sample=5", "--languages=tr", "--instances-field-map=fields.toml"]
+)
 def test_what_a_run_that_goes_on_would_not_hear_is_refused(both: Path, call: Call, said: str) -> None:
     code, _, told = call("run", both, said)
     assert (code, f"error: {said.partition('=')[0]} " in told) == (2, True)

@@ -23,7 +23,7 @@ DATA = Path(__file__).parents[1] / "data"
 BASE = {"model": "oracle:perfect", "benchmark": "starter", "languages": "en", "variants": "bare", "splits": "bias"}
 SMALL: dict[str, Any] = {**BASE, "sample": 1}
 MBBQ = {**SMALL, "benchmark": "mbbq", "data_dir": str(DATA / "datasets" / "mbbq")}
-OWN = {"instances": str(DATA / "own" / "questions.csv"), "field_map": str(DATA / "own" / "map.toml")}
+OWN = {"instances": str(DATA / "own" / "questions.csv"), "instances_field_map": str(DATA / "own" / "map.toml")}
 OWN_QUESTIONS = {"model": "oracle:perfect", "variants": "bare", **OWN}
 FOUR_AXES = "politeness=plain+please,format=free+line,hint=none+say_so,debias=none+no_stereotypes"
 LOCAL = ("dtype", "device")
@@ -32,9 +32,9 @@ ROUNDS = {**BASE, "answers_per_template": 1}
 BESIDE: dict[str, dict[str, Any]] = {
     "data_dir": MBBQ,
     "instances": OWN_QUESTIONS,
-    "field_map": OWN_QUESTIONS,
+    "instances_field_map": OWN_QUESTIONS,
     "axes": {name: value for name, value in SMALL.items() if name != "variants"},
-    "design": {name: value for name, value in SMALL.items() if name != "variants"} | {"axes": FOUR_AXES},
+    "axes_design": {name: value for name, value in SMALL.items() if name != "variants"} | {"axes": FOUR_AXES},
     "normalization": {**SMALL, "method": "generate,loglikelihood"},
     "make_control": {**MBBQ, "splits": "bias,control"},
     "instruction_language": {**SMALL, "languages": "tr"},
@@ -120,7 +120,9 @@ def written(given: dict[str, Any]) -> str:
             return f"{name} = {{ {', '.join(line(*pair) for pair in value.items())} }}"
         return f"{name} = {json.dumps(value, ensure_ascii=False)}"
 
-    choice: dict[str, Any] = {name: given[name] for name in ("data_dir", "instances", "field_map") if name in given}
+    choice: dict[str, Any] = {
+        name: given[name] for name in ("data_dir", "instances", "instances_field_map") if name in given
+    }
     if "benchmark" in given:
         choice["name"] = given["benchmark"] if isinstance(given["benchmark"], str) else given["benchmark"][0]
     rest = {name: value for name, value in given.items() if name not in {"model", "benchmark", *choice}}
@@ -277,7 +279,7 @@ def test_errors_have_one_form_in_the_words_of_the_door(
 def test_the_schema_of_a_study_has_every_setting() -> None:
     schema = study_schema()["properties"]
     named = {"model": "models", "benchmark": "benchmarks"}
-    places = {"data_dir", "instances", "field_map"}
+    places = {"data_dir", "instances", "instances_field_map"}
     for name in RunConfig.model_fields:
         inside = schema["benchmark"]["items"]["properties"]
         assert named.get(name, name) in (inside if name in places else schema)

@@ -106,7 +106,7 @@ def oracle_report(base: Path) -> Made:
             folder.mkdir()
             for run in runs:
                 oracle_run(run, run.name)
-            written = ["-o", str(made.page), "--figures", str(made.figures), "--max-samples", "100"]
+            written = ["-o", str(made.page), "--figures", str(made.figures), "--page-samples", "100"]
             assert run_command_line(["report", *map(str, runs), *written]) == 0
             (folder / "is-whole").touch()
     return made

@@ -325,7 +325,7 @@ def load_template_folder(
     elif not any(folder.glob(_SIGNS[form])):
         folder = folder / "templates"
     if form != "starter" and "control" in splits:
-        raise UsageError(f"templates of the form {form} have no control split; leave out --split control")
+        raise UsageError(f"templates of the form {form} have no control split; leave out --splits control")
     if form != "starter":
         wanted = _chosen(languages, esbbq_languages(folder), folder)
         return chain.from_iterable([load_esbbq_templates(folder, language) for language in wanted])

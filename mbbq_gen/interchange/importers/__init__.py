@@ -21,7 +21,7 @@ def open_log(tool: Tool, path: Path, field_map: Path | None = None) -> Source:
         DataError, PackError: it can't be read.
     """
     if field_map is not None and tool != "csv":
-        raise UsageError(f"--field-map is for --from csv; --from {tool} needs none")
+        raise UsageError(f"--columns is for --from csv; --from {tool} needs none")
     if not path.exists():
         raise UsageError(f"{path}: no such file or folder")
     if tool == "csv":

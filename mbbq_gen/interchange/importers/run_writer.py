@@ -362,7 +362,7 @@ def _questions(choices: Iterable[BenchmarkChoice]) -> dict[str, Any]:
     """The settings of a run that name its questions."""
     own = next((choice for choice in choices if choice.name == OWN_DATA), None)
     if own is not None:
-        return {"instances": own.data_dir, "field_map": own.field_map}
+        return {"instances": own.data_dir, "instances_field_map": own.field_map}
     folders = {choice.name: choice.data_dir for choice in choices if choice.data_dir}
     return {"benchmark": tuple(choice.name for choice in choices), "data_dir": folders or None}
 

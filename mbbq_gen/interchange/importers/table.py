@@ -106,7 +106,7 @@ def open_table(path: Path, field_map: Path | None) -> Source:
     """
     require_file(path, "a CSV, TSV, Parquet, .xlsx or JSON Lines file")
     if field_map is None:
-        raise UsageError("--from csv needs --field-map TOML, a file that maps columns to our fields")
+        raise UsageError("--from csv needs --columns TOML, a file that maps columns to the fields of mbbq-gen")
     require_file(field_map, "the TOML file that maps the columns")
     answer_map = validate_pack(ColumnMap, read_toml(field_map), field_map)
     return Source(tool="csv", path=path, rows=_answers(path, _Row(answer_map, field_map)), files=(path, field_map))

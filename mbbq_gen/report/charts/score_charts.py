@@ -93,7 +93,7 @@ def score_table(
 
 def command_of(by: Sequence[str], metrics: Sequence[str], extra: str = "") -> str:
     """The command that shows the same scores."""
-    return f"mbbq-gen score RUN --group-by {','.join((*by, 'split'))} --metrics {','.join(metrics)}{extra}"
+    return f"mbbq-gen score RUN --group-by {','.join((*by, 'split'))} --metric {','.join(metrics)}{extra}"
 
 
 def summary_alt(

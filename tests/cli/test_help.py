@@ -1,0 +1,42 @@
+"""Help of the commands: groups, values and metrics."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Any, get_args
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+from mbbq_gen.cli.main import app
+from mbbq_gen.core.config import Group
+from mbbq_gen.scoring.metrics import METRICS
+
+
+def commands(command: Any, names: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+    """Every command and group of commands, by its words."""
+    yield names
+    for name, child in getattr(command, "commands", {}).items():
+        yield from commands(child, (*names, name))
+
+
+def shown(*names: str) -> str:
+    return CliRunner().invoke(app, [*names, "--help"], prog_name="mbbq-gen", terminal_width=100).output
+
+
+@pytest.mark.parametrize("names", commands(typer.main.get_command(app)), ids=" ".join)
+def test_defaults_and_values_have_one_form(names: tuple[str, ...]) -> None:
+    text = shown(*names)
+    assert re.findall(r"<\w+>|\[default|\[required|x[<>]=|\{\w+", text) == []
+    assert text.count("\nExamples:\n") == 1
+
+
+def test_run_has_its_groups_in_order() -> None:
+    sections = re.findall(r"^(\w[\w ]*):$", shown("run"), re.MULTILINE)
+    assert [name for name in sections if name in get_args(Group)] == list(get_args(Group))
+
+
+def test_the_help_of_score_names_every_metric() -> None:
+    assert [name for name in METRICS if not re.search(rf"\b{name}\b", shown("score"))] == []
