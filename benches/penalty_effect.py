@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 
@@ -40,10 +41,9 @@ parser.add_argument("--sample", type=int, default=160)
 given = parser.parse_args()
 lines = []
 for penalty in (1.0, 1.05, 1.1, 1.3):
-    fields = {"benchmark": "mbbq", "data_dir": given.data_dir, "variants": "letters", "splits": "bias"}
-    options = {"repetition_penalty": penalty}
-    place = given.folder / f"penalty-{penalty}"
-    run = Run.create(place, model=given.model, languages=LANGUAGES, sample=given.sample, model_args=options, **fields)
+    fields: dict[str, Any] = {"benchmark": "mbbq", "languages": LANGUAGES, "variants": "letters", "splits": "bias"}
+    fields |= {"model": given.model, "data_dir": given.data_dir, "sample": given.sample, "max_tokens": 32}
+    run = Run.create(given.folder / f"penalty-{penalty}", **fields, model_args={"repetition_penalty": penalty})
     run.execute()
     scores = {group.group["language"]: group.metrics for group in run.scores(("language",), METRICS).groups}
     frame = run.observations()

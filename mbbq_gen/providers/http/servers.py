@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tomllib
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -19,6 +19,7 @@ from pydantic import Field, JsonValue
 
 from mbbq_gen.core.files import stable_digest
 from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.providers.base import NEUTRAL_SAMPLING
 from mbbq_gen.providers.http.errors import TransientError
 
 NEUTRAL: Final[Mapping[str, JsonValue]] = {"top_p": 1.0, "frequency_penalty": 0.0}
@@ -33,10 +34,6 @@ _LONGER, _FEWER = 1.5, 0.6
 """A prompt that is so much longer than the shortest, with so small a share of the expected tokens, was cut."""
 _LEAST = 256
 """Tokens below which no server cuts prompts: some proxies and test servers count the same few tokens for each."""
-SAMPLING_OPTIONS: Final = (
-    "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
-)  # fmt: skip
-"""Options of a model that set its sampling."""
 
 
 class Probe(FrozenModel):
@@ -62,11 +59,16 @@ class ServerEntry(FrozenModel):
     fields: dict[str, JsonValue]
     repetition: str = "repetition_penalty"
     repetition_offset: float = 0.0
+    defaults: dict[str, JsonValue] = Field(default_factory=dict)
     unpinned: str | None = None
     probe: tuple[Probe, ...]
     facts: dict[str, str] = Field(default_factory=dict)
     models_path: str | None = None
     models: dict[str, str] = Field(default_factory=dict)
+
+
+_UNKNOWN: Final = ServerEntry(name="unknown", context="set a longer context there", fields={**NEUTRAL}, probe=())
+"""A server that is not recognised."""
 
 
 class ServerInfo(FrozenModel):
@@ -158,9 +160,8 @@ class OwnServer:
     """The server at a base URL of the user's own: recognised at the first request, and asked for neutral sampling."""
 
     def __init__(self, model: str, sampling: str, given: Mapping[str, JsonValue]) -> None:
-        """`sampling`: neutral or server. `given`: what the user sets otherwise, by the names in `SAMPLING_OPTIONS`."""
-        self._model, self._sampling = model, sampling
-        self._given = {name: value for name, value in given.items() if value is not None}
+        """`sampling`: neutral or server. `given`: what the user sets, by the names in `NEUTRAL_SAMPLING`."""
+        self._model, self._sampling, self._given = model, sampling, given
         self._lock = asyncio.Lock()
         self.is_asked = False
         """Whether the server was asked what it is."""
@@ -186,31 +187,57 @@ class OwnServer:
             self.is_asked = True
 
     @property
+    def entry(self) -> ServerEntry:
+        """What is known of the server."""
+        return self.info.entry if self.info else _UNKNOWN
+
+    @property
     def fields(self) -> dict[str, JsonValue]:
         """Fields of a request's body that set its sampling, by the server's own names."""
-        entry = self.info.entry if self.info else None
-        fields = {} if self._sampling == "server" else dict(entry.fields if entry else NEUTRAL)
+        entry = self.entry
+        fields = {} if self._sampling == "server" else dict(entry.fields)
         for name, value in self._given.items():
-            if name == "repetition_penalty" and entry is not None:
+            if name == "repetition_penalty":
                 fields[entry.repetition] = float(str(value)) + entry.repetition_offset
             else:
-                fields[name] = value
+                is_off = name == "top_k" and value == 0
+                fields[name] = entry.fields.get(name, value) if is_off else value
         return fields
+
+    def applied(self, sent: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """The sampling that is known to apply, by our names: as sent, else the server's own default, else None."""
+        entry, own = self.entry, self.info.facts.get("sampling_defaults") if self.info else None
+        defaults = entry.defaults | (own if isinstance(own, dict) else {})
+        found: dict[str, JsonValue] = {}
+        for name in NEUTRAL_SAMPLING:
+            field = entry.repetition if name == "repetition_penalty" else name
+            if field not in sent or (field == entry.repetition != name and name in entry.defaults):
+                found[name] = defaults.get(field, defaults.get(name))
+            elif name == "repetition_penalty":
+                found[name] = float(str(sent[field])) - entry.repetition_offset
+            else:
+                found[name] = 0 if name == "top_k" and sent[field] == -1 else sent[field]
+        return found
 
     @property
     def dispensable(self) -> frozenset[str]:
-        """Fields that may be left out if the server refuses them: all that the user did not ask for."""
-        return frozenset(self.fields) - self._given.keys()
+        """Fields that may be left out if the server refuses them: all that the user did not set."""
+        given = {self.entry.repetition if name == "repetition_penalty" else name for name in self._given}
+        return frozenset(self.fields) - given
 
     @property
     def notice(self) -> str | None:
         """What can't be pinned at this server; None if nothing."""
-        return self.info.entry.unpinned if self.info and self._sampling == "neutral" else None
+        return self.entry.unpinned if self._sampling == "neutral" else None
 
-    def runtime_info(self) -> dict[str, JsonValue]:
-        """What the manifest records: the server, and the sampling that is sent."""
+    def runtime_info(self, left_out: Collection[str] = ()) -> dict[str, JsonValue]:
+        """What the manifest records: the server, the sampling that is sent, and what is known to apply.
+
+        `left_out`: fields that the server refused.
+        """
         server: dict[str, JsonValue] = {"name": self.info.name, **self.info.facts} if self.info else {"name": "unknown"}
-        return {"server": server, "sampling_sent": self.fields}
+        sent = {name: value for name, value in self.fields.items() if name not in left_out}
+        return {"server": server, "sampling_sent": sent, "sampling": self.applied(sent)}
 
 
 class PromptCutDetector:

@@ -10,7 +10,7 @@ import torch
 from pydantic import Field
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.providers.base import JsonTable, ProviderOptions
+from mbbq_gen.providers.base import JsonTable, SamplingOptions
 from mbbq_gen.providers.local.chat_format import PromptFormat
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 NumberType = Literal["float32", "bfloat16", "float16"]
 
 
-class LocalOptions(ProviderOptions):
+class LocalOptions(SamplingOptions):
     """What every kind of model on this machine takes: its prompt format and sampling, and which one it is."""
 
     max_tokens: int = Field(default=128, ge=1, description="maximum tokens of an answer")
@@ -31,10 +31,6 @@ class LocalOptions(ProviderOptions):
         "default (what the model's chat template does)",
     )
     temperature: float = Field(default=0.0, ge=0.0, le=5.0, description="temperature; 0: always the likeliest token")
-    top_p: float = Field(default=1.0, gt=0.0, le=1.0, description="share of the likeliest tokens to sample from")
-    repetition_penalty: float = Field(
-        default=1.0, gt=0.0, description="divides the scores of tokens that the prompt or the answer has; 1: none"
-    )
     seed: int = Field(default=0, ge=0, description="seed of the sampling")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(default="auto", description="number type")
     prompt_format: PromptFormat = Field(

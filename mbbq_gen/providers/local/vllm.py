@@ -59,11 +59,15 @@ class VLLMDecoder:
     def _parameters(self, prompt: DecodingPrompt) -> Any:
         from vllm import SamplingParams
 
-        drawn = self._settings.temperature > 0
+        settings, drawn = self._settings, self._settings.temperature > 0
         return SamplingParams(
-            temperature=self._settings.temperature,
-            top_p=self._settings.top_p if drawn else 1.0,
-            repetition_penalty=self._settings.repetition_penalty,
+            temperature=settings.temperature,
+            top_p=settings.top_p if drawn else 1.0,
+            top_k=settings.top_k if drawn else 0,
+            min_p=settings.min_p if drawn else 0.0,
+            repetition_penalty=settings.repetition_penalty,
+            presence_penalty=settings.presence_penalty,
+            frequency_penalty=settings.frequency_penalty,
             seed=prompt.seed % 2**31 if drawn else None,
             max_tokens=prompt.limit,
             stop_token_ids=sorted(self._settings.stop_tokens),
@@ -194,7 +198,7 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
 
     from mbbq_gen.providers.local.chat_format import ChatFormatter, ReasoningMarkers
     from mbbq_gen.providers.local.decoding import DecodingSettings
-    from mbbq_gen.providers.local.model import LocalModel, ignored_sampling, stop_tokens_of
+    from mbbq_gen.providers.local.model import LocalModel, chosen_sampling, configured_sampling, stop_tokens_of
     from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 
     name = f"vllm:{source.name}"
@@ -225,9 +229,7 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
         pad_token=0,
         batch_size=options.batch_size,
         read_tokens=0,
-        temperature=options.temperature,
-        top_p=options.top_p,
-        repetition_penalty=options.repetition_penalty,
+        **chosen_sampling(options, configured_sampling(configured)),
     )
     configuration = getattr(getattr(engine, "llm_engine", None), "model_config", None)
     context = getattr(configuration, "max_model_len", options.max_model_len)
@@ -245,5 +247,6 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
         scorer=LoglikelihoodScorer(
             engine, tokenizer, formatter, source.name, context, options.batch_size, iterate_scores
         ),
-        ignored_sampling=ignored_sampling(configured),
+        sampling_defaults=configured_sampling(configured),
+        dtype=str(getattr(configuration, "dtype", given["dtype"])).removeprefix("torch."),
     )
