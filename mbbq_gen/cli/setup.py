@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -20,6 +21,7 @@ from mbbq_gen.core.records import FrozenModel
 if TYPE_CHECKING:
     from mbbq_gen.providers.base import Provider
     from mbbq_gen.runs.cost_estimate import CostEstimate
+    from mbbq_gen.runs.server_check import ServerReport
 
 _LOCAL = ("transformers", "vllm")
 _LOCAL_SAMPLE = 96
@@ -80,8 +82,8 @@ def init(
 ) -> None:
     """Writes a study file for `run` and estimates its cost.
 
-    Asks for models, base URL, benchmark, languages and budget. Options that are given are skipped. Nothing is
-    sent to any model.
+    Asks for models, base URL, benchmark, languages and budget. Options that are given are skipped. On a terminal, it
+    offers to look for model servers on this machine. Nothing is sent to any model.
     """
     if schema:
         from mbbq_gen.runs.study import study_schema
@@ -145,16 +147,19 @@ def _wish(
             return given
         return default if yes else str(typer.prompt(question, default=default, err=True))
 
-    names = words(
-        ask(model, "Models (kind:model, see `mbbq-gen models`; several with commas)", "synthetic:able-stereotyped")
-    )
+    found = _servers() if model is None and base_url is None and not yes and sys.stdin.isatty() else []
+    for server in found:
+        say(f"{server.server} at {server.base_url}: {', '.join(server.models[:5])}")
+    usual = found[0].model_option if found else "synthetic:able-stereotyped"
+    names = words(ask(model, "Models (kind:model, see `mbbq-gen models`; several with commas)", usual))
     if not names:
         raise UsageError("name at least one model: --model kind:model (see `mbbq-gen models`)")
     for name in names:
         check_name(name)
     url = base_url
     if any(name.startswith("openai:") for name in names):
-        url = ask(base_url, "Base URL of the openai: models (empty: the service's own)", "")
+        has = [server.base_url for server in found for name in server.models if f"openai:{name}" in names]
+        url = ask(base_url, "Base URL of the openai: models (empty: the service's own)", has[0] if has else "")
     elif base_url is not None:
         raise UsageError("--base-url: no openai: model is named; for a local server use --model openai:NAME")
     url = checked_address(url, "--base-url")
@@ -166,6 +171,19 @@ def _wish(
     if limit is None and any(_is_paid(name, url) for name in names) and not yes:
         limit = float(typer.prompt("Most that each model may cost, in US dollars (0: no limit)", default=5.0, err=True))
     return _Wish(tuple(names), url, info.name, tuple(codes), limit or None, sample)
+
+
+def _servers() -> list[ServerReport]:
+    """The model servers on this machine, if the user wants to look for them."""
+    from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.runs.server_check import find_servers
+
+    if not typer.confirm("Look for model servers on the usual ports of this machine?", default=False, err=True):
+        return []
+    found = find_servers(PackPaths())
+    if not found:
+        say("no model server found")
+    return found
 
 
 def _is_paid(model: str, base_url: str | None) -> bool:

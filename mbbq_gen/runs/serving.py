@@ -1,4 +1,4 @@
-"""What served the model of a run and which sampling applied, as its manifest records it, and how runs differ in that."""
+"""What served the model of a run and which sampling applied, by its manifest, and how runs differ in that."""
 
 from __future__ import annotations
 
@@ -53,24 +53,20 @@ def serving_difference(manifests: Mapping[str, Manifest]) -> str | None:
     Args:
         manifests: by the name of each run or model.
     """
-    found = {name: serving_of(manifest) for name, manifest in manifests.items()}
-    if not any(one.server for one in found.values()):
-        return None
-    drawn = any(one.sampling.get("temperature") for one in found.values())
-    options = {name: None for one in found.values() for name in one.sampling if drawn or name not in _FOR_DRAWS}
-    differing = [name for name in options if len({str(one.sampling.get(name)) for one in found.values()}) > 1]
+    served = {name: serving_of(manifest) for name, manifest in manifests.items()}
+    known = [one.sampling for one in served.values() if one.server]
+    drawn = any(sampling.get("temperature") for sampling in known)
+    options = {name: None for sampling in known for name in sampling if drawn or name not in _FOR_DRAWS}
+    differing = [name for name in options if len({str(sampling.get(name)) for sampling in known}) > 1]
     groups = defaultdict[str, list[str]](list)
-    for name, one in found.items():
+    for name, one in served.items():
         address = manifests[name].runtime_info.get("base_url")
-        if not one.server and not isinstance(address, str):
-            continue  # an oracle, or answers of another program
-        values = (one.sampling.get(option) for option in differing)
-        label = one.label or urlsplit(str(address)).hostname or "unknown"
-        stated = [
-            f"{option} {'not known' if value is None else value}"
-            for option, value in zip(differing, values, strict=True)
-        ]
-        groups[", ".join([label, *stated])].append(name)
+        if known and one.server:
+            values = {option: one.sampling.get(option) for option in differing}
+            stated = [f"{option} {'not known' if value is None else value}" for option, value in values.items()]
+            groups[", ".join([one.label, *stated])].append(name)
+        elif known and isinstance(address, str):  # a service; an oracle has no address
+            groups[urlsplit(address).hostname or address].append(name)
     if len(groups) < 2:
         return None
     parts = [f"{', '.join(names)}: {what}" for what, names in groups.items()]

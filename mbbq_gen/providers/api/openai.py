@@ -249,6 +249,11 @@ class OpenAIProvider(ApiProvider):
             return
         await self._server.recognise(self._probe)
         self.learned.dispensable |= self._server.dispensable
+        if ignored := [name for name in self._server.entry.ignored if name in self.options.given_sampling]:
+            raise ProviderError(
+                f"{self.name}: {self._server.entry.name} does not take {ignored[0]}; leave --model-arg {ignored[0]} out"
+                " in a new run folder"
+            )
         if self.unpinned is not None:
             self.say_once(f"{self.name}: {self.unpinned}")
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tomllib
+from collections import Counter
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache
 from importlib.resources import files
@@ -60,6 +61,7 @@ class ServerEntry(FrozenModel):
     repetition: str = "repetition_penalty"
     repetition_offset: float = 0.0
     defaults: dict[str, JsonValue] = Field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
     unpinned: str | None = None
     probe: tuple[Probe, ...]
     facts: dict[str, str] = Field(default_factory=dict)
@@ -211,7 +213,7 @@ class OwnServer:
         found: dict[str, JsonValue] = {}
         for name in NEUTRAL_SAMPLING:
             field = entry.repetition if name == "repetition_penalty" else name
-            if field not in sent or (field == entry.repetition != name and name in entry.defaults):
+            if field not in sent or name in entry.ignored:
                 found[name] = defaults.get(field, defaults.get(name))
             elif name == "repetition_penalty":
                 found[name] = float(str(sent[field])) - entry.repetition_offset
@@ -243,8 +245,9 @@ class OwnServer:
 class PromptCutDetector:
     """Finds out that a server cuts prompts without an error, from the tokens that it counts.
 
-    Two signs: prompts of different lengths are counted as the same, largest number of tokens; or a long prompt has far
-    fewer tokens than its length allows, by the tokens a byte of the shortest prompts in its language.
+    Three signs: prompts of different lengths are counted as the same, largest number of tokens; a long prompt has far
+    fewer tokens than its length allows, by the tokens a byte of the shortest prompts in its language; or prompt and
+    answer have the same number of tokens together in several answers that end before their limit: the context is full.
     """
 
     def __init__(self) -> None:
@@ -254,20 +257,27 @@ class PromptCutDetector:
         """Language → bytes of its shortest prompt, and its tokens a byte."""
         self._too_few = 0
         """Long prompts with far too few tokens."""
+        self._totals = Counter[int]()
+        """Tokens of prompt and answer, of answers that end before their limit."""
 
-    def add(self, language: str, size: int, tokens: int | None) -> int | None:
+    def add(self, language: str, size: int, tokens: int | None, written: int | None = None) -> int | None:
         """Takes note of a prompt.
 
         Args:
             language: of the prompt.
             size: its bytes in UTF-8.
             tokens: of the prompt, as the server counts them; None if it does not.
+            written: tokens of an answer that was cut before it had as many as it may; None of any other.
 
         Returns:
             The tokens at which prompts are cut, or None while nothing shows that they are.
         """
         if not tokens or size < 1:
             return None
+        if written and tokens + written >= _LEAST:
+            self._totals[tokens + written] += 1
+            if self._totals[tokens + written] >= _ALIKE:
+                return tokens + written
         bytes_there, rate = self._shortest.get(language, (size, tokens / size))
         if size <= bytes_there:
             self._shortest[language] = (size, tokens / size)
