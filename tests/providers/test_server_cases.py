@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -162,16 +161,10 @@ def test_cut_answers_are_said_early_and_at_the_end(server: str, text: str, reaso
 
 
 def test_a_penalty_that_was_given_is_named_as_the_reason(tmp_path: Path) -> None:
-    case = next(case for case in SERVERS if case.name == "vllm")
+    case = next(case for case in SERVERS if case.name == "vllm").model_copy(update={"reasoning": None})
     said: list[str] = []
-
-    def reply(_: Mapping[str, Any]) -> str:
-        return "A and"
-
-    with serving(case, reply, finish="length") as server:
+    with serving(case, lambda _: "A and", finish="length") as server:
         fields: dict[str, Any] = {"benchmark": "starter", "languages": "en", "variants": "bare", "sample": 4}
-        options = {"repetition_penalty": 1.3, "max_tokens": 5}
-        address = f"{server.root}/v1"
-        run = Run.create(tmp_path / "run", model="openai:smol", base_url=address, model_args=options, **fields)
-        run.execute(say=said.append)
+        fields |= {"base_url": f"{server.root}/v1", "model_args": {"repetition_penalty": 1.3, "max_tokens": 5}}
+        Run.create(tmp_path / "run", model="openai:smol", **fields).execute(say=said.append)
     assert sum("repetition_penalty=1" in line for line in said) == 2

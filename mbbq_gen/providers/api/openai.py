@@ -354,7 +354,7 @@ class OpenAIProvider(ApiProvider):
         info = super().runtime_info() | {"api": "responses" if self._at_responses else "chat"}
         if not self._server.is_asked:
             return info
-        served: dict[str, Any] = self._server.runtime_info(self.learned.dropped)
+        served: dict[str, Any] = self._server.runtime_info(self.learned.dropped, self.options.extra)
         temperature = None if "temperature" in self.learned.dropped else self.options.temperature
         return info | served | {"sampling": {"temperature": temperature, **served["sampling"]}}
 

@@ -232,13 +232,15 @@ class OwnServer:
         """What can't be pinned at this server; None if nothing."""
         return self.entry.unpinned if self._sampling == "neutral" else None
 
-    def runtime_info(self, left_out: Collection[str] = ()) -> dict[str, JsonValue]:
+    def runtime_info(self, left_out: Collection[str], extra: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
         """What the manifest records: the server, the sampling that is sent, and what is known to apply.
 
-        `left_out`: fields that the server refused.
+        `left_out`: fields that the server refused; `extra`: further fields of the body.
         """
+        names = {*self.entry.fields, self.entry.repetition, *NEUTRAL_SAMPLING}
         server: dict[str, JsonValue] = {"name": self.info.name, **self.info.facts} if self.info else {"name": "unknown"}
         sent = {name: value for name, value in self.fields.items() if name not in left_out}
+        sent |= {name: value for name, value in extra.items() if name in names}
         return {"server": server, "sampling_sent": sent, "sampling": self.applied(sent)}
 
 

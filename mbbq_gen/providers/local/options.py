@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -50,7 +51,8 @@ class TransformersOptions(LocalOptions):
     """Facts in float32; in the shorter types they are the provider's settings, and so can't."""
 
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="number type; auto: float32 on a CPU, else bfloat16 where the device has it"
+        default="auto",
+        description="number type; auto: float32 on a CPU, else that of the weights, or bfloat16 where it is not known",
     )
     device: str = Field(
         default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$", description="auto: cuda, else mps, else cpu"
@@ -75,7 +77,7 @@ class VLLMOptions(LocalOptions):
     may_change: ClassVar[frozenset[str]] = frozenset({"gpu_memory_utilization"})
 
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="number type; auto: vLLM's choice for the model"
+        default="auto", description="number type; auto: that of the weights"
     )
     tensor_parallel_size: int = Field(default=1, ge=1, description="number of GPUs that share the model")
     gpu_memory_utilization: float | None = Field(
@@ -113,8 +115,12 @@ class DevicePlan:
         return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.dtype]
 
 
-def find_device(options: TransformersOptions) -> DevicePlan:
+def find_device(options: TransformersOptions, stored: Callable[[], str | None] = lambda: None) -> DevicePlan:
     """What the options come to on this machine.
+
+    Args:
+        options: as given.
+        stored: gives the number type of the weights; None: not known.
 
     Raises:
         UsageError: where the device that was requested is not here.
@@ -130,7 +136,8 @@ def find_device(options: TransformersOptions) -> DevicePlan:
     dtype = options.dtype
     if dtype == "auto":
         short: NumberType = "bfloat16" if on_cuda and torch.cuda.is_bf16_supported() else "float16"
-        dtype = "float32" if on_cpu else short
+        kept = None if on_cpu else stored()
+        dtype = "float32" if on_cpu or kept == "float32" else "float16" if kept == "float16" else short
     return DevicePlan(
         name=name,
         dtype=dtype,

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import JsonValue
 
@@ -150,9 +150,9 @@ class VLLMProvider(TransformersProvider):
 
     @property
     def dtype(self) -> str:
-        """The number type as it was requested."""
+        """The number type as it was requested, else that of the weights; vLLM's own choice makes float32 bfloat16."""
         dtype: str = self._options.dtype
-        return dtype
+        return dtype if dtype != "auto" else self.source.stored_dtype() or "auto"
 
     @property
     def batch_dependent(self) -> bool:
@@ -168,23 +168,6 @@ class VLLMProvider(TransformersProvider):
     def load(self) -> LocalModel:
         """The model in vLLM's memory; raises ProviderError where it can't be loaded."""
         return load_engine(self.source, self._options)
-
-
-def _dtype_of(source: ModelSource) -> str:
-    """The number type of the weights, by the model's configuration; auto where it does not say.
-
-    vLLM's own choice turns float32 weights into bfloat16, which changes texts.
-    """
-    from transformers import AutoConfig
-
-    from mbbq_gen.providers.local.options import NumberType
-
-    try:
-        config = AutoConfig.from_pretrained(source.location, **source.arguments())
-    except (OSError, ValueError):
-        return "auto"
-    name = str(getattr(config, "dtype", None)).removeprefix("torch.")
-    return name if name in get_args(NumberType) else "auto"
 
 
 def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
@@ -204,7 +187,7 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
     name = f"vllm:{source.name}"
     source.prepare()
     given = {
-        "dtype": _dtype_of(source) if options.dtype == "auto" else options.dtype,
+        "dtype": options.dtype if options.dtype != "auto" else source.stored_dtype() or "auto",
         "seed": options.seed,
         "trust_remote_code": options.trust_remote_code,
         "tensor_parallel_size": options.tensor_parallel_size,
