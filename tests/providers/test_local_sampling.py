@@ -113,3 +113,13 @@ def test_the_likeliest_token_alone_is_greedy(folder: Path) -> None:
     assert texts(local(folder, temperature=1.0, top_k=1)) == texts(local(folder))
     assert texts(local(folder, temperature=1.0, min_p=1.0)) == texts(local(folder))
     assert texts(local(folder, temperature=2.0)) != texts(local(folder))
+
+
+def test_the_number_type_of_the_weights_is_kept(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "vllm", stand_in())
+    half = tmp_path / "half"
+    transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16).save_pretrained(half)
+    for place, dtype in ((folder, "float32"), (half, "bfloat16")):
+        assert local(place, "vllm").settings["dtype"] == dtype
+        assert local(place).settings["dtype"] == "float32"  # on a CPU
+    assert local(half, "vllm", dtype="float32").settings["dtype"] == "float32"

@@ -51,8 +51,7 @@ class TransformersOptions(LocalOptions):
     """Facts in float32; in the shorter types they are the provider's settings, and so can't."""
 
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto",
-        description="number type; auto: float32 on a CPU, else that of the weights, or bfloat16 where it is not known",
+        default="auto", description="number type; auto: float32 on a CPU, else that of the weights (unknown: bfloat16)"
     )
     device: str = Field(
         default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$", description="auto: cuda, else mps, else cpu"
