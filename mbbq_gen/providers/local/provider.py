@@ -220,7 +220,7 @@ class TransformersProvider(Provider):
 
     @cached_property
     def _device(self) -> DevicePlan:
-        return find_device(self._options, lambda: self.source.stored_dtype())
+        return find_device(self._options, lambda: self.source.stored_dtype())  # noqa: PLW0108  # found when needed
 
     @property
     def dtype(self) -> str:
