@@ -23,7 +23,7 @@ _VARIANT = "letters"
 
 
 class ServerReport(FrozenModel):
-    """A server, the model that was asked, and its answer."""
+    """A server, a model of it, and its answer to one question."""
 
     base_url: str
     """As it is to be given to `run`."""
@@ -36,7 +36,7 @@ class ServerReport(FrozenModel):
     """What can't be pinned there."""
     models: tuple[str, ...]
     model: str | None
-    """The model that was asked; None if there are several and none was named."""
+    """The model; None if there are several and none was named."""
     answer: str | None = None
     error: str | None = None
     seconds: float | None = None
@@ -75,7 +75,7 @@ def check_server(base_url: str, model: str | None, model_args: Mapping[str, Any]
 
 
 def find_servers(resources: PackPaths, ports: Collection[int] | None = None) -> list[ServerReport]:
-    """The servers that listen on the usual ports of this machine and list models; no model is asked anything.
+    """The servers that listen on the usual ports of this machine and list models; no question is sent.
 
     Args:
         resources: where packs are found.
@@ -101,25 +101,25 @@ def find_servers(resources: PackPaths, ports: Collection[int] | None = None) -> 
 async def _check(
     model: str | None, given: Mapping[str, Any], resources: PackPaths, *, with_question: bool
 ) -> ServerReport:
-    asked = open_provider(f"openai:{model or 'any'}", given, resources)
-    assert isinstance(asked, OpenAIProvider)
+    provider = open_provider(f"openai:{model or 'any'}", given, resources)
+    assert isinstance(provider, OpenAIProvider)
     answer: dict[str, Any] = {}
     try:
-        names = await asked.list_models()
+        names = await provider.list_models()
         chosen = model or (names[0] if len(names) == 1 else None)
         if chosen is not None and with_question:
-            asked.model = chosen
-            answer = await _ask(asked, resources)
-        facts: Any = asked.runtime_info()
+            provider.model = chosen
+            answer = await _ask(provider, resources)
+        facts: Any = provider.runtime_info()
     finally:
-        await asked.aclose()
+        await provider.aclose()
     server = dict(facts.get("server", {"name": "unknown"}))
     return ServerReport(
-        base_url=asked.api_url,
+        base_url=provider.api_url,
         server=server.pop("name"),
         facts=server,
         sampling_sent=facts.get("sampling_sent", {}),
-        unpinned=asked.unpinned,
+        unpinned=provider.unpinned,
         models=tuple(names),
         model=chosen,
         **answer,

@@ -57,7 +57,7 @@ class OllamaProvider(ApiProvider):
 
     @classmethod
     def open(cls, model: str, options: OllamaOptions, resources: PackPaths) -> Self:
-        """The provider at --base-url, OLLAMA_HOST or the usual address; nothing is asked yet."""
+        """The provider at --base-url, OLLAMA_HOST or the usual address; nothing is sent yet."""
         base_url = (options.base_url or _host() or cls.address).removesuffix("/v1")
         return super().open(model, options.model_copy(update={"base_url": base_url}), resources)
 
@@ -127,12 +127,12 @@ class OllamaProvider(ApiProvider):
         except (ProviderError, TransientError):
             self._facts = None  # the question itself finds out what is wrong, and whether to wait
             return
-        told = table_of(shown.json())
-        details, sizes = table_of(told.get("details")), table_of(told.get("model_info"))
-        facts = {"version": table_of(version.json()).get("version"), "chat_template": told.get("template")}
+        shown_facts = table_of(shown.json())
+        details, sizes = table_of(shown_facts.get("details")), table_of(shown_facts.get("model_info"))
+        facts = {"version": table_of(version.json()).get("version"), "chat_template": shown_facts.get("template")}
         facts |= {"quantization": details.get("quantization_level"), "parameters": details.get("parameter_size")}
         facts["context_length"] = next((n for key, n in sizes.items() if key.endswith("context_length")), None)
-        self._facts |= storable_facts({**facts, "sampling_defaults": told.get("parameters")})
+        self._facts |= storable_facts({**facts, "sampling_defaults": shown_facts.get("parameters")})
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Also the server, the sampling that is sent and known to apply, and the context length."""

@@ -77,7 +77,7 @@ FIRST_TOKENS: Final[Method] = "first-token-logprobs"
 _MOST_NAMED: Final = 20
 """First tokens that OpenAI names at most."""
 
-_NOT_TOLD: Final = "the answer has no logprobs: nothing tells how likely its first token was"
+_NO_LOGPROBS: Final = "the answer has no logprobs: nothing tells how likely its first token was"
 
 
 class OpenAIOptions(RemoteOptions, SamplingOptions):
@@ -134,7 +134,7 @@ class OpenAIProvider(ApiProvider):
         self._at_responses = options.api == "responses" or (
             options.api == "auto" and self._is_official and _RESPONSES_ONLY.search(model) is not None
         )
-        self._told = False
+        self._has_logprobs = False
         """Whether any answer has named first tokens."""
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
         self.sampling = options.sampling or ("neutral" if self.is_own_server else "server")
@@ -319,13 +319,13 @@ class OpenAIProvider(ApiProvider):
             UsageError: where the model is known not to take it.
         """
         if self._is_official and self.options.reasoning_by is None:
-            told = openai_reasoning(self.name, self.model, level, at_responses=self._at_responses)
+            found = openai_reasoning(self.name, self.model, level, at_responses=self._at_responses)
         else:
             # by its address; a server that nobody knows is taken for one with chat templates
             known = {SERVICES[name]: by for name, by in REASONING_BY.items()}
             by = self.options.reasoning_by or known.get(self.base_url, "template")
-            told = server_reasoning(self.name, self.model, level, by)
-        return self.check_reasoning(told, "reasoning_effort")
+            found = server_reasoning(self.name, self.model, level, by)
+        return self.check_reasoning(found, "reasoning_effort")
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """Also learns that a model answers at the responses API only."""
@@ -382,14 +382,14 @@ class OpenAIProvider(ApiProvider):
         if request.prompt.method != FIRST_TOKENS or is_unanswered:
             return response
         tokens = first_tokens(payload)
-        self._told = self._told or bool(tokens)
-        if not self._told:
+        self._has_logprobs = self._has_logprobs or bool(tokens)
+        if not self._has_logprobs:
             raise self._tells_nothing("its answers have no logprobs")
         answers = request.prompt.continuations
         scores = tuple(ContinuationScore.of(answer, tokens.get(answer.text), 1) for answer in answers)
-        told = {"scores": scores} if tokens else {"error": _NOT_TOLD}
+        read_off = {"scores": scores} if tokens else {"error": _NO_LOGPROBS}
         kept = response.model_dump(exclude={"text", "refusal", "finish_reason", "scores", "error"})
-        return Response(**kept, **told, finish_reason="stop" if tokens else response.finish_reason)
+        return Response(**kept, **read_off, finish_reason="stop" if tokens else response.finish_reason)
 
     def _tells_nothing(self, why: str) -> ProviderError:
         """Why the labels' probabilities can't be had, in one line."""

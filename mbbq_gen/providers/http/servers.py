@@ -106,7 +106,7 @@ async def recognise_server(get: Callable[[str], Awaitable[Any]], model: str) -> 
     Args:
         get: fetches a path below the server's root: its JSON, or its text if it is none; None if there is no such
             path (any status but 2xx). Raises what it likes if the server can't be reached.
-        model: the model that is asked, to find its entry in lists of models.
+        model: the model, to find its entry in lists of models.
 
     Returns:
         The server, or None if no entry of the table fits.
@@ -123,9 +123,9 @@ async def recognise_server(get: Callable[[str], Awaitable[Any]], model: str) -> 
             found = await reply(probe.path)
             if found is not None and probe.fits(found):
                 listed = _model_entry(await reply(entry.models_path), model) if entry.models_path else {}
-                told = {name: _at(found, key) for name, key in entry.facts.items()}
-                told |= {name: _at(listed, key) for name, key in entry.models.items()}
-                return ServerInfo(name=entry.name, facts=storable_facts(told))
+                stated = {name: _at(found, key) for name, key in entry.facts.items()}
+                stated |= {name: _at(listed, key) for name, key in entry.models.items()}
+                return ServerInfo(name=entry.name, facts=storable_facts(stated))
     return None
 
 
@@ -144,10 +144,10 @@ def _at(value: Any, key: str) -> Any:
     return value
 
 
-def storable_facts(told: Mapping[str, Any]) -> dict[str, JsonValue]:
+def storable_facts(stated: Mapping[str, Any]) -> dict[str, JsonValue]:
     """The facts that are there; a chat template by its digest, paths by their last part, nothing of any length."""
     facts: dict[str, JsonValue] = {}
-    for name, value in told.items():
+    for name, value in stated.items():
         if name == "chat_template" and isinstance(value, str):
             facts["chat_template_digest"] = stable_digest(value)
         elif name == "model_file" and isinstance(value, str):
@@ -159,19 +159,19 @@ def storable_facts(told: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 
 class OwnServer:
-    """The server at a base URL of the user's own: recognised at the first request, and asked for neutral sampling."""
+    """The server at a base URL of the user's own: recognised at the first request, and sent neutral sampling."""
 
     def __init__(self, model: str, sampling: str, given: Mapping[str, JsonValue]) -> None:
         """`sampling`: neutral or server. `given`: what the user sets, by the names in `NEUTRAL_SAMPLING`."""
         self._model, self._sampling, self._given = model, sampling, given
         self._lock = asyncio.Lock()
         self.is_asked = False
-        """Whether the server was asked what it is."""
+        """Whether it is known which server it is, or that it is none of the table."""
         self.info: ServerInfo | None = None
         """The server; None before the first request, and if it is not recognised."""
 
     async def recognise(self, get: Callable[[str], Awaitable[Any]]) -> None:
-        """Finds out which server it is, once; a server that can't be reached is asked again next time.
+        """Finds out which server it is, once; a server that can't be reached is tried again next time.
 
         Args:
             get: as in `recognise_server`; raises TransientError if the server can't be reached.
