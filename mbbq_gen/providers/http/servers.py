@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 import tomllib
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache
 from importlib.resources import files
@@ -248,8 +248,8 @@ class PromptCutDetector:
     """Finds out that a server cuts prompts without an error, from the tokens that it counts.
 
     Three signs: prompts of different lengths are counted as the same, largest number of tokens; a long prompt has far
-    fewer tokens than its length allows, by the tokens a byte of the shortest prompts in its language; or prompt and
-    answer have the same number of tokens together in several answers that end before their limit: the context is full.
+    fewer tokens than its length allows, by the tokens a byte of the shortest prompts in its language; or different
+    prompts have the same number of tokens together with answers that end before their limit: the context is full.
     """
 
     def __init__(self) -> None:
@@ -259,8 +259,8 @@ class PromptCutDetector:
         """Language → bytes of its shortest prompt, and its tokens a byte."""
         self._too_few = 0
         """Long prompts with far too few tokens."""
-        self._totals = Counter[int]()
-        """Tokens of prompt and answer, of answers that end before their limit."""
+        self._totals = defaultdict[int, set[int]](set)
+        """Tokens of prompt and answer together → those of the prompts, of answers that end before their limit."""
 
     def add(self, language: str, size: int, tokens: int | None, written: int | None = None) -> int | None:
         """Takes note of a prompt.
@@ -277,8 +277,8 @@ class PromptCutDetector:
         if not tokens or size < 1:
             return None
         if written and tokens + written >= _LEAST:
-            self._totals[tokens + written] += 1
-            if self._totals[tokens + written] >= _ALIKE:
+            self._totals[tokens + written].add(tokens)
+            if len(self._totals[tokens + written]) >= _ALIKE:
                 return tokens + written
         bytes_there, rate = self._shortest.get(language, (size, tokens / size))
         if size <= bytes_there:
