@@ -188,7 +188,7 @@ def _servers() -> list[ServerReport]:
 def _is_paid(model: str, base_url: str | None) -> bool:
     """Whether asking it may cost money."""
     kind, is_local = model.partition(":")[0], urlsplit(base_url or "").hostname in _LOOPBACK
-    return kind not in {*_LOCAL, "oracle", "synthetic", "scripted"} and not (kind == "openai" and is_local)
+    return kind not in {*_LOCAL, "ollama", "oracle", "synthetic", "scripted"} and not (kind == "openai" and is_local)
 
 
 # --- what it takes ---------------------------------------------------------------------------------------------------

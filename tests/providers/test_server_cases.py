@@ -168,3 +168,46 @@ def test_a_penalty_that_was_given_is_named_as_the_reason(tmp_path: Path) -> None
         fields |= {"base_url": f"{server.root}/v1", "model_args": {"repetition_penalty": 1.3, "max_tokens": 5}}
         Run.create(tmp_path / "run", model="openai:smol", **fields).execute(say=said.append)
     assert sum("repetition_penalty=1" in line for line in said) == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "place", "sent"),
+    [
+        ("anthropic:m", {"top_k": 5}, (), {"top_k": 5}),
+        (
+            "gemini:m",
+            {"top_k": 5, "presence_penalty": 0.5, "frequency_penalty": 0.1},
+            ("generationConfig",),
+            {"topK": 5, "presencePenalty": 0.5, "frequencyPenalty": 0.1},
+        ),
+        ("ollama:m", {"repetition_penalty": 1.1, "top_k": 0}, ("options",), {"repeat_penalty": 1.1, "top_k": 0}),
+        ("ollama:m", {"sampling": "server"}, ("options",), {"repeat_penalty": None, "top_p": None}),
+        ("openai:m", {}, (), {"top_p": None, "frequency_penalty": None}),
+        ("openai:m", {"sampling": "neutral"}, (), {"top_p": 1.0, "frequency_penalty": 0.0}),
+        ("openai:m", {"presence_penalty": 0.5}, (), {"presence_penalty": 0.5, "top_p": None}),
+        (
+            "openai:o1-pro",
+            {"sampling": "neutral", "presence_penalty": 0.5},
+            (),
+            {"presence_penalty": 0.5, "top_p": 1.0},
+        ),
+    ],
+)
+def test_a_sampling_option_has_one_name_for_every_kind(
+    name: str, options: dict[str, Any], place: tuple[str, ...], sent: dict[str, Any]
+) -> None:
+    asked = provider(name, **options)
+    body: Any = asked.body_of(requests(1)[0])
+    for key in place:
+        body = body[key]
+    assert {key: body.get(key) for key in sent} == sent
+    assert options.items() <= asked.settings.items() | {"top_k": 0}.items()
+
+
+def test_fields_of_extra_count_as_sent() -> None:
+    with serving(SERVERS[-1], lambda _: "A") as server:
+        asked = provider("openai:smol", base_url=f"{server.root}/v1", extra={"repetition_penalty": 1.2, "user": "u"})
+        ask(asked, requests(1), [])
+    info: Any = asked.runtime_info()
+    assert info["sampling_sent"]["repetition_penalty"] == info["sampling"]["repetition_penalty"] == 1.2
+    assert "user" not in info["sampling_sent"]
