@@ -164,6 +164,8 @@ class ComparisonTable(FrozenModel):
     """Whether the intervals of differences hold all at once, over the same (Bonferroni)."""
     left_out: tuple[str, ...] = ()
     """Groups of `--group-by` that can't be compared, and why."""
+    serving: str | None = None
+    """How the runs differ in server or sampling, in a sentence; None where they do not."""
     margin: float | None = None
     """Equivalence margin; None: no test."""
     corrected_by: str | None = None

@@ -114,6 +114,8 @@ def compare(
     from mbbq_gen.analysis.comparison import ACROSS, FAMILIES, HypothesisFamily
     from mbbq_gen.analysis.comparison import compare as compute
     from mbbq_gen.report.comparison_tables import comparison_blocks
+    from mbbq_gen.runs.run_folder import RunFolder
+    from mbbq_gen.runs.serving import serving_difference
     from mbbq_gen.scoring.tally import GROUPINGS
 
     level = one_of("thing to compare across", across, ACROSS)
@@ -145,7 +147,8 @@ def compare(
         family=HypothesisFamily(family, simultaneous=simultaneous_intervals),
         may_leave_out=bool(asked),
     )
-    show_result(table, comparison_blocks, as_json=as_json)
+    serving = serving_difference({str(path): RunFolder(path).manifest() for path in run_paths})
+    show_result(table.model_copy(update={"serving": serving}), comparison_blocks, as_json=as_json)
 
 
 SUMMARY_METRICS = "accuracy_ambiguous,accuracy_disambiguated,mbbq_bias_ambiguous,mbbq_bias_disambiguated"

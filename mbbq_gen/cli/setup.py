@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
@@ -18,8 +19,8 @@ from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.records import FrozenModel
 
 if TYPE_CHECKING:
-    from mbbq_gen.providers.base import Provider
     from mbbq_gen.runs.cost_estimate import CostEstimate
+    from mbbq_gen.runs.server_check import ServerReport
 
 _LOCAL = ("transformers", "vllm")
 _LOCAL_SAMPLE = 96
@@ -86,8 +87,8 @@ def init(
 ) -> None:
     """Writes a study file for `run` and estimates its cost.
 
-    Asks for models, base URL, benchmark, languages and the maximum cost. Options that are given are skipped. Nothing is
-    sent to any model.
+    Asks for models, base URL, benchmark, languages and the maximum cost. Options that are given are skipped. On a terminal, it
+    offers to look for model servers on this machine. Nothing is sent to any model.
     """
     if schema:
         from mbbq_gen.runs.study import study_schema
@@ -141,7 +142,8 @@ def _wish(
     yes: bool,
 ) -> _Wish:
     """The options given; asks for the others."""
-    from mbbq_gen.benchmarks.registry import find_benchmark
+    from mbbq_gen.benchmarks.registry import BENCHMARKS, find_benchmark
+    from mbbq_gen.benchmarks.releases import benchmark_folder
     from mbbq_gen.core.text import words
     from mbbq_gen.providers.api.options import checked_address
     from mbbq_gen.providers.registry import check_name
@@ -151,22 +153,24 @@ def _wish(
             return given
         return default if yes else str(typer.prompt(question, default=default, err=True))
 
-    names = words(
-        ask(model, "Models (kind:model, see `mbbq-gen models`; several with commas)", "synthetic:able-stereotyped")
-    )
+    found = _servers() if model is None and base_url is None and not yes and sys.stdin.isatty() else []
+    for server in found:
+        say(f"{server.server} at {server.base_url}: {', '.join(server.models[:5])}")
+    usual = found[0].model_option if found else "synthetic:able-stereotyped"
+    names = words(ask(model, "Models (kind:model, see `mbbq-gen models`; several with commas)", usual))
     if not names:
         raise UsageError("name at least one model: --model kind:model (see `mbbq-gen models`)")
     for name in names:
         check_name(name)
     url = base_url
     if any(name.startswith("openai:") for name in names):
-        url = ask(base_url, "Base URL of the openai: models (empty: the service's own)", "")
+        has = [server.base_url for server in found for name in server.models if f"openai:{name}" in names]
+        url = ask(base_url, "Base URL of the openai: models (empty: the service's own)", has[0] if has else "")
     elif base_url is not None:
         raise UsageError("--base-url: no openai: model is named; for a local server use --model openai:NAME")
     url = checked_address(url, "--base-url")
-    info = find_benchmark(
-        ask(benchmark, f"Benchmark ({', '.join(_at_hand())}; others: `mbbq-gen data list`)", "starter")
-    )
+    at_hand = [name for name, info in BENCHMARKS.items() if not info.needs_data or benchmark_folder(name) is not None]
+    info = find_benchmark(ask(benchmark, f"Benchmark ({', '.join(at_hand)}; others: `mbbq-gen data list`)", "starter"))
     codes = words(ask(languages, f"Languages ({', '.join(info.languages)})", info.languages[0]))
     limit = max_cost
     if limit is None and any(_is_paid(name, url) for name in names) and not yes:
@@ -174,18 +178,23 @@ def _wish(
     return _Wish(tuple(names), url, info.name, tuple(codes), limit or None, sample)
 
 
+def _servers() -> list[ServerReport]:
+    """The model servers on this machine, if the user wants to look for them."""
+    from mbbq_gen.core.files import PackPaths
+    from mbbq_gen.runs.server_check import find_servers
+
+    if not typer.confirm("Look for model servers on the usual ports of this machine?", default=False, err=True):
+        return []
+    found = find_servers(PackPaths())
+    if not found:
+        say("no model server found")
+    return found
+
+
 def _is_paid(model: str, base_url: str | None) -> bool:
     """Whether asking it may cost money."""
     kind, is_local = model.partition(":")[0], urlsplit(base_url or "").hostname in _LOOPBACK
-    return kind not in {*_LOCAL, "oracle", "synthetic", "scripted"} and not (kind == "openai" and is_local)
-
-
-def _at_hand() -> list[str]:
-    """The available benchmarks: those that ship, and those that are installed."""
-    from mbbq_gen.benchmarks.registry import BENCHMARKS
-    from mbbq_gen.benchmarks.releases import benchmark_folder
-
-    return [name for name, info in BENCHMARKS.items() if not info.needs_data or benchmark_folder(name) is not None]
+    return kind not in {*_LOCAL, "ollama", "oracle", "synthetic", "scripted"} and not (kind == "openai" and is_local)
 
 
 # --- what it takes ---------------------------------------------------------------------------------------------------
@@ -274,16 +283,9 @@ class Finding(FrozenModel):
 
 
 KEYS = (
-    "OPENAI_API_KEY",
-    "ANTHROPIC_API_KEY",
-    "GEMINI_API_KEY",
-    "GOOGLE_API_KEY",
-    "AZURE_OPENAI_API_KEY",
-    "AWS_BEARER_TOKEN_BEDROCK",
-    "AWS_PROFILE",
-    "AWS_ACCESS_KEY_ID",
-    "HF_TOKEN",
-)
+    "OPENAI_API_KEY", "ANTHROPIC_API_KEY", "GEMINI_API_KEY", "GOOGLE_API_KEY", "AZURE_OPENAI_API_KEY",
+    "AWS_BEARER_TOKEN_BEDROCK", "AWS_PROFILE", "AWS_ACCESS_KEY_ID", "HF_TOKEN",
+)  # fmt: skip
 """Variables with API keys; others can be named with --api-key-env."""
 _PAGES = {"jinja2": "the page (report -o)", "vl_convert": "charts (report -o, report --figures)"}
 
@@ -366,89 +368,41 @@ def _check_server(base_url: str, model: str | None, model_args: dict[str, str], 
 
 def findings() -> list[Finding]:
     """All findings, in the order shown."""
-    return [*_package(), *_models(), *_pages(), *_keys(), *_data(), *_languages()]
-
-
-def _package() -> list[Finding]:
     import platform
 
     import mbbq_gen
-    from mbbq_gen.core.files import cache_directory, shipped_root
-
-    return [
-        Finding(
-            about="package", name="mbbq-gen", found=True, note=f"{mbbq_gen.__version__}, packs in {shipped_root()}"
-        ),
-        Finding(about="package", name="Python", found=True, note=platform.python_version()),
-        Finding(about="package", name="cache", found=cache_directory().is_dir(), note=str(cache_directory())),
-    ]
-
-
-def _models() -> list[Finding]:
-    from mbbq_gen.providers.registry import list_models
-
-    kinds = [entry for entry in list_models() if not entry.name.startswith(("oracle:", "synthetic:"))]
-    return [
-        Finding(
-            about="models",
-            name=entry.name,
-            found=entry.installed,
-            note=entry.summary if entry.installed or entry.install is None else entry.install,
-        )
-        for entry in kinds
-    ]
-
-
-def _pages() -> list[Finding]:
-    from mbbq_gen.providers.base import is_installed
-
-    return [
-        Finding(
-            about="pages",
-            name=module,
-            found=is_installed(module),
-            note=purpose if is_installed(module) else f"{purpose}: pip install 'mbbq-gen[report]'",
-        )
-        for module, purpose in _PAGES.items()
-    ]
-
-
-def _keys() -> list[Finding]:
-    return [
-        Finding(
-            about="keys",
-            name=name,
-            found=bool(os.environ.get(name, "").strip()),
-            note="set" if os.environ.get(name) else "not set",
-        )
-        for name in KEYS
-    ]
-
-
-def _data() -> list[Finding]:
     from mbbq_gen.benchmarks.registry import BENCHMARKS
     from mbbq_gen.benchmarks.releases import benchmark_folder
+    from mbbq_gen.core.files import PACK_KINDS, PackPaths, cache_directory, shipped_root
+    from mbbq_gen.providers.base import is_installed
+    from mbbq_gen.providers.registry import list_models
 
-    found = []
+    where, cache = PackPaths(), cache_directory()
+    found: list[tuple[str, str, bool, str]] = [
+        ("package", "mbbq-gen", True, f"{mbbq_gen.__version__}, packs in {shipped_root()}"),
+        ("package", "Python", True, platform.python_version()),
+        ("package", "cache", cache.is_dir(), str(cache)),
+    ]
+    for entry in list_models():
+        if not entry.name.startswith(("oracle:", "synthetic:")):
+            missing = None if entry.installed else entry.install
+            found.append(("models", entry.name, entry.installed, missing or entry.summary))
+    for module, purpose in _PAGES.items():
+        has = is_installed(module)
+        found.append(("pages", module, has, purpose if has else f"{purpose}: pip install 'mbbq-gen[report]'"))
+    for name in KEYS:
+        value = os.environ.get(name, "")
+        found.append(("keys", name, bool(value.strip()), "set" if value else "not set"))
     for name, info in BENCHMARKS.items():
         folder = benchmark_folder(name) if info.needs_data else None
-        note = (
-            "ships"
-            if not info.needs_data
-            else str(folder)
-            if folder
-            else f"mbbq-gen data download {name}, or --data-dir DIR"
-        )
-        found.append(Finding(about="data", name=name, found=folder is not None or not info.needs_data, note=note))
-    return found
-
-
-def _languages() -> list[Finding]:
-    from mbbq_gen.core.files import PACK_KINDS, PackPaths
-
-    where = PackPaths()
+        note = str(folder) if folder else f"mbbq-gen data download {name}, or --data-dir DIR"
+        found.append(("data", name, folder is not None or not info.needs_data, note if info.needs_data else "ships"))
     whole = [name for name in where.names("prompts") if all(where.find(kind, name) for kind in PACK_KINDS)]
-    return [Finding(about="languages", name=f"{len(whole)} with all packs", found=True, note=", ".join(whole))]
+    found.append(("languages", f"{len(whole)} with all packs", True, ", ".join(whole)))
+    return [
+        Finding.model_validate({"about": about, "name": name, "found": has, "note": note})
+        for about, name, has, note in found
+    ]
 
 
 @example(
@@ -526,7 +480,14 @@ def _list_live(kind: str, options: dict[str, Any], *, as_json: bool) -> None:
 
     provider = open_provider(f"{kind}:any", options)
     provider.check_access()
-    names = asyncio.run(_names_of(provider))
+
+    async def listed() -> list[str]:
+        try:
+            return await provider.list_models()
+        finally:
+            await provider.aclose()
+
+    names = asyncio.run(listed())
     rows = [(name, price_of(kind, name, base_url=provider.capabilities.base_url)) for name in sorted(names)]
     if as_json:
         print_json(
@@ -542,10 +503,3 @@ def _list_live(kind: str, options: dict[str, Any], *, as_json: bool) -> None:
     ]
     prices = ("$ in, a million tokens", "out")
     print_rows(("model", *prices), shown, right=prices)
-
-
-async def _names_of(provider: Provider) -> list[str]:
-    try:
-        return await provider.list_models()
-    finally:
-        await provider.aclose()

@@ -151,6 +151,10 @@ class RunConfig(FrozenModel):
     device: str | None = setting("Model", "answer",
         "Device of a local model: auto, cpu, cuda, cuda:N or mps. Default: auto (a GPU if there is one).",
         example="cpu", metavar="DEVICE", provider=True)
+    sampling: Literal["neutral", "server"] | None = setting("Model", "answer",
+        "Sampling that no option of the model sets: neutral (no top-p, top-k or penalties) or server (the defaults of "
+        "the server, or of generation_config.json). Default: neutral; services such as OpenAI are sent nothing.",
+        example="server", provider=True)
     model_args: dict[str, JsonValue] = setting("Model", "answer",
         "Other options of the model, such as temperature=0.7; `mbbq-gen models KIND` lists them. Default: "
         "temperature=0.",

@@ -22,8 +22,8 @@ _TEXTS: Final[dict[str, dict[str, str]]] = tomllib.loads(
 ITEM_COLUMNS, DESIGN_COLUMNS = _TEXTS["samples"], _TEXTS["samples_of_some_runs"]
 """Column of samples → meaning; the second has those that only some runs have."""
 GROUP_COLUMN = "The group's value of this grouping."
-SCORE_COLUMNS, OUTCOMES = _TEXTS["scores"], _TEXTS["outcomes"]
-"""Column of scores, and outcome, → meaning."""
+SCORE_COLUMNS, RUN_KEYS, OUTCOMES = _TEXTS["scores"], _TEXTS["run"], _TEXTS["outcomes"]
+"""Column of scores, key of export.json, and outcome, → meaning."""
 
 
 class Column(FrozenModel):
@@ -45,6 +45,8 @@ class DataDictionary(FrozenModel):
     tables: dict[str, tuple[Column, ...]]
     metrics: dict[str, MetricDefinition]
     """Metric → definition."""
+    run: dict[str, str]
+    """Key of export.json, and of `runtime_info` in manifest.json → meaning."""
     outcomes: dict[str, str]
     """Outcome → meaning."""
 
@@ -62,7 +64,7 @@ def data_dictionary(
         tables["scores"] = tuple(
             _column(name, kind, SCORE_COLUMNS.get(name, GROUP_COLUMN)) for name, kind in scores.items()
         )
-    return DataDictionary(tables=tables, metrics=dict(metrics), outcomes=OUTCOMES)
+    return DataDictionary(tables=tables, metrics=dict(metrics), run=RUN_KEYS, outcomes=OUTCOMES)
 
 
 def _column(name: str, kind: polars.DataType, meaning: str) -> Column:
@@ -109,6 +111,13 @@ def dictionary_page(dictionary: DataDictionary, lead: str = "") -> str:
             for name, what in dictionary.metrics.items()
         ]
         lines.append("")
+    lines += ["## Server and sampling", "", "Keys of `export.json`, and of `runtime_info` in `manifest.json`.", ""]
+    lines += [
+        "| key | meaning |",
+        "|---|---|",
+        *(f"| `{name}` | {text} |" for name, text in dictionary.run.items()),
+        "",
+    ]
     lines += ["## Outcomes", "", "| outcome | meaning |", "|---|---|"]
     lines += [f"| `{name}` | {meaning} |" for name, meaning in dictionary.outcomes.items()]
     return "\n".join(lines) + "\n"

@@ -24,7 +24,7 @@ from tempfile import TemporaryDirectory
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Literal, Self
 
-from pydantic import Field, ValidationError
+from pydantic import Field, JsonValue, ValidationError
 
 import mbbq_gen
 from mbbq_gen.analysis.scores import ScoreTable
@@ -38,6 +38,7 @@ from mbbq_gen.interchange.data_dictionary import data_dictionary, dictionary_pag
 from mbbq_gen.report.score_tables import UTF8_MARK, csv_cells, score_rows
 from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.runs.samples import item_schema
+from mbbq_gen.runs.serving import serving_of
 from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.codes import PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
@@ -102,6 +103,10 @@ class ExportRecord(FrozenModel):
     settings: ExportSettings
     extractors: dict[str, str]
     """Language → extractor version."""
+    server: dict[str, JsonValue] = Field(default_factory=dict)
+    sampling_sent: dict[str, JsonValue] = Field(default_factory=dict)
+    sampling: dict[str, JsonValue] = Field(default_factory=dict)
+    """These three are explained in the data dictionary; they are empty for services."""
     requests: int
     answered: int
     """Requests with a response; if fewer than `requests`, the export is of a part of the run."""
@@ -262,6 +267,7 @@ def bundle(source: ExportSource, folder: Path, kind: Kind) -> Iterator[list[tupl
             kind=kind,
             settings=source.settings,
             extractors=source.extractors,
+            **dict(serving_of(source.run.manifest)),
             requests=source.progress.requests,
             answered=source.progress.answered,
             files=tuple(_described(folder, name, rows) for name, rows in sorted(written)),

@@ -15,9 +15,9 @@ from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
-from typing import Annotated, Any, ClassVar, Protocol
+from typing import Annotated, Any, ClassVar, Final, Literal, Protocol
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, JsonValue
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
 
 from mbbq_gen.core.errors import MissingExtraError, UsageError
 from mbbq_gen.core.files import PackPaths, stable_digest
@@ -45,6 +45,40 @@ class ProviderOptions(BaseModel):
 
     may_change: ClassVar[frozenset[str]] = frozenset()
     """Options that shape no text: a run may go on with other values of them."""
+
+
+NEUTRAL_SAMPLING: Final[Mapping[str, float]] = {
+    "top_p": 1.0,
+    "top_k": 0,
+    "min_p": 0.0,
+    "repetition_penalty": 1.0,
+    "presence_penalty": 0.0,
+    "frequency_penalty": 0.0,
+}
+"""Option → the value that changes no probability. The options are spelled the same for every kind of model."""
+
+
+class SamplingOptions(ProviderOptions):
+    """Options of models whose sampling can be set as a whole: of one's own servers, and of local models."""
+
+    sampling: Literal["neutral", "server"] | None = Field(
+        default=None,
+        description="sampling that is not set below: neutral changes no probability; server leaves it to the server or "
+        "to generation_config.json; default: neutral, and nothing is sent to services such as OpenAI",
+    )
+    top_p: float | None = Field(default=None, gt=0.0, le=1.0, description="share of the likeliest tokens; 1: all")
+    top_k: int | None = Field(default=None, ge=0, description="number of the likeliest tokens; 0: all")
+    min_p: float | None = Field(default=None, ge=0.0, le=1.0, description="least share of the largest probability")
+    repetition_penalty: float | None = Field(
+        default=None, gt=0.0, description="divides the scores of tokens in the prompt or the answer; 1: none"
+    )
+    presence_penalty: float | None = Field(default=None, ge=-2.0, le=2.0, description="0: none")
+    frequency_penalty: float | None = Field(default=None, ge=-2.0, le=2.0, description="0: none")
+
+    @property
+    def given_sampling(self) -> dict[str, JsonValue]:
+        """The sampling options that have a value."""
+        return {name: value for name in NEUTRAL_SAMPLING if (value := getattr(self, name)) is not None}
 
 
 @dataclass(frozen=True)

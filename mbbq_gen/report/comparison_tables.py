@@ -54,6 +54,7 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
         yield from map(matrix_table, comparison.matrices)
         yield from (f"{code}: {sentence}" for code, sentence in comparison.warnings.items())
     yield from (f"not compared: {line}" for line in table.left_out)
+    yield from [table.serving] if table.serving is not None else []
     yield from caution_blocks(table)
     family = "pairs" if table.adjusted_over == "pairs" else "pairs, metrics and groups"
     yield (

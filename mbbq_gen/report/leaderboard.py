@@ -26,6 +26,7 @@ from mbbq_gen.report.assessments import (
 )
 from mbbq_gen.report.comparability import PromptFingerprint, group_same_prompts, prompt_fingerprint
 from mbbq_gen.report.conclusions import listing
+from mbbq_gen.runs.serving import serving_difference
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, PromptEffects
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, combine
@@ -187,6 +188,8 @@ class Leaderboard(FrozenModel):
     prompt_effects: PromptEffects = "fixed"
     """Whether intervals and ranks speak of the wordings that were asked, or of wordings like these."""
     models: tuple[str, ...]
+    serving: str | None = None
+    """How the runs differ in server or sampling, in a sentence; None where they do not."""
     conclusions: dict[str, str]
     """Benchmark → one sentence on its rows."""
     definitions: dict[ScoreName, MetricDefinition]
@@ -243,6 +246,7 @@ def build_leaderboard(
         unparsed=sampling.unparsed,
         prompt_effects=sampling.prompt_effects,
         models=tuple(sorted({row.model for row in rows})),
+        serving=serving_difference({model: manifest for (model, _), manifest in manifests.items()}),
         conclusions={
             name: headline([row for row in rows if row.benchmark == name])
             for name in dict.fromkeys(row.benchmark for row in rows)

@@ -157,6 +157,7 @@ def board_notes(board: Leaderboard) -> list[str]:
     for benchmark in dict.fromkeys(row.benchmark for row in board.rows):
         rows = [row for row in board.rows if row.benchmark == benchmark]
         notes += [f"other prompts on {visible_text(benchmark)}: {line}" for line in prompts_differ(rows)]
+    notes += [visible_text(board.serving)] if board.serving is not None else []
     notes.append(f"|bias| < … (TOST): {board.equivalence_bound}.")
     if any(bounds_text(score.bounds) for row in board.rows for score in row.scores.values()):
         notes.append(f"bounds: {BOUNDS_NOTE}.")

@@ -164,6 +164,10 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
         if count:
             why = ", ".join(f"{kind} {number:,}" for kind, number in status.failures.items())
             yield f"{name:<12}{count:,}" + (f" ({why})" if name == "failed" else "")
+    for name, facts in (("server", status.serving.server), ("sampling", status.serving.sampling)):
+        if facts:
+            values = {key: "not known" if value is None else _value(value) for key, value in facts.items()}
+            yield f"{name:<12}" + ", ".join(text if key == "name" else f"{key} {text}" for key, text in values.items())
     yield from _cost_blocks(status)
     if status.per_minute is not None:
         left = "" if status.seconds_left is None else f", {hours(status.seconds_left / 3600)} left"
@@ -260,6 +264,8 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
         answered = f"; answered as {shortened(', '.join(names), 120)}" if names else ""
         model = shortened(side.model, 120)
         yield f"{name}: {side.run}: {model}, {side.items:,} answers{part}, begun {side.created_at}{answered}"
+    if found.serving is not None:
+        yield found.serving
     yield "\nWhat shaped the numbers\n"
     if found.differing:
         rows: list[tuple[str, ...]] = [

@@ -13,7 +13,7 @@ import asyncio
 import textwrap
 import time
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterator, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping
 from contextlib import ExitStack, aclosing
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -106,6 +106,51 @@ class ErrorRateGuard:
         self.note(response)
         if response.error is not None:
             self.check()
+
+
+@dataclass
+class CutAnswers:
+    """Says early, and once more at the end, that answers are cut at the limit of tokens, with the likely reason."""
+
+    provider: Provider
+    say: Callable[[str], None]
+    _answers: int = field(default=0, init=False)
+    _cut: int = field(default=0, init=False)
+    _thinks: bool = field(default=False, init=False)
+    _is_said: bool = field(default=False, init=False)
+
+    def count(self, responses: Iterable[Response]) -> None:
+        """Takes note of responses; says it if the first five are cut, or more than half of the first fifty."""
+        for response in responses:
+            if response.error is not None or response.scores is not None:
+                continue
+            self._answers += 1
+            if response.finish_reason == "length":
+                self._cut += 1
+                self._thinks |= bool(response.reasoning) or "<think" in (response.text or "")
+            if not self._is_said and (self._answers == self._cut == 5 or (self._answers == 50 and self._cut > 25)):
+                self._is_said = True
+                self.say(self._line(f"{self._cut} of the first {self._answers} answers"))
+
+    def sum_up(self) -> None:
+        """Says at the end of a run how many answers were cut, if they are more than a tenth."""
+        if self._cut >= 5 and self._cut > 0.1 * self._answers:
+            self.say(self._line(f"{self._cut:,} of {self._answers:,} answers"))
+
+    def _line(self, what: str) -> str:
+        sampling, limit = self.provider.runtime_info().get("sampling"), self.provider.settings.get("max_tokens")
+        penalty = sampling.get("repetition_penalty") if isinstance(sampling, dict) else 1.0
+        advice = "raise --max-tokens"
+        if self._thinks:
+            advice = "the model thinks first: give --reasoning-effort none, or raise --max-tokens"
+        elif penalty is None:
+            advice += "; or the server applies a repetition penalty, with which models often do not end their answers"
+        elif penalty != 1:
+            advice = (
+                f"with a repetition penalty ({penalty}), models often do not end their answers: give --model-arg"
+                " repetition_penalty=1, or raise --max-tokens"
+            )
+        return f"{self.provider.name}: {what} are cut at {limit} tokens; {advice}"
 
 
 def is_above(failed: int, finished: int, share: float) -> bool:
@@ -323,14 +368,20 @@ async def execute_planned(
         cache = stack.enter_context(ResponseCache(Path(rules.cache_dir))) if rules.cache_dir is not None else None
         advance = stack.enter_context(watcher.stage("asking", progress.pending, provider.status))
 
+        cuts = CutAnswers(provider, watcher.say)
+
         def stored(responses: list[Response]) -> None:
             nonlocal copied
+            cuts.count(responses)
             copied += sum(response.cached for response in responses)
             hear(responses)
             advance(len(responses))
 
         errors, context = ErrorRateGuard(rules.max_error_rate), ExecutionContext(notify=watcher.say)
-        await Executor(asked, provider, stored, cost_guard, cache, errors, context, close).run()
+        try:
+            await Executor(asked, provider, stored, cost_guard, cache, errors, context, close).run()
+        finally:
+            cuts.sum_up()
     if copied:
         watcher.say(f"{copied:,} answers came from the cache {rules.cache_dir} and cost nothing")
 

@@ -20,6 +20,7 @@ from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.runs.observations import ensure_extracted, read_scores_before_use
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.samples import SampleFilter, item_schema, sample_batches
+from mbbq_gen.runs.serving import serving_difference
 from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.observations import GoldLabels, Observation
@@ -142,6 +143,8 @@ class RunDiff(FrozenModel):
     first: RunSide
     second: RunSide
     differing: tuple[ChangedSetting, ...]
+    serving: str | None = None
+    """How they differ in server or sampling, in a sentence; None where they do not."""
     matched: MatchCounts
     flipped: int
     """Paired items with another answer."""
@@ -213,6 +216,7 @@ def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, choice: 
         first=before.side,
         second=after.side,
         differing=tuple(_differing(before, after)),
+        serving=serving_difference({_FIRST: before.manifest, _SECOND: after.manifest}),
         matched=matched,
         flipped=int(pairs["flipped"].sum()),
         flips=tuple(_flips(pairs, choice.examples)),

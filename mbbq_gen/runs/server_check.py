@@ -1,9 +1,9 @@
-"""Asks a server of one's own what it is, and one question: what `mbbq-gen doctor --base-url URL` shows."""
+"""Asks servers of one's own what they are, and one question: for `doctor --base-url URL` and `init`."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pydantic import JsonValue
@@ -16,13 +16,14 @@ from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, render_prompt
 from mbbq_gen.providers.api.openai import OpenAIProvider
 from mbbq_gen.providers.base import ExecutionContext
+from mbbq_gen.providers.http.servers import known_servers
 from mbbq_gen.providers.registry import open_provider
 
 _VARIANT = "letters"
 
 
 class ServerReport(FrozenModel):
-    """A server, the model that was asked, and its answer."""
+    """A server, a model of it, and its answer to one question."""
 
     base_url: str
     """As it is to be given to `run`."""
@@ -35,7 +36,7 @@ class ServerReport(FrozenModel):
     """What can't be pinned there."""
     models: tuple[str, ...]
     model: str | None
-    """The model that was asked; None if there are several and none was named."""
+    """The model; None if there are several and none was named."""
     answer: str | None = None
     error: str | None = None
     seconds: float | None = None
@@ -44,11 +45,16 @@ class ServerReport(FrozenModel):
     output_tokens: int | None = None
 
     @property
+    def model_option(self) -> str:
+        """The model as kind:model; Ollama has a kind of its own, because its OpenAI-compatible API cuts prompts."""
+        name = self.model or (self.models[0] if self.models else "NAME")
+        return f"{'ollama' if self.server == 'ollama' else 'openai'}:{name}"
+
+    @property
     def command(self) -> str:
         """The `run` command to type."""
-        name = self.model or (self.models[0] if self.models else "NAME")
-        model = f"ollama:{name}" if self.server == "ollama" else f"openai:{name} --base-url {self.base_url}"
-        return f"mbbq-gen run my-run --model {model} --benchmark starter"
+        address = "" if self.server == "ollama" else f" --base-url {self.base_url}"
+        return f"mbbq-gen run my-run --model {self.model_option}{address} --benchmark starter"
 
 
 def check_server(base_url: str, model: str | None, model_args: Mapping[str, Any], resources: PackPaths) -> ServerReport:
@@ -65,29 +71,55 @@ def check_server(base_url: str, model: str | None, model_args: Mapping[str, Any]
         ProviderError: the server can't be reached.
     """
     given = {"max_tokens": 64, "patience": 0.0, **model_args, "base_url": base_url}
-    return asyncio.run(_check(base_url, model, given, resources))
+    return asyncio.run(_check(model, given, resources, with_question=True))
 
 
-async def _check(base_url: str, model: str | None, given: Mapping[str, Any], resources: PackPaths) -> ServerReport:
-    asked = open_provider(f"openai:{model or 'any'}", given, resources)
-    assert isinstance(asked, OpenAIProvider)
+def find_servers(resources: PackPaths, ports: Collection[int] | None = None) -> list[ServerReport]:
+    """The servers that listen on the usual ports of this machine and list models; no question is sent.
+
+    Args:
+        resources: where packs are found.
+        ports: None: those of `servers.toml`.
+    """
+
+    async def look(port: int) -> ServerReport | None:
+        given = {"patience": 0.0, "timeout": 5.0, "attempts": 1, "base_url": f"http://127.0.0.1:{port}"}
+        try:
+            found = await _check(None, given, resources, with_question=False)
+        except MbbqGenError:
+            return None
+        return found if found.models else None
+
+    async def look_at_all() -> list[ServerReport]:
+        usual = sorted({entry.port for entry in known_servers()} - {0})
+        reports = await asyncio.gather(*map(look, usual if ports is None else ports))
+        return [report for report in reports if report is not None]
+
+    return asyncio.run(look_at_all())
+
+
+async def _check(
+    model: str | None, given: Mapping[str, Any], resources: PackPaths, *, with_question: bool
+) -> ServerReport:
+    provider = open_provider(f"openai:{model or 'any'}", given, resources)
+    assert isinstance(provider, OpenAIProvider)
     answer: dict[str, Any] = {}
     try:
-        names = await asked.list_models()
+        names = await provider.list_models()
         chosen = model or (names[0] if len(names) == 1 else None)
-        if chosen is not None:
-            asked.model = chosen
-            answer = await _ask(asked, resources)
-        facts: Any = asked.runtime_info()
+        if chosen is not None and with_question:
+            provider.model = chosen
+            answer = await _ask(provider, resources)
+        facts: Any = provider.runtime_info()
     finally:
-        await asked.aclose()
-    server = dict(facts["server"])
+        await provider.aclose()
+    server = dict(facts.get("server", {"name": "unknown"}))
     return ServerReport(
-        base_url=asked.api_url,
+        base_url=provider.api_url,
         server=server.pop("name"),
         facts=server,
-        sampling_sent=facts["sampling_sent"],
-        unpinned=asked.unpinned,
+        sampling_sent=facts.get("sampling_sent", {}),
+        unpinned=provider.unpinned,
         models=tuple(names),
         model=chosen,
         **answer,

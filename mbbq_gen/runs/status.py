@@ -14,6 +14,7 @@ from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.runs.budget import CostReport, cost_report
 from mbbq_gen.runs.distributed.storage import DistributedStatus, worker_status
 from mbbq_gen.runs.run_folder import Manifest
+from mbbq_gen.runs.serving import Serving, serving_of
 from mbbq_gen.storage.ledgers import BatchState, BatchTable, StoredBatch
 from mbbq_gen.storage.queries import finish_reasons, recorded_failures, requested_since, response_times
 from mbbq_gen.storage.store import RunStore
@@ -80,6 +81,7 @@ class RunStatus(FrozenModel):
     batches: tuple[BatchLine, ...]
     judges: tuple[JudgeStatus, ...] = ()
     """Judges of the run; their cost is not in `cost`."""
+    serving: Serving = Serving()
     distributed: DistributedStatus | None = None
     """Last known state of the workers; None if there were none."""
 
@@ -137,6 +139,7 @@ def run_status(
         seconds_left=waiting / rate if rate and recent and waiting else None,
         batches=tuple(batch_lines(batches)),
         judges=tuple(judges),
+        serving=serving_of(manifest),
         distributed=worker_status(store),
     )
 

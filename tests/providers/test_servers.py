@@ -141,9 +141,12 @@ def test_services_of_the_table_are_asked_as_they_are(monkeypatch: pytest.MonkeyP
         ([("en", 400, 100), ("en", 404, 100), ("en", 408, 100), ("en", 412, 100), ("en", 416, 100)], None),
         ([("en", 400, None), ("en", 9000, None)], None),
         ([("en", 400 * n, 9) for n in range(1, 9)], None),
+        ([("en", 400 + 40 * n, 100 + 10 * n, 1948 - 10 * n) for n in range(4)], 2048),
+        ([("en", 400 + 40 * n, 100 + 10 * n, 1023) for n in range(9)], None),
+        ([("en", 1200 + n % 3, 300 + n % 3, 700 - n % 3) for n in range(9)], None),
     ],
 )
-def test_prompts_that_are_cut_are_found(prompts: list[tuple[str, int, int | None]], cut_at: int | None) -> None:
+def test_prompts_that_are_cut_are_found(prompts: list[Any], cut_at: int | None) -> None:
     detector = PromptCutDetector()
     found = [detector.add(*prompt) for prompt in prompts]
     assert found[-1] == cut_at

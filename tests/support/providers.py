@@ -91,12 +91,14 @@ def make_request(
     return Request(request_key=f"key of {prompt_id}", messages=messages, prompt=presentation, instance=instance)
 
 
-def answers(provider: Provider, requests: Iterable[Request]) -> dict[str, Response]:
+def answers(
+    provider: Provider, requests: Iterable[Request], context: ExecutionContext | None = None
+) -> dict[str, Response]:
     """All responses by request key; a key that comes twice is an error."""
 
     async def collect() -> dict[str, Response]:
         found: dict[str, Response] = {}
-        async for response in provider.generate(requests, ExecutionContext()):
+        async for response in provider.generate(requests, context or ExecutionContext()):
             assert response.request_key not in found
             found[response.request_key] = response
         await provider.aclose()

@@ -47,7 +47,7 @@ class AnthropicOptions(RemoteOptions):
         default=None, ge=1024, description="reasoning tokens, within max_tokens; none: no reasoning"
     )
     effort: str | None = Field(default=None, description="reasoning effort with adaptive thinking: low, medium, high")
-
+    top_k: int | None = Field(default=None, ge=1, description="number of the likeliest tokens; default: not sent")
     platform: Literal["anthropic", "vertex"] = Field(
         default="anthropic", description="vertex: Google's Vertex AI, with Google's credentials"
     )
@@ -75,7 +75,7 @@ class AnthropicProvider(ApiProvider):
     address = "https://api.anthropic.com"
     address_variable = "ANTHROPIC_BASE_URL"
     key_variables = ("ANTHROPIC_API_KEY",)
-    setting_names = ("max_tokens", "temperature", "top_p", "reasoning_tokens", "effort")
+    setting_names = ("max_tokens", "temperature", "top_p", "top_k", "reasoning_tokens", "effort")
     models_path = "/v1/models"
     version_in_base = False
     options: AnthropicOptions
@@ -162,8 +162,7 @@ class AnthropicProvider(ApiProvider):
             body |= {"thinking": {"type": "adaptive"}, "output_config": {"effort": options.effort}}
         elif options.temperature is not None:
             body["temperature"] = options.temperature
-        if options.top_p is not None:
-            body["top_p"] = options.top_p
+        body |= {name: value for name in ("top_p", "top_k") if (value := getattr(options, name)) is not None}
         body = self.with_reasoning(body, request, "max_tokens")
         if self.is_vertex:
             del body["model"]

@@ -30,9 +30,19 @@ _BESIDE: Final = frozenset({"safetySettings", "safety_settings", "tools", "toolC
 """What stands beside the settings of generation in a body, not among them."""
 
 
+_SAMPLING: Final = {
+    "temperature": "temperature", "top_p": "topP", "top_k": "topK", "presence_penalty": "presencePenalty",
+    "frequency_penalty": "frequencyPenalty", "seed": "seed",
+}  # fmt: skip
+"""Our name of an option → Google's."""
+
+
 class GeminiOptions(RemoteOptions):
     """Options of `gemini:MODEL`."""
 
+    top_k: int | None = Field(default=None, ge=1, description="number of the likeliest tokens; default: not sent")
+    presence_penalty: float | None = Field(default=None, ge=-2.0, le=2.0, description="0: none")
+    frequency_penalty: float | None = Field(default=None, ge=-2.0, le=2.0, description="0: none")
     seed: int | None = Field(default=None, description="seed of the service")
     reasoning_tokens: int | None = Field(
         default=None, ge=-1, description="reasoning tokens, within max_tokens; 0: none; -1: no limit"
@@ -51,7 +61,7 @@ class GeminiProvider(ApiProvider):
     address_variable = "GOOGLE_GEMINI_BASE_URL"
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     install = "pip install 'mbbq-gen[gemini]'"
-    setting_names = ("max_tokens", "temperature", "top_p", "seed", "reasoning_tokens")
+    setting_names = ("max_tokens", *_SAMPLING, "reasoning_tokens")
     version_in_base = False
     options: GeminiOptions
 
@@ -109,7 +119,7 @@ class GeminiProvider(ApiProvider):
         names = {"user": "user", "assistant": "model"}
         system = "\n\n".join(message.content for message in request.messages if message.role == "system")
         settings: dict[str, JsonValue] = {"maxOutputTokens": options.max_tokens}
-        for ours, theirs in (("temperature", "temperature"), ("top_p", "topP"), ("seed", "seed")):
+        for ours, theirs in _SAMPLING.items():
             if (value := getattr(options, ours)) is not None:
                 settings[theirs] = value
         if options.reasoning_tokens is not None:

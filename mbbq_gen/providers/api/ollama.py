@@ -19,27 +19,23 @@ from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance
 from mbbq_gen.core.records import Request, Usage
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.api.provider import ApiProvider
+from mbbq_gen.providers.base import NEUTRAL_SAMPLING, SamplingOptions
 from mbbq_gen.providers.http.credentials import Secret
 from mbbq_gen.providers.http.errors import ApiError, ErrorClass, TransientError, finish_reason
 from mbbq_gen.providers.http.servers import storable_facts
 from mbbq_gen.providers.http.transport import table_of, text_of, words_of
 
 _PORT: Final = 11434
-_SAMPLING: Final = ("top_p", "top_k", "min_p", "repeat_penalty", "presence_penalty", "frequency_penalty")
+_REPETITION: Final = {"repetition_penalty": "repeat_penalty"}
+"""Our name of a sampling parameter → Ollama's."""
 _LEAST_CONTEXT: Final = 4096
 _BYTES_A_TOKEN: Final = 2
 """Bytes of text that become a token at the least, chat template included: most tokenizers need 3 or more."""
 
 
-class OllamaOptions(RemoteOptions):
+class OllamaOptions(RemoteOptions, SamplingOptions):
     """Options of `ollama:MODEL`."""
 
-    top_p: float | None = Field(default=1.0, gt=0.0, le=1.0, description="share of the likeliest tokens; 1: all")
-    top_k: int = Field(default=0, ge=0, description="number of the likeliest tokens; 0: all")
-    min_p: float = Field(default=0.0, ge=0.0, le=1.0, description="least probability, as a share of the largest")
-    repeat_penalty: float = Field(default=1.0, gt=0.0, description="repetition penalty; 1: none")
-    presence_penalty: float = Field(default=0.0, ge=-2.0, le=2.0, description="0: none")
-    frequency_penalty: float = Field(default=0.0, ge=-2.0, le=2.0, description="0: none")
     seed: int | None = Field(default=None, description="seed of sampling")
     num_ctx: int | None = Field(
         default=None, ge=256, description="context length in tokens; default: as the longest prompt needs"
@@ -53,7 +49,7 @@ class OllamaProvider(ApiProvider):
     kind = "ollama"
     options_class = OllamaOptions
     address = "http://127.0.0.1:11434"
-    setting_names = ("max_tokens", "temperature", *_SAMPLING, "seed", "num_ctx")
+    setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "num_ctx")
     models_path = "/api/tags"
     version_in_base = False
     renames_length = False
@@ -61,7 +57,7 @@ class OllamaProvider(ApiProvider):
 
     @classmethod
     def open(cls, model: str, options: OllamaOptions, resources: PackPaths) -> Self:
-        """The provider at --base-url, OLLAMA_HOST or the usual address; nothing is asked yet."""
+        """The provider at --base-url, OLLAMA_HOST or the usual address; nothing is sent yet."""
         base_url = (options.base_url or _host() or cls.address).removesuffix("/v1")
         return super().open(model, options.model_copy(update={"base_url": base_url}), resources)
 
@@ -88,10 +84,11 @@ class OllamaProvider(ApiProvider):
         size = sum(len(message.content.encode()) + 64 for message in request.messages)
         while self._num_ctx < size // _BYTES_A_TOKEN + longest:
             self._num_ctx *= 2
-        sampling: dict[str, JsonValue] = {
-            name: value for name in ("temperature", *_SAMPLING, "seed") if (value := getattr(options, name)) is not None
+        sampling = {
+            **{name: value for name in ("temperature", "seed") if (value := getattr(options, name)) is not None},
+            **{_REPETITION.get(name, name): value for name, value in self._sampling.items()},
+            **{"num_predict": longest, "num_ctx": options.num_ctx or self._num_ctx},
         }
-        sampling |= {"num_predict": longest, "num_ctx": options.num_ctx or self._num_ctx}
         body: dict[str, JsonValue] = {
             "model": self.model,
             "messages": [{"role": message.role, "content": message.content} for message in request.messages],
@@ -102,6 +99,17 @@ class OllamaProvider(ApiProvider):
         if request.prompt.reasoning_effort is not None:
             body |= self.reasoning_settings(request.prompt.reasoning_effort).sent
         return self.learned.apply(body | options.extra)
+
+    @property
+    def _sampling(self) -> dict[str, JsonValue]:
+        """The sampling that is sent, by our names."""
+        neutral = {} if self.options.sampling == "server" else NEUTRAL_SAMPLING
+        return {**neutral, **self.options.given_sampling}
+
+    @property
+    def settings(self) -> dict[str, JsonValue]:
+        """Also whether neutral sampling is sent."""
+        return super().settings | {"sampling": self.options.sampling or "neutral"}
 
     @property
     def context_advice(self) -> str:
@@ -119,19 +127,19 @@ class OllamaProvider(ApiProvider):
         except (ProviderError, TransientError):
             self._facts = None  # the question itself finds out what is wrong, and whether to wait
             return
-        told = table_of(shown.json())
-        details, sizes = table_of(told.get("details")), table_of(told.get("model_info"))
-        facts = {"version": table_of(version.json()).get("version"), "chat_template": told.get("template")}
+        shown_facts = table_of(shown.json())
+        details, sizes = table_of(shown_facts.get("details")), table_of(shown_facts.get("model_info"))
+        facts = {"version": table_of(version.json()).get("version"), "chat_template": shown_facts.get("template")}
         facts |= {"quantization": details.get("quantization_level"), "parameters": details.get("parameter_size")}
         facts["context_length"] = next((n for key, n in sizes.items() if key.endswith("context_length")), None)
-        self._facts |= storable_facts({**facts, "sampling_defaults": told.get("parameters")})
+        self._facts |= storable_facts({**facts, "sampling_defaults": shown_facts.get("parameters")})
 
     def runtime_info(self) -> dict[str, JsonValue]:
-        """Also the server, the sampling that is sent, and the context length."""
-        sampling: dict[str, JsonValue] = {name: getattr(self.options, name) for name in _SAMPLING}
-        info = super().runtime_info()
-        info |= {"server": self._facts, "sampling_sent": sampling, "num_ctx": self.options.num_ctx or self._num_ctx}
-        return info
+        """Also the server, the sampling that is sent and known to apply, and the context length."""
+        sent = {_REPETITION.get(name, name): value for name, value in self._sampling.items()}
+        applied = dict.fromkeys(NEUTRAL_SAMPLING) | {"temperature": self.options.temperature, **self._sampling}
+        info = super().runtime_info() | {"server": self._facts or {"name": "ollama"}, "sampling_sent": sent}
+        return info | {"sampling": applied, "num_ctx": self.options.num_ctx or self._num_ctx}
 
     async def lasting(self, error: ApiError, kind: ErrorClass) -> ProviderError:
         """Also how a model is fetched that is not there."""

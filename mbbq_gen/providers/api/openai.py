@@ -33,10 +33,10 @@ from mbbq_gen.providers.api.options import (
 )
 from mbbq_gen.providers.api.provider import ApiProvider
 from mbbq_gen.providers.api.service import Endpoint
-from mbbq_gen.providers.base import Capabilities, check_installed
+from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions, check_installed
 from mbbq_gen.providers.http.credentials import EntraTokens, find_key, missing_key
 from mbbq_gen.providers.http.errors import ApiError, TransientError, classify_error
-from mbbq_gen.providers.http.servers import SAMPLING_OPTIONS, OwnServer, server_root
+from mbbq_gen.providers.http.servers import OwnServer, server_root
 from mbbq_gen.providers.http.transport import (
     FormFile,
     HttpResponse,
@@ -77,10 +77,10 @@ FIRST_TOKENS: Final[Method] = "first-token-logprobs"
 _MOST_NAMED: Final = 20
 """First tokens that OpenAI names at most."""
 
-_NOT_TOLD: Final = "the answer has no logprobs: nothing tells how likely its first token was"
+_NO_LOGPROBS: Final = "the answer has no logprobs: nothing tells how likely its first token was"
 
 
-class OpenAIOptions(RemoteOptions):
+class OpenAIOptions(RemoteOptions, SamplingOptions):
     """Options of `openai:MODEL`."""
 
     service: str = Field(
@@ -105,18 +105,6 @@ class OpenAIOptions(RemoteOptions):
     api_version: str | None = Field(
         default=None, description=f"Azure; default: OPENAI_API_VERSION, or {_AZURE_VERSION}"
     )
-    sampling: Literal["neutral", "server"] = Field(
-        default="neutral",
-        description="of a server of your own: neutral sends settings that change no probability (no top-p, no "
-        "penalties); server leaves them to the server and to the model's generation_config.json",
-    )
-    top_k: int | None = Field(default=None, description="of a server of your own: number of the likeliest tokens")
-    min_p: float | None = Field(default=None, ge=0.0, le=1.0, description="of a server of your own")
-    repetition_penalty: float | None = Field(
-        default=None, gt=0.0, description="of a server of your own, by the server's own name for it; 1: none"
-    )
-    presence_penalty: float | None = Field(default=None, ge=-2.0, le=2.0, description="0: none")
-    frequency_penalty: float | None = Field(default=None, ge=-2.0, le=2.0, description="0: none")
 
 
 class OpenAIProvider(ApiProvider):
@@ -127,7 +115,7 @@ class OpenAIProvider(ApiProvider):
     options_class = OpenAIOptions
     packages = requires = ("openai", "aiohttp")
     address = SERVICES["openai"]
-    setting_names = ("max_tokens", "temperature", *SAMPLING_OPTIONS, "seed", "reasoning_effort", "reasoning_by")
+    setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "reasoning_effort", "reasoning_by")
     version_in_base = True
     options: OpenAIOptions
     is_azure: bool
@@ -146,11 +134,13 @@ class OpenAIProvider(ApiProvider):
         self._at_responses = options.api == "responses" or (
             options.api == "auto" and self._is_official and _RESPONSES_ONLY.search(model) is not None
         )
-        self._told = False
+        self._has_logprobs = False
         """Whether any answer has named first tokens."""
-        given = {name: getattr(options, name) for name in SAMPLING_OPTIONS}
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
-        self._server = OwnServer(model, options.sampling if self.is_own_server else "server", given)
+        self.sampling = options.sampling or ("neutral" if self.is_own_server else "server")
+        """Whether neutral sampling is sent: neutral or server."""
+        self._server = OwnServer(model, self.sampling, options.given_sampling)
+        self.learned.dispensable |= self._server.dispensable
         if self._at_responses and options.seed is not None:
             raise UsageError(f"{self.name}: the responses API takes no seed; leave --model-arg seed out")
 
@@ -225,8 +215,8 @@ class OpenAIProvider(ApiProvider):
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text: the server where it is not OpenAI's own, and all parameters."""
         settings = super().settings
-        if self.is_own_server:
-            settings["sampling"] = self.options.sampling
+        if self.is_own_server or self.options.sampling is not None:
+            settings["sampling"] = self.sampling
         if self.options.top_logprobs != _MOST_NAMED:
             settings["top_logprobs"] = self.options.top_logprobs
         return settings if self.options.api == "auto" else {**settings, "api": self.options.api}
@@ -248,12 +238,22 @@ class OpenAIProvider(ApiProvider):
         whole = super().url(f"{self.api_url.removeprefix(self.base_url)}{path}")
         return whole if path == "/chat/completions" else _DEPLOYMENT.sub("/openai/", whole)
 
+    def instead_of(self, name: str) -> str:
+        """As `ApiProvider`, with the option's own name for a repetition penalty."""
+        own = "repetition_penalty" in self.options.given_sampling and name == self._server.entry.repetition
+        return super().instead_of("repetition_penalty" if own else name)
+
     async def prepare(self) -> None:
         """Recognises a server of the user's own before the first request, and says what can't be pinned there."""
         if not self.is_own_server or self._server.is_asked:
             return
         await self._server.recognise(self._probe)
         self.learned.dispensable |= self._server.dispensable
+        if ignored := [name for name in self._server.entry.ignored if name in self.options.given_sampling]:
+            raise ProviderError(
+                f"{self.name}: {self._server.entry.name} does not take {ignored[0]}; leave --model-arg {ignored[0]} out"
+                " in a new run folder"
+            )
         if self.unpinned is not None:
             self.say_once(f"{self.name}: {self.unpinned}")
 
@@ -302,7 +302,9 @@ class OpenAIProvider(ApiProvider):
         if options.temperature is not None:
             body["temperature"] = options.temperature
         sampling = self._server.fields
-        body |= {name: sampling[name] for name in ("top_p",) if name in sampling} if self._at_responses else sampling
+        if self._at_responses:  # neutral penalties are not sent: there are none
+            sampling = {name: sampling[name] for name in ("top_p", *self.options.given_sampling) if name in sampling}
+        body |= sampling
         if options.seed is not None:
             body["seed"] = options.seed
         if options.reasoning_effort is not None:
@@ -317,13 +319,13 @@ class OpenAIProvider(ApiProvider):
             UsageError: where the model is known not to take it.
         """
         if self._is_official and self.options.reasoning_by is None:
-            told = openai_reasoning(self.name, self.model, level, at_responses=self._at_responses)
+            found = openai_reasoning(self.name, self.model, level, at_responses=self._at_responses)
         else:
             # by its address; a server that nobody knows is taken for one with chat templates
             known = {SERVICES[name]: by for name, by in REASONING_BY.items()}
             by = self.options.reasoning_by or known.get(self.base_url, "template")
-            told = server_reasoning(self.name, self.model, level, by)
-        return self.check_reasoning(told, "reasoning_effort")
+            found = server_reasoning(self.name, self.model, level, by)
+        return self.check_reasoning(found, "reasoning_effort")
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """Also learns that a model answers at the responses API only."""
@@ -345,12 +347,16 @@ class OpenAIProvider(ApiProvider):
     @property
     def context_advice(self) -> str:
         """How a longer context is set at the server."""
-        return self._server.info.entry.context if self._server.info else super().context_advice
+        return self._server.entry.context
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Also which API answered."""
-        server = self._server.runtime_info() if self.is_own_server else {}
-        return super().runtime_info() | {"api": "responses" if self._at_responses else "chat"} | server
+        info = super().runtime_info() | {"api": "responses" if self._at_responses else "chat"}
+        if not self._server.is_asked:
+            return info
+        served: dict[str, Any] = self._server.runtime_info(self.learned.dropped, self.options.extra)
+        temperature = None if "temperature" in self.learned.dropped else self.options.temperature
+        return info | served | {"sampling": {"temperature": temperature, **served["sampling"]}}
 
     def error_in(self, reply: HttpResponse, payload: Any, request: Request) -> ApiError | None:
         """What failed; where first tokens are not returned, that is the end.
@@ -376,14 +382,14 @@ class OpenAIProvider(ApiProvider):
         if request.prompt.method != FIRST_TOKENS or is_unanswered:
             return response
         tokens = first_tokens(payload)
-        self._told = self._told or bool(tokens)
-        if not self._told:
+        self._has_logprobs = self._has_logprobs or bool(tokens)
+        if not self._has_logprobs:
             raise self._tells_nothing("its answers have no logprobs")
         answers = request.prompt.continuations
         scores = tuple(ContinuationScore.of(answer, tokens.get(answer.text), 1) for answer in answers)
-        told = {"scores": scores} if tokens else {"error": _NOT_TOLD}
+        read_off = {"scores": scores} if tokens else {"error": _NO_LOGPROBS}
         kept = response.model_dump(exclude={"text", "refusal", "finish_reason", "scores", "error"})
-        return Response(**kept, **told, finish_reason="stop" if tokens else response.finish_reason)
+        return Response(**kept, **read_off, finish_reason="stop" if tokens else response.finish_reason)
 
     def _tells_nothing(self, why: str) -> ProviderError:
         """Why the labels' probabilities can't be had, in one line."""

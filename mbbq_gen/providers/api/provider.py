@@ -76,8 +76,6 @@ class ApiProvider(ApiService):
         """Keys of requests that were once answered with JSON that is no answer."""
         self._served: set[str] = set()
         self._cuts = PromptCutDetector()
-        self._answers = self._answers_cut = 0
-        """Answers with text so far, and how many of them end at the limit of tokens."""
         self._pace: RateLimiter | None = None
 
     @abstractmethod
@@ -395,27 +393,18 @@ class ApiProvider(ApiService):
         return "set a longer context at the server"
 
     def _check_cuts(self, request: Request, response: Response) -> None:
-        """Raises ProviderError if the server cuts prompts; says early that many answers end at the limit of tokens."""
-        tokens = self.is_own_server and self._cuts.add(
-            request.prompt.language,
-            sum(len(message.content.encode()) for message in request.messages),
-            response.usage.input_tokens,
-        )
+        """Raises ProviderError if the server cuts prompts."""
+        if not self.is_own_server:
+            return
+        usage = response.usage
+        ended_early = response.finish_reason == "length" and (usage.output_tokens or 0) < self.longest_answer(request)
+        size = sum(len(message.content.encode()) for message in request.messages)
+        written = usage.output_tokens if ended_early and request.prompt.method == "generate" else None
+        tokens = self._cuts.add(request.prompt.language, size, usage.input_tokens, written)
         if tokens:
             raise ProviderError(
                 f"{self.name}: {self.base_url} cuts prompts at about {tokens:,} tokens (prompt_cut), so the model does"
                 f" not see the whole question; {self.context_advice}, and start a new run folder"
-            )
-        if response.error is not None or request.prompt.method != "generate" or _has_not_begun(response):
-            return
-        self._answers += 1
-        self._answers_cut += response.finish_reason == "length"
-        if (self._answers, self._answers_cut) == (5, 5) or (self._answers == 50 and self._answers_cut > 25):
-            thinks = response.reasoning or "<think" in (response.text or "")
-            self.say_once(
-                f"{self.name}: {self._answers_cut} of the first {self._answers} answers are cut at"
-                f" {self.options.max_tokens:,} tokens; raise --max-tokens"
-                + (", or give --reasoning-effort none: the model thinks first" if thinks else "")
             )
 
     def notice(self, response: Response) -> None:

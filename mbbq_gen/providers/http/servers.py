@@ -10,7 +10,8 @@ from __future__ import annotations
 import asyncio
 import json
 import tomllib
-from collections.abc import Awaitable, Callable, Mapping
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final
@@ -19,6 +20,7 @@ from pydantic import Field, JsonValue
 
 from mbbq_gen.core.files import stable_digest
 from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.providers.base import NEUTRAL_SAMPLING
 from mbbq_gen.providers.http.errors import TransientError
 
 NEUTRAL: Final[Mapping[str, JsonValue]] = {"top_p": 1.0, "frequency_penalty": 0.0}
@@ -33,10 +35,6 @@ _LONGER, _FEWER = 1.5, 0.6
 """A prompt that is so much longer than the shortest, with so small a share of the expected tokens, was cut."""
 _LEAST = 256
 """Tokens below which no server cuts prompts: some proxies and test servers count the same few tokens for each."""
-SAMPLING_OPTIONS: Final = (
-    "top_p", "top_k", "min_p", "repetition_penalty", "presence_penalty", "frequency_penalty",
-)  # fmt: skip
-"""Options of a model that set its sampling."""
 
 
 class Probe(FrozenModel):
@@ -62,11 +60,17 @@ class ServerEntry(FrozenModel):
     fields: dict[str, JsonValue]
     repetition: str = "repetition_penalty"
     repetition_offset: float = 0.0
+    defaults: dict[str, JsonValue] = Field(default_factory=dict)
+    ignored: tuple[str, ...] = ()
     unpinned: str | None = None
     probe: tuple[Probe, ...]
     facts: dict[str, str] = Field(default_factory=dict)
     models_path: str | None = None
     models: dict[str, str] = Field(default_factory=dict)
+
+
+_UNKNOWN: Final = ServerEntry(name="unknown", context="set a longer context there", fields={**NEUTRAL}, probe=())
+"""A server that is not recognised."""
 
 
 class ServerInfo(FrozenModel):
@@ -102,7 +106,7 @@ async def recognise_server(get: Callable[[str], Awaitable[Any]], model: str) -> 
     Args:
         get: fetches a path below the server's root: its JSON, or its text if it is none; None if there is no such
             path (any status but 2xx). Raises what it likes if the server can't be reached.
-        model: the model that is asked, to find its entry in lists of models.
+        model: the model, to find its entry in lists of models.
 
     Returns:
         The server, or None if no entry of the table fits.
@@ -119,9 +123,9 @@ async def recognise_server(get: Callable[[str], Awaitable[Any]], model: str) -> 
             found = await reply(probe.path)
             if found is not None and probe.fits(found):
                 listed = _model_entry(await reply(entry.models_path), model) if entry.models_path else {}
-                told = {name: _at(found, key) for name, key in entry.facts.items()}
-                told |= {name: _at(listed, key) for name, key in entry.models.items()}
-                return ServerInfo(name=entry.name, facts=storable_facts(told))
+                stated = {name: _at(found, key) for name, key in entry.facts.items()}
+                stated |= {name: _at(listed, key) for name, key in entry.models.items()}
+                return ServerInfo(name=entry.name, facts=storable_facts(stated))
     return None
 
 
@@ -140,10 +144,10 @@ def _at(value: Any, key: str) -> Any:
     return value
 
 
-def storable_facts(told: Mapping[str, Any]) -> dict[str, JsonValue]:
+def storable_facts(stated: Mapping[str, Any]) -> dict[str, JsonValue]:
     """The facts that are there; a chat template by its digest, paths by their last part, nothing of any length."""
     facts: dict[str, JsonValue] = {}
-    for name, value in told.items():
+    for name, value in stated.items():
         if name == "chat_template" and isinstance(value, str):
             facts["chat_template_digest"] = stable_digest(value)
         elif name == "model_file" and isinstance(value, str):
@@ -155,20 +159,19 @@ def storable_facts(told: Mapping[str, Any]) -> dict[str, JsonValue]:
 
 
 class OwnServer:
-    """The server at a base URL of the user's own: recognised at the first request, and asked for neutral sampling."""
+    """The server at a base URL of the user's own: recognised at the first request, and sent neutral sampling."""
 
     def __init__(self, model: str, sampling: str, given: Mapping[str, JsonValue]) -> None:
-        """`sampling`: neutral or server. `given`: what the user sets otherwise, by the names in `SAMPLING_OPTIONS`."""
-        self._model, self._sampling = model, sampling
-        self._given = {name: value for name, value in given.items() if value is not None}
+        """`sampling`: neutral or server. `given`: what the user sets, by the names in `NEUTRAL_SAMPLING`."""
+        self._model, self._sampling, self._given = model, sampling, given
         self._lock = asyncio.Lock()
         self.is_asked = False
-        """Whether the server was asked what it is."""
+        """Whether it is known which server it is, or that it is none of the table."""
         self.info: ServerInfo | None = None
         """The server; None before the first request, and if it is not recognised."""
 
     async def recognise(self, get: Callable[[str], Awaitable[Any]]) -> None:
-        """Finds out which server it is, once; a server that can't be reached is asked again next time.
+        """Finds out which server it is, once; a server that can't be reached is tried again next time.
 
         Args:
             get: as in `recognise_server`; raises TransientError if the server can't be reached.
@@ -186,38 +189,67 @@ class OwnServer:
             self.is_asked = True
 
     @property
+    def entry(self) -> ServerEntry:
+        """What is known of the server."""
+        return self.info.entry if self.info else _UNKNOWN
+
+    @property
     def fields(self) -> dict[str, JsonValue]:
         """Fields of a request's body that set its sampling, by the server's own names."""
-        entry = self.info.entry if self.info else None
-        fields = {} if self._sampling == "server" else dict(entry.fields if entry else NEUTRAL)
+        entry = self.entry
+        fields = {} if self._sampling == "server" else dict(entry.fields)
         for name, value in self._given.items():
-            if name == "repetition_penalty" and entry is not None:
+            if name == "repetition_penalty":
                 fields[entry.repetition] = float(str(value)) + entry.repetition_offset
             else:
-                fields[name] = value
+                is_off = name == "top_k" and value == 0
+                fields[name] = entry.fields.get(name, value) if is_off else value
         return fields
+
+    def applied(self, sent: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """The sampling that is known to apply, by our names: as sent, else the server's own default, else None."""
+        entry, own = self.entry, self.info.facts.get("sampling_defaults") if self.info else None
+        defaults = entry.defaults | (own if isinstance(own, dict) else {})
+        found: dict[str, JsonValue] = {}
+        for name in NEUTRAL_SAMPLING:
+            field = entry.repetition if name == "repetition_penalty" else name
+            if field not in sent or name in entry.ignored:
+                found[name] = defaults.get(field, defaults.get(name))
+            elif name == "repetition_penalty":
+                found[name] = float(str(sent[field])) - entry.repetition_offset
+            else:
+                found[name] = 0 if name == "top_k" and sent[field] == -1 else sent[field]
+        return found
 
     @property
     def dispensable(self) -> frozenset[str]:
-        """Fields that may be left out if the server refuses them: all that the user did not ask for."""
-        return frozenset(self.fields) - self._given.keys()
+        """Fields that may be left out if the server refuses them: all that the user did not set."""
+        given = {self.entry.repetition if name == "repetition_penalty" else name for name in self._given}
+        return frozenset(self.fields) - given
 
     @property
     def notice(self) -> str | None:
         """What can't be pinned at this server; None if nothing."""
-        return self.info.entry.unpinned if self.info and self._sampling == "neutral" else None
+        return self.entry.unpinned if self._sampling == "neutral" else None
 
-    def runtime_info(self) -> dict[str, JsonValue]:
-        """What the manifest records: the server, and the sampling that is sent."""
+    def runtime_info(self, left_out: Collection[str], extra: Mapping[str, JsonValue]) -> dict[str, JsonValue]:
+        """What the manifest records: the server, the sampling that is sent, and what is known to apply.
+
+        `left_out`: fields that the server refused; `extra`: further fields of the body.
+        """
+        names = {*self.entry.fields, self.entry.repetition, *NEUTRAL_SAMPLING}
         server: dict[str, JsonValue] = {"name": self.info.name, **self.info.facts} if self.info else {"name": "unknown"}
-        return {"server": server, "sampling_sent": self.fields}
+        sent = {name: value for name, value in self.fields.items() if name not in left_out}
+        sent |= {name: value for name, value in extra.items() if name in names}
+        return {"server": server, "sampling_sent": sent, "sampling": self.applied(sent)}
 
 
 class PromptCutDetector:
     """Finds out that a server cuts prompts without an error, from the tokens that it counts.
 
-    Two signs: prompts of different lengths are counted as the same, largest number of tokens; or a long prompt has far
-    fewer tokens than its length allows, by the tokens a byte of the shortest prompts in its language.
+    Three signs: prompts of different lengths are counted as the same, largest number of tokens; a long prompt has far
+    fewer tokens than its length allows, by the tokens a byte of the shortest prompts in its language; or different
+    prompts have the same number of tokens together with answers that end before their limit: the context is full.
     """
 
     def __init__(self) -> None:
@@ -227,20 +259,27 @@ class PromptCutDetector:
         """Language → bytes of its shortest prompt, and its tokens a byte."""
         self._too_few = 0
         """Long prompts with far too few tokens."""
+        self._totals = defaultdict[int, set[int]](set)
+        """Tokens of prompt and answer together → those of the prompts, of answers that end before their limit."""
 
-    def add(self, language: str, size: int, tokens: int | None) -> int | None:
+    def add(self, language: str, size: int, tokens: int | None, written: int | None = None) -> int | None:
         """Takes note of a prompt.
 
         Args:
             language: of the prompt.
             size: its bytes in UTF-8.
             tokens: of the prompt, as the server counts them; None if it does not.
+            written: tokens of an answer that was cut before it had as many as it may; None of any other.
 
         Returns:
             The tokens at which prompts are cut, or None while nothing shows that they are.
         """
         if not tokens or size < 1:
             return None
+        if written and tokens + written >= _LEAST:
+            self._totals[tokens + written].add(tokens)
+            if len(self._totals[tokens + written]) >= _ALIKE:
+                return tokens + written
         bytes_there, rate = self._shortest.get(language, (size, tokens / size))
         if size <= bytes_there:
             self._shortest[language] = (size, tokens / size)

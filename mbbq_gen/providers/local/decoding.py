@@ -84,8 +84,12 @@ class DecodingSettings:
     temperature: float = 0.0
     """0: the likeliest token always."""
     top_p: float = 1.0
+    top_k: int = 0
+    min_p: float = 0.0
     repetition_penalty: float = 1.0
-    """1: none. Only `StaticBatcher` and vLLM have it."""
+    presence_penalty: float = 0.0
+    frequency_penalty: float = 0.0
+    """`ContinuousBatcher` has temperature and top_p only."""
 
 
 class Batcher(Protocol):
@@ -436,7 +440,7 @@ class StaticBatcher:
                 attention_mask=torch.tensor(mask, device=self._model.device),
                 generation_config=self._configuration(group[0].limit),
                 stopping_criteria=_stop_when(is_cancelled),
-                logits_processor=numbers.processors(),
+                logits_processor=numbers.processors(self._penalties(width)),
             )
         written, completions = output[:, width:].tolist(), list[Completion]()
         elapsed = time.perf_counter() - started
@@ -451,6 +455,17 @@ class StaticBatcher:
                 completions.append(Completion(prompt.number, tuple(line[:stop]), "stop", stop + 1, elapsed))
         return completions
 
+    def _penalties(self, width: int) -> list[Any]:
+        """Presence and frequency penalty, which the library lacks: of the tokens after the first `width`."""
+        presence, frequency = self._settings.presence_penalty, self._settings.frequency_penalty
+
+        def penalise(tokens: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+            written = tokens[:, width:]
+            counts = torch.zeros_like(scores).scatter_add_(1, written, torch.ones_like(written, dtype=scores.dtype))
+            return scores - frequency * counts - presence * (counts > 0)
+
+        return [penalise] if presence or frequency else []
+
     def _configuration(self, limit: int) -> Any:
         from transformers import GenerationConfig
 
@@ -462,7 +477,8 @@ class StaticBatcher:
                 "do_sample": True,
                 "temperature": self._settings.temperature,
                 "top_p": self._settings.top_p,
-                "top_k": 0,
+                "top_k": self._settings.top_k,
+                "min_p": self._settings.min_p or None,
             }
         return GenerationConfig(
             max_new_tokens=limit,
@@ -479,11 +495,11 @@ class _Numbers:
         self.are_broken = [False] * rows
         """Whether a row had something that is no number before it was finished."""
 
-    def processors(self) -> Any:
+    def processors(self, others: list[Any]) -> Any:
         """What the library calls at every token; a broken row goes on with numbers, since drawing takes no others."""
         from transformers import LogitsProcessorList
 
-        return LogitsProcessorList([self._look])
+        return LogitsProcessorList([self._look, *others])
 
     def _look(self, _tokens: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
         broken = ~scores.amax(dim=-1).isfinite()

@@ -72,6 +72,21 @@ class ModelSource:
             template = "\n".join(str(entry.get("template")) for entry in template if isinstance(entry, dict))
         return template if isinstance(template, str) else None
 
+    def stored_dtype(self) -> str | None:
+        """The number type of the weights, as config.json names it; None where it names none that can be chosen.
+
+        Raises:
+            ProviderError: where the file can't be read.
+        """
+        self.prepare()
+        try:
+            config = json.loads((None if self.gguf_file else self._text_of("config.json")) or "{}")
+            inner = config.get("text_config") or {}
+            name = config.get("dtype") or config.get("torch_dtype") or inner.get("dtype") or inner.get("torch_dtype")
+        except (ValueError, AttributeError, RecursionError):  # loading says what is wrong with it
+            return None
+        return name if name in ("float32", "bfloat16", "float16") else None
+
     def _text_of(self, name: str) -> str | None:
         """A small file of the model; None where it has none of that name."""
         path = Path(self.location) / name

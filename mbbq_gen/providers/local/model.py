@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -17,6 +17,7 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.reasoning import reasoning_token_allowance
 from mbbq_gen.core.records import Request, Response, Usage
+from mbbq_gen.providers.base import NEUTRAL_SAMPLING
 from mbbq_gen.providers.local.chat_format import ChatFormatter, PromptError, ReasoningMarkers
 from mbbq_gen.providers.local.decoding import (
     NOT_NUMBERS,
@@ -142,8 +143,10 @@ class LocalModel:
     scorer: LoglikelihoodScorer
     packed_layers: int = 0
     """Linear layers that oneDNN computes, from weights in its own layout."""
-    ignored_sampling: dict[str, Any] = field(default_factory=dict)
-    """Sampling that the model's generation configuration asks for, and that is not used."""
+    sampling_defaults: dict[str, Any] = field(default_factory=dict)
+    """Sampling in the model's generation configuration."""
+    dtype: str | None = None
+    """Number type, where the device plan does not say it."""
     _at_levels: dict[str, ChatFormatter] = field(default_factory=dict)
 
     def answer(self, requests: Sequence[Request], is_cancelled: Stop, more: More = tuple) -> Iterator[Response]:
@@ -187,9 +190,15 @@ class LocalModel:
             "batch_size_used": decoder.batch_size,
             "stop_tokens": sorted(self.decoding.stop_tokens),
             **({"packed_layers": self.packed_layers} if self.packed_layers else {}),
-            **({"generation_config_ignored": self.ignored_sampling} if self.ignored_sampling else {}),
+            "sampling": {name: getattr(self.decoding, name) for name in ("temperature", *NEUTRAL_SAMPLING)},
             **self.scorer.runtime_info(),
         }
+
+    @property
+    def ignored_sampling(self) -> dict[str, Any]:
+        """Sampling in the model's generation configuration that is not used."""
+        kept = self.sampling_defaults.items()
+        return {name: value for name, value in kept if getattr(self.decoding, name, None) != value}
 
     def _prompt(self, number: int, request: Request) -> DecodingPrompt:
         level = request.prompt.reasoning_effort
@@ -305,7 +314,7 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
             tokenizer, f"transformers:{source.name}", options.prompt_format, options.system, options.template_args
         )
         stop_tokens = stop_tokens_of(model.generation_config.eos_token_id, tokenizer, formatter)
-        ignored = ignored_sampling(model.generation_config)
+        defaults = configured_sampling(model.generation_config)
         model.generation_config = transformers.GenerationConfig()  # what is left would leak into the library's generate
         pad_token = tokenizer.pad_token_id
         decoding = DecodingSettings(
@@ -313,11 +322,10 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
             pad_token=pad_token if pad_token is not None else min(stop_tokens, default=0),
             batch_size=device.batch_size,
             read_tokens=device.read_tokens,
-            temperature=options.temperature,
-            top_p=options.top_p,
-            repetition_penalty=options.repetition_penalty,
+            **chosen_sampling(options, defaults),
         )
-        goes_on = options.repetition_penalty == 1 and (
+        is_plain = all(getattr(decoding, name) == value for name, value in NEUTRAL_SAMPLING.items() if name != "top_p")
+        goes_on = is_plain and (
             options.decoding == "continuous" or (options.decoding == "auto" and supports_tree_attention(model))
         )
     config = model.config.get_text_config()
@@ -335,7 +343,7 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
         window=tree_window(config),
         scorer=LoglikelihoodScorer(model, tokenizer, formatter, source.name, context, device.read_tokens),
         packed_layers=packed_layers,
-        ignored_sampling=ignored,
+        sampling_defaults=defaults,
     )
 
 
@@ -344,10 +352,16 @@ _SAMPLING: Final = (
 )  # fmt: skip
 
 
-def ignored_sampling(configured: Any) -> dict[str, Any]:
+def configured_sampling(configured: Any) -> dict[str, Any]:
     """What a generation configuration says of sampling, where it differs from the library's defaults."""
-    changed = configured.to_diff_dict()
-    return {name: changed[name] for name in _SAMPLING if changed.get(name) is not None}
+    stated = configured.to_diff_dict()
+    return {name: stated[name] for name in _SAMPLING if stated.get(name) is not None}
+
+
+def chosen_sampling(options: LocalOptions, defaults: Mapping[str, Any]) -> dict[str, Any]:
+    """The sampling of `DecodingSettings`: what the options give, else neutral or as the generation configuration."""
+    own = {name: defaults[name] for name in NEUTRAL_SAMPLING if options.sampling == "server" and name in defaults}
+    return {"temperature": options.temperature, **NEUTRAL_SAMPLING, **own, **options.given_sampling}
 
 
 def stop_tokens_of(named: int | list[int] | None, tokenizer: Any, formatter: ChatFormatter) -> frozenset[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -10,7 +11,7 @@ import torch
 from pydantic import Field
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.providers.base import JsonTable, ProviderOptions
+from mbbq_gen.providers.base import JsonTable, SamplingOptions
 from mbbq_gen.providers.local.chat_format import PromptFormat
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 NumberType = Literal["float32", "bfloat16", "float16"]
 
 
-class LocalOptions(ProviderOptions):
+class LocalOptions(SamplingOptions):
     """What every kind of model on this machine takes: its prompt format and sampling, and which one it is."""
 
     max_tokens: int = Field(default=128, ge=1, description="maximum tokens of an answer")
@@ -31,10 +32,6 @@ class LocalOptions(ProviderOptions):
         "default (what the model's chat template does)",
     )
     temperature: float = Field(default=0.0, ge=0.0, le=5.0, description="temperature; 0: always the likeliest token")
-    top_p: float = Field(default=1.0, gt=0.0, le=1.0, description="share of the likeliest tokens to sample from")
-    repetition_penalty: float = Field(
-        default=1.0, gt=0.0, description="divides the scores of tokens that the prompt or the answer has; 1: none"
-    )
     seed: int = Field(default=0, ge=0, description="seed of the sampling")
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(default="auto", description="number type")
     prompt_format: PromptFormat = Field(
@@ -54,7 +51,7 @@ class TransformersOptions(LocalOptions):
     """Facts in float32; in the shorter types they are the provider's settings, and so can't."""
 
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="number type; auto: float32 on a CPU, else bfloat16 where the device has it"
+        default="auto", description="number type; auto: float32 on a CPU, else that of the weights (unknown: bfloat16)"
     )
     device: str = Field(
         default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$", description="auto: cuda, else mps, else cpu"
@@ -79,7 +76,7 @@ class VLLMOptions(LocalOptions):
     may_change: ClassVar[frozenset[str]] = frozenset({"gpu_memory_utilization"})
 
     dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="number type; auto: vLLM's choice for the model"
+        default="auto", description="number type; auto: that of the weights"
     )
     tensor_parallel_size: int = Field(default=1, ge=1, description="number of GPUs that share the model")
     gpu_memory_utilization: float | None = Field(
@@ -117,8 +114,12 @@ class DevicePlan:
         return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.dtype]
 
 
-def find_device(options: TransformersOptions) -> DevicePlan:
+def find_device(options: TransformersOptions, stored: Callable[[], str | None] = lambda: None) -> DevicePlan:
     """What the options come to on this machine.
+
+    Args:
+        options: as given.
+        stored: gives the number type of the weights; None: not known.
 
     Raises:
         UsageError: where the device that was requested is not here.
@@ -134,7 +135,8 @@ def find_device(options: TransformersOptions) -> DevicePlan:
     dtype = options.dtype
     if dtype == "auto":
         short: NumberType = "bfloat16" if on_cuda and torch.cuda.is_bf16_supported() else "float16"
-        dtype = "float32" if on_cpu else short
+        kept = None if on_cpu else stored()
+        dtype = "float32" if on_cpu or kept == "float32" else "float16" if kept == "float16" else short
     return DevicePlan(
         name=name,
         dtype=dtype,

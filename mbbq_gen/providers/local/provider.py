@@ -28,6 +28,7 @@ from mbbq_gen.core.files import PackPaths, cache_directory
 from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance
 from mbbq_gen.core.records import Message, Method, Request, Response
 from mbbq_gen.providers.base import (
+    NEUTRAL_SAMPLING,
     Capabilities,
     ExecutionContext,
     Provider,
@@ -36,6 +37,7 @@ from mbbq_gen.providers.base import (
     request_key,
     versions_of,
 )
+from mbbq_gen.providers.http.servers import storable_facts
 from mbbq_gen.providers.local.chat_format import template_reasoning
 from mbbq_gen.providers.local.files import ModelSource, check_named, find_gguf, find_source, smollm2_source
 from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
@@ -218,7 +220,7 @@ class TransformersProvider(Provider):
 
     @cached_property
     def _device(self) -> DevicePlan:
-        return find_device(self._options)
+        return find_device(self._options, lambda: self.source.stored_dtype())  # noqa: PLW0108  # found when needed
 
     @property
     def dtype(self) -> str:
@@ -250,17 +252,27 @@ class TransformersProvider(Provider):
         }
         if options.template_args:
             settings["template_args"] = options.template_args
-        if options.repetition_penalty != 1:
-            settings["repetition_penalty"] = options.repetition_penalty
+        given, is_own = options.given_sampling, options.sampling == "server"
+        if is_own:
+            settings["sampling"] = "server"
         if options.temperature > 0:
-            settings |= {"top_p": options.top_p, "seed": options.seed}
+            settings |= {"top_p": options.top_p or 1.0, "seed": options.seed}
+        else:  # what only acts on draws changes nothing
+            given = {name: value for name, value in given.items() if name not in ("top_p", "top_k", "min_p")}
+        settings |= {name: value for name, value in given.items() if is_own or value != NEUTRAL_SAMPLING[name]}
         return {**settings, **self.batch()} if self.batch_dependent else settings
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Device, batch, versions; once the model is loaded, also how it is run."""
         if self._loaded is not None:
             self._found_out = self._loaded.runtime_info()
-        facts = {**self.batch(), "batch_dependent": self.batch_dependent, "versions": versions_of(self.packages)}
+        versions = versions_of(self.packages)
+        facts = {**self.batch(), "batch_dependent": self.batch_dependent, "versions": versions}
+        if (model := self._loaded) is not None:
+            template = getattr(model.tokenizer, "chat_template", None)
+            known = {"version": versions[self.kind], "model_file": model.name, "dtype": model.dtype or self.dtype}
+            known |= {"context_length": model.context, "sampling_defaults": model.sampling_defaults}
+            self._found_out["server"] = {"name": self.kind, **storable_facts({**known, "chat_template": template})}
         return {**facts, **self._found_out}
 
     def batch(self) -> dict[str, JsonValue]:
@@ -315,13 +327,14 @@ class TransformersProvider(Provider):
         if not self._is_told and self._loaded is not None:
             self._is_told = True
             if ignored := self._loaded.ignored_sampling:
-                unused = ", ".join(f"{name} {value}" for name, value in ignored.items())
-                context.notify(f"{self.name}: sampling is neutral; not used of its generation_config.json: {unused}")
+                listed = ", ".join(f"{name} {value}" for name, value in ignored.items())
+                context.notify(f"{self.name}: not used of its generation_config.json: {listed}")
 
     async def aclose(self) -> None:
         """Frees the model and its thread."""
         if self._loaded is not None:
-            self._found_out, self._loaded = self._loaded.runtime_info(), None
+            self.runtime_info()
+            self._loaded = None
         self._thread.close()
 
     def load(self) -> LocalModel:

@@ -10,7 +10,7 @@ import math
 import time
 from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self, get_args
+from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import JsonValue
 
@@ -59,11 +59,15 @@ class VLLMDecoder:
     def _parameters(self, prompt: DecodingPrompt) -> Any:
         from vllm import SamplingParams
 
-        drawn = self._settings.temperature > 0
+        settings, drawn = self._settings, self._settings.temperature > 0
         return SamplingParams(
-            temperature=self._settings.temperature,
-            top_p=self._settings.top_p if drawn else 1.0,
-            repetition_penalty=self._settings.repetition_penalty,
+            temperature=settings.temperature,
+            top_p=settings.top_p if drawn else 1.0,
+            top_k=settings.top_k if drawn else 0,
+            min_p=settings.min_p if drawn else 0.0,
+            repetition_penalty=settings.repetition_penalty,
+            presence_penalty=settings.presence_penalty,
+            frequency_penalty=settings.frequency_penalty,
             seed=prompt.seed % 2**31 if drawn else None,
             max_tokens=prompt.limit,
             stop_token_ids=sorted(self._settings.stop_tokens),
@@ -146,9 +150,9 @@ class VLLMProvider(TransformersProvider):
 
     @property
     def dtype(self) -> str:
-        """The number type as it was requested."""
+        """The number type as it was requested, else that of the weights; vLLM's own choice makes float32 bfloat16."""
         dtype: str = self._options.dtype
-        return dtype
+        return dtype if dtype != "auto" else self.source.stored_dtype() or "auto"
 
     @property
     def batch_dependent(self) -> bool:
@@ -166,23 +170,6 @@ class VLLMProvider(TransformersProvider):
         return load_engine(self.source, self._options)
 
 
-def _dtype_of(source: ModelSource) -> str:
-    """The number type of the weights, by the model's configuration; auto where it does not say.
-
-    vLLM's own choice turns float32 weights into bfloat16, which changes texts.
-    """
-    from transformers import AutoConfig
-
-    from mbbq_gen.providers.local.options import NumberType
-
-    try:
-        config = AutoConfig.from_pretrained(source.location, **source.arguments())
-    except (OSError, ValueError):
-        return "auto"
-    name = str(getattr(config, "dtype", None)).removeprefix("torch.")
-    return name if name in get_args(NumberType) else "auto"
-
-
 def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
     """The model of a source, ready to answer.
 
@@ -194,13 +181,13 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
 
     from mbbq_gen.providers.local.chat_format import ChatFormatter, ReasoningMarkers
     from mbbq_gen.providers.local.decoding import DecodingSettings
-    from mbbq_gen.providers.local.model import LocalModel, ignored_sampling, stop_tokens_of
+    from mbbq_gen.providers.local.model import LocalModel, chosen_sampling, configured_sampling, stop_tokens_of
     from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 
     name = f"vllm:{source.name}"
     source.prepare()
     given = {
-        "dtype": _dtype_of(source) if options.dtype == "auto" else options.dtype,
+        "dtype": options.dtype if options.dtype != "auto" else source.stored_dtype() or "auto",
         "seed": options.seed,
         "trust_remote_code": options.trust_remote_code,
         "tensor_parallel_size": options.tensor_parallel_size,
@@ -225,9 +212,7 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
         pad_token=0,
         batch_size=options.batch_size,
         read_tokens=0,
-        temperature=options.temperature,
-        top_p=options.top_p,
-        repetition_penalty=options.repetition_penalty,
+        **chosen_sampling(options, configured_sampling(configured)),
     )
     configuration = getattr(getattr(engine, "llm_engine", None), "model_config", None)
     context = getattr(configuration, "max_model_len", options.max_model_len)
@@ -245,5 +230,6 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
         scorer=LoglikelihoodScorer(
             engine, tokenizer, formatter, source.name, context, options.batch_size, iterate_scores
         ),
-        ignored_sampling=ignored_sampling(configured),
+        sampling_defaults=configured_sampling(configured),
+        dtype=str(getattr(configuration, "dtype", given["dtype"])).removeprefix("torch."),
     )
