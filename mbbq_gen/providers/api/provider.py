@@ -233,6 +233,10 @@ class ApiProvider(ApiService):
     async def prepare(self) -> None:
         """Does what must be done before a body is made; called before each request, so it must cost nothing later."""
 
+    def url_for(self, request: Request) -> str:
+        """Where a request is posted."""
+        return self.url(self.path)
+
     async def attempt(self, request: Request, number: int) -> Outcome:
         """Sends a request once; `number` counts how often it was sent.
 
@@ -243,7 +247,7 @@ class ApiProvider(ApiService):
         """
         await self.prepare()
         body, started, pace = self.body_of(request), time.perf_counter(), self._pace
-        url, data = self.url(self.path), encode(body)
+        url, data = self.url_for(request), encode(body)
         reply = await self.transport.post(url, await self.headers_for("POST", url, data), data)
         seconds = round(time.perf_counter() - started, 4)
         self.reached = True
@@ -396,7 +400,8 @@ class ApiProvider(ApiService):
 
     def _check_cuts(self, request: Request, response: Response) -> None:
         """Raises ProviderError if the server cuts prompts; says early that many answers end at the limit of tokens."""
-        tokens = self.is_own_server and self._cuts.add(
+        is_watched = self.is_own_server and not request.prompt.method.endswith("loglikelihood")
+        tokens = is_watched and self._cuts.add(
             request.prompt.language,
             sum(len(message.content.encode()) for message in request.messages),
             response.usage.input_tokens,

@@ -13,7 +13,7 @@ import tomllib
 from collections.abc import Awaitable, Callable, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import Field, JsonValue
 
@@ -60,6 +60,7 @@ class ServerEntry(FrozenModel):
     port: int = 0
     context: str
     fields: dict[str, JsonValue]
+    likelihood: Literal["prompt_logprobs", "generate", "echo", "none"] = "none"
     repetition: str = "repetition_penalty"
     repetition_offset: float = 0.0
     unpinned: str | None = None
