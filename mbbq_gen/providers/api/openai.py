@@ -10,6 +10,7 @@ Reference: https://platform.openai.com/docs/api-reference
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
 from collections.abc import Collection, Mapping
@@ -160,6 +161,7 @@ class OpenAIProvider(ApiProvider):
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
         self._server = OwnServer(model, options.sampling if self.is_own_server else "server", given)
         self._scorer: ServerScorer | None = None
+        self._checking = asyncio.Lock()
         if self._at_responses and options.seed is not None:
             raise UsageError(f"{self.name}: the responses API takes no seed; leave --model-arg seed out")
 
@@ -276,12 +278,12 @@ class OpenAIProvider(ApiProvider):
         Raises:
             ProviderError: where it does not, or a tokenizer is missing.
         """
-        if LOGLIKELIHOODS.isdisjoint(methods) or self._scorer is not None:
+        if LOGLIKELIHOODS.isdisjoint(methods):
             return
         await self.prepare()
-        if not self._server.is_asked:
-            return  # not reached: the first request tells
-        self._scorer = await open_scorer(self, self._server, self.options.tokenizer, self._post_at_root)
+        async with self._checking:
+            if self._scorer is None and self._server.is_asked:  # else not reached: the first request tells
+                self._scorer = await open_scorer(self, self._server, self.options.tokenizer, self._post_at_root)
 
     async def _post_at_root(self, path: str, body: JsonValue) -> Any:
         """The JSON that the server replies at a path below its root.
