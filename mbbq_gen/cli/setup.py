@@ -87,8 +87,8 @@ def init(
 ) -> None:
     """Writes a study file for `run` and estimates its cost.
 
-    Asks for models, base URL, benchmark, languages and the maximum cost. Options that are given are skipped. On a terminal, it
-    offers to look for model servers on this machine. Nothing is sent to any model.
+    Asks for models, base URL, benchmark, languages and the maximum cost. Options that are given are skipped. On a
+    terminal, it offers to look for model servers on this machine. Nothing is sent to any model.
     """
     if schema:
         from mbbq_gen.runs.study import study_schema

@@ -11,10 +11,11 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections import Counter
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Annotated, Any, ClassVar, Final, Literal, Protocol
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, JsonValue
@@ -127,6 +128,8 @@ class ExecutionContext:
     allowed."""
     shared_limits: SharedRateLimits | None = None
     """What a minute may take, where other processes ask the same service; None: the provider's own limits."""
+    folder: Path | None = None
+    """Where a provider may write a log; None: in the cache directory."""
     in_doubt: Counter[str] = field(default_factory=Counter)
     """Request key → how often it was sent and may have been paid, of requests whose response was not yet given out. A
     provider with a `base_url` counts here."""
@@ -183,6 +186,13 @@ class Provider(ABC):
 
         Raises:
             UsageError: where it is not.
+        """
+
+    async def check_methods(self, methods: Collection[Method]) -> None:  # noqa: B027
+        """Makes sure, before the first request, that the server supports these methods, where it can be asked.
+
+        Raises:
+            ProviderError: where it does not.
         """
 
     def max_usage(self, request: Request) -> Usage | None:

@@ -24,7 +24,7 @@ from typing import Final, Protocol
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.progress import ProgressListener
-from mbbq_gen.core.records import Request, Response
+from mbbq_gen.core.records import Method, Request, Response
 from mbbq_gen.providers.base import ExecutionContext, Provider
 from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, price_of, read_prices
@@ -223,6 +223,8 @@ class Executor:
     context: ExecutionContext = field(default_factory=ExecutionContext)
     close: bool = True
     """Whether the provider is closed afterwards; an adaptive run needs it again."""
+    methods: tuple[Method, ...] = ()
+    """The methods that are asked by, which the server has to support."""
     in_flight: InFlightLog = field(init=False)
     _arrived: list[tuple[Response, str]] = field(default_factory=list, init=False)
 
@@ -249,6 +251,7 @@ class Executor:
         if guard is None and is_paid:
             pending = self.in_flight.watch(pending, self.provider.max_usage, context.in_doubt)
         try:
+            await self.provider.check_methods(self.methods)
             while True:
                 requests = pending if guard is None else guard.admit(pending)
                 async with aclosing(self.provider.generate(requests, context)) as responses:
@@ -332,7 +335,10 @@ async def execute(session: Session, extractions: ExtractionWorker, *, close: boo
     read_prices(rules.prices)  # a price file that is wrong is said before anything is sent
     try:
         guard = None if rules.max_cost is None else open_cost_guard(store, provider, rules, rules.max_cost)
-        await execute_planned(store, provider, rules, session.watcher, guard, hear=extractions.hear, close=close)
+        where = session.folder.path
+        await execute_planned(
+            store, provider, rules, session.watcher, guard, hear=extractions.hear, close=close, folder=where
+        )
     finally:
         session.store_runtime_info()
 
@@ -346,6 +352,7 @@ async def execute_planned(
     *,
     hear: Callable[[list[Response]], None] = lambda _: None,
     close: bool = True,
+    folder: Path | None = None,
 ) -> None:
     """Asks what has no answer yet, and says how far it is.
 
@@ -357,6 +364,7 @@ async def execute_planned(
         cost_guard: the budget; None: no limit.
         hear: takes the answers once they are stored.
         close: whether the provider is closed afterwards.
+        folder: where the provider may write a log.
     """
     progress = asked.progress()
     if progress.answered:
@@ -377,9 +385,10 @@ async def execute_planned(
             hear(responses)
             advance(len(responses))
 
-        errors, context = ErrorRateGuard(rules.max_error_rate), ExecutionContext(notify=watcher.say)
+        errors = ErrorRateGuard(rules.max_error_rate)
+        context = ExecutionContext(notify=watcher.say, folder=folder)
         try:
-            await Executor(asked, provider, stored, cost_guard, cache, errors, context, close).run()
+            await Executor(asked, provider, stored, cost_guard, cache, errors, context, close, rules.method).run()
         finally:
             cuts.sum_up()
     if copied:

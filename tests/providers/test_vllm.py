@@ -28,7 +28,8 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def _vllm(monkeypatch: pytest.MonkeyPatch) -> None:
+def _vllm(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("MBBQ_GEN_CACHE", str(tmp_path))
     monkeypatch.setitem(sys.modules, "vllm", stand_in())
 
 

@@ -10,9 +10,10 @@ Reference: https://platform.openai.com/docs/api-reference
 
 from __future__ import annotations
 
+import asyncio
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, Final, Literal, Self
@@ -23,6 +24,7 @@ from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import ContinuationScore, Method, Request, Response
+from mbbq_gen.providers.api.likelihood import LOGLIKELIHOODS, ServerScorer, open_scorer
 from mbbq_gen.providers.api.openai_replies import chat_fields, first_tokens, response_fields
 from mbbq_gen.providers.api.options import (
     ReasoningParameters,
@@ -32,10 +34,11 @@ from mbbq_gen.providers.api.options import (
     server_reasoning,
 )
 from mbbq_gen.providers.api.provider import ApiProvider
-from mbbq_gen.providers.api.service import Endpoint
+from mbbq_gen.providers.api.service import Endpoint, encode
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions, check_installed
 from mbbq_gen.providers.http.credentials import EntraTokens, find_key, missing_key
-from mbbq_gen.providers.http.errors import ApiError, TransientError, classify_error
+from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, classify_error, service_error
+from mbbq_gen.providers.http.scheduler import Outcome
 from mbbq_gen.providers.http.servers import OwnServer, server_root
 from mbbq_gen.providers.http.transport import (
     FormFile,
@@ -43,6 +46,7 @@ from mbbq_gen.providers.http.transport import (
     error_payload,
     words_of,
 )
+from mbbq_gen.providers.local.chat_format import PromptError
 
 SERVICES: Final[Mapping[str, str]] = {
     "openai": "https://api.openai.com/v1",
@@ -99,6 +103,11 @@ class OpenAIOptions(RemoteOptions, SamplingOptions):
     top_logprobs: int = Field(
         default=_MOST_NAMED, ge=1, description="--method first-token-logprobs: first tokens to return"
     )
+    tokenizer: str | None = Field(
+        default=None,
+        description="--method loglikelihood at a server other than vLLM: hub id or folder of the model, for its "
+        "tokenizer and chat template",
+    )
     entra: bool = Field(
         default=False, description="Azure: use tokens of Microsoft Entra (azure-identity) instead of a key"
     )
@@ -141,6 +150,8 @@ class OpenAIProvider(ApiProvider):
         """Whether neutral sampling is sent: neutral or server."""
         self._server = OwnServer(model, self.sampling, options.given_sampling)
         self.learned.dispensable |= self._server.dispensable
+        self._scorer: ServerScorer | None = None
+        self._checking = asyncio.Lock()
         if self._at_responses and options.seed is not None:
             raise UsageError(f"{self.name}: the responses API takes no seed; leave --model-arg seed out")
 
@@ -217,14 +228,18 @@ class OpenAIProvider(ApiProvider):
         settings = super().settings
         if self.is_own_server or self.options.sampling is not None:
             settings["sampling"] = self.sampling
+        if self.options.tokenizer is not None:
+            settings["tokenizer"] = self.options.tokenizer
         if self.options.top_logprobs != _MOST_NAMED:
             settings["top_logprobs"] = self.options.top_logprobs
         return settings if self.options.api == "auto" else {**settings, "api": self.options.api}
 
     @property
     def capabilities(self) -> Capabilities:
-        """Chat completions name the likeliest first tokens; the responses API returns text only."""
+        """Chat completions name the likeliest first tokens; servers of one's own may score prompts, which is checked
+        before the first request. The responses API returns text only."""
         methods = self.declared.methods if self._at_responses else self.declared.methods | {FIRST_TOKENS}
+        methods |= LOGLIKELIHOODS if self.is_own_server else frozenset()
         return replace(super().capabilities, methods=methods)
 
     @property
@@ -256,6 +271,61 @@ class OpenAIProvider(ApiProvider):
             )
         if self.unpinned is not None:
             self.say_once(f"{self.name}: {self.unpinned}")
+
+    async def check_methods(self, methods: Collection[Method]) -> None:
+        """Makes sure that the server returns right log-probabilities of prompts, where they are needed.
+
+        Raises:
+            ProviderError: where it does not, or a tokenizer is missing.
+        """
+        if LOGLIKELIHOODS.isdisjoint(methods):
+            return
+        await self.prepare()
+        async with self._checking:
+            if self._scorer is None and self._server.is_asked:  # else not reached: the first request tells
+                self._scorer = await open_scorer(self, self._server, self.options.tokenizer, self._post_at_root)
+
+    async def _post_at_root(self, path: str, body: JsonValue) -> Any:
+        """The JSON that the server replies at a path below its root.
+
+        Raises:
+            TransientError: another try may succeed.
+            RejectedError: the server refuses it.
+        """
+        url, data = f"{server_root(self.base_url)}{path}", encode(body)
+        reply = await self.transport.send("POST", url, await self.headers_for("POST", url, data), data)
+        if 200 <= reply.status < 300:
+            return reply.json()
+        error = service_error(reply.status, error_payload(reply), reply.headers)
+        if self.may_pass(error, classify_error(error)):
+            raise self.fault_of(error)
+        raise RejectedError(f"{path}: {self.words_of(error)}", error)
+
+    def url_for(self, request: Request) -> str:
+        """Where a request is posted: loglikelihoods have an address of their own."""
+        if self._scorer is None or request.prompt.method not in LOGLIKELIHOODS:
+            return super().url_for(request)
+        return f"{server_root(self.base_url)}{self._scorer.path}"
+
+    async def attempt(self, request: Request, number: int) -> Outcome:
+        """As for text; what is scored is brought into tokens first."""
+        if request.prompt.method in LOGLIKELIHOODS:
+            await self.check_methods((request.prompt.method,))
+            if self._scorer is None:
+                raise TransientError("connect", f"can't reach {self.base_url}")
+            try:
+                await self._scorer.prepare(request)
+            except (PromptError, RejectedError) as error:
+                return Outcome(Response(request_key=request.request_key, error=str(error)), False, 0.0)
+            except (KeyError, TypeError, ValueError) as error:
+                raise TransientError("malformed", "the server's tokens are JSON of another shape") from error
+        return await super().attempt(request, number)
+
+    def parse(self, request_key: str, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
+        """As for text, or the scores of a request that was prepared."""
+        if self._scorer is None or request_key not in self._scorer:
+            return super().parse(request_key, payload, headers, **more)
+        return Response(request_key=request_key, model=self.model, **self._scorer.read(request_key, payload), **more)
 
     async def list_models(self) -> list[str]:
         """The models that the service lists; a server that is recognised needs no /v1 in its address."""
@@ -289,6 +359,8 @@ class OpenAIProvider(ApiProvider):
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body for the API in use."""
         options = self.options
+        if request.prompt.method in LOGLIKELIHOODS and self._scorer is not None:
+            return self.learned.apply(self._scorer.body(request))
         turns: list[JsonValue] = [{"role": message.role, "content": message.content} for message in request.messages]
         body: dict[str, JsonValue] = {"model": self.model}
         length = "max_completion_tokens" if self._is_official else "max_tokens"
@@ -352,6 +424,10 @@ class OpenAIProvider(ApiProvider):
     def runtime_info(self) -> dict[str, JsonValue]:
         """Also which API answered."""
         info = super().runtime_info() | {"api": "responses" if self._at_responses else "chat"}
+        if self._scorer is not None:
+            info["scoring_used"] = self._scorer.kind
+            if self._scorer.merged:
+                info["questions_with_merged_tokens"] = self._scorer.merged
         if not self._server.is_asked:
             return info
         served: dict[str, Any] = self._server.runtime_info(self.learned.dropped, self.options.extra)

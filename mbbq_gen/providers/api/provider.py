@@ -231,6 +231,10 @@ class ApiProvider(ApiService):
     async def prepare(self) -> None:
         """Does what must be done before a body is made; called before each request, so it must cost nothing later."""
 
+    def url_for(self, request: Request) -> str:
+        """Where a request is posted."""
+        return self.url(self.path)
+
     async def attempt(self, request: Request, number: int) -> Outcome:
         """Sends a request once; `number` counts how often it was sent.
 
@@ -241,7 +245,7 @@ class ApiProvider(ApiService):
         """
         await self.prepare()
         body, started, pace = self.body_of(request), time.perf_counter(), self._pace
-        url, data = self.url(self.path), encode(body)
+        url, data = self.url_for(request), encode(body)
         reply = await self.transport.post(url, await self.headers_for("POST", url, data), data)
         seconds = round(time.perf_counter() - started, 4)
         self.reached = True
@@ -394,7 +398,7 @@ class ApiProvider(ApiService):
 
     def _check_cuts(self, request: Request, response: Response) -> None:
         """Raises ProviderError if the server cuts prompts."""
-        if not self.is_own_server:
+        if not self.is_own_server or request.prompt.method.endswith("loglikelihood"):
             return
         usage = response.usage
         ended_early = response.finish_reason == "length" and (usage.output_tokens or 0) < self.longest_answer(request)

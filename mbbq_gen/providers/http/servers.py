@@ -14,7 +14,7 @@ from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import cache
 from importlib.resources import files
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 from pydantic import Field, JsonValue
 
@@ -58,6 +58,7 @@ class ServerEntry(FrozenModel):
     port: int = 0
     context: str
     fields: dict[str, JsonValue]
+    likelihood: Literal["prompt_logprobs", "generate", "echo", "none"] = "none"
     repetition: str = "repetition_penalty"
     repetition_offset: float = 0.0
     defaults: dict[str, JsonValue] = Field(default_factory=dict)

@@ -27,6 +27,7 @@ import logging
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from copy import copy
+from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple
 from unicodedata import east_asian_width
 
@@ -35,7 +36,7 @@ from pydantic import JsonValue
 from mbbq_gen.core.errors import MbbqGenError, ProviderError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance, refusal, tokens_of
-from mbbq_gen.core.records import Message
+from mbbq_gen.core.records import Continuation, Message
 from mbbq_gen.languages.extraction_pack import read_shared_pack
 
 PromptFormat = Literal["auto", "chat", "plain"]
@@ -134,15 +135,9 @@ class ChatFormatter:
         """
         if self.uses_template:
             return self.text(messages)
-        text = ""
-        for message in messages:
-            if message.role == "assistant":
-                text += space_before(text) + message.content
-            else:
-                text += ("\n\n" if text else "") + message.content
         system = "" if self._system in ("default", "none") else f"{self._system}\n\n"
         has_system = any(message.role == "system" for message in messages)
-        return text if has_system else system + text
+        return plain_text(messages) if has_system else system + plain_text(messages)
 
     def end_of_turn(self) -> int | None:
         """The special token that the template puts behind the assistant's words, or None where it puts none."""
@@ -223,10 +218,76 @@ def template_reasoning(model: str, template: str | None, level: str) -> Reasonin
     raise refusal(model, level, f"has no such setting: its chat template {has}; leave --reasoning-effort out")
 
 
+def plain_text(messages: Sequence[Message]) -> str:
+    """The text that answers are put behind without a chat template; `ChatFormatter.scored_text` shows one."""
+    text = ""
+    for message in messages:
+        if message.role == "assistant":
+            text += space_before(text) + message.content
+        else:
+            text += ("\n\n" if text else "") + message.content
+    return text
+
+
 def space_before(prompt: str) -> str:
     """What parts a plain prompt from its answer: a space, but for one that ends in one, or in a full-width sign."""
     last = prompt[-1:]
     return "" if not last or last.isspace() or east_asian_width(last) in ("W", "F") else " "
+
+
+@dataclass(frozen=True)
+class ScoringPrompt:
+    """A prompt and its answers, as tokens."""
+
+    prompt: tuple[int, ...]
+    answers: tuple[tuple[int, ...], ...]
+    merged: bool
+    """Whether the tokenizer merged the prompt's end with an answer's beginning."""
+
+
+def scored_texts(
+    prompt: str, answers: Sequence[Continuation], *, uses_template: bool, verbatim: bool
+) -> tuple[str, ...]:
+    """The text of a prompt, and that of the prompt with each answer.
+
+    Args:
+        prompt: as `ChatFormatter.scored_text` has it.
+        answers: the texts that are scored.
+        uses_template: whether the prompt is a rendered chat: then nothing comes between it and an answer.
+        verbatim: whether nothing comes between them either way.
+    """
+    between = "" if verbatim or uses_template else space_before(prompt)
+    body = prompt.rstrip()
+    if not uses_template and body != prompt:  # white space belongs to what follows it
+        prompt, between = body, prompt[len(body) :]
+    return (prompt, *(f"{prompt}{between}{answer.text}" for answer in answers))
+
+
+def scoring_prompt(
+    answers: Sequence[Continuation], read: Sequence[int], whole: Sequence[Sequence[int]]
+) -> ScoringPrompt:
+    """Tokens of a prompt and its answers, from those of the texts that `scored_texts` gives.
+
+    The tokens of an answer are those of prompt and answer as one text, minus those of the prompt.
+
+    Raises:
+        PromptError: where one of them has no tokens.
+    """
+    start = min(len(read), *(shared_length(read, tokens) for tokens in whole))
+    if start < 1:
+        raise PromptError("the prompt is empty, or the tokenizer merges all of it with an answer")
+    for answer, tokens in zip(answers, whole, strict=True):
+        if len(tokens) <= start:
+            raise PromptError(f"the answer {answer.text!r} has no tokens of its own in this model's tokenizer")
+    return ScoringPrompt(
+        prompt=tuple(read[:start]), answers=tuple(tuple(tokens[start:]) for tokens in whole), merged=start < len(read)
+    )
+
+
+def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
+    """How many tokens two sequences begin with in common."""
+    limit = min(len(first), len(second))
+    return next((place for place in range(limit) if first[place] != second[place]), limit)
 
 
 _TAIL_TOKENS = 32

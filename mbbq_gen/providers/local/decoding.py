@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Protocol
 import torch
 from torch.nn.functional import softmax
 
+from mbbq_gen.providers.local.chat_format import shared_length
 from mbbq_gen.providers.local.options import is_out_of_memory, layers_of, release_memory, rows_that_fit
 from mbbq_gen.providers.local.prefix_cache import (
     KVCache,
@@ -32,7 +33,6 @@ from mbbq_gen.providers.local.prefix_cache import (
     gather,
     lay_out,
     read_sheet,
-    shared_length,
     trail_of,
 )
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from transformers import Cache, DynamicLayer
 
+from mbbq_gen.providers.local.chat_format import shared_length
 from mbbq_gen.providers.local.options import layers_of
 
 if TYPE_CHECKING:
@@ -54,12 +55,6 @@ class PackedBatch:
     """For each sequence, the places of its tokens."""
     fresh: list[int]
     """For each sequence, how many tokens it has before its first own one."""
-
-
-def shared_length(first: Sequence[int], second: Sequence[int]) -> int:
-    """How many tokens two sequences begin with in common."""
-    limit = min(len(first), len(second))
-    return next((place for place in range(limit) if first[place] != second[place]), limit)
 
 
 def lay_out(sequences: Sequence[tuple[int, ...]], trail: PrefixCache, shareable: Sequence[int]) -> PackedBatch:

@@ -20,7 +20,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_args
 
 from pydantic import JsonValue
 
@@ -234,9 +234,10 @@ class TransformersProvider(Provider):
 
     @property
     def capabilities(self) -> Capabilities:
-        """Text and loglikelihoods, computed here."""
-        methods: frozenset[Method] = frozenset({"generate", "loglikelihood", "label-loglikelihood"})
-        return Capabilities(methods=methods, reasoning=True, local=True, batch_dependent=self.batch_dependent)
+        """All methods, computed here."""
+        return Capabilities(
+            methods=frozenset(get_args(Method)), reasoning=True, local=True, batch_dependent=self.batch_dependent
+        )
 
     @cached_property
     def settings(self) -> dict[str, JsonValue]:

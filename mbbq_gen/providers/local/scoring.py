@@ -28,14 +28,20 @@ import torch
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Continuation, ContinuationScore, Message, Prompt, Request, Response, Usage
-from mbbq_gen.providers.local.chat_format import ChatFormatter, PromptError, space_before
+from mbbq_gen.providers.local.chat_format import (
+    ChatFormatter,
+    PromptError,
+    ScoringPrompt,
+    scored_texts,
+    scoring_prompt,
+    shared_length,
+)
 from mbbq_gen.providers.local.options import is_out_of_memory, release_memory
 from mbbq_gen.providers.local.prefix_cache import (
     Model,
     PrefixCache,
     lay_out,
     read_sheet,
-    shared_length,
     trail_of,
     tree_window,
 )
@@ -300,16 +306,6 @@ _Alone = tuple[tuple[Message, ...], str]
 """The text before an answer where there is none, and the answer's text."""
 
 
-@dataclass(frozen=True)
-class ScoringPrompt:
-    """A prompt and its answers, as tokens."""
-
-    prompt: tuple[int, ...]
-    answers: tuple[tuple[int, ...], ...]
-    merged: bool
-    """Whether the tokenizer merged the prompt's end with an answer's beginning."""
-
-
 class Kernel(Protocol):
     """Computes the sums of log-probabilities of answers, as `packed_scoring.iterate_scores` does."""
 
@@ -393,15 +389,19 @@ class LoglikelihoodScorer:
             )
         self._merged += question.merged
         shown = request.prompt
+        is_first = shown.method == "first-token-logprobs"
         scores = tuple(
             ContinuationScore.of(
                 answer,
-                sums[tokens],
-                len(tokens),
+                None if is_first and (question.merged or len(tokens) > 1) else sums[tokens],
+                1 if is_first else len(tokens),
                 self._unconditional[shown.unconditional_prompt, answer.text] if shown.unconditional_prompt else None,
             )
             for answer, tokens in zip(shown.continuations, question.answers, strict=True)
         )
+        if is_first and all(score.logprob is None for score in scores):
+            no_label = "no label is a single token in this model's tokenizer; use --method label-loglikelihood"
+            return Response(request_key=request.request_key, error=no_label, model=self.name)
         return Response(
             request_key=request.request_key,
             scores=scores,
@@ -413,7 +413,7 @@ class LoglikelihoodScorer:
     def _alone(self, shown: Prompt) -> dict[_Alone, ScoringPrompt]:
         """The answers behind their prefix alone, where that is wanted and not known; raises as `_question`."""
         return {
-            (shown.unconditional_prompt, answer.text): self._tokens(
+            (shown.unconditional_prompt, answer.text): self.tokens_of(
                 shown.unconditional_prompt, [answer], verbatim=shown.method != "loglikelihood"
             )
             for answer in (shown.continuations if shown.unconditional_prompt else ())
@@ -423,7 +423,7 @@ class LoglikelihoodScorer:
     def _question(self, request: Request) -> ScoringPrompt:
         """The tokens of a request; raises PromptError where they can't be scored."""
         shown = request.prompt
-        question = self._tokens(shown.messages, shown.continuations, verbatim=shown.method != "loglikelihood")
+        question = self.tokens_of(shown.messages, shown.continuations, verbatim=shown.method != "loglikelihood")
         longest = len(question.prompt) + max(map(len, question.answers))
         if self.context is not None and longest > self.context:
             raise PromptError(
@@ -432,31 +432,25 @@ class LoglikelihoodScorer:
             )
         return question
 
-    def _tokens(self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool) -> ScoringPrompt:
-        """Prompt and answers as tokens, by the rules of the module's head."""
-        prompt = self.formatter.scored_text(messages)
-        between = "" if verbatim or self.formatter.uses_template else space_before(prompt)
-        body = prompt.rstrip()
-        if not self.formatter.uses_template and body != prompt:  # white space belongs to what follows it
-            prompt, between = body, prompt[len(body) :]
-        read, *whole = self._encode([prompt, *(f"{prompt}{between}{answer.text}" for answer in answers)])
-        start = min(len(read), *(shared_length(read, tokens) for tokens in whole))
-        if start < 1:
-            raise PromptError("the prompt is empty, or the tokenizer merges all of it with an answer")
-        for answer, tokens in zip(answers, whole, strict=True):
-            if len(tokens) <= start:
-                raise PromptError(f"the answer {answer.text!r} has no tokens of its own in this model's tokenizer")
-        return ScoringPrompt(
-            prompt=tuple(read[:start]),
-            answers=tuple(tuple(tokens[start:]) for tokens in whole),
-            merged=start < len(read),
+    def tokens_of(
+        self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
+    ) -> ScoringPrompt:
+        """Prompt and answers as tokens; raises PromptError where one has none."""
+        read, *whole = self._encode(
+            scored_texts(
+                self.formatter.scored_text(messages),
+                answers,
+                uses_template=self.formatter.uses_template,
+                verbatim=verbatim,
+            )
         )
+        return scoring_prompt(answers, read, whole)
 
-    def _encode(self, texts: list[str]) -> list[list[int]]:
+    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The tokens of each text, without a token that ends it: an answer must be able to follow."""
         if self.formatter.uses_template:
-            return [list(tokens) for tokens in self.tokenizer(texts, add_special_tokens=False)["input_ids"]]
-        found = self.tokenizer(texts)["input_ids"]
+            return [list(tokens) for tokens in self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]]
+        found = self.tokenizer(list(texts))["input_ids"]
         end, written = self.tokenizer.eos_token_id, self.tokenizer.eos_token
         return [
             list(tokens[:-1] if tokens[-1:] == [end] and not text.endswith(written) else tokens)

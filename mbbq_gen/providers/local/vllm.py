@@ -8,17 +8,20 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
+from contextlib import aclosing
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Self
 
 from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
-from mbbq_gen.core.files import PackPaths
-from mbbq_gen.providers.base import check_installed
+from mbbq_gen.core.files import PackPaths, cache_directory
+from mbbq_gen.core.records import Request, Response
+from mbbq_gen.providers.base import ExecutionContext, check_installed
 from mbbq_gen.providers.local.decoding import NOT_NUMBERS, Completion, DecodingPrompt, DecodingSettings
-from mbbq_gen.providers.local.files import ModelSource, check_named, first_line
+from mbbq_gen.providers.local.engine_log import Engine, EngineLog, LoggedEngine
+from mbbq_gen.providers.local.files import ModelSource, check_named, quiet
 from mbbq_gen.providers.local.options import VLLMOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 
@@ -26,8 +29,6 @@ if TYPE_CHECKING:
     from mbbq_gen.providers.local.model import LocalModel
 
 
-Engine = Any
-"""A `vllm.LLM`, which is not installed where this is checked."""
 Tokens = Sequence[int]
 
 
@@ -129,6 +130,8 @@ def iterate_scores(
     yield from enumerate(found)
 
 
+LOG_NAME = "vllm.log"
+"""Name of the file that gets vLLM's output."""
 INSTALL = "pip install 'mbbq-gen[vllm]'"
 
 
@@ -138,6 +141,8 @@ class VLLMProvider(TransformersProvider):
     kind = "vllm"
     options_class = VLLMOptions
     packages = ("vllm", "torch", "transformers", "tokenizers")
+    _log: EngineLog
+    _engine: LoggedEngine | None = None
 
     @classmethod
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
@@ -165,19 +170,36 @@ class VLLMProvider(TransformersProvider):
         told = options.model_dump(include={"tensor_parallel_size", "max_model_len", "batch_size", "engine"})
         return {name: value for name, value in told.items() if value not in (None, {})}
 
+    async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
+        """As `transformers:`; vLLM's output goes to the file `vllm.log` in the folder of the run."""
+        if self._loaded is None:
+            self._log = EngineLog(f"vllm:{self.source.name}", (context.folder or cache_directory()) / LOG_NAME)
+            context.notify(f"{self.name}: vLLM loads the model; its log: {self._log.path}")
+        async with aclosing(super().generate(requests, context)) as responses:
+            async for response in responses:
+                yield response
+
     def load(self) -> LocalModel:
         """The model in vLLM's memory; raises ProviderError where it can't be loaded."""
-        return load_engine(self.source, self._options)
+        loaded = load_engine(self.source, self._options, self._log)
+        self._engine = loaded.scorer.model
+        return loaded
+
+    async def aclose(self) -> None:
+        """Ends vLLM's processes and frees the thread."""
+        await super().aclose()
+        if self._engine is not None:
+            self._engine.close()
+            self._engine = None
 
 
-def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
-    """The model of a source, ready to answer.
+def load_engine(source: ModelSource, options: VLLMOptions, log: EngineLog) -> LocalModel:
+    """The model of a source, ready to answer; `log` gets vLLM's output.
 
     Raises:
         ProviderError: where vLLM can't load it.
     """
     from transformers import GenerationConfig
-    from vllm import LLM
 
     from mbbq_gen.providers.local.chat_format import ChatFormatter, ReasoningMarkers
     from mbbq_gen.providers.local.decoding import DecodingSettings
@@ -198,10 +220,13 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
     }
     told = {key: value for key, value in given.items() if value is not None}
     try:
-        engine = LLM(model=source.location, **{**told, **options.engine})
+        with log.taking_all(), quiet():
+            from vllm import LLM
+
+            loaded = LLM(model=source.location, **{**told, **options.engine})
     except Exception as error:  # it starts processes and compiles kernels: anything may happen
-        raise ProviderError(f"{name}: vLLM can't load it: {first_line(error)}") from error
-    tokenizer = engine.get_tokenizer()
+        raise log.failure("can't load it", error) from error
+    engine, tokenizer = LoggedEngine(loaded, log), loaded.get_tokenizer()
     formatter = ChatFormatter(tokenizer, name, options.prompt_format, options.system, options.template_args)
     try:
         configured = GenerationConfig.from_pretrained(source.location, **source.arguments())
@@ -214,7 +239,7 @@ def load_engine(source: ModelSource, options: VLLMOptions) -> LocalModel:
         read_tokens=0,
         **chosen_sampling(options, configured_sampling(configured)),
     )
-    configuration = getattr(getattr(engine, "llm_engine", None), "model_config", None)
+    configuration = getattr(getattr(loaded, "llm_engine", None), "model_config", None)
     context = getattr(configuration, "max_model_len", options.max_model_len)
     return LocalModel(
         name=source.name,

@@ -1,0 +1,380 @@
+"""Loglikelihoods over servers that return log-probabilities of a prompt's tokens.
+
+A prompt is the same tokens that `transformers:` reads: the chat as the template renders it, with the assistant's turn
+opened, and each answer behind it. vLLM renders and tokenises chats itself (`/tokenize`, `/detokenize`); for all other
+servers the tokenizer is loaded here (`--model-arg tokenizer=NAME`). Token ids are sent, all answers to a question in
+one request. Three ways to get the log-probabilities, by the field `likelihood` in `servers.toml`:
+
+* `prompt_logprobs`: `/v1/completions` of vLLM (docs.vllm.ai, OpenAI-compatible server, extra parameters);
+* `generate`: `/generate` of SGLang with `return_logprob` (docs.sglang.io, native APIs);
+* `echo`: `/v1/completions` with `echo` and `logprobs`, as lm-evaluation-harness uses it.
+
+Before the first request, a probe compares three tokens that the server writes with the same tokens in a prompt. Servers
+that assign log-probabilities to wrong tokens (llama-cpp-python: to the token before) are refused.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from pydantic import JsonValue
+
+from mbbq_gen.core.errors import ProviderError, UsageError
+from mbbq_gen.core.records import Continuation, ContinuationScore, Message, Method, Prompt, Request, Usage
+from mbbq_gen.core.text import count_or_none
+from mbbq_gen.providers.base import Provider
+from mbbq_gen.providers.http.errors import RejectedError, TransientError
+from mbbq_gen.providers.http.servers import OwnServer
+from mbbq_gen.providers.local.chat_format import (
+    PromptError,
+    ScoringPrompt,
+    plain_text,
+    scored_texts,
+    scoring_prompt,
+)
+
+LOGLIKELIHOODS: Final[frozenset[Method]] = frozenset({"loglikelihood", "label-loglikelihood"})
+"""The methods that need log-probabilities of a prompt."""
+_PROBE_TEXT: Final = "The capital of France is Paris. The capital of Italy is Rome. The capital of Spain is Madrid."
+_PARTS: Final = (0.5, 0.7, 0.9)
+"""Parts of the probe's text after which a token is written."""
+_TOLERANCE: Final = 0.25
+"""Nats by which a token's log-probabilities may differ in the probe: number types are short, batches differ."""
+
+Post = Callable[[str, JsonValue], Awaitable[Any]]
+"""Posts a body to a path below the server's root; the JSON of the reply."""
+Lines = Mapping[tuple[int, ...], int]
+"""Prompt and answer as one sequence of tokens → where the answer begins."""
+
+
+class ChatTokenizer(Protocol):
+    """Brings messages and answers into tokens."""
+
+    async def tokens_of(
+        self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
+    ) -> ScoringPrompt:
+        """Prompt and answers as tokens; raises PromptError where one has none."""
+
+    async def encode(self, text: str) -> list[int]:
+        """The tokens of a text, without special tokens."""
+
+
+class ServerTokenizer:
+    """The tokenizer and chat template of a vLLM server."""
+
+    def __init__(self, model: str, post: Post) -> None:
+        self._model, self._post = model, post
+
+    async def tokens_of(
+        self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
+    ) -> ScoringPrompt:
+        """As the server renders chats; a model without a chat template gets the plain text.
+
+        Raises:
+            PromptError: where the template refuses the messages, or its text does not give back its tokens.
+        """
+        turns: list[JsonValue] = [{"role": message.role, "content": message.content} for message in messages]
+        try:
+            rendered = await self._tokens({"messages": turns, "add_generation_prompt": True})
+        except RejectedError as error:
+            refusal = error.error.message
+            if "chat template" not in refusal:
+                raise PromptError(refusal) from error
+            return await self._tokens_of(plain_text(messages), answers, uses_template=False, verbatim=verbatim)
+        text = (await self._post("/detokenize", {"model": self._model, "tokens": [*rendered]}))["prompt"]
+        found = await self._tokens_of(text, answers, uses_template=True, verbatim=verbatim)
+        if found.prompt != tuple(rendered[: len(found.prompt)]) or (
+            found.merged and await self.encode(text) != rendered
+        ):
+            raise PromptError("the server's tokenizer gives other tokens for the text of a chat than for the chat")
+        return found
+
+    async def encode(self, text: str) -> list[int]:
+        """The tokens of a text, without special tokens."""
+        return await self._tokens({"prompt": text, "add_special_tokens": False})
+
+    async def _tokens_of(
+        self, prompt: str, answers: Sequence[Continuation], *, uses_template: bool, verbatim: bool
+    ) -> ScoringPrompt:
+        texts = scored_texts(prompt, answers, uses_template=uses_template, verbatim=verbatim)
+        read, *whole = await asyncio.gather(
+            *(self._tokens({"prompt": text, "add_special_tokens": not uses_template}) for text in texts)
+        )
+        return scoring_prompt(answers, read, whole)
+
+    async def _tokens(self, body: dict[str, JsonValue]) -> list[int]:
+        found = (await self._post("/tokenize", {"model": self._model, **body}))["tokens"]
+        return [int(token) for token in found]
+
+
+class LocalTokenizer:
+    """A tokenizer of transformers, with its chat template."""
+
+    def __init__(self, name: str) -> None:
+        """`name`: a hub id or a folder, as after `transformers:`. Raises MbbqGenError where it can't be loaded."""
+        from transformers import AutoTokenizer
+
+        from mbbq_gen.core.files import PackPaths
+        from mbbq_gen.providers.local.chat_format import ChatFormatter
+        from mbbq_gen.providers.local.options import TransformersOptions
+        from mbbq_gen.providers.local.provider import TransformersProvider
+        from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
+
+        source = TransformersProvider.open(name, TransformersOptions(), PackPaths()).source
+        source.prepare()
+        try:
+            tokenizer = AutoTokenizer.from_pretrained(source.location, **source.arguments())
+        except (OSError, ValueError) as error:
+            raise ProviderError(f"--model-arg tokenizer={name}: can't load it: {str(error).splitlines()[0]}") from error
+        self._tokenizer = tokenizer
+        self._scorer = LoglikelihoodScorer(None, tokenizer, ChatFormatter(tokenizer, name), name, None, 0)
+
+    async def tokens_of(
+        self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
+    ) -> ScoringPrompt:
+        """As `transformers:` does; raises PromptError where a text has no tokens."""
+        return self._scorer.tokens_of(messages, answers, verbatim=verbatim)
+
+    async def encode(self, text: str) -> list[int]:
+        """The tokens of a text, without special tokens."""
+        return list(self._tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | None, post: Post) -> ServerScorer | None:
+    """What computes loglikelihoods at a server that was asked what it is; None if it can't be reached.
+
+    Args:
+        provider: the model.
+        server: where it is.
+        tokenizer: hub id or folder of its tokenizer; None: the server's own.
+        post: as `Post`.
+
+    Raises:
+        ProviderError: the server does not return usable log-probabilities of prompts.
+        UsageError: a tokenizer is missing.
+    """
+    kind, name = (server.info.entry.likelihood, server.info.name) if server.info else ("echo", "the server")
+    where = f"{provider.name}: {name} at {provider.capabilities.base_url}"
+    refusal = f"{where} does not return usable log-probabilities of prompts"
+    instead = "use --method first-token-logprobs, or the model itself with transformers: or vllm:"
+    if kind == "none":
+        raise ProviderError(f"{refusal}; {instead}")
+    if tokenizer is None and kind != "prompt_logprobs":
+        raise UsageError(
+            f"{where} does not return the tokens of a chat; give --model-arg tokenizer=NAME, the hub id or folder of"
+            " the model"
+        )
+    used = ServerTokenizer(provider.model, post) if tokenizer is None else LocalTokenizer(tokenizer)
+    scorer = ServerScorer(provider.model, kind, used, post, server.fields)
+    try:
+        why = await scorer.check()
+    except RejectedError as error:
+        why = str(error)
+    except TransientError:
+        return None
+    if why is not None:
+        raise ProviderError(f"{refusal}: {why}; {instead}")
+    return scorer
+
+
+@dataclass(frozen=True)
+class _Question:
+    """A request in tokens."""
+
+    shown: Prompt
+    whole: ScoringPrompt
+    alone: Mapping[str, ScoringPrompt]
+    """Text of an answer → prompt and answer of its unconditional likelihood, where that is not known yet."""
+
+    @property
+    def lines(self) -> dict[tuple[int, ...], int]:
+        """The sequences to score; equal ones once."""
+        found = {(*self.whole.prompt, *answer): len(self.whole.prompt) for answer in self.whole.answers}
+        return found | {(*one.prompt, *one.answers[0]): len(one.prompt) for one in self.alone.values()}
+
+
+class ServerScorer:
+    """Computes the loglikelihoods of requests at one server: `prepare`, then `path` and `body`, then `read`."""
+
+    def __init__(
+        self, model: str, kind: str, tokenizer: ChatTokenizer, post: Post, sampling: Mapping[str, JsonValue]
+    ) -> None:
+        """`sampling`: fields that make sampling neutral at the server."""
+        self._model, self.kind, self._tokenizer, self._post, self._sampling = model, kind, tokenizer, post, sampling
+        self.path = "/generate" if kind == "generate" else "/v1/completions"
+        """Where bodies are posted, below the server's root."""
+        self._questions: dict[str, _Question] = {}
+        self._unconditional: dict[tuple[tuple[Message, ...], str], float] = {}
+        self.merged = 0
+        """Questions whose answers begin within a token of the prompt."""
+
+    def __contains__(self, request_key: str) -> bool:
+        """Whether a request is prepared and not read yet."""
+        return request_key in self._questions
+
+    async def check(self) -> str | None:
+        """Why the server's log-probabilities can't be used, in words; None if they are right.
+
+        Raises:
+            TransientError: the server can't be reached.
+            RejectedError: it refuses such requests.
+        """
+        tokens = await self._tokenizer.encode(_PROBE_TEXT)
+        starts = [tokens[: max(1, int(len(tokens) * part))] for part in _PARTS]
+        lines: dict[tuple[int, ...], int] = {}
+        expected: list[float] = []
+        try:
+            for start, (token, logprob) in zip(starts, await self._written(starts), strict=True):
+                if token is not None:
+                    lines[*start, token] = len(start)
+                    expected.append(logprob)
+            found = self._scores(await self._post(self.path, self._body(lines)), lines)
+        except (KeyError, IndexError, TypeError, ValueError):
+            return "its replies have no log-probabilities of the prompt"
+        if not lines:
+            return "its tokens are not those of the tokenizer"
+        for value, right in zip(found.values(), expected, strict=True):
+            if abs(value - right) > _TOLERANCE:
+                return f"they do not belong to their tokens (a probe gives {value:.2f} where {right:.2f} is right)"
+        return None
+
+    async def _written(self, starts: Sequence[Sequence[int]]) -> list[tuple[int | None, float]]:
+        """The token that the server writes after each prompt, and its log-probability; None: not known which."""
+        prompts: list[JsonValue] = [[*start] for start in starts]
+        if self.kind == "generate":
+            replies = await self._post(self.path, self._native({"input_ids": prompts}))
+            told = [reply["meta_info"]["output_token_logprobs"][0] for reply in replies]
+            return [(int(token), float(logprob)) for logprob, token, *_ in told]
+        body: dict[str, JsonValue] = {"model": self._model, "prompt": prompts, "max_tokens": 1, "temperature": 0.0}
+        body |= {"logprobs": 1, **self._sampling}
+        if self.kind == "prompt_logprobs":
+            body["return_tokens_as_token_ids"] = True
+        found: list[tuple[int | None, float]] = []
+        for choice in _choices(await self._post(self.path, body), len(starts)):
+            name, logprob = str(choice["logprobs"]["tokens"][0]), float(choice["logprobs"]["token_logprobs"][0])
+            if self.kind == "prompt_logprobs":
+                token: int | None = int(name.removeprefix("token_id:"))
+            else:
+                tokens = await self._tokenizer.encode(name)
+                token = tokens[0] if len(tokens) == 1 else None
+            found.append((token, logprob))
+        return found
+
+    async def prepare(self, request: Request) -> None:
+        """Brings a request into tokens.
+
+        Raises:
+            PromptError: where it has none.
+            TransientError: the server can't be reached.
+        """
+        shown, key = request.prompt, request.request_key
+        if key in self._questions:
+            return
+        verbatim, prior = shown.method != "loglikelihood", shown.unconditional_prompt
+        whole = await self._tokenizer.tokens_of(shown.messages, shown.continuations, verbatim=verbatim)
+        alone = {
+            answer.text: await self._tokenizer.tokens_of(prior, [answer], verbatim=verbatim)
+            for answer in (shown.continuations if prior else ())
+            if (prior, answer.text) not in self._unconditional
+        }
+        self._questions[key] = _Question(shown, whole, alone)
+
+    def body(self, request: Request) -> dict[str, JsonValue]:
+        """The body for a request; before it is prepared, one of about the same size."""
+        question = self._questions.get(request.request_key)
+        if question is not None:
+            return self._body(question.lines)
+        texts = [f"{plain_text(request.messages)}{answer.text}" for answer in request.prompt.continuations]
+        return {"model": self._model, "prompt": [*texts], "max_tokens": 1}
+
+    def _body(self, lines: Lines) -> dict[str, JsonValue]:
+        sequences: list[JsonValue] = [[*line] for line in lines]
+        if self.kind == "generate":
+            first = max(0, min(lines.values(), default=1) - 1)
+            return self._native({"input_ids": sequences, "logprob_start_len": first})
+        asked: dict[str, JsonValue] = {"model": self._model, "prompt": sequences, "max_tokens": 1, "temperature": 0.0}
+        echo: dict[str, JsonValue] = {"echo": True, "logprobs": 1}
+        return {**asked, **self._sampling, **({"prompt_logprobs": 1} if self.kind == "prompt_logprobs" else echo)}
+
+    def _native(self, asked: dict[str, JsonValue]) -> dict[str, JsonValue]:
+        """A body for SGLang's own API."""
+        return {
+            **asked,
+            "return_logprob": True,
+            "sampling_params": {"temperature": 0.0, "max_new_tokens": 1, **self._sampling},
+        }
+
+    def _scores(self, payload: Any, lines: Lines) -> dict[tuple[int, ...], float]:
+        """The sum of log-probabilities of each line's answer.
+
+        Raises:
+            KeyError, IndexError, TypeError, ValueError: where the reply is of another shape, or of other tokens.
+        """
+        replies = payload if self.kind == "generate" else _choices(payload, len(lines))
+        found = {}
+        for reply, (line, start) in zip(replies, lines.items(), strict=True):
+            answer = line[start:]
+            if self.kind == "prompt_logprobs":
+                told = reply["prompt_logprobs"][start:]
+                values = [named[str(token)]["logprob"] for named, token in zip(told, answer, strict=True)]
+            elif self.kind == "generate":
+                told = reply["meta_info"]["input_token_logprobs"][-len(answer) :]
+                values = [logprob for (logprob, named, *_), token in zip(told, answer, strict=True) if named == token]
+            else:
+                told = reply["logprobs"]["token_logprobs"]
+                values = told[start : len(line)] if len(line) <= len(told) <= len(line) + 1 else []
+            if len(values) != len(answer):
+                raise ValueError("log-probabilities of other tokens")
+            found[line] = float(sum(values))
+        return found
+
+    def read(self, request_key: str, payload: Any) -> dict[str, Any]:
+        """The fields of the response to a request.
+
+        Raises:
+            TransientError: where the reply is of another shape.
+        """
+        question = self._questions[request_key]
+        shown, whole = question.shown, question.whole
+        try:
+            sums = self._scores(payload, question.lines)
+            usage = _usage(payload)
+        except (KeyError, IndexError, TypeError, ValueError) as error:
+            raise TransientError("malformed", "the reply has no log-probabilities of the prompt's tokens") from error
+        del self._questions[request_key]
+        self.merged += whole.merged
+        prior = shown.unconditional_prompt
+        for text, one in question.alone.items():
+            self._unconditional[prior, text] = sums[*one.prompt, *one.answers[0]]
+        scores = tuple(
+            ContinuationScore.of(
+                answer,
+                sums[*whole.prompt, *tokens],
+                len(tokens),
+                self._unconditional[prior, answer.text] if prior else None,
+            )
+            for answer, tokens in zip(shown.continuations, whole.answers, strict=True)
+        )
+        return {"scores": scores, "finish_reason": "stop", "usage": usage}
+
+
+def _choices(payload: Any, count: int) -> list[Any]:
+    """The choices of a completion in the order of their prompts; raises as `ServerScorer._scores`."""
+    choices = sorted(payload["choices"], key=lambda choice: int(choice.get("index", 0)))
+    if len(choices) != count:
+        raise ValueError(f"{len(choices)} choices for {count} prompts")
+    return choices
+
+
+def _usage(payload: Any) -> Usage:
+    """Tokens, as the server counts them: every answer's prompt, and a token written after it."""
+    counts = [reply["meta_info"] for reply in payload] if isinstance(payload, list) else [payload.get("usage") or {}]
+    sums = [
+        [tokens for count in counts if (tokens := count_or_none(count.get(name))) is not None]
+        for name in ("prompt_tokens", "completion_tokens")
+    ]
+    read, written = (sum(found) if found else None for found in sums)
+    return Usage(input_tokens=read, output_tokens=written)

@@ -1,0 +1,191 @@
+"""Loglikelihoods over servers: equal to those of `transformers:`, and refused where a server's are wrong or missing."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
+pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")
+
+from mbbq_gen.core.errors import MbbqGenError, UsageError
+from mbbq_gen.core.records import Message, Request, Response
+from mbbq_gen.providers.base import ExecutionContext
+from mbbq_gen.providers.local.options import TransformersOptions
+from mbbq_gen.providers.local.provider import TransformersProvider
+from tests.support.api import ask, provider, spoken
+from tests.support.likelihood_server import LikelihoodServer
+from tests.support.loglikelihood import score_request
+from tests.support.providers import answers, save_model
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return save_model(tmp_path_factory.mktemp("models") / "toy")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model without a chat template."""
+    return save_model(tmp_path_factory.mktemp("models") / "base", "none")
+
+
+def questions() -> list[Request]:
+    """Requests of both methods, with and without unconditional likelihoods, some answers equal."""
+    prior = (Message(role="user", content="answer:"),)
+    solved = (
+        Message(role="system", content="be kind"),
+        Message(role="user", content="who? answer:"),
+        Message(role="assistant", content="carl"),
+        Message(role="user", content="who lost it? answer: "),
+    )
+    return [
+        score_request(text="who lost it", prompt_id="a"),
+        score_request(text="who lost the keys", prompt_id="b", prior=prior),
+        score_request(("anna", "annabel", "berta", "anna"), options=(0, 0, 1, 2), prompt_id="c", prior=prior),
+        score_request(messages=solved, prompt_id="d"),
+        score_request(
+            ("A", " A", "B", " B"), options=(0, 0, 1, 1), method="label-loglikelihood", text="A or B", prompt_id="e"
+        ),
+    ]
+
+
+def values(responses: dict[str, Response]) -> dict[str, list[tuple[str, int | None, float | None, float | None]]]:
+    assert all(response.error is None for response in responses.values()), responses
+    return {
+        key: [(score.text, score.tokens, score.logprob, score.unconditional_logprob) for score in response.scores or ()]
+        for key, response in responses.items()
+    }
+
+
+def over_http(server: LikelihoodServer, wanted: list[Request], **options: Any) -> tuple[dict[str, Response], Any]:
+    """The responses of a server, by request key, and what the manifest records."""
+    with spoken(server.reply, probed=True) as at:
+        asked = provider("openai:m", base_url=f"{at.root}/v1", **options)
+        return {response.request_key: response for response in ask(asked, wanted)}, asked.runtime_info()
+
+
+@pytest.mark.parametrize("kind", ["vllm", "sglang", "echo"])
+@pytest.mark.parametrize("template", ["with_default_system", "none"])
+def test_likelihoods_are_those_of_transformers(kind: str, template: str, folder: Path, base: Path) -> None:
+    local = folder if template != "none" else base
+    expected = values(answers(TransformersProvider(str(local), TransformersOptions(device="cpu")), questions()))
+    options = {} if kind == "vllm" else {"tokenizer": str(local)}
+    responses, facts = over_http(LikelihoodServer(kind, template), questions(), **options)
+    found = values(responses)
+    assert found.keys() == expected.keys()
+    for key, scores in expected.items():
+        assert [score[:2] for score in found[key]] == [score[:2] for score in scores]
+        for place in (2, 3):
+            given = [score[place] for score in scores]
+            assert [score[place] for score in found[key]] == (
+                given if given[0] is None else pytest.approx(given, abs=1e-3)
+            )
+    assert facts["scoring_used"] == {"vllm": "prompt_logprobs", "sglang": "generate", "echo": "echo"}[kind]
+    assert all((response.usage.input_tokens or 0) > 0 for response in responses.values())
+    assert {response.finish_reason for response in responses.values()} == {"stop"}
+
+
+def test_first_tokens_of_local_models_are_their_labels_likelihoods(folder: Path) -> None:
+    labels: dict[str, Any] = {"options": (0, 1, 2, 2), "text": "A, B or C"}
+    wanted = [
+        score_request(("A", "B", "C", " C"), method="label-loglikelihood", prompt_id="l", **labels),
+        score_request(("A", "B", "C", " C"), method="first-token-logprobs", prompt_id="f", **labels),
+        score_request(("AB", "BC"), options=(0, 1), method="first-token-logprobs", prompt_id="n"),
+    ]
+    asked = TransformersProvider(str(folder), TransformersOptions(device="cpu"))
+    assert "first-token-logprobs" in asked.capabilities.methods
+    found = answers(asked, wanted)
+    first, scores = found["key of f"].scores or (), found["key of l"].scores or ()
+    assert [score.logprob for score in first[:3]] == [score.logprob for score in scores[:3]]
+    assert first[3].logprob is None
+    assert found["key of n"].error is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "changes", "message"),
+    [
+        ("llama-cpp-python", {}, r"do not belong to their tokens \(a probe gives .* is right\)"),
+        ("llama.cpp", {}, r"llama\.cpp at http.* does not return usable log-probabilities of prompts; use --method"),
+        ("echo", {"logprobs": None}, "no log-probabilities of the prompt"),
+        ("vllm", {"prompt_logprobs": None}, "no log-probabilities of the prompt"),
+        ("sglang", {"input_token_logprobs": [[-1.0, 1, None]]}, "no log-probabilities of the prompt"),
+    ],
+)
+def test_servers_without_right_values_are_refused_before_the_first_request(
+    kind: str, changes: dict[str, Any], message: str, folder: Path
+) -> None:
+    with spoken(LikelihoodServer(kind, changes=changes).reply, probed=True) as at:
+        asked = provider("openai:m", base_url=f"{at.root}/v1", tokenizer=str(folder))
+
+        async def check() -> None:
+            try:
+                await asked.check_methods(("generate", "loglikelihood"))
+            finally:
+                await asked.aclose()
+
+        with pytest.raises(MbbqGenError, match=message) as caught:
+            asyncio.run(check())
+        assert "\n" not in str(caught.value)
+        assert all(heard.path != "/v1/chat/completions" for heard in at.heard)
+        with pytest.raises(MbbqGenError, match=message):
+            ask(provider("openai:m", base_url=f"{at.root}/v1", tokenizer=str(folder)), questions())
+
+
+def test_a_server_that_tokenises_no_chats_needs_a_tokenizer(tmp_path: Path) -> None:
+    with spoken(LikelihoodServer("sglang").reply, probed=True) as at:
+        with pytest.raises(UsageError, match="--model-arg tokenizer=NAME"):
+            ask(provider("openai:m", base_url=f"{at.root}/v1"), questions())
+        with pytest.raises(MbbqGenError, match="nowhere"):
+            ask(provider("openai:m", base_url=f"{at.root}/v1", tokenizer=str(tmp_path / "nowhere")), questions())
+
+
+def test_only_servers_of_ones_own_are_asked_for_likelihoods(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("GROQ_API_KEY", "x" * 20)
+    assert "loglikelihood" not in provider("openai:m", service="groq").capabilities.methods
+    assert "loglikelihood" not in provider("openai:gpt-4o", api="responses").capabilities.methods
+    assert "loglikelihood" in provider("openai:m", base_url="http://127.0.0.1:9/v1").capabilities.methods
+
+
+def test_messages_that_the_template_refuses_fail_alone() -> None:
+    system = (Message(role="system", content="be kind"), Message(role="user", content="who lost it"))
+    wanted = [score_request(messages=system, prompt_id="s"), score_request(text="who lost it", prompt_id="p")]
+    server = LikelihoodServer("vllm", "no_system")
+    plain = server.reply
+
+    def reply(heard: Any) -> tuple[int, dict[str, str], bytes]:
+        if b'"role":"system"' in heard.body:
+            return 400, {}, json.dumps({"error": {"message": "System role not supported"}}).encode()
+        return plain(heard)
+
+    with spoken(reply, probed=True) as at:
+        responses = ask(provider("openai:m", base_url=f"{at.root}/v1"), wanted)
+    errors = {response.request_key: response.error for response in responses}
+    assert errors == {"key of s": "System role not supported", "key of p": None}
+
+
+def test_a_server_that_is_away_is_asked_again_later() -> None:
+    async def check() -> None:
+        asked = provider("openai:m", base_url="http://127.0.0.1:9/v1")
+        await asked.check_methods(("loglikelihood",))
+        await asked.aclose()
+
+    asyncio.run(check())
+
+
+def test_methods_of_text_cost_no_request() -> None:
+    with spoken(LikelihoodServer("vllm").reply, probed=True) as at:
+        asked = provider("openai:m", base_url=f"{at.root}/v1")
+
+        async def check() -> list[Response]:
+            await asked.check_methods(("generate", "first-token-logprobs"))
+            found = [response async for response in asked.generate([], ExecutionContext())]
+            await asked.aclose()
+            return found
+
+        assert asyncio.run(check()) == []
+        assert at.heard == []
