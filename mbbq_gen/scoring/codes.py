@@ -24,3 +24,7 @@ the number does not exist for this metric or group."""
 
 PromptEffects = Literal["fixed", "random"]
 """Whether a statement holds for the prompt variants of the run only, or for others like them."""
+
+Average = Literal["questions", "templates", "random-effects"]
+"""What a score is the mean over: all questions, so that large templates weigh more; templates, each alike; or templates,
+weighted by how exactly each is known (`mbbq_gen.statistics.averages`)."""

@@ -22,7 +22,7 @@ import numpy as np
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array, Counts, UnparsedPolicy
-from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, PromptEffects, ReasonCode
+from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects, ReasonCode
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.statistics.crossed_effects import (
     MIN_PROMPT_VARIANTS,
@@ -32,6 +32,7 @@ from mbbq_gen.statistics.crossed_effects import (
 )
 from mbbq_gen.statistics.intervals import (
     LOW_PARSING,
+    STRETCH,
     UNSEEN_TEMPLATE_DEVIATION,
     BoundaryInterval,
     Ends,
@@ -59,6 +60,12 @@ class InferenceSettings:
     """Whether unparsed answers leave the denominators of bias or stay."""
     prompt_effects: PromptEffects = "fixed"
     """Whether a statement holds for the prompt variants of the run only, or for others like them."""
+    average: Average = "questions"
+    """What a score is the mean over (`mbbq_gen.statistics.averages`)."""
+    unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
+    """How far off a template that was not seen may lie (`mbbq_gen.statistics.intervals`)."""
+    unseen_stretch: float = STRETCH
+    """How much farther near an end of the scale."""
 
     def __post_init__(self) -> None:
         """Checks the settings.
@@ -74,6 +81,11 @@ class InferenceSettings:
             raise UnknownNameError("policy for unparsed answers", self.unparsed, get_args(UnparsedPolicy))
         if self.prompt_effects not in get_args(PromptEffects):
             raise UnknownNameError("kind of prompt effects", self.prompt_effects, get_args(PromptEffects))
+        if self.average not in get_args(Average):
+            raise UnknownNameError("average", self.average, get_args(Average))
+        for name, value in (("deviation", self.unseen_deviation), ("stretch", self.unseen_stretch)):
+            if not 0 <= value < math.inf:
+                raise UsageError(f"{name} of an unseen template: {value} is not a number of 0 or more")
 
 
 class EstimateResult(FrozenModel):
@@ -143,6 +155,8 @@ class Estimate:
     """Smallest and largest value that there can be."""
     unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
     """How far off a template that was not seen may lie (`mbbq_gen.statistics.intervals`)."""
+    unseen_stretch: float = STRETCH
+    """How much farther near an end of the scale."""
     df: float = math.nan
     """Degrees of freedom of its error, where they are not effective templates less one: of strata; NaN: they are."""
     parse_rate: float = math.nan
@@ -156,6 +170,8 @@ class Estimate:
     """Numbers that it is no difference of, but can't be known better than: those that a function combines."""
     is_curved: bool = False
     """Whether several fractions make it: percentiles alone are then too narrow, and the t interval is held too."""
+    is_analytic: bool = False
+    """Whether its interval is value ± t · standard error, and not the bootstrap's: of a random-effects mean."""
     support: int | None = None
     """Templates that count for there being an interval, such as those with rows in any denominator; None: those with a
     weight."""
@@ -270,6 +286,10 @@ class Estimate:
     def _over_templates(self, confidence: float) -> Ends | None:
         if self.missing_reason is not None or math.isnan(self.standard_error):
             return None
+        if self.is_analytic:
+            reach = self.standard_error * t_quantile(confidence, self.units)
+            lowest, highest = self.bounds
+            return self.with_room(max(self.value - reach, lowest), min(self.value + reach, highest), confidence)
         plain = math.sqrt(float(self.influence_values @ self.influence_values))
         tail = expanded_tail(confidence, self.units, self.standard_error / plain if plain else widening(self.units))
         low, high = percentile_interval(self._ordered_values, tail)
@@ -326,7 +346,7 @@ class Estimate:
         bears = self.template_weights > 0
         sizes = self.template_weights[bears]
         own = self.value + self.influence_values[bears] / sizes
-        return boundary_interval(own, sizes, self.bounds, self.unseen_deviation)
+        return boundary_interval(own, sizes, self.bounds, self.unseen_deviation, self.unseen_stretch)
 
 
 def correlation(one: Estimate, other: Estimate) -> float:
@@ -347,17 +367,25 @@ def influence_values(metric: Metric, by_template: Counts, total: Counts) -> Arra
 
     `by_template` has one axis more than `total`, templates, at its end.
     """
-    values = [fraction.value(total) for fraction in metric.fractions]
     found = np.zeros(by_template.values.shape[:-1])
-    for place, fraction in enumerate(metric.fractions):
-        above = [value + (_STEP if number == place else 0) for number, value in enumerate(values)]
-        below = [value - (_STEP if number == place else 0) for number, value in enumerate(values)]
-        slope = np.nan_to_num((metric.combine(*above) - metric.combine(*below)) / (2 * _STEP))[..., None]
-        value = np.nan_to_num(values[place])[..., None]
+    for fraction, slope in zip(metric.fractions, metric_slopes(metric, total), strict=True):
+        value = np.nan_to_num(fraction.value(total))[..., None]
         base = np.maximum(fraction.denominator(total), 1.0)[..., None]
-        found += slope * (fraction.numerator(by_template) - value * fraction.denominator(by_template)) / base
+        pulls = fraction.numerator(by_template) - value * fraction.denominator(by_template)
+        found += slope[..., None] * pulls / base
     undefined = np.isnan(metric.value(total))[..., None]
     return np.where(undefined, np.nan, found)
+
+
+def metric_slopes(metric: Metric, total: Counts) -> list[Array]:
+    """The slope of the metric by each of its fractions, at the fractions' values; 0 where they are undefined."""
+    values = [fraction.value(total) for fraction in metric.fractions]
+    found = []
+    for place in range(len(values)):
+        above = [value + (_STEP if number == place else 0) for number, value in enumerate(values)]
+        below = [value - (_STEP if number == place else 0) for number, value in enumerate(values)]
+        found.append(np.nan_to_num((metric.combine(*above) - metric.combine(*below)) / (2 * _STEP)))
+    return found
 
 
 def template_shares(metric: Metric, by_template: Counts) -> Array:
@@ -414,7 +442,7 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
     rates = [estimate.parse_rate for estimate in estimates if not math.isnan(estimate.parse_rate)]
     crossed = [estimate.crossed_effect for estimate in estimates if estimate.crossed_effect is not None]
     sizes = sum(abs(factor) * estimate.template_weights for estimate, factor in pairs)
-    whole = float(np.sum(sizes))
+    whole, is_analytic = float(np.sum(sizes)), any(estimate.is_analytic for estimate in estimates)
     return Estimate(
         value=float(total(lambda one: one.value)),
         influence_values=total(lambda one: one.influence_values),
@@ -423,10 +451,13 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
         bootstrap_values=total(lambda one: one.bootstrap_values),
         bounds=(sum(low for low, _ in ends), sum(high for _, high in ends)),
         unseen_deviation=math.hypot(*(factor * estimate.unseen_deviation for estimate, factor in pairs)),
+        unseen_stretch=max(estimate.unseen_stretch for estimate in estimates),
+        df=min(estimate.df for estimate in estimates) if is_analytic else math.nan,
         parse_rate=min(rates, default=math.nan),
         crossed_effect=CrossedEffect.combine(crossed, factors) if len(crossed) == len(pairs) else None,
         operands=(_sum(added), _sum(taken)) if added and taken else None,
         is_curved=any(estimate.is_curved for estimate in estimates),
+        is_analytic=is_analytic,
     )
 
 
