@@ -21,6 +21,7 @@ from mbbq_gen.cli.options import (
     ReaderChoice,
     RunPath,
     RunPaths,
+    ScoreOptions,
     metrics_of,
     prompt_effects_of,
     resources,
@@ -42,6 +43,8 @@ if TYPE_CHECKING:
     "  mbbq-gen compare my-run --across language --template-filter above-chance\n"
     "  mbbq-gen compare my-run --across language --group-by category --p-adjust-over all --simultaneous-intervals\n"
     "  mbbq-gen compare my-run --across language --prompt-effects random    (for variants like these)\n"
+    "  mbbq-gen compare my-run --across language --split control    (is it as able in every language?)\n"
+    "  mbbq-gen compare my-run --across language --average random-effects\n"
     "  mbbq-gen compare run-a run-b --across model --metric mbbq_bias_ambiguous --json"
 )
 @expand_options
@@ -78,8 +81,11 @@ def compare(
             help="Intervals of differences that hold all at once (Bonferroni), over what --p-adjust-over names.",
         ),
     ] = False,
+    split: Annotated[
+        str, typer.Option(help="What is compared: bias, or control (by default accuracy, as in MBBQ's Table 5).")
+    ] = "bias",
     *,
-    statistics: InferenceOptions,
+    statistics: ScoreOptions,
     prompt_effects: PromptEffectsChoice = "fixed",
     correct_with: CorrectWith = None,
     packs: Packs = None,
@@ -93,15 +99,18 @@ def compare(
     each gets its own comparison.
     """
     from mbbq_gen.analysis.ability import Selection
-    from mbbq_gen.analysis.comparison import ACROSS, DEFAULT_METRICS, FAMILIES, HypothesisFamily
+    from mbbq_gen.analysis.comparison import ACROSS, CONTROL_METRICS, DEFAULT_METRICS, FAMILIES, HypothesisFamily
     from mbbq_gen.analysis.comparison import compare as compute
     from mbbq_gen.cli.options import runs_frame, runs_labels
+    from mbbq_gen.core.records import Split
     from mbbq_gen.report.comparison_tables import comparison_blocks
     from mbbq_gen.scoring.tally import GROUPINGS
 
     level = one_of("thing to compare across", across, ACROSS)
     selection = one_of("template filter", template_filter, get_args(Selection)) if template_filter else None
-    metrics, sampling = metrics_of(metric, DEFAULT_METRICS), statistics.sampling(run_paths, prompt_effects)
+    part = one_of("split", split, get_args(Split))
+    usual = CONTROL_METRICS if part == "control" else DEFAULT_METRICS
+    metrics, sampling = metrics_of(metric, usual), statistics.sampling(run_paths, prompt_effects)
     if correct_with is not None and level == "extractor":
         raise UsageError(
             f"--correct-with {correct_with}: corrected scores are the same for all extractors; leave it out"
@@ -129,6 +138,7 @@ def compare(
         margin=equivalence_margin,
         family=HypothesisFamily(family, simultaneous=simultaneous_intervals),
         may_leave_out=bool(asked),
+        split=part,
     )
     show_result(table, comparison_blocks, as_json=as_json)
 

@@ -12,13 +12,14 @@ from mbbq_gen.cli.config_options import expand_options
 from mbbq_gen.cli.data_source import Choice, Data
 from mbbq_gen.cli.help import example
 from mbbq_gen.cli.options import (
-    InferenceOptions,
     Json,
     MetricNames,
     Packs,
     PromptEffectsChoice,
     ReaderChoice,
     RunPath,
+    ScoreOptions,
+    average_of,
     data_folder,
     echo,
     print_json,
@@ -246,7 +247,7 @@ def export(
     extractor: ReaderChoice = "rules",
     prompt_effects: PromptEffectsChoice = "fixed",
     *,
-    statistics: InferenceOptions,
+    statistics: ScoreOptions,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -278,6 +279,9 @@ def export(
         n_resamples=statistics.n_resamples,
         seed=statistics.seed,
         prompt_effects=prompt_effects_of(prompt_effects),
+        average=average_of(statistics.average),
+        unseen_deviation=statistics.unseen_deviation,
+        unseen_stretch=statistics.unseen_stretch,
         with_questions=not omit_questions,
     )
 

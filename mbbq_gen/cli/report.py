@@ -12,13 +12,14 @@ import typer
 from mbbq_gen.cli.config_options import expand_options
 from mbbq_gen.cli.help import example
 from mbbq_gen.cli.options import (
+    AverageChoice,
     CorrectWith,
-    InferenceOptions,
     Json,
     Packs,
     PromptEffectsChoice,
     RunPath,
     RunPaths,
+    ScoreOptions,
     Verbose,
     echo,
     print_json,
@@ -51,6 +52,7 @@ _STEPS_BESIDE_CHARTS = 1
     "  mbbq-gen report my-run -o report.html --open\n"
     "  mbbq-gen report my-run -o report.html --correct-with annotations\n"
     "  mbbq-gen report my-run -o report.html --prompt-effects random\n"
+    "  mbbq-gen report my-run -o report.html --average random-effects\n"
     "  mbbq-gen report my-run -o report.html --paper-figures\n"
     "  mbbq-gen report run-a run-b -o report.html --figures figures"
 )
@@ -79,6 +81,7 @@ def report(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the subset and of the bootstrap intervals.")] = 0,
     correct_with: CorrectWith = None,
     prompt_effects: PromptEffectsChoice = "fixed",
+    average: AverageChoice = "questions",
     verbose: Verbose = False,
     packs: Packs = None,
     as_json: Json = False,
@@ -98,10 +101,14 @@ def report(
         raise UsageError(
             f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out"
         )
+    if correct_with is not None and average != "questions":
+        raise UsageError(
+            f"--correct-with {correct_with}: corrected scores are means over questions; leave --average out"
+        )
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
     for folder in folders:
         folder.require()
-    sampling = InferenceOptions(seed=seed).sampling([folder.path for folder in folders], prompt_effects)
+    sampling = ScoreOptions(seed=seed, average=average).sampling([folder.path for folder in folders], prompt_effects)
     if paper_figures and output is None:
         raise UsageError("--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case")
     if as_json and (output or figures):
@@ -113,7 +120,9 @@ def report(
             return
         labelled = {folder: runs_labels([folder.path], where, correct_with) for folder in folders}
         for folder in folders:
-            show_report(folder, where, labelled[folder], verbose=verbose, prompt_effects=prompt_effects)
+            show_report(
+                *(folder, where, labelled[folder]), verbose=verbose, prompt_effects=prompt_effects, average=average
+            )
         return
     if output is not None and output.is_dir():
         raise UsageError(f"-o {output}: is a folder; name a file, such as {output / 'report.html'}")
@@ -217,6 +226,7 @@ def show_report(
     *,
     verbose: bool = False,
     prompt_effects: str = "fixed",
+    average: str = "questions",
 ) -> None:
     """Prints the report of a run on stdout; with labelled answers, corrected by them too."""
     from mbbq_gen.analysis.score_extras import reported
@@ -229,7 +239,7 @@ def show_report(
     by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + several(frame, "method")
     by += ["language", "split"]
     metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
-    sampling = InferenceOptions().sampling([folder.path], prompt_effects)
+    sampling = ScoreOptions(average=average).sampling([folder.path], prompt_effects)
     scores = reported(frame, by, metrics, sampling, labelled)
     console = result_console()
     print_blocks(_report_blocks(folder, manifest, progress, scores, console.width, verbose=verbose), console)
@@ -314,7 +324,7 @@ def leaderboard(
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     *,
-    statistics: InferenceOptions,
+    statistics: ScoreOptions,
     prompt_effects: PromptEffectsChoice = "fixed",
     packs: Packs = None,
     as_json: Json = False,

@@ -14,12 +14,12 @@ from mbbq_gen.cli.options import (
     CorrectWith,
     EquivalenceMargin,
     GroupBy,
-    InferenceOptions,
     Json,
     NormalizationChoice,
     Packs,
     PromptEffectsChoice,
     ReaderChoice,
+    ScoreOptions,
     open_lines,
     resources,
     say,
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.analysis.ability import AdjustedScore
-    from mbbq_gen.analysis.score_extras import ScoreReport
+    from mbbq_gen.analysis.score_extras import ScoreReport, StoppedEstimate
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.report.tables import Block
     from mbbq_gen.scoring.metrics import Metric
@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     "  mbbq-gen score my-run --group-by language,category --json\n"
     "  mbbq-gen score run-a run-b --group-by model,language,split --macro-average category\n"
     "  mbbq-gen score my-run --equivalence-margin 0.03          (is every bias within 0.03 of 0?)\n"
+    "  mbbq-gen score my-run --average random-effects --heterogeneity\n"
     "  mbbq-gen score my-run --tests --prompt-effects random    (for variants like these)\n"
     "  mbbq-gen score my-run --ray local --workers 8            (millions of responses)\n"
     "  mbbq-gen score --jsonl answers.jsonl > scores.json"
@@ -69,7 +70,7 @@ def score(
         typer.Option(help="Only these metrics, comma-separated. Default: all.", metavar="NAME,…"),
     ] = None,
     *,
-    statistics: InferenceOptions,
+    statistics: ScoreOptions,
     subset: Annotated[
         str, typer.Option(help="Responses to score: all, or bharat_pairs (BharatBBQ's pair-filtered subset).")
     ] = "all",
@@ -89,6 +90,16 @@ def score(
     equivalence_margin: EquivalenceMargin = None,
     baselines: Annotated[
         bool, typer.Option("--baselines", help="Also show what trivial models would score on the same questions.")
+    ] = False,
+    heterogeneity: Annotated[
+        bool,
+        typer.Option("--heterogeneity", help="Also show tau and I² of each score over templates and categories."),
+    ] = False,
+    sensitivity: Annotated[
+        bool,
+        typer.Option(
+            "--sensitivity", help="Also show intervals at half and twice --unseen-deviation and --unseen-stretch."
+        ),
     ] = False,
     prompt_effects: PromptEffectsChoice = "fixed",
     correct_with: CorrectWith = None,
@@ -138,6 +149,10 @@ def score(
         raise UsageError(
             f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out"
         )
+    if correct_with is not None and sampling.average != "questions":
+        raise UsageError(
+            f"--correct-with {correct_with}: corrected scores are means over questions; leave --average out"
+        )
     if helpers is not None:
         _check_addable(paths, jsonl, part, adjusted=control_adjusted, correct_with=correct_with)
     labelled = runs_labels(paths, where, correct_with, chosen, extractor)
@@ -148,7 +163,7 @@ def score(
         frame = run_sums(
             *(paths[0], where, chosen),
             by=wanted,
-            beside=["variant", *([averaged] if averaged else [])],
+            beside=["variant", *([averaged] if averaged else []), *(["category"] if heterogeneity else [])],
             extractor=extractor,
             normalise=how,
             helpers=helpers,
@@ -172,8 +187,11 @@ def score(
         tests=tests,
         baselines=baselines,
         margin=equivalence_margin,
+        spread=heterogeneity,
+        constants=sensitivity,
     )
     beside = {
+        "stopped": stopped_estimates(paths),
         "confidences": () if jsonl else tuple(confidence_shares(frame, wanted)),
         "correction": labelled and correction(frame, labelled, wanted, [METRICS[name] for name in names], sampling),
     }
@@ -205,22 +223,48 @@ def _report(
     tests: bool,
     baselines: bool,
     margin: float | None,
+    spread: bool,
+    constants: bool,
 ) -> ScoreReport:
     """The scores with the additions requested."""
-    from mbbq_gen.analysis.score_extras import ScoreReport, baseline_scores, group_tests, macro_averages
+    from mbbq_gen.analysis import score_extras as extras
     from mbbq_gen.analysis.scores import score as compute
     from mbbq_gen.scoring.metrics import METRICS
 
     metrics = [METRICS[name] for name in names]
     table = compute(frame, by, names, sampling, gold=gold)
-    return ScoreReport(
+    return extras.ScoreReport(
         **dict(table),
-        macro_averages=tuple(macro_averages(frame, by, averaged, metrics, sampling)) if averaged else (),
+        macro_averages=tuple(extras.macro_averages(frame, by, averaged, metrics, sampling)) if averaged else (),
         adjusted=tuple(_adjusted(frame, by, metrics, sampling)) if adjusted else (),
-        tests=tuple(group_tests(frame, by, metrics, sampling, against_zero=tests, margin=margin))
+        tests=tuple(extras.group_tests(frame, by, metrics, sampling, against_zero=tests, margin=margin))
         if tests or margin is not None
         else (),
-        baselines=tuple(baseline_scores(frame, by, metrics, sampling)) if baselines else (),
+        baselines=tuple(extras.baseline_scores(frame, by, metrics, sampling)) if baselines else (),
+        heterogeneity=tuple(extras.heterogeneity(frame, by, metrics, sampling)) if spread else (),
+        sensitivity=tuple(extras.sensitivity(frame, by, metrics, sampling)) if constants else (),
+    )
+
+
+def stopped_estimates(paths: list[Path]) -> tuple[StoppedEstimate, ...]:
+    """The targets of adaptive runs that stopped on their result, plain and adjusted."""
+    from mbbq_gen.analysis.score_extras import StoppedEstimate
+    from mbbq_gen.runs.run_folder import RunFolder
+
+    folders = [RunFolder(path) for path in dict.fromkeys(paths)]
+    stops = [(folder, folder.manifest().adaptive) for folder in folders if folder.manifest_path.is_file()]
+    return tuple(
+        StoppedEstimate(
+            run=str(folder.path),
+            metric=target.metric,
+            group=target.group,
+            compared=target.compared,
+            value=target.value,
+            adjusted_value=target.adjusted_value,
+        )
+        for folder, stop in stops
+        for target in (() if stop is None else stop.targets)
+        if target.adjusted_value is not None
     )
 
 

@@ -26,7 +26,7 @@ from mbbq_gen.report.tables import (
     share_text,
     text_table,
 )
-from mbbq_gen.scoring.codes import TOO_FEW
+from mbbq_gen.scoring.codes import AVERAGES, TOO_FEW
 from mbbq_gen.statistics.crossed_effects import TOO_FEW_PROMPT_VARIANTS
 from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT
 
@@ -143,10 +143,46 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
             for one in report.baselines
         ]
         yield from ("", text_table(("group", "baseline", *metrics), rows, right=metrics))
+    yield from _heterogeneity_blocks(report)
+    if report.sensitivity:
+        titles = ("group", "metric", "constants", "deviation", "stretch", "interval")
+        rows = [
+            (
+                *(group_name(one.group), one.metric, one.constants),
+                *(f"{one.unseen_deviation:.3g}", f"{one.unseen_stretch:.3g}"),
+                f"{one.ci_low:+.3f} … {one.ci_high:+.3f}",
+            )
+            for one in report.sensitivity
+        ]
+        yield from ("", text_table(titles, rows, right=titles[3:], title="Room for a template that was not seen"))
+    for one in report.stopped:
+        what = ", ".join([*one.group.values(), *([" − ".join(one.compared)] if one.compared else [])])
+        yield (
+            f"\n{one.run} stopped on its result, which makes the plain estimate too large on average: {what}: "
+            f"{one.metric} {number(one.value, signed=True)}, median-unbiased {number(one.adjusted_value, signed=True)}"
+        )
     yield from caution_blocks(report)
+    if report.average != "questions":
+        yield f"\nscores: {AVERAGES[report.average]}"
     if report.prompt_effects == "random":
         yield f"\nintervals and tests: {SPOKEN_OF[report.prompt_effects]}"
     yield from sign_blocks({name: definition.sign for name, definition in report.definitions.items()})
+
+
+def _heterogeneity_blocks(report: ScoreReport) -> Iterator[Block]:
+    """tau and I² of each score, a line each."""
+    if not report.heterogeneity:
+        return
+    lines: dict[tuple[str, str], dict[str, tuple[str, str, str]]] = {}
+    for one in report.heterogeneity:
+        cells = (str(one.n), number(one.tau), share(one.i_squared))
+        lines.setdefault((group_name(one.group), one.metric), {})[one.over] = cells
+    titles = ("templates", "tau", "I²", "categories", "tau (categories)", "I² (categories)")
+    rows = [
+        (*key, *(cell for over in ("template", "category") for cell in found.get(over, (DASH,) * 3)))
+        for key, found in lines.items()
+    ]
+    yield from ("", text_table(("group", "metric", *titles), rows, right=titles, title="Differences between templates"))
 
 
 # --- corrections by annotations --------------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from mbbq_gen.report.assessments import (
 )
 from mbbq_gen.report.comparability import PromptFingerprint, group_same_prompts, prompt_fingerprint
 from mbbq_gen.report.conclusions import listing
-from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, PromptEffects
+from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, combine
 from mbbq_gen.statistics.panel import make_panel
@@ -185,7 +185,9 @@ class Leaderboard(FrozenModel):
     seed: int
     unparsed: str
     prompt_effects: PromptEffects = "fixed"
-    """Whether intervals and ranks speak of the wordings that were asked, or of wordings like these."""
+    """Whether intervals and ranks hold for the prompt variants of the runs, or for others like them."""
+    average: Average = "questions"
+    """What scores are the mean over."""
     models: tuple[str, ...]
     conclusions: dict[str, str]
     """Benchmark → one sentence on its rows."""
@@ -242,6 +244,7 @@ def build_leaderboard(
         seed=sampling.seed,
         unparsed=sampling.unparsed,
         prompt_effects=sampling.prompt_effects,
+        average=sampling.average,
         models=tuple(sorted({row.model for row in rows})),
         conclusions={
             name: headline([row for row in rows if row.benchmark == name])

@@ -35,6 +35,7 @@ from mbbq_gen.report.tables import (
     text_table,
     told_once,
 )
+from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.statistics.intervals import LOW_PARSING
 
 if TYPE_CHECKING:
@@ -90,6 +91,8 @@ def brief_blocks(scores: ScoreTable, width: int) -> Iterator[Block]:
     yield ""
     yield brief_table(found, [*names, "language"], width)
     yield _LEGEND + (" over prompt variants like these" if scores.prompt_effects == "random" else "")
+    if scores.average != "questions":
+        yield f"scores: {AVERAGES[scores.average]}"
     for named, group in by_name(found, names):
         # What a lean that was not found is shown to be smaller than: what a model near 0 is credited with.
         quiet = [one for one in group if one.ambiguous == "inconclusive" and not one.means_nothing]
@@ -353,6 +356,7 @@ def score_rows(table: ScoreTable) -> polars.DataFrame:
             "unparsed": table.unparsed,
             "confidence_level": table.confidence_level,
             "prompt_effects": table.prompt_effects,
+            "average": table.average,
         }
         for group in table.groups
         for name, found in group.metrics.items()
@@ -385,7 +389,7 @@ def score_columns(by: Sequence[str]) -> dict[str, polars.DataType]:
         "n_prompt_variants": count,
         **dict.fromkeys(("warnings", "sign", "gold", "unparsed"), text),
         "confidence_level": number,
-        "prompt_effects": text,
+        **dict.fromkeys(("prompt_effects", "average"), text),
     }
 
 

@@ -1,11 +1,12 @@
 """Averages over templates: the plain mean of the templates' own scores, and their random-effects mean.
 
 The score of template t is y_t = θ_t + error: θ_t has the variance τ² over templates, the error the variance v_t. The
-plain mean weighs templates alike; the random-effects mean by 1 / (τ² + v_t) (DerSimonian & Laird 1986, Controlled
-Clinical Trials 7, eq. 7). τ² is the restricted maximum likelihood estimate (Viechtbauer 2005, Journal of Educational
-and Behavioral Statistics 30, eq. 8). The interval of the random-effects mean is that of Hartung and Knapp (2001,
-Statistics in Medicine 20; IntHout, Ioannidis & Borm 2014, BMC Medical Research Methodology 14): mean ± t · error, error²
-= Σ w_t (y_t − mean)² / ((k − 1) Σ w_t), t with k − 1 degrees of freedom.
+plain mean weighs templates alike; the random-effects mean by w_t = 1 / (τ² + v_t) (DerSimonian & Laird 1986, Controlled
+Clinical Trials 7). τ² is the restricted maximum likelihood estimate (Viechtbauer 2005, Journal of Educational and
+Behavioral Statistics 30). The interval of the random-effects mean is that of Hartung and Knapp (2001, Statistics in
+Medicine 20; IntHout, Ioannidis & Borm 2014, BMC Medical Research Methodology 14):
+
+    mean ± t · error,   error² = Σ w_t (y_t − mean)² / ((k − 1) Σ w_t),   t with k − 1 degrees of freedom
 
 v_t = σ² / n_t, n_t being the answers of the template and σ² the variance of an answer within its template, pooled over
 templates (Berkey, Hoaglin, Mosteller & Colditz 1995, Statistics in Medicine 14). A variance from the template's own
@@ -69,7 +70,7 @@ def reml_variance(scores: Array, variances: Array) -> Array:
 
 
 def i_squared(tau_squared: Array, variances: Array, known: Array) -> Array:
-    """I²: the part of the variance of scores that is τ² (Higgins & Thompson 2002, eq. 10); NaN for fewer than two."""
+    """I²: the part of the variance of scores that is τ² (Higgins & Thompson 2002); NaN for fewer than two."""
     w = np.where(known, 1 / np.maximum(variances, _LEAST_VARIANCE), 0.0)
     whole, number = w.sum(axis=1), known.sum(axis=1)
     below = whole**2 - (w**2).sum(axis=1)
@@ -95,7 +96,7 @@ class TemplateScores:
         return i_squared(self.tau_squared, self.variances, ~np.isnan(self.scores))
 
     def weights(self, *, is_random: bool) -> Array:
-        """Groups × templates, the largest being 1; 0 where there is no score; `is_random`: of the random-effects mean."""
+        """Groups × templates, at most 1; 0 where there is no score; `is_random`: of the random-effects mean."""
         known = ~np.isnan(self.scores)
         raw = known.astype(float)
         if is_random:
