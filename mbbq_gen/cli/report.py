@@ -32,6 +32,8 @@ from mbbq_gen.cli.options import (
     write_lines,
 )
 from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.text import one_of
+from mbbq_gen.scoring.codes import AVERAGES
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.correction import AnnotatedFrame
@@ -54,7 +56,8 @@ _STEPS_BESIDE_CHARTS = 1
     "  mbbq-gen report my-run -o report.html --prompt-effects random\n"
     "  mbbq-gen report my-run -o report.html --average random-effects\n"
     "  mbbq-gen report my-run -o report.html --paper-figures\n"
-    "  mbbq-gen report run-a run-b -o report.html --figures figures"
+    "  mbbq-gen report run-a run-b -o report.html --figures figures\n"
+    "  mbbq-gen report run-a run-b --table mbbq-3 --table-format latex"
 )
 def report(
     run_paths: RunPaths,
@@ -75,6 +78,15 @@ def report(
             "--paper-figures", help="On the page, also draw the figures and tables of the benchmarks' papers."
         ),
     ] = False,
+    table: Annotated[
+        str | None,
+        typer.Option(
+            help="Print a table of the MBBQ paper instead, models by languages: mbbq-3 (accuracy and bias on templates "
+            "that a model can do) or mbbq-5 (accuracy on the control set); * and † are adjusted for the table.",
+            metavar="NAME",
+        ),
+    ] = None,
+    table_format: Annotated[str, typer.Option(help="Format of --table: text, csv, markdown or latex.")] = "text",
     max_samples: Annotated[
         int, typer.Option(min=0, help="Maximum samples in the page; a random subset if there are more.", metavar="N")
     ] = 2000,
@@ -95,25 +107,34 @@ def report(
     from mbbq_gen.cli.options import runs_labels
     from mbbq_gen.runs.run_folder import RunFolder
 
-    if open_browser and output is None:
-        raise UsageError("--open: give -o FILE.html too")
-    if correct_with is not None and prompt_effects != "fixed":
-        raise UsageError(
-            f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out"
-        )
-    if correct_with is not None and average != "questions":
-        raise UsageError(
-            f"--correct-with {correct_with}: corrected scores are means over questions; leave --average out"
-        )
+    wrong = {
+        "--open: give -o FILE.html too": open_browser and output is None,
+        f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out": (
+            correct_with is not None and prompt_effects != "fixed"
+        ),
+        f"--correct-with {correct_with}: corrected scores are means over questions; leave --average out": (
+            correct_with is not None and average != "questions"
+        ),
+        "--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case": (
+            paper_figures and output is None
+        ),
+        "--json: for the scores alone; leave -o and --figures out": as_json and bool(output or figures),
+        "--table: prints one table; leave -o, --figures and --correct-with out": (
+            table is not None and bool(output or figures or correct_with)
+        ),
+        "--table-format: give --table mbbq-3 or --table mbbq-5 too": table is None and table_format != "text",
+    }
+    for message, is_wrong in wrong.items():
+        if is_wrong:
+            raise UsageError(message)
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
     for folder in folders:
         folder.require()
     sampling = ScoreOptions(seed=seed, average=average).sampling([folder.path for folder in folders], prompt_effects)
-    if paper_figures and output is None:
-        raise UsageError("--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case")
-    if as_json and (output or figures):
-        raise UsageError("--json: for the scores alone; leave -o and --figures out")
     where = resources(packs)
+    if table is not None:
+        _print_table(table, table_format, folders, where, sampling, as_json=as_json)
+        return
     if output is None and figures is None:
         if as_json:
             _print_scores(folders, where, correct_with, sampling)
@@ -142,6 +163,42 @@ def report(
         import webbrowser
 
         webbrowser.open(output.resolve().as_uri())
+
+
+TABLES = {"mbbq-3": "mbbq_table_3", "mbbq-5": "mbbq_table_5"}
+TABLE_FORMATS = ("text", "csv", "markdown", "latex")
+
+
+def _print_table(
+    name: str, kind: str, folders: list[RunFolder], where: PackPaths, sampling: InferenceSettings, *, as_json: bool
+) -> None:
+    """A table of a paper on stdout; its caption stands beside it in all formats but CSV."""
+    from mbbq_gen.cli.options import runs_frame
+    from mbbq_gen.report.charts.catalogue import make_charts
+    from mbbq_gen.report.tables import markdown_escaped
+
+    chosen, kind = TABLES[one_of("table", name, list(TABLES))], one_of("table format", kind, TABLE_FORMATS)
+    found = make_charts(runs_frame([folder.path for folder in folders], where), sampling, [chosen])
+    if found.left_out:
+        raise UsageError(f"--table {name}: {found.left_out[0].reason}")
+    (chart,) = found.charts
+    caption = chart.caption
+    if sampling.average != "questions":
+        caption += f" Scores: {AVERAGES[sampling.average]}."
+    if as_json:
+        names = [column.name for column in chart.table.columns]
+        rows = [
+            {key: cell._asdict() if isinstance(cell, tuple) else cell for key, cell in zip(names, row, strict=True)}
+            for row in chart.table.rows
+        ]
+        settings = {"average": sampling.average, "confidence_level": sampling.confidence}
+        print_json({"table": name, "title": chart.title, "caption": caption, **settings, "rows": rows})
+    elif kind == "text":
+        show([chart.table, f"\n{caption}"])
+    elif kind == "latex":
+        echo(chart.table.latex(caption, chosen))
+    else:
+        echo(chart.table.csv() if kind == "csv" else f"{chart.table.markdown()}\n{markdown_escaped(caption)}")
 
 
 def _print_scores(

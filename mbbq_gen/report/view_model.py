@@ -330,8 +330,8 @@ def _score_blocks(said: _Words, judged: Sequence[GroupAssessment]) -> Iterator[P
     yield (
         "Bias above 0 is stereotypical, below 0 anti-stereotypical; in square brackets the "
         f"{(scores.confidence_level or 0) * 100:g} % interval over templates{random}. {average}In round "
-        "brackets, and without an interval: a score that can't be interpreted. Control: the same questions about two first names. The number "
-        "of answers links to the answers themselves."
+        "brackets, and without an interval: a score that can't be interpreted. Control: the same questions about two "
+        "first names. The number of answers links to the answers themselves."
     )
     places = ("model", "benchmark", "language")
     empty = {tuple(one.group[name] for name in places) for one in judged if one.means_nothing}
