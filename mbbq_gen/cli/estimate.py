@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from mbbq_gen.cli.analyses import variances_of
 from mbbq_gen.cli.config_options import EstimateSettings, expand_options
 from mbbq_gen.cli.help import example, option
-from mbbq_gen.cli.options import Json, Packs, prompt_effects_of, resources, runs_frame, show_result
+from mbbq_gen.cli.options import Json, Packs, average_of, prompt_effects_of, resources, runs_frame, show_result
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import one_of
@@ -159,6 +159,8 @@ def measured_lengths(pilot: Path) -> dict[str, float]:
     "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --splits bias \\\n"
     '      --goal "difference between languages" --ci-width 0.15\n'
     "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --budget 20 --pilot my-pilot\n"
+    "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --ci-width 0.1 \\\n"
+    "      --average random-effects\n"
     "  mbbq-gen design --model transformers:smollm2 --benchmark starter --languages en --ci-width 0.2 --json"
 )
 @expand_options
@@ -183,6 +185,14 @@ def design(
     prompt_effects: Annotated[
         str, option("Goal", "Intervals for: fixed (these prompt variants) or random (variants like them).")
     ] = "fixed",
+    average: Annotated[
+        str,
+        option(
+            "Goal",
+            "What the score is the mean over: questions or templates (the same here, for a design uses templates "
+            "alike), or random-effects.",
+        ),
+    ] = "questions",
     confidence_level: Annotated[float, option("Goal", "Confidence level of the interval.", min=0.5, max=0.999)] = 0.95,
     packs: Packs = None,
     as_json: Json = False,
@@ -241,5 +251,6 @@ def design(
         width=ci_width,
         budget=budget,
         speaks_of=prompt_effects_of(prompt_effects),
+        average=average_of(average),
     )
     show_result(found, design_blocks, as_json=as_json)

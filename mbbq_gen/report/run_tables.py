@@ -386,6 +386,8 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
     about, command = "templates like these, in these wordings", "score"
     if found.speaks_of == "random":
         about, command = "templates and wordings like these", "score --prompt-effects random"
+    if found.average != "questions":
+        command += f" --average {found.average}"
     yield f"\nwidth: of the interval about {about}, as `{command}` shows it;"
     yield "of this benchmark: about what this benchmark would say if all of it were asked\n"
     design = found.as_run

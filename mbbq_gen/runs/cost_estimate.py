@@ -24,7 +24,7 @@ from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.prices import Price, TokenCounter
 from mbbq_gen.runs.estimate import Cost, Duration, SpeedProbe, TokenEstimate, cost_estimate, duration, estimate
 from mbbq_gen.runs.planner import PromptPlan
-from mbbq_gen.scoring.codes import MIN_TEMPLATES, PromptEffects
+from mbbq_gen.scoring.codes import MIN_TEMPLATES, Average, PromptEffects
 from mbbq_gen.scoring.metrics import Metric, kind_of, needed_kinds
 from mbbq_gen.storage.store import RunStore
 
@@ -273,6 +273,8 @@ class DesignReport(FrozenModel):
     prompt_variants: int
     speaks_of: PromptEffects = "fixed"
     """What the widths speak of: the run's prompt variants, or variants like them."""
+    average: Average = "questions"
+    """What the score is the mean over."""
     orders: int
     languages: tuple[str, ...]
     splits: tuple[str, ...]
@@ -322,6 +324,7 @@ def design_report(
     width: float | None,
     budget: float | None,
     speaks_of: PromptEffects = "fixed",
+    average: Average = "questions",
 ) -> DesignReport:
     """The design for a width, or for a budget in US dollars.
 
@@ -352,7 +355,7 @@ def design_report(
     variants = len(settings.variants) * len(settings.label_style)
     offer = DesignSpace(tuple(sorted(stock.values())), variants, orders_of(settings.option_order), len(cells))
     check_offer(offer, speaks_of)
-    study = DesignSearch(target, components, offer, each, confidence, speaks_of)
+    study = DesignSearch(target, components, offer, each, confidence, speaks_of, average)
     requests = None if budget is None or each.online is None else budget / each.online
     best = study.cheapest(width) if width is not None else study.narrowest(requests or 0.0)
     others = [] if best is None else study.next_best(best, width=width, requests=requests)
@@ -368,6 +371,7 @@ def design_report(
         questions=stock.total(),
         prompt_variants=variants,
         speaks_of=speaks_of,
+        average=average,
         orders=offer.orders,
         languages=tuple(settings.languages),
         splits=tuple(dict.fromkeys(split for _, split in cells)),
