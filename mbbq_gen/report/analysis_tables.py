@@ -155,12 +155,14 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
             for one in report.sensitivity
         ]
         yield from ("", text_table(titles, rows, right=titles[3:], title="Room for a template that was not seen"))
-    for one in report.stopped:
-        what = ", ".join([*one.group.values(), *([" − ".join(one.compared)] if one.compared else [])])
-        yield (
-            f"\n{one.run} stopped on its result, which makes the plain estimate too large on average: {what}: "
-            f"{one.metric} {number(one.value, signed=True)}, median-unbiased {number(one.adjusted_value, signed=True)}"
+    for run in dict.fromkeys(one.run for one in report.stopped):
+        adjusted = "; ".join(
+            f"{', '.join([*one.group.values(), *([' − '.join(one.compared)] if one.compared else [])])}: {one.metric} "
+            f"{number(one.adjusted_value, signed=True)} (plain {number(one.value, signed=True)})"
+            for one in report.stopped
+            if one.run == run
         )
+        yield f"\n{run} stopped on its result, which exaggerates plain estimates; median-unbiased: {adjusted}"
     yield from caution_blocks(report)
     if report.average != "questions":
         yield f"\nscores: {AVERAGES[report.average]}"
