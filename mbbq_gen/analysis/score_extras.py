@@ -160,21 +160,17 @@ def reported(
     table = score(frame, by, names, sampling)
     within = [name for name in by if name not in {"language", "split"}]
     biases = [metric for metric in metrics if metric.low < 0]
-    errors = {} if labelled is None else _errors(labelled, [*within, "language"], sampling)
+    errors: dict[tuple[str | None, ...], ExtractionErrorRate] = {}
+    if labelled is not None:
+        rows = labelled.frame.filter(labelled.frame["split"] == "bias")
+        found = extraction_errors(rows, [*within, "language"], sampling.confidence)
+        errors = {tuple(one.group.values()): one for one in found}
     return ScoreReport(
         **dict(table),
         confidences=tuple(confidence_shares(frame, by)),
         extraction_flags=tuple(extraction_flags(frame, within, biases, sampling, errors)),
         correction=None if labelled is None else correction(frame, labelled, by, metrics, sampling),
     )
-
-
-def _errors(
-    labelled: AnnotatedFrame, by: Sequence[str], sampling: InferenceSettings
-) -> dict[tuple[str | None, ...], ExtractionErrorRate]:
-    """How often answers of the bias split are extracted wrongly, by the values of the groupings."""
-    rows = labelled.frame.filter(labelled.frame["split"] == "bias")
-    return {tuple(found.group.values()): found for found in extraction_errors(rows, by, sampling.confidence)}
 
 
 def macro_averages(

@@ -350,16 +350,10 @@ class _Stage:
         parts = [(self.lower, min(low, self.upper)), (max(high, self.lower), self.upper)]
         parts = [part for part in parts if part[0] < part[1]] if low < high else [(self.lower, self.upper)]
         root = math.sqrt(self.information - self.before)
-        grids = [np.linspace(*part, POINTS) * self.information for part in parts] or [np.zeros(1)]
-        places, ends = np.concatenate(grids), np.concatenate([_trapezoid(grid) for grid in grids])
+        edges = [np.linspace(*part, POINTS) * self.information for part in parts] or [np.zeros(2)]
+        places, ends = np.concatenate([(one[1:] + one[:-1]) / 2 for one in edges]), np.concatenate(np.diff(edges))
         away = (places[:, None] - self.places[None, :]) / root
         return places, (np.exp(-0.5 * away**2) @ self.weights) / (root * math.sqrt(2 * math.pi)) * ends
-
-
-def _trapezoid(grid: Array) -> Array:
-    weights = np.full(grid.size, grid[1] - grid[0] if grid.size > 1 else 0.0)
-    weights[[0, -1]] /= 2
-    return weights
 
 
 def reach_of(level: float) -> float:
