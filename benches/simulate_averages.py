@@ -75,9 +75,9 @@ def averages(runs: int) -> None:
     every = np.array([size for sizes in MBBQ.values() for size in sizes])
     names = get_args(Average)
     head("score", "lean", "ability", "sd", "templates", *names, "random effects / questions")
-    for name, lean, ability, spread in AVERAGED:
-        world = World((lean,), (ability,), template_sd=spread)
-        truth = world.truth(name)
+    for (name, lean, ability, spread), is_pair in (*product(AVERAGED, (False,)), *product(AVERAGED[1:3], (True,))):
+        world = World((lean, lean) if is_pair else (lean,), (ability,) * (1 + is_pair), spread, 0.15 * is_pair)
+        truth = 0.0 if is_pair else world.truth(name)
         for templates in (15, 40, 98):
             generator, held = np.random.default_rng([templates, runs]), {average: Held() for average in names}
             for _ in range(runs):
@@ -85,9 +85,9 @@ def averages(runs: int) -> None:
                 cells = replace(world, fixed=tuple(2 * int(size) for size in sizes)).draw(templates, generator)
                 for average in names:
                     found = panel_of(cells, replace(SAMPLING, average=average)).estimates(METRICS[name])
-                    held[average].add(found[0], truth)
+                    held[average].add(found[0].subtract(found[1]) if is_pair else found[0], truth)
             ratio = held["random-effects"].wide / held["questions"].wide
-            row(name, lean, ability, spread, templates, *held.values(), f"{ratio:.2f}")
+            row(name + ", difference" * is_pair, lean, ability, spread, templates, *held.values(), f"{ratio:.2f}")
 
 
 def estimates(runs: int) -> None:
@@ -97,16 +97,8 @@ def estimates(runs: int) -> None:
     bounds = ErrorSpending(0.05, FOR_DECISION)
     margins = [bounds.look(now, part / looks) / now**0.5 for part, now in enumerate(information, 1)]
     steps = np.diff(information, prepend=0.0)
-    head(
-        "true score",
-        "looks",
-        "mean: plain",
-        "adjusted",
-        "median: plain",
-        "adjusted",
-        "above the truth: plain",
-        "adjusted",
-    )
+    kinds = [f"{what}, {name}" for what in ("mean", "median", "above the truth") for name in ("plain", "adjusted")]
+    head("true score", "looks", *kinds)
     for truth in (0.0, 0.03, 0.06, 0.1, 0.15, 0.2):
         generator, found, number = np.random.default_rng([runs, 3]), np.zeros((runs, 2)), 0
         paths = generator.normal(truth * steps, np.sqrt(steps), (runs, looks)).cumsum(axis=1) / information

@@ -116,8 +116,8 @@ class MetricScore(FrozenModel):
     reason_code: ReasonCode | None = None
     """Why the value, or the interval that was requested, is None."""
     method: IntervalMethod | None = None
-    """How the interval was made: by the bootstrap, by that or t for few templates, or with room for what was not seen
-    (`near_boundary`); None: there is none."""
+    """How the interval was made: by the bootstrap or by Hartung and Knapp, by that or t for few templates, or with room
+    for what was not seen (`near_boundary`); None: there is none."""
     standard_error: float | None
     """Cluster-robust, by the templates' influences; None if there are too few templates or
     prompt variants."""
@@ -249,7 +249,7 @@ def score(
         gold=found[0] if found else None,
         unparsed=settings.unparsed,
         confidence_level=settings.confidence if intervals else None,
-        interval_method="expanded_percentile",
+        interval_method="hartung_knapp" if settings.average == "random-effects" else "expanded_percentile",
         n_resamples=settings.n_resamples,
         seed=settings.seed,
         prompt_effects=settings.prompt_effects,
@@ -383,7 +383,8 @@ def _metric_score(
     low, high = (None, None) if interval is None else (number(interval[0]), number(interval[1]))
     method: IntervalMethod | None = None
     if low is not None:
-        method = "few_templates" if estimate.n_templates < FEW_TEMPLATES else "expanded_percentile"
+        method = "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
+        method = "few_templates" if estimate.n_templates < FEW_TEMPLATES else method
         method = method if estimate.boundary is None else "near_boundary"
     dropped = estimate.n_resamples_dropped if low is not None else 0
     return MetricScore(

@@ -163,7 +163,7 @@ def score(
         frame = run_sums(
             *(paths[0], where, chosen),
             by=wanted,
-            beside=["variant", *([averaged] if averaged else []), *(["category"] if heterogeneity else [])],
+            beside=["variant", *([averaged] if averaged else [])],
             extractor=extractor,
             normalise=how,
             helpers=helpers,

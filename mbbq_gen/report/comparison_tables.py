@@ -59,9 +59,11 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
     yield from (f"not compared: {line}" for line in table.left_out)
     yield from caution_blocks(table)
     family = "pairs" if table.adjusted_over == "pairs" else "pairs, metrics and groups"
+    how = f"bootstrap over templates ({table.n_resamples:,} resamples, seed {table.seed})"
+    how = "Hartung-Knapp" if table.average == "random-effects" else how
     yield (
-        f"\n{table.sign}. Intervals: {table.confidence_level:.0%}, bootstrap over templates ({table.n_resamples:,} "
-        f"resamples, seed {table.seed}); unparsed answers: {table.unparsed}; {SPOKEN_OF[table.prompt_effects]}. "
+        f"\n{table.sign}. Intervals: {table.confidence_level:.0%}, {how}; "
+        f"unparsed answers: {table.unparsed}; {SPOKEN_OF[table.prompt_effects]}. "
         f"p (Holm): {_P_BY[table.prompt_effects]}, corrected for the number of {family}."
         + (f" Scores: {AVERAGES[table.average]}." if table.average != "questions" else "")
         + (f" Intervals of differences hold at once over all {family}." if table.simultaneous else "")

@@ -28,7 +28,7 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.codes import FEW_TEMPLATES
 
-IntervalMethod = Literal["expanded_percentile", "few_templates", "near_boundary"]
+IntervalMethod = Literal["expanded_percentile", "hartung_knapp", "few_templates", "near_boundary"]
 Ends = tuple[float, float]
 """The lower and the upper end of an interval, or of a scale."""
 
