@@ -18,7 +18,7 @@ from mbbq_gen.analysis.correction_table import (
     ExtractionFlag,
     extraction_flags,
 )
-from mbbq_gen.analysis.scores import ScoreTable, plain_value, score
+from mbbq_gen.analysis.scores import ScoreTable, score
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel, Normalise
 from mbbq_gen.scoring.cells import BASELINES, Array, Baseline, baseline_matrix
@@ -35,7 +35,7 @@ from mbbq_gen.statistics.estimate import (
     number,
 )
 from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, tost, wilcoxon, zero_test
-from mbbq_gen.statistics.panel import make_panel, panel_of
+from mbbq_gen.statistics.panel import make_panel, panel_of, plain_value
 
 
 class MacroAverage(FrozenModel):

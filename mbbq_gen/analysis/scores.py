@@ -32,7 +32,7 @@ from mbbq_gen.statistics.intervals import (
     within_confidence,
 )
 from mbbq_gen.statistics.missing_data import MissingDataBounds, MissingDataPanels, missing_data_bounds
-from mbbq_gen.statistics.panel import panel_of
+from mbbq_gen.statistics.panel import panel_of, plain_value
 
 WarningCode = Literal[
     "too_few_templates",
@@ -490,17 +490,3 @@ def _label_differences(
                     )
                 )
     return tuple(found)
-
-
-def plain_value(metric: Metric, tally: Tally, settings: InferenceSettings, moved: Array | None = None) -> float | None:
-    """The metric of one group, averaged as the settings say, without an interval.
-
-    `moved`: CELLS × CELLS, where the answers are moved to first; None: they stay.
-    """
-    if settings.average == "questions" or metric.name == "parse_rate":
-        return number(
-            metric.value(tally.counts(settings.unparsed, tally.total if moved is None else tally.total @ moved))
-        )
-    if moved is not None:
-        tally = replace(tally, cells=tally.cells @ moved, without_weights=tally.n_requested @ moved)
-    return number(panel_of([tally], settings, is_resampled=False).estimates(metric)[0].value)

@@ -341,7 +341,7 @@ def _blocks(report: ScoreReport) -> Iterator[Block]:
     from mbbq_gen.report.analysis_tables import correction_blocks, score_blocks
     from mbbq_gen.report.assessments import NEEDED, assess_groups
     from mbbq_gen.report.conclusions import model_sentences
-    from mbbq_gen.report.score_tables import Notes, confidence_table, metric_table
+    from mbbq_gen.report.score_tables import Notes, confidence_table, metric_table, template_blocks
 
     names = list(report.definitions)
     if {"language", "split"} <= set(report.by) and set(NEEDED) <= set(names):
@@ -353,5 +353,5 @@ def _blocks(report: ScoreReport) -> Iterator[Block]:
         yield from correction_blocks(report.correction)
     if report.confidences:
         yield confidence_table(report.confidences)
-    yield from score_blocks(report)
+    yield from (*template_blocks(report), *score_blocks(report))
     yield from notes.lines()

@@ -143,48 +143,12 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
             for one in report.baselines
         ]
         yield from ("", text_table(("group", "baseline", *metrics), rows, right=metrics))
-    yield from _heterogeneity_blocks(report)
-    if report.sensitivity:
-        titles = ("group", "metric", "constants", "deviation", "stretch", "interval")
-        rows = [
-            (
-                *(group_name(one.group), one.metric, one.constants),
-                *(f"{one.unseen_deviation:.3g}", f"{one.unseen_stretch:.3g}"),
-                f"{one.ci_low:+.3f} … {one.ci_high:+.3f}",
-            )
-            for one in report.sensitivity
-        ]
-        yield from ("", text_table(titles, rows, right=titles[3:], title="Room for a template that was not seen"))
-    for run in dict.fromkeys(one.run for one in report.stopped):
-        adjusted = "; ".join(
-            f"{', '.join([*one.group.values(), *([' − '.join(one.compared)] if one.compared else [])])}: {one.metric} "
-            f"{number(one.adjusted_value, signed=True)} (plain {number(one.value, signed=True)})"
-            for one in report.stopped
-            if one.run == run
-        )
-        yield f"\n{run} stopped on its result, which exaggerates plain estimates; median-unbiased: {adjusted}"
     yield from caution_blocks(report)
     if report.average != "questions":
         yield f"\nscores: {AVERAGES[report.average]}"
     if report.prompt_effects == "random":
         yield f"\nintervals and tests: {SPOKEN_OF[report.prompt_effects]}"
     yield from sign_blocks({name: definition.sign for name, definition in report.definitions.items()})
-
-
-def _heterogeneity_blocks(report: ScoreReport) -> Iterator[Block]:
-    """tau and I² of each score, a line each."""
-    if not report.heterogeneity:
-        return
-    lines: dict[tuple[str, str], dict[str, tuple[str, str, str]]] = {}
-    for one in report.heterogeneity:
-        cells = (str(one.n), number(one.tau), share(one.i_squared))
-        lines.setdefault((group_name(one.group), one.metric), {})[one.over] = cells
-    titles = ("templates", "tau", "I²", "categories", "tau (categories)", "I² (categories)")
-    rows = [
-        (*key, *(cell for over in ("template", "category") for cell in found.get(over, (DASH,) * 3)))
-        for key, found in lines.items()
-    ]
-    yield from ("", text_table(("group", "metric", *titles), rows, right=titles, title="Differences between templates"))
 
 
 # --- corrections by annotations --------------------------------------------------------------------------------------

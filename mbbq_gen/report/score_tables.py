@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.analysis.correction_table import ConfidenceShares
+    from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.analysis.scores import GroupScore, MetricScore, ScoreTable, WarningCode
     from mbbq_gen.core.records import Outcome
 
@@ -271,6 +272,43 @@ def metric_table(scores: ScoreTable, metrics: Sequence[str], notes: Notes) -> Ta
                 )
             )
     return Table(columns, tuple(rows))
+
+
+def template_blocks(report: ScoreReport) -> Iterator[Block]:
+    """Differences between templates, other constants for unseen ones, and estimates at stops, where there are some."""
+    if report.heterogeneity:
+        lines: dict[tuple[str, str], dict[str, tuple[str, str, str]]] = {}
+        for one in report.heterogeneity:
+            cells = (str(one.n), number(one.tau), share(one.i_squared))
+            lines.setdefault((group_name(one.group), one.metric), {})[one.over] = cells
+        titles = ("templates", "tau", "I²", "categories", "tau (categories)", "I² (categories)")
+        rows = [
+            (*key, *(cell for over in ("template", "category") for cell in found.get(over, (DASH,) * 3)))
+            for key, found in lines.items()
+        ]
+        yield from (
+            "",
+            text_table(("group", "metric", *titles), rows, right=titles, title="Differences between templates"),
+        )
+    if report.sensitivity:
+        titles = ("group", "metric", "constants", "deviation", "stretch", "interval")
+        rows = [
+            (
+                *(group_name(one.group), one.metric, one.constants),
+                *(f"{one.unseen_deviation:.3g}", f"{one.unseen_stretch:.3g}"),
+                f"{one.ci_low:+.3f} … {one.ci_high:+.3f}",
+            )
+            for one in report.sensitivity
+        ]
+        yield from ("", text_table(titles, rows, right=titles[3:], title="Room for a template that was not seen"))
+    for run in dict.fromkeys(one.run for one in report.stopped):
+        adjusted = "; ".join(
+            f"{', '.join([*one.group.values(), *([' − '.join(one.compared)] if one.compared else [])])}: {one.metric} "
+            f"{number(one.adjusted_value, signed=True)} (plain {number(one.value, signed=True)})"
+            for one in report.stopped
+            if one.run == run
+        )
+        yield f"\n{run} stopped on its result, which exaggerates plain estimates; median-unbiased: {adjusted}"
 
 
 def confidence_table(found: Iterable[ConfidenceShares]) -> Table:

@@ -63,9 +63,8 @@ class InferenceSettings:
     average: Average = "questions"
     """What a score is the mean over (`mbbq_gen.statistics.averages`)."""
     unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
-    """How far off a template that was not seen may lie (`mbbq_gen.statistics.intervals`)."""
+    """How far off a template that was not seen may lie, and how much farther near an end of the scale."""
     unseen_stretch: float = STRETCH
-    """How much farther near an end of the scale."""
 
     def __post_init__(self) -> None:
         """Checks the settings.
@@ -77,15 +76,15 @@ class InferenceSettings:
             raise UsageError(f"confidence level: {self.confidence} is not between 0 and 1; 0.95 is usual")
         if self.n_resamples < 1:
             raise UsageError(f"number of resamples: {self.n_resamples} is less than 1; 2000 is usual")
-        if self.unparsed not in get_args(UnparsedPolicy):
-            raise UnknownNameError("policy for unparsed answers", self.unparsed, get_args(UnparsedPolicy))
-        if self.prompt_effects not in get_args(PromptEffects):
-            raise UnknownNameError("kind of prompt effects", self.prompt_effects, get_args(PromptEffects))
-        if self.average not in get_args(Average):
-            raise UnknownNameError("average", self.average, get_args(Average))
-        for name, value in (("deviation", self.unseen_deviation), ("stretch", self.unseen_stretch)):
-            if not 0 <= value < math.inf:
-                raise UsageError(f"{name} of an unseen template: {value} is not a number of 0 or more")
+        for kind, name, known in (
+            ("policy for unparsed answers", self.unparsed, get_args(UnparsedPolicy)),
+            ("kind of prompt effects", self.prompt_effects, get_args(PromptEffects)),
+            ("average", self.average, get_args(Average)),
+        ):
+            if name not in known:
+                raise UnknownNameError(kind, name, known)
+        if not (0 <= self.unseen_deviation < math.inf and 0 <= self.unseen_stretch < math.inf):
+            raise UsageError("deviation and stretch of an unseen template: give numbers of 0 or more")
 
 
 class EstimateResult(FrozenModel):
@@ -154,9 +153,8 @@ class Estimate:
     bounds: Ends = (-math.inf, math.inf)
     """Smallest and largest value that there can be."""
     unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
-    """How far off a template that was not seen may lie (`mbbq_gen.statistics.intervals`)."""
+    """How far off a template that was not seen may lie, and how much farther near an end (`statistics.intervals`)."""
     unseen_stretch: float = STRETCH
-    """How much farther near an end of the scale."""
     df: float = math.nan
     """Degrees of freedom of its error, where they are not effective templates less one: of strata; NaN: they are."""
     parse_rate: float = math.nan
@@ -175,12 +173,6 @@ class Estimate:
     support: int | None = None
     """Templates that count for there being an interval, such as those with rows in any denominator; None: those with a
     weight."""
-
-    @property
-    def contributions(self) -> Array:
-        """What each template adds to it: its influence and its share of the value; they add up to the value."""
-        found: Array = self.influence_values + self.value * self.template_weights
-        return found
 
     @cached_property
     def n_templates(self) -> int:
@@ -225,10 +217,8 @@ class Estimate:
         """The standard error over templates and random prompt variants; NaN where there is no interval."""
         if self.missing_reason is not None:
             return math.nan
-        return (
-            self.standard_error
-            if self.crossed_effect is None
-            else math.hypot(self.standard_error, self.crossed_effect.variance**0.5)
+        return math.hypot(
+            self.standard_error, 0.0 if self.crossed_effect is None else self.crossed_effect.variance**0.5
         )
 
     @property
@@ -242,10 +232,8 @@ class Estimate:
 
     def analytic_reach(self, confidence: float) -> float:
         """How far its interval reaches to either side by t distributions; NaN where there is none."""
-        templates = self.standard_error * t_quantile(confidence, self.units)
-        return (
-            templates if self.crossed_effect is None else math.hypot(templates, self.crossed_effect.reach(confidence))
-        )
+        prompts = 0.0 if self.crossed_effect is None else self.crossed_effect.reach(confidence)
+        return math.hypot(self.standard_error * t_quantile(confidence, self.units), prompts)
 
     def score(self, sampling: InferenceSettings) -> EstimateResult:
         """With its intervals."""
@@ -287,9 +275,8 @@ class Estimate:
         if self.missing_reason is not None or math.isnan(self.standard_error):
             return None
         if self.is_analytic:
-            reach = self.standard_error * t_quantile(confidence, self.units)
-            lowest, highest = self.bounds
-            return self.with_room(max(self.value - reach, lowest), min(self.value + reach, highest), confidence)
+            ends = t_interval(self.value, self.standard_error, self.units, confidence, self.bounds)
+            return self.with_room(*(ends or (self.value, self.value)), confidence)
         plain = math.sqrt(float(self.influence_values @ self.influence_values))
         tail = expanded_tail(confidence, self.units, self.standard_error / plain if plain else widening(self.units))
         low, high = percentile_interval(self._ordered_values, tail)
@@ -369,10 +356,9 @@ def influence_values(metric: Metric, by_template: Counts, total: Counts) -> Arra
     """
     found = np.zeros(by_template.values.shape[:-1])
     for fraction, slope in zip(metric.fractions, metric_slopes(metric, total), strict=True):
-        value = np.nan_to_num(fraction.value(total))[..., None]
-        base = np.maximum(fraction.denominator(total), 1.0)[..., None]
-        pulls = fraction.numerator(by_template) - value * fraction.denominator(by_template)
-        found += slope[..., None] * pulls / base
+        value, base = np.nan_to_num(fraction.value(total)), np.maximum(fraction.denominator(total), 1.0)
+        pulls = fraction.numerator(by_template) - value[..., None] * fraction.denominator(by_template)
+        found += slope[..., None] * pulls / base[..., None]
     undefined = np.isnan(metric.value(total))[..., None]
     return np.where(undefined, np.nan, found)
 

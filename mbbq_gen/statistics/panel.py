@@ -24,6 +24,7 @@ from mbbq_gen.statistics.estimate import (
     Estimate,
     InferenceSettings,
     influence_values,
+    number,
     template_shares,
     widening,
 )
@@ -222,6 +223,20 @@ def panel_of(
         is_resampled=is_resampled,
         without_weights=counted,
     )
+
+
+def plain_value(metric: Metric, tally: Tally, settings: InferenceSettings, moved: Array | None = None) -> float | None:
+    """The metric of one group, averaged as the settings say, without an interval.
+
+    `moved`: CELLS × CELLS, where the answers are moved to first; None: they stay.
+    """
+    if settings.average == "questions" or metric.name == "parse_rate":
+        return number(
+            metric.value(tally.counts(settings.unparsed, tally.total if moved is None else tally.total @ moved))
+        )
+    if moved is not None:
+        tally = replace(tally, cells=tally.cells @ moved, without_weights=tally.n_requested @ moved)
+    return number(panel_of([tally], settings, is_resampled=False).estimates(metric)[0].value)
 
 
 def resample_weights(templates: Sequence[str], resamples: int, seed: int) -> Array:
