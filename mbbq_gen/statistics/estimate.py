@@ -61,7 +61,6 @@ class InferenceSettings:
     prompt_effects: PromptEffects = "fixed"
     """Whether a statement holds for the prompt variants of the run only, or for others like them."""
     average: Average = "questions"
-    """What a score is the mean over (`mbbq_gen.statistics.averages`)."""
     unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
     """How far off a template that was not seen may lie, and how much farther near an end of the scale."""
     unseen_stretch: float = STRETCH
