@@ -56,10 +56,8 @@ def reml_variance(scores: Array, variances: Array) -> Array:
         found: Array = (squares * away**2).sum(axis=1) - whole + squares.sum(axis=1) / whole
         return found
 
-    spread = np.where(known, y, -np.inf).max(axis=1, initial=-np.inf) - np.where(known, y, np.inf).min(axis=1)
-    largest = np.where(known, v, 0.0).max(axis=1)
-    low = np.zeros(len(y))
-    high = np.where(np.isfinite(spread), 4 * spread**2 + largest, 0.0)
+    spread = np.where(known, y, -2.0).max(axis=1, initial=-2.0) - np.where(known, y, 2.0).min(axis=1, initial=2.0)
+    low, high = np.zeros(len(y)), 4 * spread**2 + np.where(known, v, 0.0).max(axis=1, initial=0.0)
     is_positive = slope(low) > 0
     for _ in range(_STEPS):
         middle = (low + high) / 2

@@ -58,6 +58,13 @@ def test_reml(case: dict[str, Any]) -> None:
     assert share == pytest.approx(case["i_squared"], abs=1e-4)
 
 
+@pytest.mark.parametrize("scores", [[], [0.5], [math.nan, 0.5]])
+def test_fewer_than_two_scores_have_no_variance(scores: list[float]) -> None:
+    found = reml_variance(np.array([scores]), np.full((1, len(scores)), 0.1))
+    assert np.isnan(found).all()
+    assert np.isnan(i_squared(found, np.full((1, len(scores)), 0.1), ~np.isnan(np.array([scores])))).all()
+
+
 @given(st.lists(st.tuples(st.floats(-1, 1), st.floats(0.001, 1)), min_size=3, max_size=12))
 def test_reml_maximises_the_restricted_likelihood(pairs: list[tuple[float, float]]) -> None:
     y, v = (np.array(column) for column in zip(*pairs, strict=True))
