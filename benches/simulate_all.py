@@ -12,6 +12,8 @@ levels       how often each test speaks at 5 % where it must not; how often the 
 unlike       tests of languages that are read unlike
 metrics      other metrics, and a paired difference
 power        how often a difference is found
+averages     means over questions, over templates, and random-effects means, on templates of MBBQ's sizes
+estimates    estimates of runs that stopped, plain and median-unbiased
 macro        means over categories
 wordings     `--prompt-effects random`
 selection    `compare --select above-chance`

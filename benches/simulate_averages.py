@@ -8,16 +8,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import product
+from typing import get_args
 
 import numpy as np
 from simulated import BIAS, CHOICES, MBBQ, RIGHT, Array, Generator, Held, World, code, head, panel_of, row, speaks
 
 from mbbq_gen.scoring.cells import CELLS
-from mbbq_gen.scoring.codes import MIN_TEMPLATES
+from mbbq_gen.scoring.codes import MIN_TEMPLATES, Average
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, mean_of_strata
 from mbbq_gen.statistics.hypothesis_tests import equality_test, friedman, zero_test
 from mbbq_gen.statistics.panel import Panel, resample_weights
+from mbbq_gen.statistics.sequential import FOR_DECISION, ErrorSpending, Interval, PastLook, median_unbiased
 from mbbq_gen.statistics.variance_components import Cells, estimate_components
 
 SAMPLING = InferenceSettings(n_resamples=1000)
@@ -55,6 +57,62 @@ def power(runs: int) -> None:
             equal = equality_test(panel.estimates(BIAS), "h", SAMPLING)
             found += [speaks(equal), speaks(friedman(panel.template_scores(BIAS).T, "h"))]
         row(templates, *(f"{100 * count / runs:.1f}" for count in found))
+
+
+# --- averages over templates, and estimates of runs that stopped ------------------------------------------------------
+
+AVERAGED: tuple[tuple[str, float, float, float], ...] = (
+    *((BIAS.name, 0.2, 0.3, spread) for spread in (0.0, 0.1, 0.3, 0.6)),
+    *((BIAS.name, lean, 0.9, 0.3) for lean in (0.0, 0.9)),
+    ("diff_bias_disambiguated", 0.2, 0.5, 0.3),
+    *(("accuracy_ambiguous", 0.2, ability, 0.3) for ability in (0.5, 0.98)),
+)
+"""Metric, lean, ability, sd of the templates' leans."""
+
+
+def averages(runs: int) -> None:
+    """Prints coverage of each average on templates of MBBQ's sizes, and the width of random effects over questions'."""
+    every = np.array([size for sizes in MBBQ.values() for size in sizes])
+    names = get_args(Average)
+    head("score", "lean", "ability", "sd", "templates", *names, "random effects / questions")
+    for (name, lean, ability, spread), is_pair in (*product(AVERAGED, (False,)), *product(AVERAGED[1:3], (True,))):
+        world = World((lean, lean) if is_pair else (lean,), (ability,) * (1 + is_pair), spread, 0.15 * is_pair)
+        truth = 0.0 if is_pair else world.truth(name)
+        for templates in (15, 40, 98):
+            generator, held = np.random.default_rng([templates, runs]), {average: Held() for average in names}
+            for _ in range(runs):
+                sizes = every if templates == every.size else generator.choice(every, templates)
+                cells = replace(world, fixed=tuple(2 * int(size) for size in sizes)).draw(templates, generator)
+                for average in names:
+                    found = panel_of(cells, replace(SAMPLING, average=average)).estimates(METRICS[name])
+                    held[average].add(found[0].subtract(found[1]) if is_pair else found[0], truth)
+            ratio = held["random-effects"].wide / held["questions"].wide
+            row(name + ", difference" * is_pair, lean, ability, spread, templates, *held.values(), f"{ratio:.2f}")
+
+
+def estimates(runs: int) -> None:
+    """Prints plain and median-unbiased estimates of runs that stop for a decision, by true score."""
+    looks, small, error = 6, 0.03, 0.03
+    information = np.arange(1, looks + 1) / looks / error**2
+    bounds = ErrorSpending(0.05, FOR_DECISION)
+    margins = [bounds.look(now, part / looks) / now**0.5 for part, now in enumerate(information, 1)]
+    steps = np.diff(information, prepend=0.0)
+    kinds = [f"{what}, {name}" for what in ("mean", "median", "above the truth") for name in ("plain", "adjusted")]
+    head("true score", "looks", *kinds)
+    for truth in (0.0, 0.03, 0.06, 0.1, 0.15, 0.2):
+        generator, found, number = np.random.default_rng([runs, 3]), np.zeros((runs, 2)), 0
+        paths = generator.normal(truth * steps, np.sqrt(steps), (runs, looks)).cumsum(axis=1) / information
+        for run, path in enumerate(paths):
+            past: list[PastLook] = []
+            for value, margin, now in zip(path, margins, information, strict=True):
+                past.append(PastLook(1 / now, Interval(value, value - margin, value + margin, 0.05)))
+                if abs(value) > margin or abs(value) + margin < small:
+                    break
+            found[run] = past[-1].interval.value, median_unbiased(past, small)
+            number += len(past)
+        numbers = (*found.mean(axis=0), *np.median(found, axis=0))
+        above = [f"{share:.0%}" for share in (found > truth).mean(axis=0)]
+        row(truth, f"{number / runs:.1f}", *(f"{value:.3f}" for value in numbers), *above)
 
 
 # --- macro averages over categories ----------------------------------------------------------------------------------
@@ -241,6 +299,8 @@ def components(runs: int) -> None:
 TABLES: dict[str, Callable[[int], None]] = {
     "metrics": metrics,
     "power": power,
+    "averages": averages,
+    "estimates": estimates,
     "macro": macro,
     "wordings": wordings,
     "selection": selection,

@@ -41,9 +41,10 @@ from mbbq_gen.runs.resolve import resolve_for
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.samples import BATCH_ITEMS, SampleFilter, item_schema, sample_batches
 from mbbq_gen.scoring.cells import UnparsedPolicy
-from mbbq_gen.scoring.codes import PromptEffects
+from mbbq_gen.scoring.codes import Average, PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.statistics.estimate import InferenceSettings
+from mbbq_gen.statistics.intervals import STRETCH, UNSEEN_TEMPLATE_DEVIATION
 from mbbq_gen.storage.store import Progress
 
 if TYPE_CHECKING:
@@ -338,6 +339,9 @@ class Run:
         n_resamples: int = 2000,
         seed: int = 0,
         prompt_effects: PromptEffects = "fixed",
+        average: Average = "questions",
+        unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION,
+        unseen_stretch: float = STRETCH,
     ) -> ScoreTable:
         """The scores of the run by any grouping, with counts, bounds and confidence intervals.
 
@@ -352,6 +356,9 @@ class Run:
             n_resamples: Bootstrap resamples over templates.
             seed: Seed of the bootstrap.
             prompt_effects: Intervals for these prompt variants (`fixed`) or for variants like them (`random`).
+            average: Scores are means over `questions`, over `templates` (each alike), or `random-effects` means.
+            unseen_deviation: How far off a template that was not seen may lie, where few templates differ.
+            unseen_stretch: How much farther near an end of the scale.
 
         Raises:
             UsageError: an unknown grouping or metric, or settings out of range.
@@ -361,7 +368,9 @@ class Run:
             self.observations(gold=gold, extractor=extractor),
             group_by,
             metrics,
-            InferenceSettings(level, n_resamples, seed, unparsed, prompt_effects),
+            InferenceSettings(
+                *(level, n_resamples, seed, unparsed, prompt_effects, average, unseen_deviation, unseen_stretch)
+            ),
             intervals=confidence_level is not None,
         )
 

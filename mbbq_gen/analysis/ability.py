@@ -192,6 +192,7 @@ def _restricted(control: Tally | None, bias: Tally, wanted: set[str]) -> Tally:
         bias,
         templates=tuple(source.templates[place] for place in kept),
         cells=source.cells[kept],
+        without_weights=None if source.without_weights is None else source.without_weights[kept],
         by_prompt_variant=None if source.by_prompt_variant is None else source.by_prompt_variant[kept],
     )
 

@@ -25,13 +25,16 @@ from mbbq_gen.analysis.comparison_levels import ComparedLevels, ComparisonSettin
 from mbbq_gen.analysis.comparison_table import WARNINGS, Comparison, ComparisonTable
 from mbbq_gen.analysis.correction import AnnotatedFrame, CorrectedLevels
 from mbbq_gen.core.errors import MbbqGenError, UsageError
-from mbbq_gen.core.records import NO_RESPONSE
+from mbbq_gen.core.records import NO_RESPONSE, Split
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import TEMPLATE, grouping_columns, partition, template_expression
 from mbbq_gen.statistics.estimate import InferenceSettings
 
 Across = Literal["language", "model", "variant", "reasoning_effort", "method", "extractor"]
 ACROSS: tuple[Across, ...] = get_args(Across)
+DEFAULT_METRICS = "mbbq_bias_ambiguous,diff_bias_disambiguated"
+CONTROL_METRICS = "accuracy_disambiguated,accuracy_ambiguous"
+"""What is compared of the control split, as in MBBQ's Table 5."""
 
 
 def compare(
@@ -46,12 +49,14 @@ def compare(
     margin: float | None = None,
     family: HypothesisFamily | None = None,
     may_leave_out: bool = False,
+    split: Split = "bias",
 ) -> ComparisonTable:
     """The levels of `across` against each other, within each group of `within`.
 
     Bias is measured on the bias split; the control split, where it is there, tells ability and is taken off. With
     labelled answers, scores and differences are also given with extraction errors removed; with a margin, it is
     also tested whether they are smaller than it. `may_leave_out`: groups that can't be compared are left out and named.
+    `split` control: the control questions are compared, and nothing is taken off.
 
     Raises:
         UsageError: where there are fewer than two levels, no answers of the bias split, or templates to select from.
@@ -65,6 +70,14 @@ def compare(
         raise UsageError(
             "--prompt-effects random: corrected scores need fixed prompt effects; leave --correct-with out"
         )
+    if sampling.average != "questions" and labelled is not None:
+        raise UsageError(f"--average {sampling.average}: corrected scores are over questions; leave --correct-with out")
+    if split == "control":
+        if labelled is not None or select is not None:
+            raise UsageError("--split control: leave --correct-with and --template-filter out")
+        frame = frame.filter(pl.col("split") == "control").with_columns(split=pl.lit("bias", frame.schema["split"]))
+        if frame.is_empty():
+            raise UsageError("--split control: no answers to control questions; run with --splits bias,control")
     frame = _comparable(frame, across)
     parts = partition(frame, [name for name in within if name != across])
     differences = len(metrics) * sum(_count_pairs(part, across) for _, part in parts)
@@ -87,6 +100,8 @@ def compare(
         seed=sampling.seed,
         unparsed=sampling.unparsed,
         prompt_effects=sampling.prompt_effects,
+        average=sampling.average,
+        split=split,
         comparisons=tuple(found if family.extent == "pairs" else adjust_p_values(found)),
         adjusted_over=family.extent,
         simultaneous=family.simultaneous,

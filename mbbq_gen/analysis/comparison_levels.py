@@ -103,8 +103,11 @@ FACTORS = {
 def kitagawa_decomposition(
     panel: Panel, metric: Metric, pair: tuple[int, int], difference: Estimate
 ) -> DifferenceDecomposition | None:
-    """Kitagawa's parts of the difference of two groups, and what is left; None where the metric is no product."""
-    if metric.name not in FACTORS:
+    """Kitagawa's parts of the difference of two groups, and what is left; None where the score is no product.
+
+    A mean over templates is none: it is the mean of the templates' products.
+    """
+    if metric.name not in FACTORS or panel.sampling.average != "questions":
         return None
     factors, sampling = FACTORS[metric.name], panel.sampling
     rate = [panel.estimates(factors.rate)[place] for place in pair]
@@ -206,9 +209,9 @@ class ComparedLevels:
         return LevelScore(
             level=self._levels[place],
             n_answers=sum(self._bias.tallies[place].outcomes.values()),
-            parse_rate=_plain("parse_rate", self._bias, place),
-            accuracy=_plain(f"accuracy_{metric.condition or 'ambiguous'}", self._bias, place),
-            control_accuracy=_plain("accuracy_disambiguated", self._control, place),
+            parse_rate=_value("parse_rate", self._bias, place),
+            accuracy=_value(f"accuracy_{metric.condition or 'ambiguous'}", self._bias, place),
+            control_accuracy=_value("accuracy_disambiguated", self._control, place),
             score=scores[place].score(self._sampling),
             control=controls[place].score(self._sampling),
             adjusted=scores[place].subtract(controls[place]).score(self._sampling),
@@ -410,8 +413,10 @@ def holm_adjusted(pairs: Sequence[PairDifference]) -> list[PairDifference]:
     ]
 
 
-def _plain(name: str, panel: Panel, place: int) -> float | None:
-    return number(float(METRICS[name].value(panel.total)[place]))
+def _value(name: str, panel: Panel, place: int) -> float | None:
+    if panel.sampling.average == "questions":
+        return number(float(METRICS[name].value(panel.total)[place]))
+    return number(replace(panel, is_resampled=False).estimates(METRICS[name])[place].value)
 
 
 def _why_unmatched(matched: TemplateSelection | None) -> str:

@@ -7,8 +7,8 @@ from typing import Literal
 from mbbq_gen.analysis.ability import TemplateSelection
 from mbbq_gen.analysis.agreement import PairAgreement
 from mbbq_gen.analysis.correction_table import ConfusionMatrix, CorrectedDifference, CorrectedScore, ExtractionErrorRate
-from mbbq_gen.core.records import Confidence, FrozenModel
-from mbbq_gen.scoring.codes import TOO_FEW, PromptEffects
+from mbbq_gen.core.records import Confidence, FrozenModel, Split
+from mbbq_gen.scoring.codes import TOO_FEW, Average, PromptEffects
 from mbbq_gen.statistics.estimate import EstimateResult
 from mbbq_gen.statistics.hypothesis_tests import TestResult
 from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT
@@ -104,7 +104,8 @@ class PairDifference(FrozenModel):
     matched: EstimateResult
     """On the templates on which all levels are above chance on the control questions."""
     decomposition: DifferenceDecomposition | None
-    """None for metrics other than MBBQ's and KoBBQ's bias in ambiguous and KoBBQ's in disambiguated contexts."""
+    """None for metrics other than MBBQ's and KoBBQ's bias in ambiguous and KoBBQ's in disambiguated contexts, and for
+    averages over templates."""
     warnings: tuple[WarningCode, ...]
     corrected: CorrectedDifference | None = None
     """The difference with extraction errors removed; None if it was not requested."""
@@ -156,6 +157,10 @@ class ComparisonTable(FrozenModel):
     unparsed: str
     prompt_effects: PromptEffects = "fixed"
     """Whether intervals and tests hold for the prompt variants of the run only, or for others like them."""
+    average: Average = "questions"
+    """What scores are the mean over: all questions, templates alike, or templates by their precision."""
+    split: Split = "bias"
+    """The questions that are compared."""
     sign: str = "differences are first minus second; above 0: the first is more stereotypical"
     comparisons: tuple[Comparison, ...]
     adjusted_over: Literal["pairs", "all"] = "pairs"

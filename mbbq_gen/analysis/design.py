@@ -12,7 +12,8 @@ and the questions take K ≥ k prompt variants in turns. The variance of
     a difference between two languages  2 · (σ²_TL / N + σ²_LW / K + answers)
     answers                             mean over templates of (σ²_Q / its questions + σ²_A / its answers) / N
 
-with σ²_Q of a question and σ²_A of one answer to it; templates count alike. The terms of σ²_W and σ²_LW stand there
+with σ²_Q of a question and σ²_A of one answer to it; templates count alike. The variance of a random-effects mean is
+1 / Σ 1 / u_t over templates, u_t being what the terms are for one template. The terms of σ²_W and σ²_LW stand there
 only where prompt variants are `random`; held `fixed`, as intervals and tests hold them by default, they are left out. A
 width is that of a 95 % interval, 2 · t(N − 1) · √variance, about templates like those of the run; where prompt variants
 are random, about prompt variants like those too: their part has t with K − 1 degrees of freedom, and the squares of the
@@ -36,7 +37,7 @@ from mbbq_gen.analysis.power import DEFAULTS, QUESTION_SHARE, VarianceAssumption
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
-from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, PromptEffects
+from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, answer_scores
 from mbbq_gen.statistics.crossed_effects import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS
@@ -141,6 +142,9 @@ class DesignSearch:
     confidence: float = 0.95
     speaks_of: PromptEffects = "fixed"
     """The prompt variants of the run, or prompt variants like them."""
+    average: Average = "questions"
+    """What the score is the mean over. A design uses templates alike, so that a mean over its questions, by their
+    sampling weights, is the plain mean over templates."""
 
     def cheapest(self, width: float) -> StudyDesign | None:
         """The design of the fewest requests whose interval is no wider; None where none is."""
@@ -299,15 +303,25 @@ class _Block:
         )
         share, every = study.components.question_share, stock * study.offer.prompt_variants * study.offer.orders
         left_out = 1 - within * taken / stock, 1 - within * given / every
-        answers = answer_variance(sd.answer, share, taken, given, left_out).mean(axis=-1) / templates
+        answer = answer_variance(sd.answer, share, taken, given, left_out)
         met = np.minimum(self.prompt_variants, questions * self.each)  # prompt variants that a template meets
-        if study.target == "score":
-            variance = (sd.template**2 + sd.template_language**2) / templates * left + answers
-            variance = variance + sd.template_prompt_variant**2 / (templates * met) * np.maximum(left, unasked)
+        unseen = np.maximum(left, unasked)
+        if study.average == "random-effects":  # templates weighted by the inverse of their variances
+            is_score = study.target == "score"
+            between = (sd.template**2 * is_score + sd.template_language**2) * left
+            between = between + is_score * sd.template_prompt_variant**2 / met * unseen
+            each = np.maximum(between[..., None] + answer, _LEAST_VARIANCE)
+            variance = (1 if is_score else 2) / (1 / each).mean(axis=-1) / templates
+        elif study.target == "score":
+            variance = (sd.template**2 + sd.template_language**2) / templates * left + answer.mean(axis=-1) / templates
+            variance = variance + sd.template_prompt_variant**2 / (templates * met) * unseen
         else:
-            variance = 2 * (sd.template_language**2 / templates * left + answers)
+            variance = 2 * (sd.template_language**2 / templates * left + answer.mean(axis=-1) / templates)
         found: Array = variance
         return found
+
+
+_LEAST_VARIANCE: Final = 1e-12
 
 
 def check_offer(offer: DesignSpace, speaks_of: PromptEffects = "fixed") -> None:

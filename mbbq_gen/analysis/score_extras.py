@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Final, Literal
 
+import numpy as np
 import polars as pl
 
 from mbbq_gen.analysis.ability import AdjustedScore
@@ -20,7 +23,8 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel, Normalise
 from mbbq_gen.scoring.cells import BASELINES, Array, Baseline, baseline_matrix
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
-from mbbq_gen.scoring.tally import Subset, grouping_columns, tally_groups
+from mbbq_gen.scoring.tally import Subset, Tally, grouping_columns, tally_groups
+from mbbq_gen.statistics.averages import i_squared, reml_variance, template_scores
 from mbbq_gen.statistics.estimate import (
     Estimate,
     EstimateResult,
@@ -31,7 +35,7 @@ from mbbq_gen.statistics.estimate import (
     number,
 )
 from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, tost, wilcoxon, zero_test
-from mbbq_gen.statistics.panel import make_panel, panel_of
+from mbbq_gen.statistics.panel import make_panel, panel_of, plain_value
 
 
 class MacroAverage(FrozenModel):
@@ -66,6 +70,55 @@ class BaselineScores(FrozenModel):
     metrics: dict[str, float | None]
 
 
+class Heterogeneity(FrozenModel):
+    """How much a score differs between templates, or between categories, beyond chance."""
+
+    group: dict[str, str | None]
+    metric: str
+    over: Literal["template", "category"]
+    n: int
+    """Templates, or categories, with a score; of categories, those with an error: two templates or more."""
+    tau_squared: float | None
+    """Variance of the true scores by restricted maximum likelihood; None for fewer than two."""
+    tau: float | None
+    """Its root, in units of the score."""
+    i_squared: float | None
+    """The part of the variance of the observed scores that it makes (Higgins & Thompson 2002)."""
+
+
+class SensitivityInterval(FrozenModel):
+    """The interval of a score with other constants for a template that was not seen."""
+
+    group: dict[str, str | None]
+    metric: str
+    constants: Literal[
+        "as set", "deviation halved", "deviation doubled", "stretch halved", "stretch doubled", "estimated"
+    ]
+    """`estimated`: the deviation within which 95 % of templates lie, 1.96 τ; from SENSITIVITY_TEMPLATES on."""
+    unseen_deviation: float
+    unseen_stretch: float
+    ci_low: float
+    ci_high: float
+
+
+class StoppedEstimate(FrozenModel):
+    """A score that decided when an adaptive run stopped."""
+
+    run: str
+    metric: str
+    group: dict[str, str]
+    compared: tuple[str, str] | None
+    """The two languages of a difference."""
+    value: float | None
+    """The plain estimate."""
+    adjusted_value: float | None
+    """The median-unbiased estimate, by the stage-wise ordering."""
+
+
+SENSITIVITY_TEMPLATES: Final = 40
+"""Templates from which the deviation of an unseen one is also estimated."""
+
+
 class ScoreReport(ScoreTable):
     """A score table with optional additions, each empty unless requested."""
 
@@ -79,6 +132,11 @@ class ScoreReport(ScoreTable):
     adjusted: tuple[AdjustedScore, ...] = ()
     tests: tuple[GroupTest, ...] = ()
     baselines: tuple[BaselineScores, ...] = ()
+    heterogeneity: tuple[Heterogeneity, ...] = ()
+    sensitivity: tuple[SensitivityInterval, ...] = ()
+    """Of scores whose interval has room for a template that was not seen."""
+    stopped: tuple[StoppedEstimate, ...] = ()
+    """Of adaptive runs that stopped on their result."""
     confidences: tuple[ConfidenceShares, ...] = ()
     """The extractor's confidence; not with --jsonl."""
     extraction_flags: tuple[ExtractionFlag, ...] = ()
@@ -104,7 +162,11 @@ def reported(
     table = score(frame, by, names, sampling)
     within = [name for name in by if name not in {"language", "split"}]
     biases = [metric for metric in metrics if metric.low < 0]
-    errors = {} if labelled is None else _errors(labelled, [*within, "language"], sampling)
+    errors: dict[tuple[str | None, ...], ExtractionErrorRate] = {}
+    if labelled is not None:
+        rows = labelled.frame.filter(labelled.frame["split"] == "bias")
+        found = extraction_errors(rows, [*within, "language"], sampling.confidence)
+        errors = {tuple(one.group.values()): one for one in found}
     return ScoreReport(
         **dict(table),
         extractor=extractor,
@@ -112,14 +174,6 @@ def reported(
         extraction_flags=tuple(extraction_flags(frame, within, biases, sampling, errors)),
         correction=None if labelled is None else correction(frame, labelled, by, metrics, sampling),
     )
-
-
-def _errors(
-    labelled: AnnotatedFrame, by: Sequence[str], sampling: InferenceSettings
-) -> dict[tuple[str | None, ...], ExtractionErrorRate]:
-    """How often answers of the bias split are extracted wrongly, by the values of the groupings."""
-    rows = labelled.frame.filter(labelled.frame["split"] == "bias")
-    return {tuple(found.group.values()): found for found in extraction_errors(rows, by, sampling.confidence)}
 
 
 def macro_averages(
@@ -235,9 +289,86 @@ def baseline_scores(
     """What every baseline would score on the questions of every group."""
     for tally in tally_groups(frame, grouping_columns(by)):
         for baseline in BASELINES:
-            counts = tally.counts(sampling.unparsed, tally.total @ baseline_matrix(baseline))
+            moved = baseline_matrix(baseline)
             yield BaselineScores(
                 group=tally.group,
                 baseline=baseline,
-                metrics={metric.name: number(metric.value(counts)) for metric in metrics},
+                metrics={metric.name: plain_value(metric, tally, sampling, moved) for metric in metrics},
             )
+
+
+def heterogeneity(
+    frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
+) -> Iterator[Heterogeneity]:
+    """τ² and I² of every group's scores, over templates and over categories (where groups are no categories)."""
+    measured = [metric for metric in metrics if metric.name != "parse_rate"]
+    tallies = list(tally_groups(frame, grouping_columns(by)))
+    names = list(grouping_columns(by))
+    parts: dict[tuple[str | None, ...], list[Tally]] = {}
+    if "category" not in names:
+        for tally in tally_groups(frame, grouping_columns([*by, "category"])):
+            parts.setdefault(tuple(tally.group[name] for name in names), []).append(tally)
+    for tally in tallies:
+        panel = panel_of([tally], sampling, is_resampled=False)
+        within = parts.get(tuple(tally.group.values()), [])
+        categories = panel_of(within, sampling, is_resampled=False) if within else None
+        for metric in measured:
+            found = template_scores(panel, metric)
+            known = ~np.isnan(found.scores[0])
+            yield _heterogeneity(tally, metric, "template", found.scores[0][known], found.variances[0][known])
+            if categories is not None:
+                scores = [one for one in categories.estimates(metric) if not np.isnan(one.value)]
+                scores = [one for one in scores if (one.template_weights > 0).sum() > 1]
+                errors = [float(one.adjusted_influence @ one.adjusted_influence) for one in scores]
+                values = np.array([one.value for one in scores])
+                yield _heterogeneity(tally, metric, "category", values, np.array(errors))
+
+
+def _heterogeneity(
+    tally: Tally, metric: Metric, over: Literal["template", "category"], scores: Array, variances: Array
+) -> Heterogeneity:
+    tau_squared = reml_variance(scores[None], variances[None])
+    share = i_squared(tau_squared, variances[None], np.full((1, scores.size), True))
+    return Heterogeneity(
+        group=tally.group,
+        metric=metric.name,
+        over=over,
+        n=scores.size,
+        tau_squared=number(tau_squared[0]),
+        tau=number(np.sqrt(tau_squared[0])),
+        i_squared=number(share[0]),
+    )
+
+
+def sensitivity(
+    frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
+) -> Iterator[SensitivityInterval]:
+    """Intervals at half and twice each constant, of scores whose interval has room for an unseen template."""
+    panel = make_panel(frame, by, sampling)
+    deviation, stretch = sampling.unseen_deviation, sampling.unseen_stretch
+    for metric in metrics:
+        taus = template_scores(panel, metric).tau_squared ** 0.5
+        for group, tau, estimate in zip(panel.groups, taus, panel.estimates(metric), strict=True):
+            if estimate.missing_reason is not None or estimate.boundary is None:
+                continue
+            cases = {
+                "as set": (deviation, stretch),
+                "deviation halved": (deviation / 2, stretch),
+                "deviation doubled": (deviation * 2, stretch),
+                "stretch halved": (deviation, stretch / 2),
+                "stretch doubled": (deviation, stretch * 2),
+            }
+            if estimate.n_templates >= SENSITIVITY_TEMPLATES and tau > 0:
+                cases["estimated"] = (1.96 * float(tau), stretch)
+            for name, (far, farther) in cases.items():
+                ends = replace(estimate, unseen_deviation=far, unseen_stretch=farther).interval(sampling.confidence)
+                if ends is not None:
+                    yield SensitivityInterval(
+                        group=group,
+                        metric=metric.name,
+                        constants=name,
+                        unseen_deviation=far,
+                        unseen_stretch=farther,
+                        ci_low=ends[0],
+                        ci_high=ends[1],
+                    )

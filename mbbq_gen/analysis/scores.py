@@ -5,6 +5,7 @@ The records are what `mbbq-gen score` writes as JSON (docs/scores.md describes i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Literal, get_args
@@ -15,7 +16,7 @@ import polars as pl
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import NO_RESPONSE, FrozenModel, Outcome
 from mbbq_gen.scoring.cells import COUNT_NAMES, Array, Counts, Scenario, UnparsedPolicy, count_matrix
-from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, PromptEffects, ReasonCode
+from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects, ReasonCode
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
 from mbbq_gen.scoring.observations import GoldLabels, relabel
 from mbbq_gen.scoring.tally import CLUSTER, Tally, grouping_columns, tally_groups
@@ -31,7 +32,7 @@ from mbbq_gen.statistics.intervals import (
     within_confidence,
 )
 from mbbq_gen.statistics.missing_data import MissingDataBounds, MissingDataPanels, missing_data_bounds
-from mbbq_gen.statistics.panel import panel_of
+from mbbq_gen.statistics.panel import panel_of, plain_value
 
 WarningCode = Literal[
     "too_few_templates",
@@ -40,6 +41,7 @@ WarningCode = Literal[
     "near_boundary",
     "low_parse_rate",
     "template_size_effect",
+    "templates_without_score",
     "undefined_resamples",
     "mixed_splits",
     "mixed_models",
@@ -49,16 +51,25 @@ WarningCode = Literal[
     "unbalanced_contexts",
     "mislabeled_instances",
 ]
+
+
+def _near_boundary(deviation: float, stretch: float) -> str:
+    return (
+        "nearly all templates have the same score, a few differ much, or the score is near an end of its scale: the "
+        f"interval allows for an unseen template, up to {deviation:g} away ({stretch * deviation:g} near an end)"
+    )
+
+
 WARNINGS: dict[WarningCode, str] = {
     "too_few_templates": TOO_FEW,
     "too_few_prompt_variants": TOO_FEW_PROMPT_VARIANTS,
     "few_templates": f"fewer than {FEW_TEMPLATES} templates: the interval is rough",
-    "near_boundary": "nearly all templates have the same score, a few differ much, or the score is near an end of its "
-    f"scale: the interval allows for an unseen template, up to {UNSEEN_TEMPLATE_DEVIATION:g} away "
-    f"({STRETCH * UNSEEN_TEMPLATE_DEVIATION:g} near an end)",
+    "near_boundary": _near_boundary(UNSEEN_TEMPLATE_DEVIATION, STRETCH),
     "low_parse_rate": LOW_PARSING_TEXT,
     "template_size_effect": "larger templates have other scores than small ones and dominate: with equal template "
     "weights the score is `mean_over_templates`",
+    "templates_without_score": "templates without an answer that counts for the score have no score of their own: the "
+    "average over templates leaves them out",
     "undefined_resamples": "some resamples had an empty denominator; the interval is made from the others",
     "mixed_splits": "bias and control questions are pooled; group by split",
     "mixed_models": "several models are pooled; group by model",
@@ -105,8 +116,8 @@ class MetricScore(FrozenModel):
     reason_code: ReasonCode | None = None
     """Why the value, or the interval that was requested, is None."""
     method: IntervalMethod | None = None
-    """How the interval was made: by the bootstrap, by that or t for few templates, or with room for what was not seen
-    (`near_boundary`); None: there is none."""
+    """How the interval was made: by the bootstrap or by Hartung and Knapp, by that or t for few templates, or with room
+    for what was not seen (`near_boundary`); None: there is none."""
     standard_error: float | None
     """Cluster-robust, by the templates' influences; None if there are too few templates or
     prompt variants."""
@@ -187,6 +198,12 @@ class ScoreTable(FrozenModel):
     seed: int
     prompt_effects: PromptEffects = "fixed"
     """Whether intervals and tests hold for the prompt variants of the run only, or for others like them."""
+    average: Average = "questions"
+    """What scores are the mean over: all questions, templates alike, or templates by their precision."""
+    unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
+    """How far off a template that was not seen may lie, in intervals with room for one."""
+    unseen_stretch: float = STRETCH
+    """How much farther near an end of the scale."""
     cluster: tuple[str, ...]
     """Columns that identify a template."""
     definitions: dict[str, MetricDefinition]
@@ -232,10 +249,13 @@ def score(
         gold=found[0] if found else None,
         unparsed=settings.unparsed,
         confidence_level=settings.confidence if intervals else None,
-        interval_method="expanded_percentile",
+        interval_method="hartung_knapp" if settings.average == "random-effects" else "expanded_percentile",
         n_resamples=settings.n_resamples,
         seed=settings.seed,
         prompt_effects=settings.prompt_effects,
+        average=settings.average,
+        unseen_deviation=settings.unseen_deviation,
+        unseen_stretch=settings.unseen_stretch,
         cluster=CLUSTER,
         definitions={
             metric.name: MetricDefinition(
@@ -244,8 +264,14 @@ def score(
             for metric in chosen
         },
         groups=groups,
-        gold_differences=_label_differences(frame, columns, chosen, settings.unparsed),
-        warnings={code: text for code, text in WARNINGS.items() if code in codes},
+        gold_differences=_label_differences(frame, columns, chosen, settings),
+        warnings={
+            code: _near_boundary(settings.unseen_deviation, settings.unseen_stretch)
+            if code == "near_boundary"
+            else text
+            for code, text in WARNINGS.items()
+            if code in codes
+        },
     )
 
 
@@ -286,14 +312,17 @@ def _score_batch(
             alone, sizes = panel.template_scores(metric), metric.fractions[0].denominator(panel.by_template)
             ends, fractions = unread.ends(metric), _fractions(metric, requested)
             support = metric.has_rows(panel.by_template).sum(axis=-1)
+            is_whole = settings.average == "questions" or metric.name == "parse_rate"
+            n_known = (~np.isnan(alone)).sum(axis=-1)
             made[what] = [
                 _metric_score(
                     metric,
-                    replace(estimate, support=int(support[place])),
+                    replace(estimate, support=int(support[place])) if is_whole else estimate,
                     None if ends is None else (ends[0][place], ends[1][place]),
                     settings if intervals else None,
                     mean_over_templates=_mean(alone[place]),
-                    size_effect=intervals and sizes_matter(alone[place], sizes[place]),
+                    size_effect=intervals and is_whole and sizes_matter(alone[place], sizes[place]),
+                    n_left_out=0 if is_whole else len(panel.templates) - int(n_known[place]),
                     fractions=fractions[place],
                 )
                 for place, estimate in enumerate(panel.estimates(metric))
@@ -340,6 +369,7 @@ def _metric_score(
     *,
     mean_over_templates: float | None,
     size_effect: bool,
+    n_left_out: int,
     fractions: tuple[FractionCounts, ...],
 ) -> MetricScore:
     """One metric of one group; `settings`: of its intervals, None for none."""
@@ -353,7 +383,8 @@ def _metric_score(
     low, high = (None, None) if interval is None else (number(interval[0]), number(interval[1]))
     method: IntervalMethod | None = None
     if low is not None:
-        method = "few_templates" if estimate.n_templates < FEW_TEMPLATES else "expanded_percentile"
+        method = "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
+        method = "few_templates" if estimate.n_templates < FEW_TEMPLATES else method
         method = method if estimate.boundary is None else "near_boundary"
     dropped = estimate.n_resamples_dropped if low is not None else 0
     return MetricScore(
@@ -375,7 +406,9 @@ def _metric_score(
         n_prompt_variants=None if estimate.crossed_effect is None else estimate.crossed_effect.count,
         n_resamples_dropped=dropped,
         warnings=tuple(
-            _metric_warnings(estimate, dropped, has_intervals=settings is not None, size_effect=size_effect)
+            _metric_warnings(
+                estimate, dropped, has_intervals=settings is not None, size_effect=size_effect, n_left_out=n_left_out
+            )
         ),
     )
 
@@ -395,10 +428,12 @@ def _bounds(
 
 
 def _metric_warnings(
-    estimate: Estimate, dropped: int, *, has_intervals: bool, size_effect: bool
+    estimate: Estimate, dropped: int, *, has_intervals: bool, size_effect: bool, n_left_out: int
 ) -> Iterator[WarningCode]:
     if estimate.parse_rate < LOW_PARSING:
         yield "low_parse_rate"
+    if n_left_out and not math.isnan(estimate.value):
+        yield "templates_without_score"
     if not has_intervals:
         return
     if estimate.n_templates < MIN_TEMPLATES:
@@ -435,7 +470,7 @@ def _group_warnings(tally: Tally, total: Counts, place: int) -> Iterator[Warning
 
 
 def _label_differences(
-    frame: pl.DataFrame, columns: dict[str, str], metrics: Sequence[Metric], unparsed: UnparsedPolicy
+    frame: pl.DataFrame, columns: dict[str, str], metrics: Sequence[Metric], settings: InferenceSettings
 ) -> tuple[GoldDifference, ...]:
     if not frame["corrected_index"].is_not_null().any():
         return ()
@@ -443,7 +478,7 @@ def _label_differences(
     found = []
     for before, after in zip(published, corrected, strict=True):
         for metric in metrics:
-            old, new = (number(metric.value(tally.counts(unparsed, tally.total))) for tally in (before, after))
+            old, new = (plain_value(metric, tally, settings) for tally in (before, after))
             if old != new:
                 found.append(
                     GoldDifference(

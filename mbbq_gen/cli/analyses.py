@@ -22,6 +22,7 @@ from mbbq_gen.cli.options import (
     PromptEffectsChoice,
     RunPath,
     RunPaths,
+    ScoreOptions,
     equivalence_option,
     extraction_bar,
     metrics_of,
@@ -49,6 +50,8 @@ if TYPE_CHECKING:
     "  mbbq-gen compare my-run --across language --template-filter above-chance\n"
     "  mbbq-gen compare my-run --across language --group-by category --p-adjust-over all --simultaneous-intervals\n"
     "  mbbq-gen compare my-run --across language --prompt-effects random    (for variants like these)\n"
+    "  mbbq-gen compare my-run --across language --split control    (is it as able in every language?)\n"
+    "  mbbq-gen compare my-run --across language --average random-effects\n"
     "  mbbq-gen compare run-a run-b --across model --metric mbbq_bias_ambiguous --json"
 )
 @expand_options
@@ -70,7 +73,18 @@ def compare(
             "above-chance, or above-chance-exact (significantly above chance). Default: all templates.",
         ),
     ] = None,
-    metric: MetricNames = "mbbq_bias_ambiguous,diff_bias_disambiguated",
+    split: Annotated[
+        str, option("What to score", "Questions to compare: bias or control (accuracy, as in MBBQ's Table 5).")
+    ] = "bias",
+    metric: Annotated[
+        str | None,
+        option(
+            "Grouping",
+            "Metrics, comma-separated, or `all`; for names: `mbbq-gen score --help`. Default: "
+            "mbbq_bias_ambiguous,diff_bias_disambiguated; of control accuracy_disambiguated,accuracy_ambiguous.",
+            metavar="NAME,…",
+        ),
+    ] = None,
     group_by: Annotated[
         str | None,
         option(
@@ -96,7 +110,7 @@ def compare(
         ),
     ] = False,
     *,
-    statistics: InferenceOptions,
+    statistics: ScoreOptions,
     prompt_effects: PromptEffectsChoice = "fixed",
     equivalence_margin: Annotated[float | None, equivalence_option("each bias and each difference")] = None,
     correct_with: CorrectWith = None,
@@ -111,8 +125,9 @@ def compare(
     each gets its own comparison.
     """
     from mbbq_gen.analysis.ability import Selection
-    from mbbq_gen.analysis.comparison import ACROSS, FAMILIES, HypothesisFamily
+    from mbbq_gen.analysis.comparison import ACROSS, CONTROL_METRICS, DEFAULT_METRICS, FAMILIES, HypothesisFamily
     from mbbq_gen.analysis.comparison import compare as compute
+    from mbbq_gen.core.records import Split
     from mbbq_gen.report.comparison_tables import comparison_blocks
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.runs.serving import serving_difference
@@ -120,7 +135,9 @@ def compare(
 
     level = one_of("thing to compare across", across, ACROSS)
     selection = one_of("template filter", template_filter, get_args(Selection)) if template_filter else None
-    metrics, sampling = metrics_of(metric), statistics.sampling(run_paths, prompt_effects)
+    part = one_of("split", split, get_args(Split))
+    usual = CONTROL_METRICS if part == "control" else DEFAULT_METRICS
+    metrics, sampling = metrics_of(metric or usual), statistics.sampling(run_paths, prompt_effects)
     if correct_with is not None and level == "extractor":
         raise UsageError(
             f"--correct-with {correct_with}: corrected scores are the same for all extractors; leave it out"
@@ -146,6 +163,7 @@ def compare(
         margin=equivalence_margin,
         family=HypothesisFamily(family, simultaneous=simultaneous_intervals),
         may_leave_out=bool(asked),
+        split=part,
     )
     serving = serving_difference({str(path): RunFolder(path).manifest() for path in run_paths})
     show_result(table.model_copy(update={"serving": serving}), comparison_blocks, as_json=as_json)

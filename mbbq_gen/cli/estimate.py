@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 from mbbq_gen.cli.analyses import variances_of
 from mbbq_gen.cli.config_options import EstimateSettings, expand_options
 from mbbq_gen.cli.help import example, option
-from mbbq_gen.cli.options import Json, RunPacks, prompt_effects_of, resources, runs_frame, show_result
+from mbbq_gen.cli.options import Json, RunPacks, average_of, prompt_effects_of, resources, runs_frame, show_result
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import one_of
@@ -162,6 +162,8 @@ def measured_lengths(pilot: Path) -> dict[str, float]:
     "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en,tr --splits bias \\\n"
     '      --goal "difference between languages" --ci-width 0.15\n'
     "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --max-cost 20 --pilot my-pilot\n"
+    "  mbbq-gen design --model openai:gpt-4o-mini --benchmark mbbq --languages en --ci-width 0.1 \\\n"
+    "      --average random-effects\n"
     "  mbbq-gen design --model transformers:smollm2 --benchmark starter --languages en --ci-width 0.2 --json"
 )
 @expand_options
@@ -188,6 +190,14 @@ def design(
         str,
         option("Goal", "Intervals for: fixed (these prompt variants) or random (variants like them).", metavar="TYPE"),
     ] = "fixed",
+    average: Annotated[
+        str,
+        option(
+            "Goal",
+            "What the score is the mean over: questions or templates (the same here, for a design uses templates "
+            "alike), or random-effects.",
+        ),
+    ] = "questions",
     confidence_level: Annotated[float, option("Goal", "Confidence level of the interval.", min=0.5, max=0.999)] = 0.95,
     config: EstimateSettings,
     packs: RunPacks = None,
@@ -247,5 +257,6 @@ def design(
         width=ci_width,
         max_cost=max_cost,
         speaks_of=prompt_effects_of(prompt_effects),
+        average=average_of(average),
     )
     show_result(found, design_blocks, as_json=as_json)

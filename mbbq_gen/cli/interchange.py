@@ -13,7 +13,6 @@ from mbbq_gen.cli.data_source import Choice, Data, FieldMap, Instances
 from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
     GroupBy,
-    InferenceOptions,
     Json,
     Languages,
     MetricNames,
@@ -21,6 +20,8 @@ from mbbq_gen.cli.options import (
     PromptEffectsChoice,
     RunPacks,
     RunPath,
+    ScoreOptions,
+    average_of,
     data_folder,
     echo,
     metrics_of,
@@ -223,7 +224,7 @@ def export(
     group_by: GroupBy = "benchmark,language,split",
     metric: MetricNames = "all",
     *,
-    statistics: InferenceOptions,
+    statistics: ScoreOptions,
     prompt_effects: PromptEffectsChoice = "fixed",
     as_json: Json = False,
 ) -> None:
@@ -253,6 +254,9 @@ def export(
         n_resamples=statistics.n_resamples,
         seed=statistics.seed,
         prompt_effects=prompt_effects_of(prompt_effects),
+        average=average_of(statistics.average),
+        unseen_deviation=statistics.unseen_deviation,
+        unseen_stretch=statistics.unseen_stretch,
         with_questions=not omit_questions,
     )
 

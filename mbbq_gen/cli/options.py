@@ -6,7 +6,7 @@ import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.runs.run_folder import Manifest, RunFolder
     from mbbq_gen.scoring.cells import UnparsedPolicy
-    from mbbq_gen.scoring.codes import PromptEffects
+    from mbbq_gen.scoring.codes import Average, PromptEffects
     from mbbq_gen.scoring.metrics import Metric
     from mbbq_gen.scoring.observations import GoldLabels
     from mbbq_gen.statistics.estimate import InferenceSettings
@@ -406,12 +406,62 @@ class InferenceOptions:
     def sampling(self, runs: Sequence[Path] = (), variants: str = "fixed") -> InferenceSettings:
         """The settings of intervals and tests; wider intervals for runs with interim looks."""
         from mbbq_gen.runs.adaptive_run import sequential_inference
+
+        return sequential_inference(self.settings(variants), runs, say)
+
+    def settings(self, variants: str) -> InferenceSettings:
+        """The settings as given."""
         from mbbq_gen.statistics.estimate import InferenceSettings
 
-        given = InferenceSettings(
+        return InferenceSettings(
             self.confidence_level, self.n_resamples, self.seed, self.chosen_unparsed(), prompt_effects_of(variants)
         )
-        return sequential_inference(given, runs, say)
+
+
+AverageChoice = Annotated[
+    str,
+    option(
+        "Statistics",
+        "What a score is the mean over: questions (large templates weigh more), templates (each alike) or "
+        "random-effects (templates, weighted by how exactly each is known; narrower intervals).",
+        "--average",
+        metavar="TYPE",
+    ),
+]
+
+
+@dataclass(frozen=True)
+class ScoreOptions(InferenceOptions):
+    """Options of scores that can be averaged over templates."""
+
+    average: AverageChoice = "questions"
+    unseen_deviation: Annotated[
+        float,
+        option(
+            "Statistics",
+            "How far the score of an unseen template may lie off, where few templates differ (0 to 2).",
+            min=0,
+        ),
+    ] = 0.3
+    unseen_stretch: Annotated[
+        float, option("Statistics", "How much farther it may lie off near an end of the scale.", min=0)
+    ] = 1.2
+
+    def settings(self, variants: str) -> InferenceSettings:
+        """The settings as given."""
+        return replace(
+            InferenceOptions.settings(self, variants),
+            average=average_of(self.average),
+            unseen_deviation=self.unseen_deviation,
+            unseen_stretch=self.unseen_stretch,
+        )
+
+
+def average_of(name: str) -> Average:
+    """The checked value of --average."""
+    from mbbq_gen.scoring.codes import Average
+
+    return one_of("average", name, get_args(Average))
 
 
 def prompt_effects_of(variants: str) -> PromptEffects:

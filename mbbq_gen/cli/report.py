@@ -13,12 +13,12 @@ from mbbq_gen.cli.config_options import expand_options
 from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
     CorrectWith,
-    InferenceOptions,
     Json,
     Packs,
     PromptEffectsChoice,
     RunPath,
     RunPaths,
+    ScoreOptions,
     Verbose,
     echo,
     print_json,
@@ -35,6 +35,8 @@ from mbbq_gen.cli.options import (
     write_lines,
 )
 from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.text import one_of
+from mbbq_gen.scoring.codes import AVERAGES
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.correction import AnnotatedFrame
@@ -55,14 +57,16 @@ _STEPS_BESIDE_CHARTS = 1
     "  mbbq-gen report my-run -o report.html --open\n"
     "  mbbq-gen report my-run -o report.html --correct-with annotations\n"
     "  mbbq-gen report my-run -o report.html --prompt-effects random\n"
+    "  mbbq-gen report my-run -o report.html --average random-effects\n"
     "  mbbq-gen report my-run -o report.html --paper-figures\n"
-    "  mbbq-gen report run-a run-b -o report.html --figures figures"
+    "  mbbq-gen report run-a run-b -o report.html --figures figures\n"
+    "  mbbq-gen report run-a run-b --table mbbq-3 --table-format latex"
 )
 @expand_options
 def report(
     run_paths: RunPaths,
     *,
-    statistics: InferenceOptions,
+    statistics: ScoreOptions,
     prompt_effects: PromptEffectsChoice = "fixed",
     correct_with: CorrectWith = None,
     paper_figures: Annotated[
@@ -83,6 +87,16 @@ def report(
             metavar="DIR",
         ),
     ] = None,
+    table: Annotated[
+        str | None,
+        option(
+            "Also show",
+            "Only a table of the MBBQ paper, models by languages: mbbq-3 (accuracy and bias on templates that a model "
+            "can do) or mbbq-5 (accuracy on the control set); * and † are adjusted for the table.",
+            metavar="NAME",
+        ),
+    ] = None,
+    table_format: Annotated[str, option("Also show", "Format of --table: text, csv, markdown or latex.")] = "text",
     packs: Packs = None,
     verbose: Verbose = False,
     as_json: Json = False,
@@ -97,22 +111,35 @@ def report(
     from mbbq_gen.report.view_model import BY, SCORES
     from mbbq_gen.runs.run_folder import RunFolder
 
-    if open_browser and output is None:
-        raise UsageError("--open: give -o FILE.html too")
-    if correct_with is not None and prompt_effects != "fixed":
-        raise UsageError(
-            f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out"
-        )
+    wrong = {
+        "--open: give -o FILE.html too": open_browser and output is None,
+        f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out": (
+            correct_with is not None and prompt_effects != "fixed"
+        ),
+        f"--correct-with {correct_with}: corrected scores are means over questions; leave --average out": (
+            correct_with is not None and statistics.average != "questions"
+        ),
+        "--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case": (
+            paper_figures and output is None
+        ),
+        "--json: for the scores alone; leave -o and --figures out": as_json and bool(output or figures),
+        "--table: prints one table; leave -o, --figures and --correct-with out": (
+            table is not None and bool(output or figures or correct_with)
+        ),
+        "--table-format: give --table mbbq-3 or --table mbbq-5 too": table is None and table_format != "text",
+    }
+    for message, is_wrong in wrong.items():
+        if is_wrong:
+            raise UsageError(message)
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
     for folder in folders:
         folder.require()
     extractor, gold = statistics.extractor, statistics.chosen_gold()
     sampling = statistics.sampling([folder.path for folder in folders], prompt_effects)
-    if paper_figures and output is None:
-        raise UsageError("--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case")
-    if as_json and (output or figures):
-        raise UsageError("--json: for the scores alone; leave -o and --figures out")
     where = resources(packs)
+    if table is not None:
+        _print_table(table, table_format, folders, where, sampling, as_json=as_json)
+        return
     if output is None and figures is None:
         if as_json:
             paths = [folder.path for folder in folders]
@@ -152,6 +179,41 @@ def report(
         webbrowser.open(output.resolve().as_uri())
 
 
+TABLES = {"mbbq-3": "mbbq_table_3", "mbbq-5": "mbbq_table_5"}
+TABLE_FORMATS = ("text", "csv", "markdown", "latex")
+
+
+def _print_table(
+    name: str, kind: str, folders: list[RunFolder], where: PackPaths, sampling: InferenceSettings, *, as_json: bool
+) -> None:
+    """A table of a paper on stdout; its caption stands beside it in all formats but CSV."""
+    from mbbq_gen.report.charts.catalogue import make_charts
+    from mbbq_gen.report.tables import markdown_escaped
+
+    chosen, kind = TABLES[one_of("table", name, list(TABLES))], one_of("table format", kind, TABLE_FORMATS)
+    found = make_charts(runs_frame([folder.path for folder in folders], where), sampling, [chosen])
+    if found.left_out:
+        raise UsageError(f"--table {name}: {found.left_out[0].reason}")
+    (chart,) = found.charts
+    caption = chart.caption
+    if sampling.average != "questions":
+        caption += f" Scores: {AVERAGES[sampling.average]}."
+    if as_json:
+        names = [column.name for column in chart.table.columns]
+        rows = [
+            {key: cell._asdict() if isinstance(cell, tuple) else cell for key, cell in zip(names, row, strict=True)}
+            for row in chart.table.rows
+        ]
+        settings = {"average": sampling.average, "confidence_level": sampling.confidence}
+        print_json({"table": name, "title": chart.title, "caption": caption, **settings, "rows": rows})
+    elif kind == "text":
+        show([chart.table, f"\n{caption}"])
+    elif kind == "latex":
+        echo(chart.table.latex(caption, chosen))
+    else:
+        echo(chart.table.csv() if kind == "csv" else f"{chart.table.markdown()}\n{markdown_escaped(caption)}")
+
+
 # --- a page and figures ----------------------------------------------------------------------------------------------
 
 
@@ -163,7 +225,7 @@ def _write_report(
     figures: Path | None,
     papers: bool,
     items: int,
-    statistics: InferenceOptions,
+    statistics: ScoreOptions,
     sampling: InferenceSettings,
     correct_with: str | None,
 ) -> None:
@@ -220,7 +282,7 @@ def show_report(
     folder: RunFolder,
     where: PackPaths,
     labelled: AnnotatedFrame | None = None,
-    statistics: InferenceOptions | None = None,
+    statistics: ScoreOptions | None = None,
     *,
     verbose: bool = False,
     prompt_effects: str = "fixed",
@@ -230,7 +292,7 @@ def show_report(
     from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS
     from mbbq_gen.report.tables import print_blocks
 
-    manifest, statistics = folder.manifest(), statistics or InferenceOptions()
+    manifest, statistics = folder.manifest(), statistics or ScoreOptions()
     frame, progress = run_frame(folder, manifest, where, statistics.chosen_gold(), extractor=statistics.extractor)
     by = (["benchmark"] if len(manifest.config.benchmarks) > 1 else []) + several(frame, "method")
     by += ["language", "split"]
@@ -320,7 +382,7 @@ def leaderboard(
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     *,
-    statistics: InferenceOptions,
+    statistics: ScoreOptions,
     prompt_effects: PromptEffectsChoice = "fixed",
     packs: Packs = None,
     as_json: Json = False,

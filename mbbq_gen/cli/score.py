@@ -13,12 +13,12 @@ from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
     GROUPS,
     CorrectWith,
-    InferenceOptions,
     Json,
     MetricNames,
     NormalizationChoice,
     Packs,
     PromptEffectsChoice,
+    ScoreOptions,
     equivalence_option,
     metrics_of,
     open_lines,
@@ -37,7 +37,7 @@ from mbbq_gen.core.text import all_of, one_of, words
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.analysis.score_extras import ScoreReport
+    from mbbq_gen.analysis.score_extras import ScoreReport, StoppedEstimate
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.report.tables import Block
     from mbbq_gen.scoring.observations import GoldLabels
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     "  mbbq-gen score my-run --group-by language,category --json\n"
     "  mbbq-gen score run-a run-b --group-by model,language,split --macro-average category\n"
     "  mbbq-gen score my-run --equivalence-margin 0.03          (is every bias within 0.03 of 0?)\n"
+    "  mbbq-gen score my-run --average random-effects --heterogeneity\n"
     "  mbbq-gen score my-run --tests --prompt-effects random    (for variants like these)\n"
     "  mbbq-gen score my-run --ray local --workers 8            (millions of responses)\n"
     "  mbbq-gen score --jsonl answers.jsonl > scores.json"
@@ -79,7 +80,7 @@ def score(
         str | None, option("Grouping", "Also average over groups with equal weights: category or variant.")
     ] = None,
     *,
-    statistics: InferenceOptions,
+    statistics: ScoreOptions,
     prompt_effects: PromptEffectsChoice = "fixed",
     tests: Annotated[bool, option("Statistics", "Also test whether each score differs from 0.", "--tests")] = False,
     equivalence_margin: Annotated[float | None, equivalence_option("each bias")] = None,
@@ -88,6 +89,13 @@ def score(
     ] = False,
     baselines: Annotated[
         bool, option("Also show", "Scores of trivial models on the same questions.", "--baselines")
+    ] = False,
+    heterogeneity: Annotated[
+        bool, option("Also show", "Tau and I² of each score over templates and categories.", "--heterogeneity")
+    ] = False,
+    sensitivity: Annotated[
+        bool,
+        option("Also show", "Intervals at half and twice --unseen-deviation and --unseen-stretch.", "--sensitivity"),
     ] = False,
     correct_with: CorrectWith = None,
     csv: Annotated[
@@ -109,9 +117,9 @@ def score(
     bbq_s_amb, bbq_nonaligned_cost, bharat_bs_ambiguous, bharat_bs_disambiguated, bharat_sbs_ambiguous,
     bharat_sbs_disambiguated, target_preference, bias_adjusted_accuracy.
     """
+    from mbbq_gen.analysis import score_extras as extras
     from mbbq_gen.analysis.ability import adjusted_scores
     from mbbq_gen.analysis.correction import confidence_shares, correction
-    from mbbq_gen.analysis.score_extras import ScoreReport, baseline_scores, group_tests, macro_averages
     from mbbq_gen.analysis.scores import score as compute
     from mbbq_gen.core.records import NORMALISATIONS
     from mbbq_gen.scoring.tally import GROUPINGS, SUBSETS
@@ -143,6 +151,10 @@ def score(
         raise UsageError(
             f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out"
         )
+    if correct_with is not None and sampling.average != "questions":
+        raise UsageError(
+            f"--correct-with {correct_with}: corrected scores are means over questions; leave --average out"
+        )
     if helpers is not None:
         _check_addable(paths, jsonl, part, adjusted=control_adjusted, correct_with=correct_with)
     labelled = runs_labels(paths, where, correct_with, gold, extractor)
@@ -171,19 +183,22 @@ def score(
     # The two splits are compared, so they are no grouping.
     apart = [name for name in wanted if name != "split"]
     labels = labelled and correction(frame, labelled, wanted, metrics, sampling)
-    report = ScoreReport(
+    report = extras.ScoreReport(
         **dict(table),
-        macro_averages=tuple(macro_averages(frame, wanted, averaged, metrics, sampling)) if averaged else (),
+        macro_averages=tuple(extras.macro_averages(frame, wanted, averaged, metrics, sampling)) if averaged else (),
         adjusted=tuple(adjusted_scores(frame, apart, biases, sampling)) if control_adjusted else (),
-        tests=tuple(group_tests(frame, wanted, metrics, sampling, against_zero=tests, margin=equivalence_margin))
+        tests=tuple(extras.group_tests(frame, wanted, metrics, sampling, against_zero=tests, margin=equivalence_margin))
         if tests or equivalence_margin is not None
         else (),
-        baselines=tuple(baseline_scores(frame, wanted, metrics, sampling)) if baselines else (),
+        baselines=tuple(extras.baseline_scores(frame, wanted, metrics, sampling)) if baselines else (),
+        heterogeneity=tuple(extras.heterogeneity(frame, wanted, metrics, sampling)) if heterogeneity else (),
+        sensitivity=tuple(extras.sensitivity(frame, wanted, metrics, sampling)) if sensitivity else (),
     ).model_copy(
         update={
             "subset": part,
             "extractor": extractor,
             "normalization": how,
+            "stopped": stopped_estimates(paths),
             "confidences": () if jsonl else tuple(confidence_shares(frame, wanted)),
             "correction": labels,
         }
@@ -201,6 +216,28 @@ def kept_apart(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> 
         yield "model", "models"
     if "split" not in by and frame["split"].n_unique() > 1:
         yield "split", "bias and control questions"
+
+
+def stopped_estimates(paths: list[Path]) -> tuple[StoppedEstimate, ...]:
+    """The targets of adaptive runs that stopped on their result, plain and adjusted."""
+    from mbbq_gen.analysis.score_extras import StoppedEstimate
+    from mbbq_gen.runs.run_folder import RunFolder
+
+    folders = [RunFolder(path) for path in dict.fromkeys(paths)]
+    stops = [(folder, folder.manifest().adaptive) for folder in folders if folder.manifest_path.is_file()]
+    return tuple(
+        StoppedEstimate(
+            run=str(folder.path),
+            metric=target.metric,
+            group=target.group,
+            compared=target.compared,
+            value=target.value,
+            adjusted_value=target.adjusted_value,
+        )
+        for folder, stop in stops
+        for target in (() if stop is None else stop.targets)
+        if target.adjusted_value is not None
+    )
 
 
 def _check_addable(
@@ -261,7 +298,7 @@ def _blocks(report: ScoreReport) -> Iterator[Block]:
     from mbbq_gen.report.analysis_tables import correction_blocks, score_blocks
     from mbbq_gen.report.assessments import NEEDED, assess_groups
     from mbbq_gen.report.conclusions import model_sentences
-    from mbbq_gen.report.score_tables import Notes, confidence_table, metric_table
+    from mbbq_gen.report.score_tables import Notes, confidence_table, metric_table, template_blocks
 
     names = list(report.definitions)
     if {"language", "split"} <= set(report.by) and set(NEEDED) <= set(names):
@@ -273,5 +310,5 @@ def _blocks(report: ScoreReport) -> Iterator[Block]:
         yield from correction_blocks(report.correction)
     if report.confidences:
         yield confidence_table(report.confidences)
-    yield from score_blocks(report)
+    yield from (*template_blocks(report), *score_blocks(report))
     yield from notes.lines()

@@ -16,6 +16,7 @@ from mbbq_gen.benchmarks.registry import BENCHMARKS, BenchmarkInfo
 from mbbq_gen.core.text import shortened
 from mbbq_gen.report.score_tables import SUMMARY_METRICS
 from mbbq_gen.report.tables import ends_text, number
+from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -113,6 +114,7 @@ def _metric(name: str, found: MetricScore, scores: ScoreTable) -> YamlValue:
             "ci_high": found.ci_high,
             "confidence_level": scores.confidence_level,
             "prompt_effects": scores.prompt_effects,
+            "average": scores.average,
             "gold": scores.gold,
             "unparsed": scores.unparsed,
             "sign": scores.definitions[name].sign,
@@ -214,7 +216,8 @@ def _scores(source: ExportSource) -> list[str]:
         *lines,
         "",
         f"Confidence intervals of {table.confidence_level:.0%} over templates{over}. "
-        "A bias above 0 is stereotypical, below 0 anti-stereotypical.",
+        + ("" if table.average == "questions" else f"Scores: {AVERAGES[table.average]}. ")
+        + "A bias above 0 is stereotypical, below 0 anti-stereotypical.",
         "",
     ]
 

@@ -40,9 +40,10 @@ from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.runs.samples import item_schema
 from mbbq_gen.runs.serving import serving_of
 from mbbq_gen.scoring.cells import UnparsedPolicy
-from mbbq_gen.scoring.codes import PromptEffects
+from mbbq_gen.scoring.codes import Average, PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.scoring.tally import STRATA, WEIGHT, strata_weights
+from mbbq_gen.statistics.intervals import STRETCH, UNSEEN_TEMPLATE_DEVIATION
 from mbbq_gen.storage.store import Progress
 
 if TYPE_CHECKING:
@@ -73,6 +74,11 @@ class ExportSettings(FrozenModel):
     seed: int = 0
     prompt_effects: PromptEffects = "fixed"
     """Intervals for these prompt variants, or for variants like them."""
+    average: Average = "questions"
+    """What scores are the mean over."""
+    unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
+    unseen_stretch: float = STRETCH
+    """How far off a template that was not seen may lie, and how much farther near an end of the scale."""
     with_questions: bool = True
     """Whether to include the benchmark's own text (`QUESTION_COLUMNS`)."""
 
@@ -175,6 +181,9 @@ class ExportSource:
             n_resamples=chosen.n_resamples,
             seed=chosen.seed,
             prompt_effects=chosen.prompt_effects,
+            average=chosen.average,
+            unseen_deviation=chosen.unseen_deviation,
+            unseen_stretch=chosen.unseen_stretch,
         )
 
     @cached_property

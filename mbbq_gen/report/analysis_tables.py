@@ -26,7 +26,7 @@ from mbbq_gen.report.tables import (
     share_text,
     text_table,
 )
-from mbbq_gen.scoring.codes import TOO_FEW
+from mbbq_gen.scoring.codes import AVERAGES, TOO_FEW
 from mbbq_gen.statistics.crossed_effects import TOO_FEW_PROMPT_VARIANTS
 from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT
 
@@ -144,6 +144,8 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
         ]
         yield from ("", text_table(("group", "baseline", *metrics), rows, right=metrics))
     yield from caution_blocks(report)
+    if report.average != "questions":
+        yield f"\nscores: {AVERAGES[report.average]}"
     if report.prompt_effects == "random":
         yield f"\nintervals and tests: {SPOKEN_OF[report.prompt_effects]}"
     yield from sign_blocks({name: definition.sign for name, definition in report.definitions.items()})

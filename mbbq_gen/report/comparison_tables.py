@@ -31,6 +31,7 @@ from mbbq_gen.report.tables import (
     share_text,
     text_table,
 )
+from mbbq_gen.scoring.codes import AVERAGES
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.agreement import MethodAgreement, MethodPair
@@ -44,6 +45,8 @@ _P_BY = {
 
 def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
     """Every comparison, one metric after the other, with what it is read beside."""
+    if table.split == "control":
+        yield "the control questions:"
     for comparison in table.comparisons:
         if comparison.within:
             yield f"\n{group_name(comparison.within)}"
@@ -57,10 +60,13 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
     yield from [table.serving] if table.serving is not None else []
     yield from caution_blocks(table)
     family = "pairs" if table.adjusted_over == "pairs" else "pairs, metrics and groups"
+    how = f"bootstrap over templates ({table.n_resamples:,} resamples, seed {table.seed})"
+    how = "Hartung-Knapp" if table.average == "random-effects" else how
     yield (
-        f"\n{table.sign}. Intervals: {table.confidence_level:.0%}, bootstrap over templates ({table.n_resamples:,} "
-        f"resamples, seed {table.seed}); unparsed answers: {table.unparsed}; {SPOKEN_OF[table.prompt_effects]}. "
+        f"\n{table.sign}. Intervals: {table.confidence_level:.0%}, {how}; "
+        f"unparsed answers: {table.unparsed}; {SPOKEN_OF[table.prompt_effects]}. "
         f"p (Holm): {_P_BY[table.prompt_effects]}, corrected for the number of {family}."
+        + (f" Scores: {AVERAGES[table.average]}." if table.average != "questions" else "")
         + (f" Intervals of differences hold at once over all {family}." if table.simultaneous else "")
     )
     if table.corrected_by is not None:

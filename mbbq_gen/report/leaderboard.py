@@ -27,7 +27,7 @@ from mbbq_gen.report.assessments import (
 from mbbq_gen.report.comparability import PromptFingerprint, group_same_prompts, prompt_fingerprint
 from mbbq_gen.report.conclusions import listing
 from mbbq_gen.runs.serving import serving_difference
-from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, PromptEffects
+from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, combine
 from mbbq_gen.statistics.panel import make_panel
@@ -186,7 +186,9 @@ class Leaderboard(FrozenModel):
     seed: int
     unparsed: str
     prompt_effects: PromptEffects = "fixed"
-    """Whether intervals and ranks speak of the wordings that were asked, or of wordings like these."""
+    """Whether intervals and ranks hold for the prompt variants of the runs, or for others like them."""
+    average: Average = "questions"
+    """What scores are the mean over."""
     models: tuple[str, ...]
     serving: str | None = None
     """How the runs differ in server or sampling, in a sentence; None where they do not."""
@@ -245,6 +247,7 @@ def build_leaderboard(
         seed=sampling.seed,
         unparsed=sampling.unparsed,
         prompt_effects=sampling.prompt_effects,
+        average=sampling.average,
         models=tuple(sorted({row.model for row in rows})),
         serving=serving_difference({model: manifest for (model, _), manifest in manifests.items()}),
         conclusions={

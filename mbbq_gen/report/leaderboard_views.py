@@ -39,6 +39,7 @@ from mbbq_gen.report.tables import (
     share,
     text_table,
 )
+from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -134,11 +135,11 @@ def full_table(board: Leaderboard) -> Table:
             Column(f"{name}_ranked", "models ranked", "count"),
         ]
     columns += [Column("same_prompts", "same prompts", "count"), Column("differences", "differences")]
-    columns.append(Column("cautions", "cautions"))
-    return Table(tuple(columns), tuple(_full_row(row) for row in board.rows))
+    columns += [Column("average", "average"), Column("cautions", "cautions")]
+    return Table(tuple(columns), tuple(_full_row(row, board.average) for row in board.rows))
 
 
-def _full_row(row: LeaderboardRow) -> tuple[Cell, ...]:
+def _full_row(row: LeaderboardRow, average: str) -> tuple[Cell, ...]:
     cells: list[Cell] = [row.benchmark, row.language, row.model, row.n_answers, row.n_templates, row.parse_rate]
     for name in SCORE_TITLES:
         found = row.scores[name]
@@ -147,7 +148,7 @@ def _full_row(row: LeaderboardRow) -> tuple[Cell, ...]:
         cells += [found.value, found.ci_low, found.ci_high]
         cells += [bounds.low if bounds else None, bounds.high if bounds else None, found.equivalence_bound]
         cells += [None, None, None] if rank is None else [rank.best, rank.worst, rank.of]
-    return (*cells, row.same_prompts, "; ".join(row.differences), " ".join(row.cautions))
+    return (*cells, row.same_prompts, "; ".join(row.differences), average, " ".join(row.cautions))
 
 
 def board_notes(board: Leaderboard) -> list[str]:
@@ -162,6 +163,8 @@ def board_notes(board: Leaderboard) -> list[str]:
     if any(bounds_text(score.bounds) for row in board.rows for score in row.scores.values()):
         notes.append(f"bounds: {BOUNDS_NOTE}.")
     notes.append(f"rank: {board.ranks}.")
+    if board.average != "questions":
+        notes.append(f"scores: {AVERAGES[board.average]}.")
     if board.prompt_effects == "random":
         notes.append(f"intervals and ranks: {SPOKEN_OF[board.prompt_effects]}.")
     notes.append(board.no_overall_rank)

@@ -11,6 +11,7 @@ from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.report.analysis_tables import caution_blocks
 from mbbq_gen.report.score_tables import OUTCOME_TITLES
 from mbbq_gen.report.tables import DASH, Block, Table, estimate_text, number, p_text, text_table, told_once
+from mbbq_gen.runs.stopping import target_line
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
@@ -174,6 +175,9 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
         yield f"rate        {status.per_minute:,.0f} a minute{left}"
     if status.last_at is not None:
         yield f"last answer {status.last_at}" + ("" if status.is_running else " (not running)")
+    if status.adaptive is not None:
+        yield f"adaptive    {status.adaptive.sentence}"
+        yield from (f"            {target_line(target)}" for target in status.adaptive.targets)
     if status.distributed is not None:
         yield from _worker_lines(status.distributed)
     for judge in status.judges:
@@ -392,6 +396,8 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
     about, command = "templates like these, in these wordings", "score"
     if found.speaks_of == "random":
         about, command = "templates and wordings like these", "score --prompt-effects random"
+    if found.average != "questions":
+        command += f" --average {found.average}"
     yield f"\nwidth: of the interval about {about}, as `{command}` shows it;"
     yield "of this benchmark: about what this benchmark would say if all of it were asked\n"
     design = found.as_run

@@ -35,12 +35,14 @@ from mbbq_gen.report.tables import (
     text_table,
     told_once,
 )
+from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.statistics.intervals import LOW_PARSING
 
 if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.analysis.correction_table import ConfidenceShares
+    from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.analysis.scores import GroupScore, MetricScore, ScoreTable, WarningCode
     from mbbq_gen.core.records import Outcome
 
@@ -90,6 +92,8 @@ def brief_blocks(scores: ScoreTable, width: int) -> Iterator[Block]:
     yield ""
     yield brief_table(found, [*names, "language"], width)
     yield _LEGEND + (" over prompt variants like these" if scores.prompt_effects == "random" else "")
+    if scores.average != "questions":
+        yield f"scores: {AVERAGES[scores.average]}"
     for named, group in by_name(found, names):
         # What a lean that was not found is shown to be smaller than: what a model near 0 is credited with.
         quiet = [one for one in group if one.ambiguous == "inconclusive" and not one.means_nothing]
@@ -270,6 +274,43 @@ def metric_table(scores: ScoreTable, metrics: Sequence[str], notes: Notes) -> Ta
     return Table(columns, tuple(rows))
 
 
+def template_blocks(report: ScoreReport) -> Iterator[Block]:
+    """Differences between templates, other constants for unseen ones, and estimates at stops, where there are some."""
+    if report.heterogeneity:
+        lines: dict[tuple[str, str], dict[str, tuple[str, str, str]]] = {}
+        for one in report.heterogeneity:
+            cells = (str(one.n), number(one.tau), share(one.i_squared))
+            lines.setdefault((group_name(one.group), one.metric), {})[one.over] = cells
+        titles = ("templates", "tau", "I²", "categories", "tau (categories)", "I² (categories)")
+        rows = [
+            (*key, *(cell for over in ("template", "category") for cell in found.get(over, (DASH,) * 3)))
+            for key, found in lines.items()
+        ]
+        yield from (
+            "",
+            text_table(("group", "metric", *titles), rows, right=titles, title="Differences between templates"),
+        )
+    if report.sensitivity:
+        titles = ("group", "metric", "constants", "deviation", "stretch", "interval")
+        rows = [
+            (
+                *(group_name(one.group), one.metric, one.constants),
+                *(f"{one.unseen_deviation:.3g}", f"{one.unseen_stretch:.3g}"),
+                f"{one.ci_low:+.3f} … {one.ci_high:+.3f}",
+            )
+            for one in report.sensitivity
+        ]
+        yield from ("", text_table(titles, rows, right=titles[3:], title="Room for a template that was not seen"))
+    for run in dict.fromkeys(one.run for one in report.stopped):
+        adjusted = "; ".join(
+            f"{', '.join([*one.group.values(), *([' − '.join(one.compared)] if one.compared else [])])}: {one.metric} "
+            f"{number(one.adjusted_value, signed=True)} (plain {number(one.value, signed=True)})"
+            for one in report.stopped
+            if one.run == run
+        )
+        yield f"\n{run} stopped on its result, which exaggerates plain estimates; median-unbiased: {adjusted}"
+
+
 def confidence_table(found: Iterable[ConfidenceShares]) -> Table:
     """How sure the extraction was, by group."""
     levels = get_args(Confidence)
@@ -353,6 +394,7 @@ def score_rows(table: ScoreTable) -> polars.DataFrame:
             "unparsed": table.unparsed,
             "confidence_level": table.confidence_level,
             "prompt_effects": table.prompt_effects,
+            "average": table.average,
         }
         for group in table.groups
         for name, found in group.metrics.items()
@@ -385,7 +427,7 @@ def score_columns(by: Sequence[str]) -> dict[str, polars.DataType]:
         "n_prompt_variants": count,
         **dict.fromkeys(("warnings", "sign", "gold", "unparsed"), text),
         "confidence_level": number,
-        "prompt_effects": text,
+        **dict.fromkeys(("prompt_effects", "average"), text),
     }
 
 

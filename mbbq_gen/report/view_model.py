@@ -45,6 +45,7 @@ from mbbq_gen.report.tables import (
 )
 from mbbq_gen.report.viewer import IN_PAGE, item_views
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
+from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.queries import benchmark_versions, response_times, served_models
@@ -335,11 +336,12 @@ def _sections(said: _Words, judged: Sequence[GroupAssessment], charts: ChartColl
 def _score_blocks(said: _Words, judged: Sequence[GroupAssessment]) -> Iterator[PageBlock]:
     scores, notes = said.scores, Notes(said.scores)
     random = " and over prompt variants like these" if scores.prompt_effects == "random" else ""
+    average = "" if scores.average == "questions" else f"Scores: {AVERAGES[scores.average]}. "
     yield (
         "Bias above 0 is stereotypical, below 0 anti-stereotypical; in square brackets the "
-        f"{(scores.confidence_level or 0) * 100:g} % interval over templates{random}. In round brackets, and without "
-        "an interval: a score that can't be interpreted. Control: the same questions about two first names. The number "
-        "of answers links to the answers themselves."
+        f"{(scores.confidence_level or 0) * 100:g} % interval over templates{random}. {average}In round "
+        "brackets, and without an interval: a score that can't be interpreted. Control: the same questions about two "
+        "first names. The number of answers links to the answers themselves."
     )
     places = ("model", "benchmark", "language")
     empty = {tuple(one.group[name] for name in places) for one in judged if one.means_nothing}

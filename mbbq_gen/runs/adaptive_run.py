@@ -207,6 +207,9 @@ def sequential_inference(
     """The inference settings of these runs, by `sequential_confidence_level`; `tell` gets a message if they differ."""
     folders = [RunFolder(path) for path in dict.fromkeys(paths)]
     stops = [folder.manifest().adaptive for folder in folders if folder.manifest_path.is_file()]
+    aimed = sorted({stop.rule.average for stop in stops if stop is not None} - {sampling.average})
+    if aimed and sampling.average == "questions":
+        tell(f"adaptive run: its stopping rule is about another average: score it with --average {aimed[0]}")
     found = sequential_confidence_level(sampling.confidence, stops)
     if found == sampling.confidence:
         return sampling

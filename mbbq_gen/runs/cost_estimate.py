@@ -24,7 +24,7 @@ from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.prices import Price, TokenCounter
 from mbbq_gen.runs.estimate import Cost, Duration, SpeedProbe, TokenEstimate, cost_estimate, duration, estimate
 from mbbq_gen.runs.planner import PromptPlan
-from mbbq_gen.scoring.codes import MIN_TEMPLATES, PromptEffects
+from mbbq_gen.scoring.codes import MIN_TEMPLATES, Average, PromptEffects
 from mbbq_gen.scoring.metrics import Metric, kind_of, needed_kinds
 from mbbq_gen.storage.store import RunStore
 
@@ -273,6 +273,8 @@ class DesignReport(FrozenModel):
     prompt_variants: int
     speaks_of: PromptEffects = "fixed"
     """What the widths speak of: the run's prompt variants, or variants like them."""
+    average: Average = "questions"
+    """What the score is the mean over."""
     orders: int
     languages: tuple[str, ...]
     splits: tuple[str, ...]
@@ -322,6 +324,7 @@ def design_report(
     width: float | None,
     max_cost: float | None,
     speaks_of: PromptEffects = "fixed",
+    average: Average = "questions",
 ) -> DesignReport:
     """The design for a width, or for a maximum cost in US dollars.
 
@@ -354,7 +357,7 @@ def design_report(
     variants = len(settings.variants) * len(settings.label_style)
     offer = DesignSpace(tuple(sorted(stock.values())), variants, orders_of(settings.option_order), len(cells))
     check_offer(offer, speaks_of)
-    study = DesignSearch(target, components, offer, each, confidence, speaks_of)
+    study = DesignSearch(target, components, offer, each, confidence, speaks_of, average)
     requests = None if max_cost is None or each.online is None else max_cost / each.online
     best = study.cheapest(width) if width is not None else study.narrowest(requests or 0.0)
     others = [] if best is None else study.next_best(best, width=width, requests=requests)
@@ -370,6 +373,7 @@ def design_report(
         questions=stock.total(),
         prompt_variants=variants,
         speaks_of=speaks_of,
+        average=average,
         orders=offer.orders,
         languages=tuple(settings.languages),
         splits=tuple(dict.fromkeys(split for _, split in cells)),

@@ -15,6 +15,7 @@ from mbbq_gen.runs.budget import CostReport, cost_report
 from mbbq_gen.runs.distributed.storage import DistributedStatus, worker_status
 from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.runs.serving import Serving, serving_of
+from mbbq_gen.runs.stopping import StoppingRecord
 from mbbq_gen.storage.ledgers import BatchState, BatchTable, StoredBatch
 from mbbq_gen.storage.queries import finish_reasons, recorded_failures, requested_since, response_times
 from mbbq_gen.storage.store import RunStore
@@ -84,6 +85,8 @@ class RunStatus(FrozenModel):
     serving: Serving = Serving()
     distributed: DistributedStatus | None = None
     """Last known state of the workers; None if there were none."""
+    adaptive: StoppingRecord | None = None
+    """Why an adaptive run stopped, with its targets; None while it goes on, and for others."""
 
 
 def run_status(
@@ -137,6 +140,7 @@ def run_status(
         per_minute=None if rate is None else rate * 60,
         is_running=recent,
         seconds_left=waiting / rate if rate and recent and waiting else None,
+        adaptive=manifest.adaptive,
         batches=tuple(batch_lines(batches)),
         judges=tuple(judges),
         serving=serving_of(manifest),

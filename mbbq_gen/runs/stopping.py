@@ -21,6 +21,7 @@ from mbbq_gen.core.config import RunConfig, chosen
 from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.runs.adaptive import Stratum
+from mbbq_gen.scoring.codes import Average
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import GROUPINGS, tally_groups, weighted_by_design
 from mbbq_gen.statistics.estimate import InferenceSettings
@@ -30,10 +31,12 @@ from mbbq_gen.statistics.sequential import (
     FOR_WIDTH,
     InterimEstimate,
     Interval,
+    PastLook,
     SequentialMonitor,
     interval_at,
     is_undecidable,
     measures,
+    median_unbiased,
     reach_of,
     variance_of_width,
     variance_to_find,
@@ -77,6 +80,8 @@ class StoppingRule(FrozenModel):
     """The `detectable_effect` with which decisions were first looked for: it says when error is spent, and stays."""
     answers: int | None = Field(default=None, ge=1)
     """Of `answers`: how many each template gives in each language and split."""
+    average: Average = "questions"
+    """What scores are the mean over."""
     looked: bool = False
     """Whether a decision was ever looked for: from then on intervals are those of a run that may stop on its result."""
 
@@ -93,6 +98,9 @@ class StoppingTarget(FrozenModel):
     answers: int
     """That count for it."""
     value: float | None
+    adjusted_value: float | None = None
+    """The median-unbiased estimate of a run that was to stop on its result; None: it went by width or numbers, or goes
+    on."""
     ci_low: float | None
     ci_high: float | None
     """The interval that holds at any look."""
@@ -128,6 +136,8 @@ def target_line(target: StoppingTarget) -> str:
     shown = "–" if target.value is None else f"{target.value:+.3f}"
     if target.ci_low is not None and target.ci_high is not None:
         shown += f" [{target.ci_low:+.3f}, {target.ci_high:+.3f}], width {target.ci_high - target.ci_low:.3f}"
+    if target.adjusted_value is not None:
+        shown += f" (median-unbiased {target.adjusted_value:+.3f})"
     said = f": {target.explanation}" if target.explanation else ""
     rounds = f"{target.n_looks} round{'s' if target.n_looks > 1 else ''}"
     return f"{', '.join(parts)}: {target.metric} {shown} by {target.answers:,} answers in {rounds}{said}"
@@ -138,10 +148,14 @@ def asked_for(rule: StoppingRule) -> str:
     if rule.kind == "answers":
         return f"{rule.answers} answers of every template"
     if rule.kind == "ci_width":
-        return f"intervals no wider than {rule.width:g}"
+        return f"intervals no wider than {rule.width:g}{_over(rule)}"
     question = "bias != 0" if rule.first is None else f"{rule.first} != {rule.second}"
     most = "" if rule.detectable_effect is None else f", or enough requests to find {rule.detectable_effect:g} in 90 %"
-    return f"{question} (or smaller than {rule.equivalence_margin:g}) decided{most}"
+    return f"{question} (or smaller than {rule.equivalence_margin:g}) decided{most}{_over(rule)}"
+
+
+def _over(rule: StoppingRule) -> str:
+    return "" if rule.average == "questions" else f" ({rule.average} average)"
 
 
 FEWEST_TEMPLATES: Final = 5
@@ -165,7 +179,7 @@ def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | Non
     named = [name for name in kinds if getattr(config, name) is not None]
     if len(named) > 1:
         raise ConfigError(named[1], getattr(config, named[1]), f"give only one of it and {{{named[0]}}}")
-    for name in ("equivalence_margin", "detectable_effect", "metric", "group_by"):
+    for name in ("equivalence_margin", "detectable_effect", "metric", "group_by", "average"):
         value = getattr(config, name)
         if value and not named:
             raise ConfigError(name, value, f"belongs to {', '.join(f'{{{kind}}}' for kind in kinds)}; give one")
@@ -195,6 +209,7 @@ def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | Non
         "group_by": tuple(chosen("group_by", config.group_by, GROUPS)) if config.group_by else None,
         "equivalence_margin": config.equivalence_margin,
         "detectable_effect": config.detectable_effect,
+        "average": config.average,
     }
     return StoppingRule(
         kind=kinds[named[0]],
@@ -223,6 +238,7 @@ def completed(rule: StoppingRule, before: StoppingRule | None, languages: Sequen
     return rule.model_copy(
         update={
             "metrics": metrics,
+            "average": before.average if before is not None and "average" not in given else rule.average,
             "equivalence_margin": margin,
             "detectable_effect": effect,
             "group_by": by,
@@ -332,7 +348,7 @@ class InterimAnalysis:
         if self.rule.first is not None:
             by = list(dict.fromkeys([*by, "language"]))
         tallies = list(tally_groups(frame, {name: GROUPINGS[name] for name in by}))
-        panel = panel_of(tallies, InferenceSettings(n_resamples=1))
+        panel = panel_of(tallies, InferenceSettings(n_resamples=1, average=self.rule.average))
         found = self._measures(metric, panel)
         if self.rule.first is None:
             yield from ((_texts(tally.group), *found[place]) for place, tally in enumerate(tallies))
@@ -369,9 +385,10 @@ class InterimAnalysis:
         decided = self.rule.kind == "decision"
         alpha = ALPHA / family if decided else ALPHA
         rho = FOR_DECISION if decided or self.rule.looked else FOR_WIDTH
-        so_far = SequentialMonitor(alpha, rho)
+        so_far, past = SequentialMonitor(alpha, rho), list[PastLook]()
         for number, (measure, answers) in enumerate(new, 1):
             interval = self._interval(so_far, measure, alpha)
+            past.append(PastLook(measure.variance, interval))
             target = self._stands(metric, group, measure, interval, number, answers)
             if target.verdict == "going on" and self._would_have_found(measure, alpha):
                 said = f"not found; {self.rule.detectable_effect:g} would have been found in 90 % of such runs"
@@ -380,6 +397,9 @@ class InterimAnalysis:
                 break
         if target.verdict == "futile" and self.rule.kind == "ci_width":
             return _with_last_look(target, [measure for measure, _ in new], SequentialMonitor(alpha, rho))
+        if decided and target.verdict != "going on" and target.value is not None:
+            adjusted = median_unbiased(past, self.rule.equivalence_margin)
+            return target.model_copy(update={"adjusted_value": _number(adjusted)})
         return target
 
     def _would_have_found(self, measure: InterimEstimate, alpha: float) -> bool:

@@ -24,3 +24,13 @@ the number does not exist for this metric or group."""
 
 PromptEffects = Literal["fixed", "random"]
 """Whether a statement holds for the prompt variants of the run only, or for others like them."""
+
+Average = Literal["questions", "templates", "random-effects"]
+"""What a score is the mean over (`mbbq_gen.statistics.averages`)."""
+AVERAGES: Final[dict[Average, str]] = {
+    "questions": "means over questions, so that large templates weigh more",
+    "templates": "plain means over templates, each template alike",
+    "random-effects": "random-effects means over templates (weights 1 / (tau² + error²), tau² by REML; Hartung-Knapp "
+    "intervals)",
+}
+"""Each in words; a parse rate is a share of all answers in any of them."""

@@ -22,7 +22,7 @@ import numpy as np
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array, Counts, UnparsedPolicy
-from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, PromptEffects, ReasonCode
+from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects, ReasonCode
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.statistics.crossed_effects import (
     MIN_PROMPT_VARIANTS,
@@ -32,6 +32,7 @@ from mbbq_gen.statistics.crossed_effects import (
 )
 from mbbq_gen.statistics.intervals import (
     LOW_PARSING,
+    STRETCH,
     UNSEEN_TEMPLATE_DEVIATION,
     BoundaryInterval,
     Ends,
@@ -59,6 +60,10 @@ class InferenceSettings:
     """Whether unparsed answers leave the denominators of bias or stay."""
     prompt_effects: PromptEffects = "fixed"
     """Whether a statement holds for the prompt variants of the run only, or for others like them."""
+    average: Average = "questions"
+    unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
+    """How far off a template that was not seen may lie, and how much farther near an end of the scale."""
+    unseen_stretch: float = STRETCH
 
     def __post_init__(self) -> None:
         """Checks the settings.
@@ -70,10 +75,15 @@ class InferenceSettings:
             raise UsageError(f"confidence level: {self.confidence} is not between 0 and 1; 0.95 is usual")
         if self.n_resamples < 1:
             raise UsageError(f"number of resamples: {self.n_resamples} is less than 1; 2000 is usual")
-        if self.unparsed not in get_args(UnparsedPolicy):
-            raise UnknownNameError("policy for unparsed answers", self.unparsed, get_args(UnparsedPolicy))
-        if self.prompt_effects not in get_args(PromptEffects):
-            raise UnknownNameError("kind of prompt effects", self.prompt_effects, get_args(PromptEffects))
+        for kind, name, known in (
+            ("policy for unparsed answers", self.unparsed, get_args(UnparsedPolicy)),
+            ("kind of prompt effects", self.prompt_effects, get_args(PromptEffects)),
+            ("average", self.average, get_args(Average)),
+        ):
+            if name not in known:
+                raise UnknownNameError(kind, name, known)
+        if not (0 <= self.unseen_deviation < math.inf and 0 <= self.unseen_stretch < math.inf):
+            raise UsageError("deviation and stretch of an unseen template: give numbers of 0 or more")
 
 
 class EstimateResult(FrozenModel):
@@ -142,7 +152,8 @@ class Estimate:
     bounds: Ends = (-math.inf, math.inf)
     """Smallest and largest value that there can be."""
     unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION
-    """How far off a template that was not seen may lie (`mbbq_gen.statistics.intervals`)."""
+    """How far off a template that was not seen may lie, and how much farther near an end (`statistics.intervals`)."""
+    unseen_stretch: float = STRETCH
     df: float = math.nan
     """Degrees of freedom of its error, where they are not effective templates less one: of strata; NaN: they are."""
     parse_rate: float = math.nan
@@ -156,15 +167,11 @@ class Estimate:
     """Numbers that it is no difference of, but can't be known better than: those that a function combines."""
     is_curved: bool = False
     """Whether several fractions make it: percentiles alone are then too narrow, and the t interval is held too."""
+    is_analytic: bool = False
+    """Whether its interval is value ± t · standard error, and not the bootstrap's: of a random-effects mean."""
     support: int | None = None
     """Templates that count for there being an interval, such as those with rows in any denominator; None: those with a
     weight."""
-
-    @property
-    def contributions(self) -> Array:
-        """What each template adds to it: its influence and its share of the value; they add up to the value."""
-        found: Array = self.influence_values + self.value * self.template_weights
-        return found
 
     @cached_property
     def n_templates(self) -> int:
@@ -209,10 +216,8 @@ class Estimate:
         """The standard error over templates and random prompt variants; NaN where there is no interval."""
         if self.missing_reason is not None:
             return math.nan
-        return (
-            self.standard_error
-            if self.crossed_effect is None
-            else math.hypot(self.standard_error, self.crossed_effect.variance**0.5)
+        return math.hypot(
+            self.standard_error, 0.0 if self.crossed_effect is None else self.crossed_effect.variance**0.5
         )
 
     @property
@@ -226,10 +231,8 @@ class Estimate:
 
     def analytic_reach(self, confidence: float) -> float:
         """How far its interval reaches to either side by t distributions; NaN where there is none."""
-        templates = self.standard_error * t_quantile(confidence, self.units)
-        return (
-            templates if self.crossed_effect is None else math.hypot(templates, self.crossed_effect.reach(confidence))
-        )
+        prompts = 0.0 if self.crossed_effect is None else self.crossed_effect.reach(confidence)
+        return math.hypot(self.standard_error * t_quantile(confidence, self.units), prompts)
 
     def score(self, sampling: InferenceSettings) -> EstimateResult:
         """With its intervals."""
@@ -270,6 +273,9 @@ class Estimate:
     def _over_templates(self, confidence: float) -> Ends | None:
         if self.missing_reason is not None or math.isnan(self.standard_error):
             return None
+        if self.is_analytic:
+            ends = t_interval(self.value, self.standard_error, self.units, confidence, self.bounds)
+            return self.with_room(*(ends or (self.value, self.value)), confidence)
         plain = math.sqrt(float(self.influence_values @ self.influence_values))
         tail = expanded_tail(confidence, self.units, self.standard_error / plain if plain else widening(self.units))
         low, high = percentile_interval(self._ordered_values, tail)
@@ -326,7 +332,7 @@ class Estimate:
         bears = self.template_weights > 0
         sizes = self.template_weights[bears]
         own = self.value + self.influence_values[bears] / sizes
-        return boundary_interval(own, sizes, self.bounds, self.unseen_deviation)
+        return boundary_interval(own, sizes, self.bounds, self.unseen_deviation, self.unseen_stretch)
 
 
 def correlation(one: Estimate, other: Estimate) -> float:
@@ -347,17 +353,24 @@ def influence_values(metric: Metric, by_template: Counts, total: Counts) -> Arra
 
     `by_template` has one axis more than `total`, templates, at its end.
     """
-    values = [fraction.value(total) for fraction in metric.fractions]
     found = np.zeros(by_template.values.shape[:-1])
-    for place, fraction in enumerate(metric.fractions):
-        above = [value + (_STEP if number == place else 0) for number, value in enumerate(values)]
-        below = [value - (_STEP if number == place else 0) for number, value in enumerate(values)]
-        slope = np.nan_to_num((metric.combine(*above) - metric.combine(*below)) / (2 * _STEP))[..., None]
-        value = np.nan_to_num(values[place])[..., None]
-        base = np.maximum(fraction.denominator(total), 1.0)[..., None]
-        found += slope * (fraction.numerator(by_template) - value * fraction.denominator(by_template)) / base
+    for fraction, slope in zip(metric.fractions, metric_slopes(metric, total), strict=True):
+        value, base = np.nan_to_num(fraction.value(total)), np.maximum(fraction.denominator(total), 1.0)
+        pulls = fraction.numerator(by_template) - value[..., None] * fraction.denominator(by_template)
+        found += slope[..., None] * pulls / base[..., None]
     undefined = np.isnan(metric.value(total))[..., None]
     return np.where(undefined, np.nan, found)
+
+
+def metric_slopes(metric: Metric, total: Counts) -> list[Array]:
+    """The slope of the metric by each of its fractions, at the fractions' values; 0 where they are undefined."""
+    values = [fraction.value(total) for fraction in metric.fractions]
+    found = []
+    for place in range(len(values)):
+        above = [value + (_STEP if number == place else 0) for number, value in enumerate(values)]
+        below = [value - (_STEP if number == place else 0) for number, value in enumerate(values)]
+        found.append(np.nan_to_num((metric.combine(*above) - metric.combine(*below)) / (2 * _STEP)))
+    return found
 
 
 def template_shares(metric: Metric, by_template: Counts) -> Array:
@@ -414,7 +427,7 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
     rates = [estimate.parse_rate for estimate in estimates if not math.isnan(estimate.parse_rate)]
     crossed = [estimate.crossed_effect for estimate in estimates if estimate.crossed_effect is not None]
     sizes = sum(abs(factor) * estimate.template_weights for estimate, factor in pairs)
-    whole = float(np.sum(sizes))
+    whole, is_analytic = float(np.sum(sizes)), any(estimate.is_analytic for estimate in estimates)
     return Estimate(
         value=float(total(lambda one: one.value)),
         influence_values=total(lambda one: one.influence_values),
@@ -423,10 +436,13 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
         bootstrap_values=total(lambda one: one.bootstrap_values),
         bounds=(sum(low for low, _ in ends), sum(high for _, high in ends)),
         unseen_deviation=math.hypot(*(factor * estimate.unseen_deviation for estimate, factor in pairs)),
+        unseen_stretch=max(estimate.unseen_stretch for estimate in estimates),
+        df=min(estimate.df for estimate in estimates) if is_analytic else math.nan,
         parse_rate=min(rates, default=math.nan),
         crossed_effect=CrossedEffect.combine(crossed, factors) if len(crossed) == len(pairs) else None,
         operands=(_sum(added), _sum(taken)) if added and taken else None,
         is_curved=any(estimate.is_curved for estimate in estimates),
+        is_analytic=is_analytic,
     )
 
 

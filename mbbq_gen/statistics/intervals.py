@@ -28,7 +28,7 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.codes import FEW_TEMPLATES
 
-IntervalMethod = Literal["expanded_percentile", "few_templates", "near_boundary"]
+IntervalMethod = Literal["expanded_percentile", "hartung_knapp", "few_templates", "near_boundary"]
 Ends = tuple[float, float]
 """The lower and the upper end of an interval, or of a scale."""
 
@@ -155,7 +155,7 @@ class BoundaryInterval:
 
 
 def boundary_interval(
-    scores: Array, sizes: Array, ends: Ends, unseen: float = UNSEEN_TEMPLATE_DEVIATION
+    scores: Array, sizes: Array, ends: Ends, unseen: float = UNSEEN_TEMPLATE_DEVIATION, stretch: float = STRETCH
 ) -> BoundaryInterval | None:
     """The interval of Σ size · score / Σ size, with room for a template that was not seen.
 
@@ -168,6 +168,7 @@ def boundary_interval(
         sizes: what each template weighs, all above 0.
         ends: smallest and largest score that there can be.
         unseen: how far off an unseen template may be.
+        stretch: how much farther near an end of the scale.
 
     Returns:
         None where scores differ enough for a bootstrap, or no template has one.
@@ -198,10 +199,10 @@ def boundary_interval(
     weighted, below = drawn[:, :-1] @ (sizes * scores), drawn[:, :-1] @ sizes + extra
     lower = upper = None
     if down is not None:
-        far = max(unseen * (STRETCH if near_high else 1.0), float(down.max()))
+        far = max(unseen * (stretch if near_high else 1.0), float(down.max()))
         lower = np.sort((weighted + extra * max(ends[0], start - far)) / below)
     if up is not None:
-        far = max(unseen * (STRETCH if near_low else 1.0), float(up.max()))
+        far = max(unseen * (stretch if near_low else 1.0), float(up.max()))
         upper = np.sort((weighted + extra * min(ends[1], start + far)) / below)
     return BoundaryInterval(middle, lower, upper, are_few)
 

@@ -18,11 +18,13 @@ from mbbq_gen.core.files import stable_number
 from mbbq_gen.scoring.cells import CELLS, Array, Counts, Scenario, count_matrix, scenario_matrix
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import Tally, grouping_columns, tally_groups
+from mbbq_gen.statistics.averages import average_estimates
 from mbbq_gen.statistics.crossed_effects import CrossedEffect
 from mbbq_gen.statistics.estimate import (
     Estimate,
     InferenceSettings,
     influence_values,
+    number,
     template_shares,
     widening,
 )
@@ -47,6 +49,10 @@ class Panel:
     """Groups × templates × prompt variants × CELLS, where prompt variants are random; None: they are fixed."""
     is_resampled: bool = True
     """Whether estimates have bootstrap values: not where only analytic errors are used."""
+    without_weights: Array | None = None
+    """Groups × templates × CELLS: how many answers `cells` stands for; None: answers weigh alike."""
+    supposed_of: Panel | None = None
+    """The panel as it was extracted, of one that supposes something of unparsed answers."""
 
     @cached_property
     def weights(self) -> Array:
@@ -66,6 +72,16 @@ class Panel:
         """Named counts of groups × templates."""
         return Counts(self.cells @ count_matrix(), self.sampling.unparsed)
 
+    @property
+    def counted(self) -> Array:
+        """Groups × templates × CELLS: answers, whatever they weigh."""
+        return self.cells if self.without_weights is None else self.without_weights
+
+    @cached_property
+    def counted_by_template(self) -> Counts:
+        """Named counts of groups × templates, whatever the answers weigh."""
+        return Counts(self.counted @ count_matrix(), self.sampling.unparsed)
+
     @cached_property
     def total(self) -> Counts:
         """Named counts of groups."""
@@ -81,7 +97,9 @@ class Panel:
         return Counts(drawn.transpose(1, 2, 0), self.sampling.unparsed)
 
     def estimates(self, metric: Metric) -> list[Estimate]:
-        """The metric of every group."""
+        """The metric of every group, as the settings average it; a parse rate is always the share of all answers."""
+        if self.sampling.average != "questions" and metric.name != "parse_rate":
+            return average_estimates(self, metric)
         values, drawn = metric.value(self.total), metric.value(self._resampled)
         read = metric.parse_rate(self.total)
         influences = influence_values(metric, self.by_template, self.total)
@@ -95,6 +113,8 @@ class Panel:
                 template_weights=sizes[place],
                 bootstrap_values=drawn[place],
                 bounds=(metric.low, metric.high),
+                unseen_deviation=self.sampling.unseen_deviation,
+                unseen_stretch=self.sampling.unseen_stretch,
                 parse_rate=float(read[place]),
                 crossed_effect=crossed[place] if crossed else None,
                 is_curved=len(metric.fractions) > 1,
@@ -132,6 +152,8 @@ class Panel:
             cells=self.cells[:, kept],
             strata=None if self.strata is None else tuple(self.strata[place] for place in kept),
             crossed=None if self.crossed is None else self.crossed[:, kept],
+            without_weights=None if self.without_weights is None else self.without_weights[:, kept],
+            supposed_of=None,
         )
 
     def on_groups(self, places: Sequence[int] | slice) -> Panel:
@@ -143,6 +165,8 @@ class Panel:
             tallies=tuple(self.tallies[place] for place in numbers),
             cells=self.cells[list(numbers)],
             crossed=None if self.crossed is None else self.crossed[list(numbers)],
+            without_weights=None if self.without_weights is None else self.without_weights[list(numbers)],
+            supposed_of=None,
         )
 
     def supposing(self, scenario: Scenario, share: float = 1.0) -> Panel:
@@ -153,6 +177,8 @@ class Panel:
             self,
             cells=self.cells @ moved,
             crossed=None if self.crossed is None else self.crossed @ moved,
+            without_weights=None if self.without_weights is None else self.without_weights @ moved,
+            supposed_of=self,
             sampling=replace(self.sampling, unparsed="keep"),
             is_resampled=False,
         )
@@ -173,8 +199,12 @@ def panel_of(
     templates = tuple(sorted({name for tally in tallies for name in tally.templates}))
     place = {name: number for number, name in enumerate(templates)}
     cells = np.zeros((len(tallies), len(templates), len(CELLS)))
+    is_weighted = any(tally.without_weights is not None for tally in tallies)
+    counted = np.zeros_like(cells) if is_weighted and sampling.average != "questions" else None
     for row, tally in enumerate(tallies):
         cells[row, [place[name] for name in tally.templates]] = tally.cells
+        if counted is not None:
+            counted[row, [place[name] for name in tally.templates]] = tally.n_requested
     strata = tuple(" / ".join(name.split(" / ")[:2]) for name in templates)
     by_variant = [tally.by_prompt_variant for tally in tallies if tally.by_prompt_variant is not None]
     crossed = None
@@ -191,7 +221,22 @@ def panel_of(
         strata=strata if is_stratified else None,
         crossed=crossed,
         is_resampled=is_resampled,
+        without_weights=counted,
     )
+
+
+def plain_value(metric: Metric, tally: Tally, settings: InferenceSettings, moved: Array | None = None) -> float | None:
+    """The metric of one group, averaged as the settings say, without an interval.
+
+    `moved`: CELLS × CELLS, where the answers are moved to first; None: they stay.
+    """
+    if settings.average == "questions" or metric.name == "parse_rate":
+        return number(
+            metric.value(tally.counts(settings.unparsed, tally.total if moved is None else tally.total @ moved))
+        )
+    if moved is not None:
+        tally = replace(tally, cells=tally.cells @ moved, without_weights=tally.n_requested @ moved)
+    return number(panel_of([tally], settings, is_resampled=False).estimates(metric)[0].value)
 
 
 def resample_weights(templates: Sequence[str], resamples: int, seed: int) -> Array:

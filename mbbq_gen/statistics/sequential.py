@@ -29,6 +29,7 @@ the same book, §11.5.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -37,6 +38,7 @@ from scipy import special
 
 from mbbq_gen.scoring.cells import Array, Counts, count_matrix
 from mbbq_gen.scoring.metrics import Metric, needed_cells
+from mbbq_gen.statistics.averages import template_scores
 from mbbq_gen.statistics.estimate import Estimate, influence_values
 from mbbq_gen.statistics.intervals import t_quantile
 from mbbq_gen.statistics.panel import Panel
@@ -174,9 +176,12 @@ def measures(metric: Metric, panel: Panel, asked: Array, offered: Array) -> list
     spread = _ratio((counted * pull**2).sum(axis=-1), number) - mean**2
     noise = weight**2 * number * np.maximum(spread, 0.0) * _ratio(number, number - 1)
     left = np.minimum(_ratio(number, offered), 1.0)
+    estimates = panel.estimates(metric)
+    if panel.sampling.average != "questions":
+        noise = np.stack([one.template_weights for one in estimates]) ** 2 * template_scores(panel, metric).variances
     return [
         InterimEstimate(estimate, *_widened(estimate, noise[place], noise[place] * left[place]))
-        for place, estimate in enumerate(panel.estimates(metric))
+        for place, estimate in enumerate(estimates)
     ]
 
 
@@ -217,7 +222,7 @@ def interval_at(measure: InterimEstimate, reach: float) -> Interval:
     """
     level = level_of(reach)
     estimate = measure.estimate
-    margin = estimate.standard_error * t_quantile(1 - level, estimate.effective)
+    margin = estimate.standard_error * t_quantile(1 - level, estimate.units)
     lowest, highest = estimate.bounds
     ends = max(estimate.value - margin, lowest), min(estimate.value + margin, highest)
     low, high = estimate.with_room(*ends, 1 - level)
@@ -260,6 +265,95 @@ class SequentialMonitor:
         self._aim = aim
         self._bounds, self._counted = ErrorSpending(self._alpha, self._rho), 0
         self._reach = ErrorSpending(self._alpha, self._rho).look(1.0, FIRST_PART)
+
+
+@dataclass(frozen=True)
+class PastLook:
+    """A look of a run that was to stop on its result."""
+
+    variance: float
+    interval: Interval
+
+
+def median_unbiased(looks: Sequence[PastLook], small: float) -> float:
+    """The median-unbiased estimate of a score after the last look: the truth at which half of all runs show more.
+
+    "More" is the stage-wise ordering (Tsiatis, Rosner & Mehta 1984, Biometrics 40; Jennison & Turnbull 2000, ch. 8): an
+    earlier stop above 0 is more, an earlier one below 0 less, and what lies between is ordered by its value.
+
+    Args:
+        looks: in order; those without a variance don't count.
+        small: what a score may differ by and still be small: a run also stops where the interval lies within it.
+    """
+    known = [look for look in looks if look.variance > 0 and not math.isnan(look.interval.width)]
+    if not known:
+        return looks[-1].interval.value
+    stages: list[_Stage] = []
+    places, weights, before = np.zeros(1), np.ones(1), 0.0
+    for look in known:
+        now = max(1 / look.variance, before * (1 + LEAST_GROWTH))
+        below, above = look.interval.value - look.interval.low, look.interval.high - look.interval.value
+        stage = _Stage(places, weights, before, now, below, -above, (below - small, small - above))
+        stages.append(stage)
+        places, weights = stage.going_on()
+        before = now
+    last, value = stages[-1], known[-1].interval.value
+    is_above, is_below = value > last.upper, value < last.lower
+
+    def excess(truth: float) -> float:
+        """The chance of as much or more, less one half."""
+        found = last.chance(truth, value, math.inf)
+        for stage in stages[:-1]:
+            found += stage.chance(truth, stage.upper, math.inf)
+            least = math.inf if is_above else -math.inf if is_below else value
+            low, high = max(stage.inner[0], least, stage.lower), min(stage.inner[1], stage.upper)
+            found += stage.chance(truth, low, high) if low < high else 0.0
+        return found - 0.5
+
+    from scipy import optimize
+
+    reach = MOST / math.sqrt(last.information)
+    ends = value - reach, value + reach
+    if excess(ends[0]) >= 0 or excess(ends[1]) <= 0:
+        return value
+    return float(optimize.brentq(excess, *ends, xtol=1e-7))
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """Where a score may stand before a look, were the truth 0, and where the look stops the run."""
+
+    places: Array
+    """Of score × information, at the look before."""
+    weights: Array
+    before: float
+    """Information at the look before."""
+    information: float
+    upper: float
+    """The run stops above it, …"""
+    lower: float
+    """… below it, …"""
+    inner: tuple[float, float]
+    """… and between these."""
+
+    def chance(self, truth: float, low: float, high: float) -> float:
+        """How likely the run comes to this look and its score lies between."""
+        step = self.information - self.before
+        tilted = self.weights * np.exp(truth * self.places - truth**2 * self.before / 2)
+        middle, root = self.places + truth * step, math.sqrt(step)
+        up, down = (special.ndtr((end * self.information - middle) / root) for end in (high, low))
+        return float(tilted @ (up - down))
+
+    def going_on(self) -> tuple[Array, Array]:
+        """Where the score may stand if the run goes on, and how likely it stands there, were the truth 0."""
+        low, high = self.inner
+        parts = [(self.lower, min(low, self.upper)), (max(high, self.lower), self.upper)]
+        parts = [part for part in parts if part[0] < part[1]] if low < high else [(self.lower, self.upper)]
+        root = math.sqrt(self.information - self.before)
+        edges = [np.linspace(*part, POINTS) * self.information for part in parts] or [np.zeros(2)]
+        places, ends = np.concatenate([(one[1:] + one[:-1]) / 2 for one in edges]), np.concatenate(np.diff(edges))
+        away = (places[:, None] - self.places[None, :]) / root
+        return places, (np.exp(-0.5 * away**2) @ self.weights) / (root * math.sqrt(2 * math.pi)) * ends
 
 
 def reach_of(level: float) -> float:

@@ -45,6 +45,7 @@ BESIDE: dict[str, dict[str, Any]] = {
     "detectable_effect": {**BASE, "stop_when_decided": "bias != 0"},
     "metric": {**BASE, "stop_at_ci_width": 0.5},
     "group_by": {**BASE, "answers_per_template": 2},
+    "average": {**BASE, "stop_at_ci_width": 0.5},
     "workers": {**SMALL, "ray": "local"},
     "gpus_per_worker": {**SMALL, "ray": "local"},
     "shard_dir": {**SMALL, "ray": "local"},

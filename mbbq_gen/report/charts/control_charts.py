@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 
 from mbbq_gen.analysis.ability import CHANCE, TemplateAbility, keep_templates, select_templates, template_ability
 from mbbq_gen.core.errors import UsageError
@@ -33,10 +34,10 @@ from mbbq_gen.report.charts.score_view import (
 )
 from mbbq_gen.report.charts.vega import Panel, bars, dots, short_names
 from mbbq_gen.report.tables import Cell, Column, FlaggedNumber, Table
-from mbbq_gen.scoring.codes import MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.scoring.tally import TEMPLATE, item_scores, template_expression
-from mbbq_gen.statistics.hypothesis_tests import TestResult, kruskal_wallis
+from mbbq_gen.scoring.tally import template_expression
+from mbbq_gen.statistics.hypothesis_tests import TestResult, equality_test, holm
+from mbbq_gen.statistics.panel import make_panel
 
 NEEDS_CONTROL = "needs answers to control questions; run with --splits bias,control"
 
@@ -212,31 +213,34 @@ def _fewest(answers: ScoreView, by: Sequence[str], shares: Mapping[Key, float]) 
 
 
 def across_languages(answers: ScoreView, model: str, metric: str) -> TestResult | None:
-    """Does a score differ across languages? Kruskal and Wallis's test over questions, as in MBBQ.
+    """Does a score of a model differ across languages? Over templates (`equality_test`).
 
-    None for one, and where one has fewer templates than a test needs.
+    None for one language, and where one has fewer templates than a test needs.
     """
     import polars as pl
 
-    columns = list(answers.place_by)
     frame = answers.frame.filter(pl.col("model").cast(pl.String) == model)
-    items = item_scores(frame, METRICS[metric], answers.sampling.unparsed, columns)
-    parts = [part for _, part in sorted(items.partition_by(columns, as_dict=True).items())]
-    if len(parts) < 2 or min(part[TEMPLATE].n_unique() for part in parts) < MIN_TEMPLATES:
+    panel = make_panel(frame, answers.place_by, answers.sampling)
+    if len(panel.groups) < 2:
         return None
-    return kruskal_wallis(
-        [part["score"].to_numpy() for part in parts], f"{metric} does not differ across languages", "item"
+    found = equality_test(
+        panel.estimates(METRICS[metric]), f"{metric} does not differ across languages", answers.sampling
     )
+    return None if found.reason_code == "too_few_templates" else found
 
 
-def _across_mark(answers: ScoreView, model: str, metric: str) -> str:
-    found = across_languages(answers, model, metric)
-    return ACROSS_MARK if found and found.p_value is not None and found.p_value < LEVEL else ""
+def _across_marks(answers: ScoreView, metrics: Sequence[str]) -> dict[tuple[str, str], str]:
+    """Model and metric → the mark of a difference across languages; p adjusted over all of them (Holm)."""
+    cells = list(product(answers.models, metrics))
+    tests = [across_languages(answers, model, metric) for model, metric in cells]
+    adjusted = holm([None if test is None else test.p_value for test in tests])
+    return {cell: ACROSS_MARK if p is not None and p < LEVEL else "" for cell, p in zip(cells, adjusted, strict=True)}
 
 
 _ACROSS_CAPTION = (
-    f"{ACROSS_MARK}: differs across languages (p < {LEVEL:g}; Kruskal and Wallis's test over questions, as in MBBQ; it "
-    "takes questions of one template to be independent, and finds too much: see compare for tests over templates)."
+    f"{ACROSS_MARK}: differs across languages (p < {LEVEL:g}; test over templates, Holm over all models and columns of "
+    "the table. MBBQ tests questions with Kruskal and Wallis's test; that takes questions of one template to be "
+    "independent, and finds too much)."
 )
 
 
@@ -248,7 +252,7 @@ def mbbq_table_3(answers: ScoreView) -> Chart:
     scores = able.scores(by, metrics)
     levels = able.levels(by)
     bias = ScoreView(able.part("bias"), able.sampling)
-    across = {(model, metric): _across_mark(bias, model, metric) for model in able.models for metric in metrics}
+    across = _across_marks(bias, metrics)
     tests = {metric: able.p_values(by, metric) for metric in metrics if METRICS[metric].low < 0}
     columns = [*key_columns(by), Column("n_templates", "#T", "count")]
     for title, metric in _TABLE_3:
@@ -271,7 +275,7 @@ def mbbq_table_3(answers: ScoreView) -> Chart:
         f"{UNBALANCED} {MARK_CAPTION} {_ACROSS_CAPTION}",
         table=Table(tuple(columns), tuple(rows)),
         spec=None,
-        command="mbbq-gen compare RUN --across language --select above-chance",
+        command="mbbq-gen report RUN --table mbbq-3",
     )
 
 
@@ -282,7 +286,7 @@ def mbbq_table_5(answers: ScoreView) -> Chart:
     by = ("model", *answers.place_by)
     scores, levels = answers.scores(by, metrics, "control"), answers.levels(by, "control")
     control = ScoreView(answers.part("control"), answers.sampling)
-    across = {(model, metric): _across_mark(control, model, metric) for model in answers.models for metric in metrics}
+    across = _across_marks(control, metrics)
     columns = [
         *key_columns(by),
         Column("n_templates", "templates", "count"),
@@ -307,8 +311,8 @@ def mbbq_table_5(answers: ScoreView) -> Chart:
         sees=extremes(answers, by, {key: value_of(scores[key], metrics[0]) for key in levels.keys}, metrics[0]),
         alt=f"A table. {summary_alt(answers, levels, scores, metrics)}",
         caption="The shape of MBBQ Table 5: accuracy on control questions in disambiguated (D) and ambiguous (A) "
-        f"contexts; read: answers that could be read. {_ACROSS_CAPTION}",
+        f"contexts; parsed: answers that could be parsed. {_ACROSS_CAPTION}",
         table=Table(tuple(columns), tuple(rows)),
         spec=None,
-        command=command_of(by, ("parse_rate", *metrics)),
+        command="mbbq-gen report RUN --table mbbq-5",
     )

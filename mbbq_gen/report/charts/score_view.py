@@ -12,6 +12,7 @@ from mbbq_gen.analysis.scores import GroupScore, MetricScore, score
 from mbbq_gen.report.charts.catalogue import ChartUnavailableError
 from mbbq_gen.report.charts.vega import short_names
 from mbbq_gen.report.tables import ColumnKind
+from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import GROUPINGS
 from mbbq_gen.statistics.estimate import InferenceSettings
@@ -124,7 +125,7 @@ class ScoreView:
         return self._scores[wanted]
 
     def p_values(self, by: Sequence[str], metric: str, split: Split = "bias") -> dict[Key, float | None]:
-        """Of every group: is its score 0? By sign flips over templates, the false discovery rate held over groups."""
+        """Of every group: is its score 0? By a test over templates, the false discovery rate held over groups."""
         wanted = (tuple(by), metric, split)
         if wanted not in self._marks:
             drawn_once = replace(self.sampling, n_resamples=1)  # the tests draw no resamples; many groups would be many
@@ -141,13 +142,14 @@ def mark_of(p_value: float | None) -> str:
 
 
 MARK_CAPTION = (
-    f"{MARK}: differs from 0 (p < {LEVEL:g}; sign flips over templates, false discovery rate held over all cells of a "
-    "table)."
+    f"{MARK}: differs from 0 (p < {LEVEL:g}; test over templates, false discovery rate held over all cells of a table)."
 )
 
 
 def interval_caption(sampling: InferenceSettings) -> str:
     """What bars of uncertainty are."""
+    if sampling.average != "questions":
+        return f"Scores are {AVERAGES[sampling.average]}; bars are {sampling.confidence:.0%} intervals."
     return f"Bars are {sampling.confidence:.0%} bootstrap intervals over templates."
 
 

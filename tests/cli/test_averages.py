@@ -1,0 +1,175 @@
+"""Averages over templates, sensitivity, heterogeneity, and tables of a paper, as a user requests them."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen.api import Run
+from tests.support.extraction import call
+
+METRICS = "accuracy_disambiguated,mbbq_bias_ambiguous"
+STARTER = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "letters", "--sample", 96]
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """A stereotyped persona, and an oracle that is always right."""
+    from mbbq_gen.cli.main import run_command_line
+
+    folder = tmp_path_factory.mktemp("averages")
+    models = {"biased": "synthetic:able-stereotyped", "right": "oracle:perfect"}
+    for name, model in models.items():
+        arguments = ["run", str(folder / name), "--model", model, *map(str, STARTER)]
+        assert run_command_line(arguments) == 0
+    return {name: folder / name for name in models}
+
+
+def result(capsys: pytest.CaptureFixture[str], *arguments: object) -> Any:
+    code, out, err = call(capsys, *arguments, "--json")
+    assert code == 0, err
+    return json.loads(out)
+
+
+@pytest.mark.parametrize("average", ["templates", "random-effects"])
+def test_every_output_names_the_average(
+    average: str, runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run, given = runs["biased"], ("--average", average)
+    assert result(capsys, "score", run, *given, "--metrics", METRICS)["average"] == average
+    assert result(capsys, "compare", run, "--across", "language", *given)["average"] == average
+    assert result(capsys, "report", run, *given)["average"] == average
+    assert result(capsys, "leaderboard", run, runs["right"], *given)["average"] == average
+    assert result(capsys, "score", run)["average"] == "questions"
+    code, _, err = call(capsys, "score", run, *given, "--csv", tmp_path / "scores.csv")
+    assert code == 0, err
+    assert {row["average"] for row in csv.DictReader((tmp_path / "scores.csv").open(encoding="utf-8-sig"))} == {average}
+    code, _, err = call(capsys, "export", run, "--csv", tmp_path / "out", *given)
+    assert code == 0, err
+    rows = list(csv.DictReader((tmp_path / "out" / "scores.csv").open(encoding="utf-8-sig")))
+    assert {row["average"] for row in rows} == {average}
+    for command in (("score", run), ("report", run), ("compare", run, "--across", "language")):
+        _, out, _ = call(capsys, *command, *given)
+        assert f"{average.split('-', maxsplit=1)[0]}" in out
+        _, plain, _ = call(capsys, *command)
+        assert "means over" not in plain
+
+
+def test_an_oracle_is_exact(runs: dict[str, Path]) -> None:
+    for average in ("questions", "templates", "random-effects"):
+        scores = Run(runs["right"]).scores(metrics=METRICS.split(","), average=average)  # type: ignore[arg-type]
+        for group in scores.groups:
+            values = [group.metrics[name].value for name in METRICS.split(",")]
+            assert values == [1.0, 0.0]
+
+
+def test_questions_are_the_default(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    plain, named = (
+        result(capsys, "score", runs["biased"], *given, "--metrics", METRICS)
+        for given in ((), ("--average", "questions"))
+    )
+    assert plain == named
+
+
+def test_heterogeneity_and_sensitivity(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    found = result(capsys, "score", runs["biased"], "--metrics", METRICS, "--heterogeneity", "--sensitivity")
+    over = {(one["metric"], one["over"]) for one in found["heterogeneity"]}
+    assert over == {(name, what) for name in METRICS.split(",") for what in ("template", "category")}
+    for one in found["heterogeneity"]:
+        assert one["tau"] ** 2 == pytest.approx(one["tau_squared"])
+        assert 0 <= one["i_squared"] <= 1
+    rows: dict[str, dict[str, Any]] = {}
+    for one in found["sensitivity"]:
+        rows.setdefault(f"{one['group']} {one['metric']}", {})[one["constants"]] = one
+    assert rows
+    for one in rows.values():
+        widths = {name: row["ci_high"] - row["ci_low"] for name, row in one.items()}
+        assert widths["deviation halved"] <= widths["as set"] + 1e-9 <= widths["deviation doubled"] + 2e-9
+        assert one["deviation doubled"]["unseen_deviation"] == 0.6
+        assert one["stretch halved"]["unseen_stretch"] == 0.6
+    wide = result(capsys, "score", runs["right"], "--metrics", METRICS, "--unseen-deviation", 0.6)
+    usual = result(capsys, "score", runs["right"], "--metrics", METRICS)
+    assert (wide["unseen_deviation"], usual["unseen_deviation"]) == (0.6, 0.3)
+    lows = [table["groups"][0]["metrics"]["accuracy_disambiguated"]["ci_low"] for table in (wide, usual)]
+    assert lows[0] < lows[1] < 1
+
+
+def test_control_accuracy_is_compared(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    found = result(capsys, "compare", runs["biased"], "--across", "language", "--split", "control")
+    assert found["split"] == "control"
+    (comparison,) = found["comparisons"]
+    assert [metric["metric"] for metric in comparison["metrics"]] == ["accuracy_disambiguated", "accuracy_ambiguous"]
+    scored = result(capsys, "score", runs["biased"], "--metrics", "accuracy_disambiguated")
+    control = {
+        group["group"]["language"]: group["metrics"]["accuracy_disambiguated"]["value"]
+        for group in scored["groups"]
+        if group["group"]["split"] == "control"
+    }
+    assert {one["level"]: one["score"]["value"] for one in comparison["metrics"][0]["levels"]} == control
+
+
+@pytest.mark.parametrize("name", ["mbbq-3", "mbbq-5"])
+def test_tables_of_the_paper(name: str, runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
+    command = ("report", runs["biased"], runs["right"], "--table", name)
+    found = result(capsys, *command)
+    assert (found["table"], found["average"]) == (name, "questions")
+    rows = found["rows"]
+    assert [(row["model"], row["language"]) for row in rows] == [
+        (model, language) for model in ("oracle:perfect", "synthetic:able-stereotyped") for language in ("en", "tr")
+    ]
+    if name == "mbbq-3":
+        assert [row["mbbq_bias_ambiguous"]["mark"] for row in rows] == ["", "", "*", "*"]
+    assert rows[0]["accuracy_disambiguated"]["value"] == 1.0
+    code, out, _ = call(capsys, *command, "--table-format", "csv")
+    assert code == 0
+    assert len(list(csv.DictReader(io.StringIO(out.strip())))) == 4
+    code, out, _ = call(capsys, *command, "--table-format", "latex")
+    assert (code, out.count(r"\begin{tabular}")) == (0, 1)
+    assert call(capsys, *command)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "word"),
+    [
+        (("score", "{run}", "--average", "means"), "random-effects"),
+        (("score", "{run}", "--average", "templates", "--correct-with", "annotations"), "--average"),
+        (
+            ("compare", "{run}", "--across", "language", "--split", "control", "--template-filter", "above-chance"),
+            "out",
+        ),
+        (("report", "{run}", "--table", "mbbq-4"), "mbbq-3"),
+        (("report", "{run}", "--table-format", "csv"), "--table"),
+        (("report", "{run}", "--table", "mbbq-3", "-o", "page.html"), "--table"),
+    ],
+)
+def test_wrong_use(
+    arguments: tuple[str, ...], word: str, runs: dict[str, Path], capsys: pytest.CaptureFixture[str]
+) -> None:
+    code, _, err = call(capsys, *(one.format(run=runs["biased"]) for one in arguments))
+    assert code == 2
+    assert word in err.splitlines()[-1]
+
+
+def test_designs_and_stops_aim_at_an_average(
+    runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    command = ("design", "--model", "oracle:random", "--benchmark", "starter", "--languages", "en", "--ci-width", 0.4)
+    plain, random = (result(capsys, *command, "--average", name) for name in ("templates", "random-effects"))
+    assert random["average"] == "random-effects"
+    assert random["best"]["requests"] <= plain["best"]["requests"]
+    run = ("run", tmp_path / "run", "--model", "synthetic:able-stereotyped", *STARTER[:-2], "--splits", "bias")
+    code, _, err = call(capsys, *run, "--stop-when-decided", "bias != 0", "--average", "random-effects")
+    assert code == 0, err
+    adaptive = Run(tmp_path / "run").manifest.adaptive
+    assert adaptive is not None
+    assert adaptive.rule.average == "random-effects"
+    found = result(capsys, "score", tmp_path / "run", "--average", "random-effects", "--metrics", METRICS)
+    assert [one["adjusted_value"] for one in found["stopped"]] == [one.adjusted_value for one in adaptive.targets]
+    assert all(one["adjusted_value"] is not None for one in found["stopped"])
+    code, _, err = call(capsys, "score", tmp_path / "run")
+    assert "--average random-effects" in err
