@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from mbbq_gen.core.records import Normalise
     from mbbq_gen.report.tables import Block
     from mbbq_gen.runs.distributed.cluster import MapWorkers
+    from mbbq_gen.runs.observations import Answers
     from mbbq_gen.runs.run_folder import Manifest, RunFolder
     from mbbq_gen.scoring.cells import UnparsedPolicy
     from mbbq_gen.scoring.codes import PromptEffects
@@ -207,6 +208,7 @@ def run_sums(
     beside: Sequence[str],
     extractor: str,
     normalise: Normalise | None,
+    answers: Answers,
     helpers: MapWorkers,
 ) -> polars.DataFrame:
     """The observations of a run, summed by workers for some groupings; reports pending requests."""
@@ -223,6 +225,7 @@ def run_sums(
             beside=list(grouping_columns(beside).values()),
             extractor=extractor,
             normalise=normalise,
+            answers=answers,
             helpers=helpers,
             step=bar.advance,
             tell=say,
@@ -248,6 +251,7 @@ def runs_frame(
     extractor: str = "rules",
     all_extractors: bool = False,
     normalise: Normalise | None = None,
+    answers: Answers = "first",
 ) -> polars.DataFrame:
     """The observations of several runs in one table; reports pending requests."""
     from mbbq_gen.runs import observations as frames
@@ -260,6 +264,7 @@ def runs_frame(
             extractor=extractor,
             all_extractors=all_extractors,
             normalise=normalise,
+            answers=answers,
             step=bar.advance,
             tell=say,
         )
@@ -363,7 +368,8 @@ CorrectWith = Annotated[
     str | None,
     typer.Option(
         "--correct-with",
-        help="Also show scores corrected for extraction errors; SOURCE is annotations (made with `mbbq-gen annotate`).",
+        help="Also show scores corrected for extraction errors; SOURCE is annotations (made with `mbbq-gen annotate`) "
+        "or follow-up (`run --follow-up unread --follow-up-check N`).",
         metavar="SOURCE",
     ),
 ]

@@ -142,10 +142,12 @@ def _print_scores(
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.cli.options import runs_frame, runs_labels
     from mbbq_gen.report.view_model import BY, SCORES
+    from mbbq_gen.runs.observations import follow_up_reports
 
     paths = [folder.path for folder in folders]
     labelled = runs_labels(paths, where, correct_with)
     found = reported(runs_frame(paths, where), BY, SCORES, sampling, labelled)
+    found = found.model_copy(update={"follow_ups": follow_up_reports(paths, where, sampling)})
     control = {folder.path.as_posix(): folder.manifest().control for folder in folders}
     made = {
         path: {name: counts.model_dump() for name, counts in found.items()} for path, found in control.items() if found
@@ -174,7 +176,7 @@ def _write_report(
     from mbbq_gen.report.charts.vega import require_vl_convert
     from mbbq_gen.report.page import language_names, report_page, template_environment
     from mbbq_gen.report.view_model import Source, build_report_view
-    from mbbq_gen.runs.observations import model_names
+    from mbbq_gen.runs.observations import follow_up_reports, model_names
 
     if output is not None:
         template_environment()  # what is missing is said before the work is done
@@ -197,7 +199,15 @@ def _write_report(
         if output is not None:
             names = language_names((language for source in sources for language in source.versions), where)
             view = build_report_view(
-                sources, frame, charts, names=names, sampling=sampling, tick=tick, sampled=items, labelled=labelled
+                sources,
+                frame,
+                charts,
+                names=names,
+                sampling=sampling,
+                tick=tick,
+                sampled=items,
+                labelled=labelled,
+                follow_ups=follow_up_reports([folder.path for folder in folders], where, sampling),
             )
             write_lines(output, [report_page(view)])
     if output is not None:
@@ -223,6 +233,7 @@ def show_report(
     from mbbq_gen.cli.options import run_frame
     from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS
     from mbbq_gen.report.tables import print_blocks
+    from mbbq_gen.runs.observations import follow_up_reports
 
     manifest = folder.manifest()
     frame, progress = run_frame(folder, manifest, where)
@@ -231,6 +242,7 @@ def show_report(
     metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
     sampling = InferenceOptions().sampling([folder.path], prompt_effects)
     scores = reported(frame, by, metrics, sampling, labelled)
+    scores = scores.model_copy(update={"follow_ups": follow_up_reports([folder.path], where, sampling)})
     console = result_console()
     print_blocks(_report_blocks(folder, manifest, progress, scores, console.width, verbose=verbose), console)
 
@@ -240,6 +252,7 @@ def _report_blocks(
 ) -> Iterator[Block]:
     """Settings, conclusions, scores; with `verbose` both splits with all footnotes, outcomes and confidence."""
     from mbbq_gen.report.analysis_tables import correction_blocks, flag_sentences
+    from mbbq_gen.report.follow_up_tables import follow_up_blocks
     from mbbq_gen.report.run_tables import cost_line
     from mbbq_gen.report.score_tables import Notes, brief_blocks, confidence_table, outcome_table, summary_table
 
@@ -261,6 +274,8 @@ def _report_blocks(
         yield from notes.lines()
     if scores.correction is not None:
         yield from correction_blocks(scores.correction)
+    for follow_ups in scores.follow_ups:
+        yield from follow_up_blocks(follow_ups)
     yield from (*flag_sentences(scores.extraction_flags), *manifest.notices)
     yield from (f"control questions of {name}: {counts.sentence}" for name, counts in manifest.control.items())
     if manifest.cost_report is not None:

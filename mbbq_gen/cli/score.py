@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, get_args
 
 import typer
 
@@ -75,6 +75,13 @@ def score(
     ] = "all",
     extractor: ReaderChoice = "rules",
     normalization: NormalizationChoice = None,
+    answers: Annotated[
+        str,
+        typer.Option(
+            help="Answers to score: first, or follow-up (replies to `run --follow-up` take the place of answers that could "
+            "not be read)."
+        ),
+    ] = "first",
     macro_average: Annotated[
         str | None,
         typer.Option(
@@ -103,12 +110,13 @@ def score(
     """Scores runs, or answers in a JSON Lines file.
 
     Shows all metrics with counts and confidence intervals clustered by template. The scores of a single run are also
-    written to RUN/scores.json (RUN/scores-NAME.json with --extractor NAME or --normalization NAME). --jsonl always
+    written to RUN/scores.json (RUN/scores-NAME.json with --extractor, --normalization or --answers NAME). --jsonl always
     prints JSON. --ray counts in parallel and gives the same numbers.
     """
     from mbbq_gen.analysis.correction import confidence_shares, correction
     from mbbq_gen.cli.options import run_sums, runs_frame, runs_labels, tell_failures
     from mbbq_gen.core.records import NORMALISATIONS
+    from mbbq_gen.runs.observations import Answers, follow_up_reports
     from mbbq_gen.scoring.metrics import METRICS
     from mbbq_gen.scoring.tally import GROUPINGS, SUBSETS
     from mbbq_gen.scoring.tally import subset as part_of
@@ -125,9 +133,13 @@ def score(
         if group_by is None
         else []
     )
+    kind = one_of("choice for --answers", answers, get_args(Answers))
     how = one_of("normalization", normalization, NORMALISATIONS) if normalization else None
     if bool(paths) == (jsonl is not None):
         raise UsageError("give a run folder or --jsonl FILE, one of them")
+    if kind != "first" and (jsonl is not None or correct_with is not None):
+        other = "--jsonl" if jsonl is not None else "--correct-with"
+        raise UsageError(f"--answers {kind}: leave {other} out; follow-ups are of runs, and not corrected themselves")
     if jsonl is not None and extractor != "rules":
         raise UsageError(f"extract the lines first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE")
     if correct_with is not None and (jsonl is not None or part != "all"):
@@ -151,10 +163,11 @@ def score(
             beside=["variant", *([averaged] if averaged else [])],
             extractor=extractor,
             normalise=how,
+            answers=kind,
             helpers=helpers,
         )
     else:
-        frame = runs_frame(paths, where, chosen, extractor=extractor, normalise=how)
+        frame = runs_frame(paths, where, chosen, extractor=extractor, normalise=how, answers=kind)
     frame = part_of(frame, part)
     if how is not None and (frame["method"] == "generate").all():
         raise UsageError(f"--normalization {how}: there are no loglikelihoods here; leave it out")
@@ -173,11 +186,15 @@ def score(
         baselines=baselines,
         margin=equivalence_margin,
     )
-    beside = {
+    beside: dict[str, Any] = {
         "confidences": () if jsonl else tuple(confidence_shares(frame, wanted)),
         "correction": labelled and correction(frame, labelled, wanted, [METRICS[name] for name in names], sampling),
     }
-    report = report.model_copy(update={"subset": part, "extractor": extractor, "normalization": how, **beside})
+    if paths and helpers is None:
+        beside["follow_ups"] = follow_up_reports(paths, where, sampling, chosen)
+    report = report.model_copy(
+        update={"subset": part, "extractor": extractor, "normalization": how, "answers": kind, **beside}
+    )
     _write_files(report, paths, csv=csv, parquet=parquet)
     show_result(report, _blocks, as_json=as_json or jsonl is not None)
 
@@ -276,6 +293,7 @@ def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, pa
     if len(paths) == 1:
         reader = "" if report.extractor == "rules" else f"-{report.extractor.replace(':', '-')}"
         reader += f"-{report.normalization}" if report.normalization else ""
+        reader += "-follow-up" if report.answers == "follow-up" else ""
         _write(paths[0] / f"scores{reader}.json", report)
     if csv is not None:
         write_scores(report, csv, "csv")
@@ -297,6 +315,7 @@ def _blocks(report: ScoreReport) -> Iterator[Block]:
     from mbbq_gen.report.analysis_tables import correction_blocks, score_blocks
     from mbbq_gen.report.assessments import NEEDED, assess_groups
     from mbbq_gen.report.conclusions import model_sentences
+    from mbbq_gen.report.follow_up_tables import follow_up_blocks
     from mbbq_gen.report.score_tables import Notes, confidence_table, metric_table
 
     names = list(report.definitions)
@@ -310,4 +329,6 @@ def _blocks(report: ScoreReport) -> Iterator[Block]:
     if report.confidences:
         yield confidence_table(report.confidences)
     yield from score_blocks(report)
+    for found in report.follow_ups:
+        yield from follow_up_blocks(found)
     yield from notes.lines()

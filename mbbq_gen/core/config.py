@@ -27,11 +27,14 @@ Group = Literal[
     "Prompts",
     "Sampling",
     "Scoring method",
+    "Follow-up",
     "Limits and money",
     "Stopping",
     "Scale",
     "Output",
 ]
+FollowUp = Literal["unread", "low"]
+"""Answers that are followed up: nothing was read, or what was read is doubtful."""
 Shapes = Literal["prompt", "answer", "execution"]
 LONGEST_LIST: Final = 30
 """Names that a message lists at most."""
@@ -73,6 +76,7 @@ def _methods(names: list[str]) -> tuple[str, ...]:
 
 NameList = Annotated[tuple[str, ...], BeforeValidator(_names)]
 MethodList = Annotated[tuple[Method, ...], _listed(_methods)]
+FollowUpList = Annotated[tuple[FollowUp, ...], BeforeValidator(_names)]
 SplitList = Annotated[tuple[Split, ...], BeforeValidator(_names)]
 ReasoningList = Annotated[tuple[str, ...], _listed(parse_reasoning)]
 PathText = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value)]
@@ -232,6 +236,14 @@ class RunConfig(FrozenModel):
     normalization: Normalise = setting("Scoring method", "execution",
         "Normalization of loglikelihoods: sum (none), token, char or byte (divided by their number), or pmi.",
         default="sum", example="char")
+
+    follow_up: FollowUpList = setting("Follow-up", "execution",
+        "Ask again, in the same conversation, which option the model meant: unread (answers in which no choice could be "
+        "read), low (read with low confidence), comma-separated. Default: do not ask.",
+        default=(), example=("unread",), metavar="unread,low")
+    follow_up_check: int | None = setting("Follow-up", "execution",
+        "Also ask for N answers that were read, drawn at random, whether the model confirms the reading.",
+        example=100, metavar="N", ge=1)
 
     rpm: int | None = setting("Limits and money", "execution", "Maximum requests per minute. Default: no limit.",
         example=500, metavar="N", provider=True, ge=1)

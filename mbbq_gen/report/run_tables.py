@@ -170,6 +170,11 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
         yield f"rate        {status.per_minute:,.0f} a minute{left}"
     if status.last_at is not None:
         yield f"last answer {status.last_at}" + ("" if status.is_running else " (not running)")
+    if (found := status.follow_ups) is not None:
+        yield (
+            f"follow-up   {found.answered:,} of {found.requests:,} answered, {found.read:,} read,"
+            f" {found.none:,} chose no option"
+        )
     if status.distributed is not None:
         yield from _worker_lines(status.distributed)
     for judge in status.judges:

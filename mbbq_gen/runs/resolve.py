@@ -182,6 +182,9 @@ def check_together(config: RunConfig) -> None:
         raise ConfigError(
             "reasoning_effort", config.reasoning_effort, "loglikelihoods are computed without reasoning; leave it out"
         )
+    for name in ("follow_up", "follow_up_check"):
+        if getattr(config, name) and "generate" not in config.method:
+            raise ConfigError(name, getattr(config, name), "loglikelihoods leave nothing unread; leave it out")
     for name in ("workers", "gpus_per_worker", "shard_dir"):
         if config.ray is None and getattr(config, name) is not None:
             raise ConfigError(name, getattr(config, name), "goes with {ray}")

@@ -13,6 +13,7 @@ from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.runs.budget import CostReport, cost_report
 from mbbq_gen.runs.distributed.storage import DistributedStatus, worker_status
+from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.storage.ledgers import BatchState, BatchTable, StoredBatch
 from mbbq_gen.storage.queries import finish_reasons, recorded_failures, requested_since, response_times
@@ -80,6 +81,8 @@ class RunStatus(FrozenModel):
     batches: tuple[BatchLine, ...]
     judges: tuple[JudgeStatus, ...] = ()
     """Judges of the run; their cost is not in `cost`."""
+    follow_ups: FollowUpStatus | None = None
+    """The follow-ups, which are among the requests; None without any."""
     distributed: DistributedStatus | None = None
     """Last known state of the workers; None if there were none."""
 
@@ -137,6 +140,7 @@ def run_status(
         seconds_left=waiting / rate if rate and recent and waiting else None,
         batches=tuple(batch_lines(batches)),
         judges=tuple(judges),
+        follow_ups=follow_up_status(store),
         distributed=worker_status(store),
     )
 
