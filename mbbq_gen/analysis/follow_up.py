@@ -67,7 +67,7 @@ class FollowUpGroup(FrozenModel):
     choices: tuple[ChoiceShares, ...]
     """Over questions with a single target."""
     pressed: EstimateResult
-    """Bias in ambiguous contexts of the replies, less that of the answers that could be read; where none could, alone."""
+    """Bias in ambiguous contexts of the replies, less that of the answers that could be read; without those, alone."""
 
 
 class CheckAgreement(FrozenModel):

@@ -96,6 +96,9 @@ def show(
     seed: Annotated[int, typer.Option(help="Seed of the option orders.")] = 0,
     system_prompt: Annotated[str | None, typer.Option(help="Text of a system message.", metavar="TEXT")] = None,
     no_context: Annotated[bool, typer.Option("--no-context", help="Omit the context.")] = False,
+    follow_up: Annotated[
+        bool, typer.Option("--follow-up", help="Also show what `run --follow-up` asks about an answer.")
+    ] = False,
     packs: Packs = None,
     as_json: Json = False,
 ) -> None:
@@ -106,6 +109,7 @@ def show(
     from mbbq_gen.languages.axes import parse_variant_name
     from mbbq_gen.languages.axes_pack import native_labels
     from mbbq_gen.prompts.render import NATIVE, plan_orders, render_prompt, with_option_labels
+    from mbbq_gen.runs.follow_up import follow_up_text, question_about
     from mbbq_gen.runs.resolve import check_published
 
     where = resources(packs)
@@ -127,8 +131,10 @@ def show(
     question = _find(questions, instance)
     orders = plan_orders(policy, (SamplingUnit.of(each) for each in questions), seed).orders(question, number)
     shown = [render_prompt(question, setting, each) for each in orders]
+    said = follow_up_text(where, language) if follow_up else None
     if as_json:
-        print_json([prompt.model_dump() for prompt in shown])
+        asked = [{"follow_up": question_about(prompt, said)} if said else {} for prompt in shown]
+        print_json([{**prompt.model_dump(), **beside} for prompt, beside in zip(shown, asked, strict=True)])
         return
     for prompt in shown:
         roles = ", ".join(
@@ -138,6 +144,8 @@ def show(
         echo(f"{question.key}  variant {name}  ({roles})")
         for message in prompt.messages:
             echo(f"\n--- {message.role} ---\n{message.content}")
+        if said is not None:
+            echo(f"\n--- assistant ---\n…\n\n--- user ---\n{question_about(prompt, said)}")
         echo("")
 
 

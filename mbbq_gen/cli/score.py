@@ -78,8 +78,7 @@ def score(
     answers: Annotated[
         str,
         typer.Option(
-            help="Answers to score: first, or follow-up (replies to `run --follow-up` take the place of answers that could "
-            "not be read)."
+            help="Answers to score: first, or follow-up (with replies to `run --follow-up` where nothing could be read)."
         ),
     ] = "first",
     macro_average: Annotated[
@@ -110,8 +109,8 @@ def score(
     """Scores runs, or answers in a JSON Lines file.
 
     Shows all metrics with counts and confidence intervals clustered by template. The scores of a single run are also
-    written to RUN/scores.json (RUN/scores-NAME.json with --extractor, --normalization or --answers NAME). --jsonl always
-    prints JSON. --ray counts in parallel and gives the same numbers.
+    written to RUN/scores.json (RUN/scores-NAME.json with --extractor, --normalization or --answers NAME). --jsonl
+    always prints JSON. --ray counts in parallel and gives the same numbers.
     """
     from mbbq_gen.analysis.correction import confidence_shares, correction
     from mbbq_gen.cli.options import run_sums, runs_frame, runs_labels, tell_failures

@@ -238,12 +238,15 @@ class RunConfig(FrozenModel):
         default="sum", example="char")
 
     follow_up: FollowUpList = setting("Follow-up", "execution",
-        "Ask again, in the same conversation, which option the model meant: unread (answers in which no choice could be "
-        "read), low (read with low confidence), comma-separated. Default: do not ask.",
+        "Ask again, in the same conversation, which option was meant: unread (where no choice could be read), low "
+        "(read with low confidence), comma-separated. Default: do not ask.",
         default=(), example=("unread",), metavar="unread,low")
     follow_up_check: int | None = setting("Follow-up", "execution",
-        "Also ask for N answers that were read, drawn at random, whether the model confirms the reading.",
+        "Also ask about N answers that were read, drawn at random, whether the model confirms the reading.",
         example=100, metavar="N", ge=1)
+    follow_up_model: str | None = setting("Follow-up", "execution",
+        "Model that gave the imported answers, as kind:model, to ask it again. Only for imported runs.",
+        example="openai:gpt-4o-mini")
 
     rpm: int | None = setting("Limits and money", "execution", "Maximum requests per minute. Default: no limit.",
         example=500, metavar="N", provider=True, ge=1)
@@ -365,6 +368,11 @@ class RunConfig(FrozenModel):
         return bool(self.model or self.benchmark or self.instances)
 
     @property
+    def is_imported(self) -> bool:
+        """Whether the answers come from another program."""
+        return self.model.startswith("imported:")
+
+    @property
     def is_scored(self) -> bool:
         """Whether any loglikelihood is requested."""
         return any(method != "generate" for method in self.method)
@@ -402,8 +410,9 @@ class RunConfig(FrozenModel):
                 now = merged if not differs else now
             elif name == "normalization":  # all but pmi are made of the same loglikelihoods
                 differs = before != now and "pmi" in {before, now}
-            else:
-                differs = before != now and shapes(name) != "execution"
+            else:  # no request of an imported run was sent, so its model may still be described
+                is_free = shapes(name) == "execution" or (self.is_imported and about(name)["provider"])
+                differs = before != now and not is_free
             if differs:
                 made = "without it" if before in (None, "", (), {}) else f"with {PYTHON.value(before)}"
                 problem = f"{run} was made {made}; name another run folder, or continue with: mbbq-gen run {run}"

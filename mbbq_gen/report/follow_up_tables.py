@@ -16,7 +16,7 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
     groups = [group for group in found.groups if group.asked]
     yield from found.findings
     if groups:
-        rows = [
+        rows: list[tuple[str, ...]] = [
             (
                 *(group.language, group.split, f"{group.answers:,}", _share(group.read, group.answers)),
                 *(f"{count:,}" for count in (group.asked, group.replied, group.none)),
@@ -26,7 +26,7 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
         ]
         titles = ("language", "split", "answers", "read", "asked again", "replied", "chose none", "read then")
         yield text_table(titles, rows, right=titles[2:], title="Read rates without and with follow-ups")
-        scored = [
+        scored: list[tuple[str, ...]] = [
             (
                 *((group.language, group.split) if place == 0 else ("", "")),
                 *(name, number(one.first.value, signed=name[0] != "a")),
@@ -36,9 +36,9 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
             for place, (name, one) in enumerate(group.metrics.items())
             if one.first.value is not None or one.with_follow_up.value is not None
         ]
-        titles = ("language", "split", "metric", "first answers", "with follow-ups", "difference")
-        yield text_table(titles, scored, right=titles[3:5], title="Scores without and with follow-ups")
-        chosen = [
+        names = ("language", "split", "metric", "first answers", "with follow-ups", "difference")
+        yield text_table(names, scored, right=names[3:5], title="Scores without and with follow-ups")
+        chosen: list[tuple[str, ...]] = [
             (group.language, group.split, shares.source, f"{shares.n:,}",
              *(percent(share) for share in (shares.biased, shares.counter_biased, shares.unknown)))
             for group in groups
@@ -52,7 +52,7 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
             "answers. Intervals of shares treat answers as independent; those of differences are clustered by template."
         )
     if found.checks:
-        agreement = [
+        agreement: list[tuple[str, ...]] = [
             (one.language or "all", one.confidence or "all", f"{one.asked:,}", f"{one.agrees.n:,}",
              percent(one.agrees) if one.agrees.n else DASH)
             for one in found.checks

@@ -20,13 +20,13 @@ from typing import Final
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import PackError
 from mbbq_gen.core.files import PackPaths, stable_digest, stable_number
-from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Response
+from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Prompt, Response
 from mbbq_gen.languages.packs import fill
 from mbbq_gen.languages.prompt_pack import FollowUpText, read_prompts
 from mbbq_gen.providers.base import Provider, prompt_key
 from mbbq_gen.runs.extraction import UNPARSED, Extractor, extract_response, extractor_versions, load_reader
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.follow_ups import NONE_RULE, FollowUp, FollowUpReason, FollowUpReply, FollowUpTable
+from mbbq_gen.storage.follow_ups import NONE_RULE, FollowUp, FollowUpReason, FollowUpTable, UnreadReply
 from mbbq_gen.storage.queries import find_completed, iter_extractions
 from mbbq_gen.storage.schema import is_writable
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
@@ -54,14 +54,20 @@ def follow_up_text(resources: PackPaths, language: str) -> FollowUpText:
     return found
 
 
+def question_about(prompt: Prompt, said: FollowUpText) -> str:
+    """The question which option of a prompt was meant, with the labels as shown."""
+    labels = dict(zip(("label_a", "label_b", "label_c"), prompt.option_labels, strict=True))
+    return fill(said.text, {**labels, "none": said.none}).strip()
+
+
 def turns_of(answered: CompletedPrompt, said: FollowUpText) -> tuple[Message, Message] | None:
-    """The answer as it is sent back, and the question about it; None for an answer without text."""
+    """The answer as it is sent back, and the question about it; None without an answer or what it answers."""
     answer = _REASONING.sub("", answered.response.text or "").strip()
-    if not answer:
+    if not answer or not answered.prompt.messages:
         return None
-    labels = dict(zip(("label_a", "label_b", "label_c"), answered.prompt.option_labels, strict=True))
-    question = fill(said.text, {**labels, "none": said.none}).strip()
-    return Message(role="assistant", content=answer), Message(role="user", content=question)
+    return Message(role="assistant", content=answer), Message(
+        role="user", content=question_about(answered.prompt, said)
+    )
 
 
 def answer_limit(first: Response) -> int | None:
@@ -146,7 +152,7 @@ def ensure_follow_ups_read(folder: RunFolder, resources: PackPaths) -> bool:
     return True
 
 
-def read_reply(reply: FollowUpReply, reader: Extractor) -> Extraction:
+def read_reply(reply: UnreadReply, reader: Extractor) -> Extraction:
     """What the reply to a follow-up says: an option, or that none was chosen (rule NONE_RULE, no option)."""
     prompt, text = reply.prompt, _REASONING.sub("", reply.response.text or "").casefold()
     none = reply.none.casefold()

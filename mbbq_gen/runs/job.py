@@ -176,7 +176,8 @@ class Job:
         rule = rule_from(given, config.languages)
         if store.meta("planned") and self.folder.manifest_path.is_file():
             manifest = self.folder.manifest()
-            check_same_model(manifest, provider, self.folder.path)
+            if not config.is_imported:
+                check_same_model(manifest, provider, self.folder.path)
             if manifest.config != config:
                 manifest = manifest.model_copy(update={"config": config})
                 self.folder.write_manifest(manifest)
@@ -229,7 +230,8 @@ class _Work:
         provider = self.session.provider
         provider.check_dialogue()
         try:
-            return await self._ask_first(close=False) or await self._follow_up()
+            is_imported = self.manifest.config.is_imported
+            return (not is_imported and await self._ask_first(close=False)) or await self._follow_up()
         finally:
             await provider.aclose()
 

@@ -223,8 +223,14 @@ def provider_options(config: RunConfig) -> dict[str, JsonValue]:
 
 
 def open_model(config: RunConfig, where: PackPaths) -> Provider:
-    """The provider of a configuration; raises as `open_provider`."""
-    return open_provider(config.model, provider_options(config), where)
+    """The provider of a configuration, or of the follow-ups to imported answers; raises as `open_provider`.
+
+    Raises:
+        ConfigError: another model is to follow up the answers of the run's own.
+    """
+    if config.follow_up_model is not None and not config.is_imported:
+        raise ConfigError("follow_up_model", config.follow_up_model, f"{config.model} is asked itself; leave it out")
+    return open_provider(config.follow_up_model or config.model, provider_options(config), where)
 
 
 def check_published(source: str, own_labels: bool, no_context: bool) -> None:

@@ -13,7 +13,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from mbbq_gen.core.records import PARSED, Extraction, Instance, Message, Prompt, Request, Response
-from mbbq_gen.storage.schema import Database, Value, by_language
+from mbbq_gen.storage.schema import Database, by_language
 
 if TYPE_CHECKING:
     from mbbq_gen.storage.store import Progress, RunStore
@@ -50,7 +50,7 @@ class FollowUp(NamedTuple):
     max_tokens: int | None
 
 
-class FollowUpReply(NamedTuple):
+class UnreadReply(NamedTuple):
     """A reply to read."""
 
     prompt: Prompt
@@ -152,7 +152,7 @@ class FollowUpTable:
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    def unread(self, language: str, version: str) -> list[tuple[str, FollowUpReply]]:
+    def unread(self, language: str, version: str) -> list[tuple[str, UnreadReply]]:
         """The replies in a language that this extractor version has not read, each with its prompt's id."""
         rows = self._store.query(
             f"SELECT u.prompt_id, u.turns, p.record, i.record, r.record, u.none FROM {_JOINED}"
@@ -181,10 +181,10 @@ class FollowUpTable:
         return {(reason, outcome): count for reason, outcome, count in rows}
 
 
-def _reply(turns: str, prompt: str, instance: str, response: str, none: str) -> FollowUpReply:
+def _reply(turns: str, prompt: str, instance: str, response: str, none: str) -> UnreadReply:
     found = Prompt.model_validate_json(prompt)
     messages = tuple(map(Message.model_validate, json.loads(turns)))
-    return FollowUpReply(
+    return UnreadReply(
         found.model_copy(update={"messages": messages}),
         Instance.model_validate_json(instance),
         Response.model_validate_json(response),
@@ -199,7 +199,6 @@ class FollowUpRow(NamedTuple):
     language: str
     first_outcome: str
     first_option: int | None
-    first_confidence: str
     reason: FollowUpReason | None
     """None where the answer was not followed up."""
     outcome: str | None
@@ -219,21 +218,31 @@ def follow_up_rows(store: Database, versions: Mapping[str, Sequence[str]]) -> It
     """Every row of `RunStore.answer_rows` for these extractor versions, in its order, with its follow-up."""
     condition, wanted = by_language(versions)
     rows = store.query(
-        "SELECT p.prompt_id, p.language, e.outcome, e.option, e.confidence, u.reason, u.outcome, u.option, u.rule,"
+        "SELECT p.prompt_id, p.language, e.outcome, e.option, u.reason, u.outcome, u.option, u.rule,"
         f" coalesce({COUNTS}, 0)"
         " FROM prompts p JOIN extractions e ON e.prompt_id = p.prompt_id"
         f" LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id WHERE {condition} ORDER BY p.number, e.extractor",
         wanted,
     )
-    return (FollowUpRow(*row[:-1], bool(row[-1])) for row in rows)
+    return (FollowUpRow(*row[:-1], counts=bool(row[-1])) for row in rows)
 
 
-def follow_up_columns(store: Database, prompt_ids: Sequence[str]) -> dict[str, tuple[Value, ...]]:
-    """Prompt id → reason, outcome, option, confidence and text of its follow-up, of those that have one."""
+class FollowUpReply(NamedTuple):
+    """The reply to a follow-up as exports have it."""
+
+    reason: FollowUpReason
+    outcome: str | None
+    option: int | None
+    confidence: str | None
+    text: str | None
+
+
+def follow_up_columns(store: Database, prompt_ids: Sequence[str]) -> dict[str, FollowUpReply]:
+    """Prompt id → its follow-up, of those that have one."""
     rows = store.query(
         "SELECT u.prompt_id, u.reason, u.outcome, u.option, u.confidence, json_extract(r.record, '$.text')"
         " FROM json_each(?) w JOIN follow_ups u ON u.prompt_id = w.value"
         " LEFT JOIN responses r ON r.request_key = u.request_key AND r.is_error = 0",
         (json.dumps(list(prompt_ids)),),
     )
-    return {name: tuple(values) for name, *values in rows}
+    return {name: FollowUpReply(*values) for name, *values in rows}

@@ -106,12 +106,14 @@ class ChatFormatter:
 
     def check_dialogue(self, model: str) -> None:
         """Raises ProviderError where the rules give no second turn of a conversation."""
-        turns = [("user", "mbbq first"), ("assistant", "mbbq answer"), ("user", "mbbq second")]
+        texts = {"mbbq first": "user", "mbbq answer": "assistant", "mbbq second": "user"}
         try:
-            shown = self.uses_template and self.text([Message(role=role, content=text) for role, text in turns])  # type: ignore[arg-type]
+            shown = self.uses_template and self.text(
+                [Message.model_validate({"role": role, "content": text}) for text, role in texts.items()]
+            )
         except PromptError as error:
             raise ProviderError(f"{model}: --follow-up is not possible: {error}") from error
-        if not shown or any(text not in shown for _, text in turns):
+        if not shown or any(text not in shown for text in texts):
             why = "drops earlier turns" if shown else "is missing or not used"
             raise ProviderError(f"{model}: --follow-up is not possible: the chat template {why}")
 
