@@ -78,7 +78,7 @@ def score(
     answers: Annotated[
         str,
         typer.Option(
-            help="Answers to score: first, or follow-up (with replies to `run --follow-up` where nothing could be read)."
+            help="Answers to score: first, or follow-up (replies to `run --follow-up` where nothing could be read)."
         ),
     ] = "first",
     macro_average: Annotated[

@@ -12,12 +12,12 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from functools import cache
 from itertools import zip_longest
-from typing import Final
+from typing import Final, NamedTuple
 
-from mbbq_gen.core.config import RunConfig
+from mbbq_gen.core.config import FollowUp, RunConfig
 from mbbq_gen.core.errors import PackError
 from mbbq_gen.core.files import PackPaths, stable_digest, stable_number
 from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Prompt, Response
@@ -26,7 +26,14 @@ from mbbq_gen.languages.prompt_pack import FollowUpText, read_prompts
 from mbbq_gen.providers.base import Provider, prompt_key
 from mbbq_gen.runs.extraction import UNPARSED, Extractor, extract_response, extractor_versions, load_reader
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.follow_ups import NONE_RULE, FollowUp, FollowUpReason, FollowUpTable, UnreadReply
+from mbbq_gen.storage.follow_ups import (
+    NONE_RULE,
+    FollowUpReason,
+    FollowUpTable,
+    PlannedFollowUp,
+    UnreadReply,
+    first_outcomes,
+)
 from mbbq_gen.storage.queries import find_completed, iter_extractions
 from mbbq_gen.storage.schema import is_writable
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
@@ -84,7 +91,7 @@ def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, reso
     """
     table = FollowUpTable(store)
 
-    def planned() -> Iterator[FollowUp]:
+    def planned() -> Iterator[PlannedFollowUp]:
         for prompt_id, reason in _chosen(store, config, resources).items():
             answered = find_completed(store, prompt_id, with_parallels=False)
             if answered is None:
@@ -95,7 +102,7 @@ def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, reso
             if turns is None:
                 continue
             key = prompt_key(provider, prompt.model_copy(update={"messages": (*prompt.messages, *turns)}))
-            yield FollowUp(
+            yield PlannedFollowUp(
                 prompt_id=prompt_id,
                 number=store.number_of(prompt_id),
                 request_key=key if limit is None else stable_digest(json.dumps([key, "follow-up", limit])),
@@ -127,6 +134,34 @@ def _chosen(store: RunStore, config: RunConfig, resources: PackPaths) -> dict[st
     turns = zip_longest(*(sorted(rows) for rows in read.values()))
     drawn = [row[1] for turn in turns for row in turn if row is not None]
     return found | dict.fromkeys(drawn[: config.follow_up_check or 0], "check")
+
+
+class FollowUpRates(NamedTuple):
+    """How often the answers of a group are followed up."""
+
+    share: float
+    answer_tokens: float | None
+    """Mean tokens of an answer that is; None: as of all answers."""
+
+
+def follow_up_rates(
+    pilot: RunFolder, kinds: Collection[FollowUp], resources: PackPaths
+) -> dict[tuple[str, str], FollowUpRates]:
+    """Language and variant → how often a pilot's answers would have been followed up; `""` for all."""
+    totals = defaultdict[tuple[str, str], list[float]](lambda: [0.0, 0.0, 0.0])
+    with pilot.open_store(read_only=True) as store:
+        current = extractor_versions(store.languages(), resources)
+        versions = {language: [version] for language, version in current.items()}
+        for language, variant, outcome, confidence, count, tokens in first_outcomes(store, versions):
+            is_low = outcome in PARSED and confidence == "low" and "low" in kinds
+            asked = count if is_low or (outcome in UNPARSED and outcome != "empty" and "unread" in kinds) else 0
+            for key in ((language, variant), ("", "")):
+                for place, value in enumerate((count, asked, asked * tokens)):
+                    totals[key][place] += value
+    return {
+        key: FollowUpRates(asked / count, tokens / asked if asked and tokens else None)
+        for key, (count, asked, tokens) in totals.items()
+    }
 
 
 def read_follow_ups(store: RunStore, resources: PackPaths) -> None:

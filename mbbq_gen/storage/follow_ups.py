@@ -35,7 +35,7 @@ COUNTS: Final = (
 was meant. Of an answer in the check sample the first reading stays."""
 
 
-class FollowUp(NamedTuple):
+class PlannedFollowUp(NamedTuple):
     """One follow-up, as it is planned."""
 
     prompt_id: str
@@ -100,7 +100,7 @@ class FollowUpTable:
     def __init__(self, store: RunStore) -> None:
         self._store = store
 
-    def add(self, planned: Iterable[FollowUp]) -> int:
+    def add(self, planned: Iterable[PlannedFollowUp]) -> int:
         """Stores follow-ups; returns how many are new. An answer is followed up once; `low` replaces `check`."""
         before = self.count()
         self._store.change(
@@ -225,6 +225,17 @@ def follow_up_rows(store: Database, versions: Mapping[str, Sequence[str]]) -> It
         wanted,
     )
     return (FollowUpRow(*row[:-1], counts=bool(row[-1])) for row in rows)
+
+
+def first_outcomes(store: Database, versions: Mapping[str, Sequence[str]]) -> Iterator[tuple[Any, ...]]:
+    """Language, variant, outcome, confidence, number and mean output tokens of the answers that were read so."""
+    condition, wanted = by_language(versions)
+    return store.query(
+        "SELECT p.language, p.variant, e.outcome, e.confidence, count(*), coalesce(avg(r.output_tokens), 0)"
+        " FROM prompts p JOIN extractions e ON e.prompt_id = p.prompt_id"
+        f" JOIN responses r ON r.request_key = p.request_key WHERE {condition} GROUP BY 1, 2, 3, 4",
+        wanted,
+    )
 
 
 class FollowUpReply(NamedTuple):
