@@ -164,11 +164,11 @@ class Run:
         progress: Progressing = False,
         say: Callable[[str], None] | None = None,
     ) -> FollowUpReport | None:
-        """Asks again which option the model meant, and returns what that changes; as `execute` with `follow_up`.
+        """Asks again which option the model intended, and returns what that changes; as `execute` with `follow_up`.
 
         Args:
             answers: `unread`: those in which no choice could be read; `low`: also those read with low confidence.
-            check: So many answers that were read, drawn at random, are asked about too.
+            check: So many answers that were read, drawn at random, are followed up too.
             progress: As for `execute`.
             say: As for `execute`.
 

@@ -1,4 +1,4 @@
-"""What follow-ups change: read rates, scores with and without them, what was chosen when asked again, agreement.
+"""What follow-ups change: read rates, scores with and without them, what was chosen, agreement.
 
 The table of a run holds, beside the observation of each first answer, `reason` (None: not followed up), `reply` (how
 the reply was read; `none`: no option was chosen; None: it says nothing), `counts` (whether it takes the place of the
@@ -25,7 +25,7 @@ FOLLOW_UP_METRICS: Final = (
     "diff_bias_disambiguated",
 )
 PRESSED: Final = "mbbq_bias_ambiguous"
-"""The metric that tells whether a model turns to a stereotype when it is asked again."""
+"""The metric that tells whether a model turns to a stereotype in follow-ups."""
 
 
 class FollowUpChange(FrozenModel):
@@ -56,10 +56,10 @@ class FollowUpGroup(FrozenModel):
     """First answers; failures are left out."""
     read: int
     """First answers that could be read."""
-    asked: int
-    """Answers that were asked about because nothing, or nothing certain, could be read."""
+    followed_up: int
+    """Answers that were followed up because nothing, or nothing certain, could be read."""
     replied: int
-    """Replies that say what was meant, an option or none."""
+    """Replies that say what was intended, an option or none."""
     none: int
     """Replies that say that no option was chosen."""
     read_with_follow_up: int
@@ -77,10 +77,10 @@ class CheckAgreement(FrozenModel):
     """None: of all languages."""
     confidence: str | None
     """The first reading's; None: of all."""
-    asked: int
+    followed_up: int
     """Answers of the check sample."""
     agrees: Proportion
-    """Among the replies that say what was meant."""
+    """Among the replies that say what was intended."""
 
 
 class FollowUpReport(FrozenModel):
@@ -93,7 +93,7 @@ class FollowUpReport(FrozenModel):
     checks: tuple[CheckAgreement, ...]
     """Empty without a check sample."""
     findings: tuple[str, ...]
-    """A sentence for each language in which the model turns to the stereotype when it is asked again."""
+    """A sentence for each language in which the model turns to the stereotype in follow-ups."""
 
 
 def follow_up_report(
@@ -133,7 +133,7 @@ def _is_read() -> pl.Expr:
 def _group(
     language: str, split: str, first: pl.DataFrame, second: pl.DataFrame, sampling: InferenceSettings
 ) -> FollowUpGroup:
-    asked = first.filter(pl.col("reason").is_in(["unread", "low"]))
+    again = first.filter(pl.col("reason").is_in(["unread", "low"]))
     read, replies = first.filter(_is_read(), ~pl.col("counts")), second.filter(_is_read(), pl.col("counts"))
     sides = _estimates({"first": first, "follow-up": second}, FOLLOW_UP_METRICS, sampling)
     pressed = _estimates({"first": read, "follow-up": replies}, (PRESSED,), sampling)[PRESSED]
@@ -142,9 +142,9 @@ def _group(
         split=split,
         answers=first.height,
         read=first.filter(_is_read()).height,
-        asked=asked.height,
-        replied=asked["reply"].is_not_null().sum(),
-        none=asked.filter(pl.col("reply") == "none").height,
+        followed_up=again.height,
+        replied=again["reply"].is_not_null().sum(),
+        none=again.filter(pl.col("reply") == "none").height,
         read_with_follow_up=second.filter(_is_read()).height,
         metrics={
             name: FollowUpChange(
@@ -214,7 +214,7 @@ def _checks(rows: pl.DataFrame, confidence: float) -> Iterator[CheckAgreement]:
             part = part if level is None else part.filter(pl.col("confidence") == level)
             if part.height:
                 agrees = proportion(((bool(holds), 1.0) for holds in part["agrees"].drop_nulls()), confidence)
-                yield CheckAgreement(language=language, confidence=level, asked=part.height, agrees=agrees)
+                yield CheckAgreement(language=language, confidence=level, followed_up=part.height, agrees=agrees)
 
 
 def _findings(groups: Sequence[FollowUpGroup]) -> Iterator[str]:
@@ -223,7 +223,7 @@ def _findings(groups: Sequence[FollowUpGroup]) -> Iterator[str]:
         if group.split == "bias" and found.excludes_zero and (found.value or 0) > 0:
             interval = f"{found.value:+.2f} [{found.ci_low:+.2f}, {found.ci_high:+.2f}]"
             yield (
-                f"{group.language}: asked which option it meant, the model chose the stereotype"
+                f"{group.language}: in replies to follow-ups, the model chose the stereotype"
                 + (f" more often than where its answer could be read: bias in ambiguous contexts {interval} higher"
                    if group.choices[0].n else f": bias in ambiguous contexts {interval}")
             )  # fmt: skip

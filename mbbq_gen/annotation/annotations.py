@@ -218,9 +218,10 @@ def annotation_labels(folder: RunFolder) -> tuple[list[AnnotatedAnswer], int]:
 
 
 def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[str, str]) -> list[AnnotatedAnswer]:
-    """What the model said it meant, as labels: those of the check sample stand for all answers that were read.
+    """What the model says it intended, as labels: those of the check sample stand for all answers that were read.
 
-    Strata are languages and whether a first answer was read; within one, an answer is asked with probability n / N.
+    Strata are languages and whether a first answer was read; within one, each of N answers has a label with
+    probability n / N.
     """
     ensure_follow_ups_read(folder, resources)
     strata = defaultdict[tuple[str, bool], list[FollowUpRow]](list)

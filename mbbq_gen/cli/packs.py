@@ -133,8 +133,8 @@ def show(
     shown = [render_prompt(question, setting, each) for each in orders]
     said = follow_up_text(where, language) if follow_up else None
     if as_json:
-        asked = [{"follow_up": question_about(prompt, said)} if said else {} for prompt in shown]
-        print_json([{**prompt.model_dump(), **beside} for prompt, beside in zip(shown, asked, strict=True)])
+        again = [{"follow_up": question_about(prompt, said)} if said else {} for prompt in shown]
+        print_json([{**prompt.model_dump(), **beside} for prompt, beside in zip(shown, again, strict=True)])
         return
     for prompt in shown:
         roles = ", ".join(

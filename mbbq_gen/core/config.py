@@ -238,7 +238,7 @@ class RunConfig(FrozenModel):
         default="sum", example="char")
 
     follow_up: FollowUpList = setting("Follow-up", "execution",
-        "Ask again, in the same conversation, which option was meant: unread (where no choice could be read), low "
+        "Ask again, in the same conversation, which option was intended: unread (where no choice could be read), low "
         "(read with low confidence), comma-separated. Default: do not ask.",
         default=(), example=("unread",), metavar="unread,low")
     follow_up_check: int | None = setting("Follow-up", "execution",

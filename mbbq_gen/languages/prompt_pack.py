@@ -92,7 +92,7 @@ FOLLOW_UP_PLACEHOLDERS = frozenset({"label_a", "label_b", "label_c", "none"})
 
 
 class FollowUpText(Pack):
-    """The question which option an answer meant."""
+    """The question which option an answer intended."""
 
     text: Text
     """Asks for a label alone, and offers `{none}`; holds all of FOLLOW_UP_PLACEHOLDERS."""

@@ -64,7 +64,7 @@ _UNLIKELY: Final = -10.0
 
 Speech = Literal["label", "sentence", "refusal", "indirect", "undecided"]
 """The label as shown and nothing else, a free sentence of the question's language, one that declines, or nothing that
-can be read until a follow-up asks: then the label, or that none was meant."""
+can be read until a follow-up asks: then the label, or that none was intended."""
 INDIRECT: Final = "Hm."
 """An answer in which nothing can be read."""
 

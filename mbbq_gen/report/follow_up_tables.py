@@ -13,18 +13,18 @@ if TYPE_CHECKING:
 
 def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
     """Read rates, scores with and without follow-ups, choices, and agreement, with what the model was found to do."""
-    groups = [group for group in found.groups if group.asked]
+    groups = [group for group in found.groups if group.followed_up]
     yield from found.findings
     if groups:
         rows: list[tuple[str, ...]] = [
             (
                 *(group.language, group.split, f"{group.answers:,}", _share(group.read, group.answers)),
-                *(f"{count:,}" for count in (group.asked, group.replied, group.none)),
+                *(f"{count:,}" for count in (group.followed_up, group.replied, group.none)),
                 _share(group.read_with_follow_up, group.answers),
             )
             for group in groups
         ]
-        titles = ("language", "split", "answers", "read", "asked again", "replied", "chose none", "read then")
+        titles = ("language", "split", "answers", "read", "followed up", "replied", "chose none", "read then")
         yield text_table(titles, rows, right=titles[2:], title="Read rates without and with follow-ups")
         scored: list[tuple[str, ...]] = [
             (
@@ -53,12 +53,12 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
         )
     if found.checks:
         agreement: list[tuple[str, ...]] = [
-            (one.language or "all", one.confidence or "all", f"{one.asked:,}", f"{one.agrees.n:,}",
+            (one.language or "all", one.confidence or "all", f"{one.followed_up:,}", f"{one.agrees.n:,}",
              percent(one.agrees) if one.agrees.n else DASH)
             for one in found.checks
         ]  # fmt: skip
-        titles = ("language", "confidence", "asked", "replied", "confirm the reading")
-        yield text_table(titles, agreement, right=("asked", "replied"), title="Check of answers that were read")
+        titles = ("language", "confidence", "sample", "replied", "confirm the reading")
+        yield text_table(titles, agreement, right=("sample", "replied"), title="Check of answers that were read")
 
 
 def _share(part: int, whole: int) -> str:

@@ -1,4 +1,4 @@
-"""Follow-ups: asks, in the same conversation, which option an answer meant that could not be read.
+"""Follow-ups: asks, in the same conversation, which option an answer intended that could not be read.
 
     user       the question                                as it was sent
     assistant  That would be hard to miss, wouldn't it.    the answer, unchanged but for reasoning in it
@@ -62,7 +62,7 @@ def follow_up_text(resources: PackPaths, language: str) -> FollowUpText:
 
 
 def question_about(prompt: Prompt, said: FollowUpText) -> str:
-    """The question which option of a prompt was meant, with the labels as shown."""
+    """The question which option of a prompt was intended, with the labels as shown."""
     labels = dict(zip(("label_a", "label_b", "label_c"), prompt.option_labels, strict=True))
     return fill(said.text, {**labels, "none": said.none}).strip()
 
@@ -154,13 +154,13 @@ def follow_up_rates(
         versions = {language: [version] for language, version in current.items()}
         for language, variant, outcome, confidence, count, tokens in first_outcomes(store, versions):
             is_low = outcome in PARSED and confidence == "low" and "low" in kinds
-            asked = count if is_low or (outcome in UNPARSED and outcome != "empty" and "unread" in kinds) else 0
+            again = count if is_low or (outcome in UNPARSED and outcome != "empty" and "unread" in kinds) else 0
             for key in ((language, variant), ("", "")):
-                for place, value in enumerate((count, asked, asked * tokens)):
+                for place, value in enumerate((count, again, again * tokens)):
                     totals[key][place] += value
     return {
-        key: FollowUpRates(asked / count, tokens / asked if asked and tokens else None)
-        for key, (count, asked, tokens) in totals.items()
+        key: FollowUpRates(again / count, tokens / again if again and tokens else None)
+        for key, (count, again, tokens) in totals.items()
     }
 
 

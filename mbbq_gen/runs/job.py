@@ -236,12 +236,12 @@ class _Work:
             await provider.aclose()
 
     async def _follow_up(self) -> bool:
-        """Asks again about what could not be read; whether batches are under way when it returns."""
+        """Follows up what could not be read; whether batches are under way when it returns."""
         session, resources = self.session, self.job.resources
         store, provider, rules, table = session.store, session.provider, session.rules, FollowUpTable(session.store)
         self.job._read(store)
         if planned := plan_follow_ups(store, provider, rules, resources):
-            session.watcher.say(f"follow-up: {planned:,} answers are asked about again")
+            session.watcher.say(f"follow-up: {planned:,} answers are followed up")
         mode = mode_of(store)
         if table.progress().pending:
             if mode != "off":

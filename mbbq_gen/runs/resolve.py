@@ -229,7 +229,9 @@ def open_model(config: RunConfig, where: PackPaths) -> Provider:
         ConfigError: another model is to follow up the answers of the run's own.
     """
     if config.follow_up_model is not None and not config.is_imported:
-        raise ConfigError("follow_up_model", config.follow_up_model, f"{config.model} is asked itself; leave it out")
+        raise ConfigError(
+            "follow_up_model", config.follow_up_model, f"{config.model} follows up its own answers; leave it out"
+        )
     return open_provider(config.follow_up_model or config.model, provider_options(config), where)
 
 

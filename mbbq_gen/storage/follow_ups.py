@@ -1,4 +1,4 @@
-"""Follow-ups of a run: second turns of conversations, which ask what an answer meant.
+"""Follow-ups of a run: second turns of conversations, which ask what an answer intended.
 
 follow_ups    prompt → the turns added to its messages, request key       written before sending
 responses     request key → response                                      as those of first turns
@@ -32,7 +32,7 @@ COUNTS: Final = (
     f" AND (u.outcome IN ({_PARSED}) OR u.rule = '{NONE_RULE}')"
 )
 """The condition that follow-up `u` takes the place of extraction `e`: nothing certain was read, and the reply says what
-was meant. Of an answer in the check sample the first reading stays."""
+was intended. Of an answer in the check sample the first reading stays."""
 
 
 class PlannedFollowUp(NamedTuple):
@@ -210,7 +210,7 @@ class FollowUpRow(NamedTuple):
 
     @property
     def reply(self) -> str | None:
-        """How the reply was read, `none` for no option; None where it does not say what was meant."""
+        """How the reply was read, `none` for no option; None where it does not say what was intended."""
         return "none" if self.rule == NONE_RULE else self.outcome if self.outcome in PARSED else None
 
 

@@ -93,7 +93,7 @@ def test_a_model_that_chose_nothing_stays_unread(capsys: Capture, tmp_path: Path
         "unread",
     )
     for group in report(capsys, path)["groups"]:
-        assert group["none"] == group["replied"] == group["asked"] == group["answers"] == 20
+        assert group["none"] == group["replied"] == group["followed_up"] == group["answers"] == 20
         assert group["read_with_follow_up"] == 0
     assert all(
         group["metrics"]["parse_rate"]["value"] == 0
@@ -154,7 +154,7 @@ def test_the_pressed_are_compared_with_those_that_were_read(capsys: Capture, tmp
         "unread",
     )
     (group,) = report(capsys, path)["groups"]
-    assert group["answers"] - group["read"] == group["asked"] == group["replied"]
+    assert group["answers"] - group["read"] == group["followed_up"] == group["replied"]
     read, replies = ({name: shares[name]["value"] for name in ("biased", "unknown")} for shares in group["choices"])
     assert replies["biased"] == 1 > read["biased"]
     assert group["pressed"]["value"] == 1
@@ -207,7 +207,7 @@ def test_what_stays_unread_is_asked_once(capsys: Capture, tmp_path: Path) -> Non
         run(capsys, path, "--follow-up", "unread,low")
         assert set(server.second.values()) == {1}
     (group,) = report(capsys, path)["groups"]
-    assert (group["asked"], group["replied"], group["read_with_follow_up"]) == (6, 0, 0)
+    assert (group["followed_up"], group["replied"], group["read_with_follow_up"]) == (6, 0, 0)
 
 
 @pytest.mark.usefixtures("api_keys")
@@ -221,7 +221,7 @@ def test_a_sample_of_what_was_read_checks_the_reading(capsys: Capture, tmp_path:
         assert sum(server.second.values()) == 45
         expected = sum(len(question) % 3 > 0 for question in server.second)
     everything = report(capsys, path)["checks"][0]
-    assert (everything["asked"], everything["agrees"]["n"]) == (45, 45)
+    assert (everything["followed_up"], everything["agrees"]["n"]) == (45, 45)
     assert everything["agrees"]["value"] == pytest.approx(expected / 45)
     assert scores(capsys, path, "--answers", "follow-up") == scores(capsys, path)
 
@@ -398,7 +398,7 @@ def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, tmp_path: 
     assert (code, "--follow-up-check" in err) == (2, True)
 
 
-def test_python_and_study_files_ask_too(capsys: Capture, tmp_path: Path) -> None:
+def test_python_asks_too(capsys: Capture, tmp_path: Path) -> None:
     settings = {
         "model": "oracle:indirect",
         "benchmark": "starter",
@@ -413,12 +413,6 @@ def test_python_and_study_files_ask_too(capsys: Capture, tmp_path: Path) -> None
     assert {group.read_with_follow_up for group in found.groups} == {10}
     rates = made.scores(metrics=["parse_rate"], answers="follow-up")
     assert {group.metrics["parse_rate"].value for group in rates.groups} == {1}
-    study = tmp_path / "study.toml"
-    study.write_text(
-        '[settings]\nbenchmark = "starter"\nlanguages = "en"\nvariants = "letters"\nsample = 6\nfollow_up = ["unread"]\n'
-        '[[model]]\nmodel = "oracle:indirect"\n',
-        encoding="utf-8",
-    )
 
 
 def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Capture, tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from mbbq_gen.providers.prices import MESSAGE_TOKENS, token_counter
 from tests.support.api import Heard, spoken
 
 VAGUE = "Hm."
@@ -29,11 +30,6 @@ class Dialogue:
     output_tokens: int = 0
 
 
-def tokens(text: str) -> int:
-    """A token for every four bytes of UTF-8, rounded up."""
-    return -(-len(text.encode()) // 4)
-
-
 @contextmanager
 def dialogue(
     reply: str | Callable[[str], str] = "A", first: Callable[[str], str] = lambda _: VAGUE, fault: int | None = None
@@ -45,7 +41,7 @@ def dialogue(
         first: the answer to a first turn.
         fault: the status of all follow-ups; None: they are answered.
     """
-    found = Dialogue()
+    found, counter = Dialogue(), token_counter("openai", "fake")  # as `estimate` counts
 
     def answer(heard: Heard) -> tuple[int, dict[str, str], bytes]:
         body = json.loads(heard.body)
@@ -58,7 +54,8 @@ def dialogue(
             if fault is not None:
                 return fault, {}, b'{"error": {"message": "no second turn"}}'
         text = (reply if isinstance(reply, str) else reply(question)) if is_second else first(question)
-        usage = {"prompt_tokens": sum(tokens(turn["content"]) + 4 for turn in turns), "completion_tokens": tokens(text)}
+        read = sum(counter.count(turn["content"]) for turn in turns) + MESSAGE_TOKENS * (len(turns) + 1)
+        usage = {"prompt_tokens": round(read), "completion_tokens": max(1, round(counter.count(text)))}
         found.input_tokens += usage["prompt_tokens"]
         found.output_tokens += usage["completion_tokens"]
         choice = {"message": {"role": "assistant", "content": text}, "finish_reason": "stop"}
