@@ -1,4 +1,4 @@
-"""Follow-ups: bounds without them, bias and coverage of scores with them (`simulate_all.py follow_up`).
+"""Scores with replies to follow-ups. Run by `simulate_all.py follow_up`.
 
 40 templates of 24 questions. Answers can't be read by chance, or three times as often where they are the stereotype; of
 the others 3 % are read wrong. 95 in 100 replies say what was meant; under pressure three in ten name the stereotype.
@@ -24,11 +24,11 @@ def draw(unread: float, odds: float, pressed: float, generator: Generator) -> Ar
     chances = WORLD.chances(WORLD.leans(generator, WORLD.templates)[0])[TEMPLATE, CONTEXT] * (np.arange(4) != UNREAD)
     said, zeros = pick(generator, chances / chances.sum(axis=1, keepdims=True)), np.zeros(len(TEMPLATE), dtype=int)
     rate = np.where(said == 0, odds, 1.0)
-    lost, replied, turned, wrong = generator.random((4, len(said))) < np.stack(
-        [unread * rate / rate.mean(), *(np.full(len(said), share) for share in (0.95, pressed, 0.03))]
-    )
-    read = np.where(lost, UNREAD, np.where(wrong, pick(generator, ERRORS[said]), said))
-    replied, meant, known = lost & replied, np.where(lost & turned, 0, said), np.flatnonzero(read != UNREAD)
+    silent = generator.random(len(said)) < unread * rate / rate.mean()
+    replied, turned, wrong = generator.random((3, len(said))) < np.array([[0.95], [pressed], [0.03]])
+    read = np.where(silent, UNREAD, np.where(wrong, pick(generator, ERRORS[said]), said))
+    lost, known = read == UNREAD, np.flatnonzero(read != UNREAD)
+    replied, meant = lost & replied, np.where(lost & turned, 0, said)
     weight = np.repeat([lost.sum() / replied.sum(), len(known) / 100], [replied.sum(), 100])
     chosen = np.concatenate([np.flatnonzero(replied), generator.choice(known, 100, replace=False)])
     group, after = (
@@ -37,19 +37,20 @@ def draw(unread: float, odds: float, pressed: float, generator: Generator) -> Ar
     )
     panel = panel_of(np.stack([group.cells, after.cells]), SAMPLING)
     first, second = panel.estimates(METRIC)
-    low, high = (side[0] for side in MissingDataPanels(panel).ends(METRIC) or ())
-    bounds, corrected = missing_data_bounds(low, high, first, SAMPLING), correct(METRIC, group, "discard", first)
+    low, high = MissingDataPanels(panel).ends(METRIC) or ([], [])
+    bounds, corrected = missing_data_bounds(low[0], high[0], first, SAMPLING), correct(METRIC, group, "discard", first)
     ends = [[found.value, *(found.interval(0.95) or (np.nan, np.nan))] for found in (first, second, corrected)]
     return np.array([ends[0], [np.nan, bounds.interval_low, bounds.interval_high], *ends[1:]], dtype=float)
 
 
 def follow_up(runs: int) -> None:
-    """Prints a line for each share of unread answers, why they are unread, and what replies are."""
+    """Prints a line for each share of unread answers, cause and kind of reply: mean error, coverage in %, width."""
     names, truth = ("first answers", "bounds", "with follow-ups", "corrected"), WORLD.truth(METRIC.name)
-    head("unread", "missing", "replies", *(f"{name}: off, held in %, width" for name in names))
+    head("unread", "missing", "replies", *names)
     for unread, (odds, pressed) in ((u, case) for u in (0.02, 0.1, 0.3) for case in ((1, 0), (3, 0), (3, 0.3))):
         generator = np.random.default_rng([round(100 * unread), odds, round(10 * pressed), runs])
         value, low, high = np.moveaxis([draw(unread, odds, pressed, generator) for _ in range(runs)], 2, 0)
         columns = value.mean(0) - truth, 100 * ((low <= truth) & (truth <= high)).mean(0), (high - low).mean(0)
         cells = [f"{off:+.3f}, {held:.1f}, {wide:.2f}" for off, held, wide in zip(*columns, strict=True)]
+        cells[1] = cells[1].partition(", ")[2]
         row(f"{unread:.0%}", "by chance" if odds == 1 else "not by chance", "pressed" if pressed else "true", *cells)

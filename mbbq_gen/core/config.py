@@ -406,7 +406,8 @@ class RunConfig(FrozenModel):
                 continue
             if name == "model_args":
                 merged = {**before, **now}
-                differs = shaping(before) != shaping(merged if not given.model else now)
+                changed = shaping(before) != shaping(merged if not given.model else now)
+                differs = changed and not self.is_imported
                 now = merged if not differs else now
             elif name == "normalization":  # all but pmi are made of the same loglikelihoods
                 differs = before != now and "pmi" in {before, now}

@@ -165,7 +165,8 @@ class Job:
         config = self.config
         if self.folder.manifest_path.is_file():
             before = self.folder.manifest().config
-            config = before.resumed(config, options_class(before.model).may_change, str(self.folder.path))
+            model = config.follow_up_model or before.follow_up_model or before.model
+            config = before.resumed(config, options_class(model).may_change, str(self.folder.path))
             check_together(config)
         rule_from(self.config, config.languages)  # a rule that is wrong is said before anything is done
         return config

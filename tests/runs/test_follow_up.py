@@ -419,7 +419,7 @@ def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Ca
     source, path, exported = tmp_path / "source", tmp_path / "run", tmp_path / "export"
     given = [*STARTER, "--languages", "en", "--sample", 10]
     run(capsys, source, "--model", "oracle:indirect", *given)
-    assert call(capsys, "export", source, "-o", exported)[0] == 0
+    assert call(capsys, "export", source, "--parquet", exported)[0] == 0
     code, _, err = call(
         *(capsys, "import", exported / "samples.parquet", "--from", "csv", "-o", path),
         *("--benchmark", "starter", "--field-map", exported / "import_map.toml"),
