@@ -51,6 +51,5 @@ def follow_up(runs: int) -> None:
         generator = np.random.default_rng([round(100 * unread), odds, round(10 * pressed), runs])
         value, low, high = np.moveaxis([draw(unread, odds, pressed, generator) for _ in range(runs)], 2, 0)
         columns = value.mean(0) - truth, 100 * ((low <= truth) & (truth <= high)).mean(0), (high - low).mean(0)
-        cells = [f"{off:+.3f}, {held:.1f}, {wide:.2f}" for off, held, wide in zip(*columns, strict=True)]
-        cells[1] = cells[1].partition(", ")[2]
+        cells = [f"{off:+.3f}, {held:.1f}, {wide:.2f}".removeprefix("+nan, ") for off, held, wide in zip(*columns)]  # noqa: B905
         row(f"{unread:.0%}", "by chance" if odds == 1 else "not by chance", "pressed" if pressed else "true", *cells)
