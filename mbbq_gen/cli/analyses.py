@@ -10,6 +10,7 @@ import typer
 from mbbq_gen.cli.config_options import expand_options
 from mbbq_gen.cli.help import example
 from mbbq_gen.cli.options import (
+    AnswersChoice,
     CorrectWith,
     EquivalenceMargin,
     InferenceOptions,
@@ -21,6 +22,7 @@ from mbbq_gen.cli.options import (
     ReaderChoice,
     RunPath,
     RunPaths,
+    chosen_answers,
     metrics_of,
     prompt_effects_of,
     resources,
@@ -81,6 +83,7 @@ def compare(
     *,
     statistics: InferenceOptions,
     prompt_effects: PromptEffectsChoice = "fixed",
+    answers: AnswersChoice = "first",
     correct_with: CorrectWith = None,
     packs: Packs = None,
     as_json: Json = False,
@@ -113,6 +116,7 @@ def compare(
         where,
         statistics.chosen_gold(),
         all_extractors=level == "extractor",
+        answers=chosen_answers(answers, correct_with),
     )
     family = one_of("choice for --p-adjust-over", p_adjust_over, FAMILIES)
     asked = all_of("grouping", group_by, list(GROUPINGS)) if group_by else []

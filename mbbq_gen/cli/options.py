@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 
 import typer
 
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of, one_of, visible_text
 
@@ -303,6 +304,17 @@ def runs_labels(
     return found
 
 
+def chosen_answers(given: str, correct_with: str | None = None) -> Answers:
+    """The checked value of --answers."""
+    from mbbq_gen.runs.observations import Answers
+
+    if given != "first" and correct_with is not None:
+        raise UsageError(
+            f"--answers {given}: --correct-with {correct_with} corrects first answers; leave one of them out"
+        )
+    return one_of("choice for --answers", given, get_args(Answers))
+
+
 def terminal() -> ProgressBars:
     """The progress listener for a terminal."""
     from mbbq_gen.core.progress import ProgressBars
@@ -362,6 +374,13 @@ ReaderChoice = Annotated[
         help="Extractor whose results are used: rules, a baseline (strict-match, first-label, mbbq-like, answer-line), "
         "judge:NAME, or a stored version.",
         metavar="NAME",
+    ),
+]
+AnswersChoice = Annotated[
+    str,
+    typer.Option(
+        "--answers",
+        help="Answers to score: first, or follow-up (replies to `run --follow-up` where nothing could be read).",
     ),
 ]
 CorrectWith = Annotated[

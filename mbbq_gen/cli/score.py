@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, get_args
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from mbbq_gen.cli.config_options import WorkerOptions, expand_options
 from mbbq_gen.cli.help import example
 from mbbq_gen.cli.options import (
+    AnswersChoice,
     CorrectWith,
     EquivalenceMargin,
     GroupBy,
@@ -20,6 +21,7 @@ from mbbq_gen.cli.options import (
     Packs,
     PromptEffectsChoice,
     ReaderChoice,
+    chosen_answers,
     open_lines,
     resources,
     say,
@@ -75,12 +77,7 @@ def score(
     ] = "all",
     extractor: ReaderChoice = "rules",
     normalization: NormalizationChoice = None,
-    answers: Annotated[
-        str,
-        typer.Option(
-            help="Answers to score: first, or follow-up (replies to `run --follow-up` where nothing could be read)."
-        ),
-    ] = "first",
+    answers: AnswersChoice = "first",
     macro_average: Annotated[
         str | None,
         typer.Option(
@@ -115,7 +112,7 @@ def score(
     from mbbq_gen.analysis.correction import confidence_shares, correction
     from mbbq_gen.cli.options import run_sums, runs_frame, runs_labels, tell_failures
     from mbbq_gen.core.records import NORMALISATIONS
-    from mbbq_gen.runs.observations import Answers, follow_up_reports
+    from mbbq_gen.runs.observations import follow_up_reports
     from mbbq_gen.scoring.metrics import METRICS
     from mbbq_gen.scoring.tally import GROUPINGS, SUBSETS
     from mbbq_gen.scoring.tally import subset as part_of
@@ -132,13 +129,12 @@ def score(
         if group_by is None
         else []
     )
-    kind = one_of("choice for --answers", answers, get_args(Answers))
+    kind = chosen_answers(answers, correct_with)
     how = one_of("normalization", normalization, NORMALISATIONS) if normalization else None
     if bool(paths) == (jsonl is not None):
         raise UsageError("give a run folder or --jsonl FILE, one of them")
-    if kind != "first" and (jsonl is not None or correct_with is not None):
-        other = "--jsonl" if jsonl is not None else "--correct-with"
-        raise UsageError(f"--answers {kind}: leave {other} out; follow-ups are of runs, and not corrected themselves")
+    if kind != "first" and jsonl is not None:
+        raise UsageError(f"--answers {kind}: leave --jsonl out; follow-ups are of runs")
     if jsonl is not None and extractor != "rules":
         raise UsageError(f"extract the lines first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE")
     if correct_with is not None and (jsonl is not None or part != "all"):

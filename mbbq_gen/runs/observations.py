@@ -25,7 +25,7 @@ from mbbq_gen.runs.extraction import (
     reader_name,
     scores_version,
 )
-from mbbq_gen.runs.follow_up import ensure_follow_ups_read
+from mbbq_gen.runs.follow_up import ensure_follow_ups_read, follows_up
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.scoring.tally import added, alike, sums, weighted_by_design
@@ -176,12 +176,14 @@ def load_sums(
 
 
 def require_follow_ups(folder: RunFolder, where: PackPaths, answers: Answers) -> None:
-    """Makes sure that a run has follow-ups, and that they are read, where they are wanted.
+    """Makes sure that a run was followed up, and that replies are read, where they are wanted.
 
     Raises:
-        UsageError: It has none.
+        UsageError: It was not.
     """
-    if answers == "follow-up" and not ensure_follow_ups_read(folder, where):
+    if answers == "first" or ensure_follow_ups_read(folder, where):
+        return
+    if not follows_up(folder.manifest().config):
         raise UsageError(f"{folder.path}: no follow-ups; first: mbbq-gen run {folder.path} --follow-up unread")
 
 
