@@ -31,7 +31,6 @@ from mbbq_gen.storage.follow_ups import (
     FollowUpReason,
     FollowUpTable,
     PlannedFollowUp,
-    UnreadReply,
     first_outcomes,
 )
 from mbbq_gen.storage.queries import find_completed, iter_extractions
@@ -170,7 +169,9 @@ def read_follow_ups(store: RunStore, resources: PackPaths) -> None:
     for language, version in extractor_versions(store.languages(), resources).items():
         if rows := table.unread(language, version):
             reader = load_reader("rules", language, resources)
-            table.keep(version, [(prompt_id, read_reply(reply, reader)) for prompt_id, reply in rows])
+            table.keep(
+                version, [(name, read_reply(CompletedPrompt(*reply), none, reader)) for name, none, *reply in rows]
+            )
 
 
 def ensure_follow_ups_read(folder: RunFolder, resources: PackPaths) -> bool:
@@ -187,16 +188,21 @@ def ensure_follow_ups_read(folder: RunFolder, resources: PackPaths) -> bool:
     return True
 
 
-def read_reply(reply: UnreadReply, reader: Extractor) -> Extraction:
-    """What the reply to a follow-up says: an option, or that none was chosen (rule NONE_RULE, no option)."""
-    prompt, text = reply.prompt, _REASONING.sub("", reply.response.text or "").casefold()
-    none = reply.none.casefold()
+def read_reply(reply: CompletedPrompt, none: str, reader: Extractor) -> Extraction:
+    """What the reply to a follow-up says: an option, or that none was chosen (rule NONE_RULE, no option).
+
+    Args:
+        reply: With the turns of the follow-up as the prompt's messages.
+        none: The reply that chooses no option.
+        reader: Of the prompt's language.
+    """
+    none, text = none.casefold(), _REASONING.sub("", reply.response.text or "").casefold()
     end = "" if none[-1] > "\u3000" else r"(?!\w)"  # scripts without spaces
     found = re.match(rf"\W*{re.escape(none)}{end}", text)
-    labels = "|".join(re.escape(label.casefold()) for label in prompt.option_labels)
+    labels = "|".join(re.escape(label.casefold()) for label in reply.prompt.option_labels)
     if found and not re.search(rf"(?<!\w)(?:{labels})(?!\w)", text[found.end() :]):
         return Extraction(outcome="unparsed", confidence="high", rule=NONE_RULE)
-    return extract_response(CompletedPrompt(prompt, reply.instance, reply.response), reader)
+    return extract_response(reply, reader)
 
 
 class FollowUpStatus(FrozenModel):

@@ -50,16 +50,6 @@ class PlannedFollowUp(NamedTuple):
     max_tokens: int | None
 
 
-class UnreadReply(NamedTuple):
-    """A reply to read."""
-
-    prompt: Prompt
-    """With the turns of the follow-up as its messages."""
-    instance: Instance
-    response: Response
-    none: str
-
-
 def _request(row: Sequence[Any]) -> Request:
     _, key, turns, limit, record, instance = row
     prompt = Prompt.model_validate_json(record)
@@ -124,13 +114,7 @@ class FollowUpTable:
 
     def progress(self) -> Progress:
         """How many requests have a response."""
-        from mbbq_gen.storage.store import Progress  # it imports this module
-
-        row = self._store.query(
-            "SELECT count(*), count(*) FILTER (WHERE r.is_error = 0), count(*) FILTER (WHERE r.is_error = 1) FROM"
-            " (SELECT DISTINCT request_key FROM follow_ups) u LEFT JOIN responses r ON r.request_key = u.request_key"
-        ).fetchone()
-        return Progress(*map(int, row))
+        return self._store.follow_up_progress()
 
     def pending(self) -> Iterator[Request]:
         """The follow-ups without a response."""
@@ -152,15 +136,25 @@ class FollowUpTable:
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    def unread(self, language: str, version: str) -> list[tuple[str, UnreadReply]]:
-        """The replies in a language that this extractor version has not read, each with its prompt's id."""
+    def unread(self, language: str, version: str) -> list[tuple[str, str, Prompt, Instance, Response]]:
+        """The replies in a language that this extractor version has not read.
+
+        Rows of prompt id, the reply that chooses none, the prompt with the turns of the follow-up as its messages,
+        instance and response.
+        """
         rows = self._store.query(
-            f"SELECT u.prompt_id, u.turns, p.record, i.record, r.record, u.none FROM {_JOINED}"
+            f"SELECT u.prompt_id, u.none, u.turns, p.record, i.record, r.record FROM {_JOINED}"
             " JOIN responses r ON r.request_key = u.request_key AND r.is_error = 0"
             " WHERE p.language = ? AND u.version IS NOT ? ORDER BY u.number",
             (language, version),
         )
-        return [(name, _reply(*found)) for name, *found in rows]
+        return [
+            (
+                *(name, none, Prompt.model_validate({**json.loads(prompt), "messages": json.loads(turns)})),
+                *(Instance.model_validate_json(instance), Response.model_validate_json(response)),
+            )
+            for name, none, turns, prompt, instance, response in rows
+        ]
 
     def keep(self, version: str, readings: Iterable[tuple[str, Extraction]]) -> None:
         """Stores how replies were read."""
@@ -179,17 +173,6 @@ class FollowUpTable:
             " FROM follow_ups GROUP BY 1, 2 ORDER BY 1, 2"
         )
         return {(reason, outcome): count for reason, outcome, count in rows}
-
-
-def _reply(turns: str, prompt: str, instance: str, response: str, none: str) -> UnreadReply:
-    found = Prompt.model_validate_json(prompt)
-    messages = tuple(map(Message.model_validate, json.loads(turns)))
-    return UnreadReply(
-        found.model_copy(update={"messages": messages}),
-        Instance.model_validate_json(instance),
-        Response.model_validate_json(response),
-        none,
-    )
 
 
 class FollowUpRow(NamedTuple):

@@ -338,6 +338,14 @@ class RunStore(Database):
         ).fetchone()
         return Progress(int(requests), int(answered), int(failed))
 
+    def follow_up_progress(self) -> Progress:
+        """Progress of the follow-ups alone."""
+        row = self._db.execute(
+            "SELECT count(*), count(*) FILTER (WHERE r.is_error = 0), count(*) FILTER (WHERE r.is_error = 1) FROM"
+            " (SELECT DISTINCT request_key FROM follow_ups) u LEFT JOIN responses r ON r.request_key = u.request_key"
+        ).fetchone()
+        return Progress(*map(int, row))
+
     # --- extractions ----------------------------------------------------------------------------------------------
 
     def without_extraction(

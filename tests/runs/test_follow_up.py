@@ -16,10 +16,10 @@ from mbbq_gen import Run
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, Response
 from mbbq_gen.extraction.engine import load_extractor
-from mbbq_gen.runs.follow_up import answer_limit, question_about, read_reply
+from mbbq_gen.runs.follow_up import answer_limit, follow_up_text, question_about, read_reply
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.follow_ups import NONE_RULE, UnreadReply
-from mbbq_gen.storage.store import RunStore
+from mbbq_gen.storage.follow_ups import NONE_RULE
+from mbbq_gen.storage.store import CompletedPrompt, RunStore
 from tests.fake_service.client import fake_server
 from tests.support.dialogue import VAGUE, Dialogue, dialogue
 from tests.support.extraction import call
@@ -437,23 +437,16 @@ def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Ca
 
 def read(text: str, language: str = "en") -> Extraction:
     prompt, said = make_request().prompt, PackPaths()
-    from mbbq_gen.runs.follow_up import follow_up_text
-
     found = follow_up_text(said, language)
     messages = (make_request().messages[0].model_copy(update={"content": question_about(prompt, found)}),)
-    reply = UnreadReply(
-        prompt.model_copy(update={"language": language, "messages": messages}),
-        make_request().instance,
-        Response(request_key="x", text=text, finish_reason="stop"),
-        found.none,
-    )
-    return read_reply(reply, load_extractor(language, said))
+    shown = prompt.model_copy(update={"language": language, "messages": messages})
+    response = Response(request_key="x", text=text, finish_reason="stop")
+    reply = CompletedPrompt(shown, make_request().instance, response)
+    return read_reply(reply, found.none, load_extractor(language, said))
 
 
 @pytest.mark.parametrize("language", sorted(name for name in PackPaths().names("prompts") if "/" not in name))
 def test_labels_and_none_are_read_in_every_language(language: str) -> None:
-    from mbbq_gen.runs.follow_up import follow_up_text
-
     none = follow_up_text(PackPaths(), language).none
     labels = make_request().prompt.option_labels
     for place, label in enumerate(labels):
