@@ -170,7 +170,7 @@ def read_follow_ups(store: RunStore, resources: PackPaths) -> None:
         if rows := table.unread(language, version):
             reader = load_reader("rules", language, resources)
             table.keep(
-                version, [(name, read_reply(CompletedPrompt(*reply), none, reader)) for name, none, *reply in rows]
+                version, [(name, read_reply(CompletedPrompt(*reply), none, reader)) for name, none, reply in rows]
             )
 
 

@@ -136,10 +136,10 @@ class FollowUpTable:
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
-    def unread(self, language: str, version: str) -> list[tuple[str, str, Prompt, Instance, Response]]:
+    def unread(self, language: str, version: str) -> list[tuple[str, str, tuple[Prompt, Instance, Response]]]:
         """The replies in a language that this extractor version has not read.
 
-        Rows of prompt id, the reply that chooses none, the prompt with the turns of the follow-up as its messages,
+        Rows of prompt id, the reply that chooses none, and prompt (with the turns of the follow-up as its messages),
         instance and response.
         """
         rows = self._store.query(
@@ -149,12 +149,13 @@ class FollowUpTable:
             (language, version),
         )
         return [
-            (
-                *(name, none, Prompt.model_validate({**json.loads(prompt), "messages": json.loads(turns)})),
-                *(Instance.model_validate_json(instance), Response.model_validate_json(response)),
-            )
+            (name, none, (
+                Prompt.model_validate({**json.loads(prompt), "messages": json.loads(turns)}),
+                Instance.model_validate_json(instance),
+                Response.model_validate_json(response),
+            ))
             for name, none, turns, prompt, instance, response in rows
-        ]
+        ]  # fmt: skip
 
     def keep(self, version: str, readings: Iterable[tuple[str, Extraction]]) -> None:
         """Stores how replies were read."""
