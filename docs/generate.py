@@ -177,6 +177,8 @@ def _language(pack: AxesPack, prompts: PromptPack) -> Iterator[str]:
         yield f"\n`{cell}`: {_in_one_line(pack.compose(cell).text)}"
     for variant in prompts.variant:
         yield f"\n`{variant.id}`: {_in_one_line(variant.text)}"
+    if prompts.follow_up is not None:
+        yield f"\n`--follow-up` (none: {prompts.follow_up.none}): {_in_one_line(prompts.follow_up.text)}"
     yield ""
 
 
