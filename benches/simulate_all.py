@@ -21,6 +21,7 @@ components   variance components
 effects      effects of axes
 comparison   statements of `compare` about ability, position and control
 correction   scores corrected by labels
+follow_up    scores with replies to follow-ups
 stops        intervals of runs in rounds, where they stop
 designs      widths that `design` predicts
 
@@ -40,6 +41,7 @@ import simulate_averages
 import simulate_commands
 import simulate_correction
 import simulate_design
+import simulate_follow_up
 from simulated import AMBIGUOUS, BIAS, CHOICES, MBBQ, Array, Generator, Held, head, panel_of, row, speaks
 
 from mbbq_gen.scoring.cells import CELLS
@@ -291,6 +293,7 @@ TABLES: dict[str, Callable[[int], None]] = {
     **simulate_averages.TABLES,
     **simulate_commands.TABLES,
     **simulate_correction.TABLES,
+    "follow_up": simulate_follow_up.follow_up,
     **simulate_design.TABLES,
 }
 

@@ -18,7 +18,7 @@ import typer
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
-from mbbq_gen.analysis import comparison_table, correction_table, score_extras
+from mbbq_gen.analysis import comparison_table, correction_table, follow_up, score_extras
 from mbbq_gen.analysis import scores as score_tables
 from mbbq_gen.analysis.scores import WARNINGS, MetricDefinition
 from mbbq_gen.annotation.judge import shipped_prompt
@@ -92,6 +92,11 @@ RECORDS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
         ("ScoreTable", "GroupScore", "MetricScore", "FractionCounts", "Bounds", "GoldDifference", "MetricDefinition"),
     ),
     ("More of the scores", score_extras, ("ScoreReport", "MacroAverage", "GroupTest", "BaselineScores")),
+    (
+        "Follow-ups",
+        follow_up,
+        ("FollowUpReport", "FollowUpGroup", "FollowUpChange", "ChoiceShares", "CheckAgreement"),
+    ),
     ("Corrected scores", correction_table, ("Correction", "CorrectedGroup", "CorrectedScore", "ExtractionFlag")),
     (
         "Comparisons: `compare --json`",
@@ -177,6 +182,8 @@ def _language(pack: AxesPack, prompts: PromptPack) -> Iterator[str]:
         yield f"\n`{cell}`: {_in_one_line(pack.compose(cell).text)}"
     for variant in prompts.variant:
         yield f"\n`{variant.id}`: {_in_one_line(variant.text)}"
+    if prompts.follow_up is not None:
+        yield f"\n`--follow-up` (none: {prompts.follow_up.none}): {_in_one_line(prompts.follow_up.text)}"
     yield ""
 
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Any
 from mbbq_gen.analysis.scores import ScoreTable, score
 from mbbq_gen.benchmarks import registry
 from mbbq_gen.benchmarks.releases import benchmark_folder
-from mbbq_gen.core.config import RunConfig, help_of, shapes
+from mbbq_gen.core.config import FollowUp, RunConfig, help_of, shapes
 from mbbq_gen.core.errors import PYTHON, UnknownNameError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressBars, ProgressEvent, ProgressListener
@@ -36,7 +36,13 @@ from mbbq_gen.extraction import extract
 from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.runs.adaptive_run import sequential_confidence_level
 from mbbq_gen.runs.job import Job, JobResult
-from mbbq_gen.runs.observations import ensure_extracted, load_run_observations, read_scores_before_use
+from mbbq_gen.runs.observations import (
+    Answers,
+    ensure_extracted,
+    follow_up_reports,
+    load_run_observations,
+    read_scores_before_use,
+)
 from mbbq_gen.runs.resolve import resolve_for
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.samples import BATCH_ITEMS, SampleFilter, item_schema, sample_batches
@@ -50,6 +56,7 @@ from mbbq_gen.storage.store import Progress
 if TYPE_CHECKING:
     import polars
 
+    from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.analysis.reasoning import ReasoningFrames
     from mbbq_gen.annotation.judge_report import JudgeExtraction
 
@@ -150,6 +157,31 @@ class Run:
         """
         return await self._job(progress, say, fields).execute_async()
 
+    def follow_up(
+        self,
+        answers: Sequence[FollowUp] = ("unread",),
+        *,
+        check: int | None = None,
+        progress: Progressing = False,
+        say: Callable[[str], None] | None = None,
+    ) -> FollowUpReport | None:
+        """Asks again which option the model intended, and returns what that changes; as `execute` with `follow_up`.
+
+        Args:
+            answers: `unread`: those in which no choice could be read; `low`: also those read with low confidence.
+            check: So many answers that were read, drawn at random, are followed up too.
+            progress: As for `execute`.
+            say: As for `execute`.
+
+        Returns:
+            Read rates, scores and choices with and without follow-ups; None where there was nothing to ask.
+
+        Raises:
+            UsageError: the model takes no second turn, or what `execute` raises.
+        """
+        self.execute(progress=progress, say=say, follow_up=tuple(answers), follow_up_check=check)
+        return next(iter(follow_up_reports([self.path], self.resources, InferenceSettings())), None)
+
     def _job(self, progress: Progressing, say: Callable[[str], None] | None, fields: Mapping[str, Any]) -> Job:
         """The remaining job of the run; the cached manifest is dropped because the job changes it."""
         self.__dict__.pop("manifest", None)
@@ -202,7 +234,12 @@ class Run:
         return ensure_extracted(self.folder, self.resources, extractor, step)
 
     def observations(
-        self, *, gold: GoldLabels = "published", extractor: str = ENGINE, model: str | None = None
+        self,
+        *,
+        gold: GoldLabels = "published",
+        extractor: str = ENGINE,
+        model: str | None = None,
+        answers: Answers = "first",
     ) -> polars.DataFrame:
         """The table behind the scores: one row per response, without texts.
 
@@ -210,9 +247,13 @@ class Run:
             gold: Gold labels: `published`, or `corrected` where they are known to be wrong.
             extractor: As for `extract`.
             model: Name of the model in the table; None: that of the run.
+            answers: The `first` answers, or `follow-up`: with what follow-ups say where nothing could be read.
+
+        Raises:
+            UsageError: follow-ups are wanted and the run has none.
         """
         frame, _ = load_run_observations(
-            self.folder, self.manifest, self.resources, gold, model=model, extractor=extractor
+            self.folder, self.manifest, self.resources, gold, model=model, extractor=extractor, answers=answers
         )
         return frame
 
@@ -342,6 +383,7 @@ class Run:
         average: Average = "questions",
         unseen_deviation: float = UNSEEN_TEMPLATE_DEVIATION,
         unseen_stretch: float = STRETCH,
+        answers: Answers = "first",
     ) -> ScoreTable:
         """The scores of the run by any grouping, with counts, bounds and confidence intervals.
 
@@ -359,13 +401,14 @@ class Run:
             average: Scores are means over `questions`, over `templates` (each alike), or `random-effects` means.
             unseen_deviation: How far off a template that was not seen may lie, where few templates differ.
             unseen_stretch: How much farther near an end of the scale.
+            answers: As for `observations`.
 
         Raises:
             UsageError: an unknown grouping or metric, or settings out of range.
         """
         level = sequential_confidence_level(confidence_level or 0.95, [self.manifest.adaptive])
         return score(
-            self.observations(gold=gold, extractor=extractor),
+            self.observations(gold=gold, extractor=extractor, answers=answers),
             group_by,
             metrics,
             InferenceSettings(

@@ -73,11 +73,15 @@ def _prompt_findings(resources: PackPaths, language: str, prompts: dict[str, Pro
         prompts[language] = read_prompts(resources, language)
     except MbbqGenError as error:
         return [_finding(error, f"prompts/{language}.toml")]
-    return [
-        Finding(file=f"prompts/{language}.toml", what=f"variant {variant.id!r}: {TO_DO} is still to be written")
+    file, said = f"prompts/{language}.toml", prompts[language].follow_up
+    found = [
+        Finding(file=file, what=f"variant {variant.id!r}: {TO_DO} is still to be written")
         for variant in prompts[language].variant
         if TO_DO in variant.text or TO_DO in variant.shot_answer
     ]
+    if said is not None and TO_DO in said.text + said.none:
+        found.append(Finding(file=file, what=f"follow_up: {TO_DO} is still to be written"))
+    return found
 
 
 def _axes_findings(resources: PackPaths, language: str) -> list[Finding]:

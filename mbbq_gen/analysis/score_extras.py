@@ -18,6 +18,7 @@ from mbbq_gen.analysis.correction_table import (
     ExtractionFlag,
     extraction_flags,
 )
+from mbbq_gen.analysis.follow_up import FollowUpReport
 from mbbq_gen.analysis.scores import ScoreTable, score
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel, Normalise
@@ -126,6 +127,8 @@ class ScoreReport(ScoreTable):
     """Which answers were scored."""
     extractor: str = "rules"
     """The extractor: its name, or an earlier version."""
+    answers: Literal["first", "follow-up"] = "first"
+    """The first answers, or with what follow-ups say in the place of what could not be read."""
     normalization: Normalise | None = None
     """How likelihoods were made comparable; None: as the run says, or none were requested."""
     macro_averages: tuple[MacroAverage, ...] = ()
@@ -143,6 +146,8 @@ class ScoreReport(ScoreTable):
     """Language differences that extraction errors could explain; in reports only."""
     correction: Correction | None = None
     """Scores corrected by annotations; None if not requested."""
+    follow_ups: tuple[FollowUpReport, ...] = ()
+    """What follow-ups change, of each run that has them."""
 
 
 def reported(

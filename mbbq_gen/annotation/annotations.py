@@ -24,13 +24,15 @@ from mbbq_gen.annotation.review import (
 )
 from mbbq_gen.core.errors import DataError, UnknownNameError, UsageError, describe_fault
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Extraction, FrozenModel
+from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction, FrozenModel
 from mbbq_gen.extraction import Explanation
 from mbbq_gen.runs.extraction import explain_answer
+from mbbq_gen.runs.follow_up import ensure_follow_ups_read
 from mbbq_gen.runs.observations import ensure_extracted, model_names
 from mbbq_gen.runs.reasoning import extract_all_reasoning, find_reasoning_extraction, reasoning_extractions
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.scoring.observations import GoldLabels, Observation, observations_frame, observe
+from mbbq_gen.storage.follow_ups import FollowUpRow, follow_up_rows
 from mbbq_gen.storage.queries import (
     ExtractionRow,
     find_completed,
@@ -47,6 +49,8 @@ if TYPE_CHECKING:
 DRAWS_NAME = "annotation-draws.jsonl"
 SOURCE = "annotations"
 """The name of the labels that people gave in `mbbq-gen annotate`."""
+FOLLOW_UP = "follow-up"
+"""The name of the labels that the model itself gave in replies to follow-ups."""
 
 
 class ReviewedAnswer(NamedTuple):
@@ -213,29 +217,62 @@ def annotation_labels(folder: RunFolder) -> tuple[list[AnnotatedAnswer], int]:
     return labels, len(annotations) - len(known)
 
 
+def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[str, str]) -> list[AnnotatedAnswer]:
+    """What the model says it intended, as labels: those of the check sample stand for all answers that were read.
+
+    Strata are languages and whether a first answer was read; within one, each of N answers has a label with
+    probability n / N.
+    """
+    ensure_follow_ups_read(folder, resources)
+    strata = defaultdict[tuple[str, bool], list[FollowUpRow]](list)
+    with folder.open_store(read_only=True) as store:
+        for row in follow_up_rows(store, {language: [version] for language, version in versions.items()}):
+            if row.first_outcome not in NO_RESPONSE and row.first_outcome != "empty":
+                certain = row.first_outcome in PARSED and row.reason != "low"
+                strata[row.language, certain].append(row)
+    labels = []
+    for rows in strata.values():
+        replied = [row for row in rows if row.reply is not None]
+        chance = len(replied) / len(rows)
+        labels += [AnnotatedAnswer(row.prompt_id, row.option, chance) for row in replied]
+    return labels
+
+
 # --- labels as a table -----------------------------------------------------------------------------------------------
 
 
 def labelled_frame(
-    folder: RunFolder, versions: Mapping[str, str], *, model: str, gold: GoldLabels, at_least: int
+    folder: RunFolder,
+    versions: Mapping[str, str],
+    *,
+    model: str,
+    gold: GoldLabels,
+    at_least: int,
+    given: list[AnnotatedAnswer] | None = None,
 ) -> AnnotatedFrame:
     """The annotated answers of a run beside the extractions of these versions, by language.
+
+    `given`: labels of follow-ups instead.
 
     Raises:
         UsageError: The run has fewer than `at_least` labels.
     """
-    labels, unsampled = annotation_labels(folder)
+    labels, unsampled = annotation_labels(folder) if given is None else (given, 0)
+    source = SOURCE if given is None else FOLLOW_UP
     with folder.open_store(read_only=True) as store:
         rows, outdated = _rows(store, labels, versions, model, gold)
     n_labels = len({row.label.prompt_id for row in rows})
     if n_labels < at_least:
         beside = f" ({unsampled:,} annotated answers are in no sample)" if unsampled else ""
+        more = {
+            SOURCE: f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200",
+            FOLLOW_UP: f"ask more: mbbq-gen run {folder.path} --follow-up unread --follow-up-check 200",
+        }
         raise UsageError(
-            f"{folder.path}: {n_labels:,} labels ({SOURCE}){beside}, {at_least} are needed; "
-            f"annotate more: mbbq-gen annotate {folder.path} --sample-size 200"
+            f"{folder.path}: {n_labels:,} labels ({source}){beside}, {at_least} are needed; {more[source]}"
         )
     return AnnotatedFrame(
-        source=SOURCE,
+        source=source,
         frame=_table(rows),
         labels=n_labels,
         unsampled_annotations=unsampled,
@@ -320,19 +357,15 @@ def runs_labels(
         UnknownNameError: for an unknown source.
         UsageError: where a run has fewer than `at_least` labels.
     """
-    if source != SOURCE:
-        raise UnknownNameError("source of labels", source, [SOURCE])
+    if source not in (SOURCE, FOLLOW_UP):
+        raise UnknownNameError("source of labels", source, [SOURCE, FOLLOW_UP])
     folders = [RunFolder(path) for path in dict.fromkeys(paths)]
     for folder in folders:
         folder.require()
     names = model_names(folders, [folder.manifest() for folder in folders])
-    return joined(
-        labelled_frame(
-            folder,
-            ensure_extracted(folder, where, extractor),
-            model=name,
-            gold=gold,
-            at_least=at_least,
-        )
-        for folder, name in zip(folders, names, strict=True)
-    )
+    parts = []
+    for folder, name in zip(folders, names, strict=True):
+        versions = ensure_extracted(folder, where, extractor)
+        given = follow_up_labels(folder, where, versions) if source == FOLLOW_UP else None
+        parts.append(labelled_frame(folder, versions, model=name, gold=gold, at_least=at_least, given=given))
+    return joined(parts)

@@ -11,6 +11,7 @@ from mbbq_gen.cli.config_options import expand_options
 from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
     GROUPS,
+    AnswersChoice,
     CorrectWith,
     GroupBy,
     HtmlFile,
@@ -23,6 +24,7 @@ from mbbq_gen.cli.options import (
     RunPath,
     RunPaths,
     ScoreOptions,
+    chosen_answers,
     equivalence_option,
     extraction_bar,
     metrics_of,
@@ -113,6 +115,7 @@ def compare(
     statistics: ScoreOptions,
     prompt_effects: PromptEffectsChoice = "fixed",
     equivalence_margin: Annotated[float | None, equivalence_option("each bias and each difference")] = None,
+    answers: AnswersChoice = "first",
     correct_with: CorrectWith = None,
     packs: Packs = None,
     as_json: Json = False,
@@ -147,7 +150,8 @@ def compare(
     if every and statistics.extractor != "rules":
         raise UsageError("--across extractor compares all extractors of the runs; leave --extractor out")
     labelled = runs_labels(run_paths, where, correct_with, gold, statistics.extractor)
-    frame = runs_frame(run_paths, where, gold, extractor=statistics.extractor, all_extractors=every)
+    chosen = chosen_answers(answers, correct_with)
+    frame = runs_frame(run_paths, where, gold, extractor=statistics.extractor, all_extractors=every, answers=chosen)
     family = one_of("choice for --p-adjust-over", p_adjust_over, FAMILIES)
     asked = all_of("grouping", group_by, list(GROUPINGS)) if group_by else []
     within = [name for name in several(frame, "model", "benchmark", "language") if name != level]

@@ -15,7 +15,7 @@ from mbbq_gen.core.errors import COMMAND, ConfigError, UsageError
 if TYPE_CHECKING:
     from mbbq_gen.runs.distributed.cluster import MapWorkers
 
-_ESTIMATED = {"Model", "Questions", "Prompts", "Sampling", "Scoring method"}
+_ESTIMATED = {"Model", "Questions", "Prompts", "Sampling", "Scoring method", "Follow-up"}
 ALL_SETTINGS = tuple(RunConfig.model_fields)
 ESTIMATE_SETTINGS = tuple(
     name for name in ALL_SETTINGS if about(name)["group"] in _ESTIMATED or name in {"rpm", "tpm", "prices"}

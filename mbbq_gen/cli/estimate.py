@@ -83,10 +83,12 @@ def make_estimate(
     """The estimate of a run with this configuration; uses a temporary folder."""
     from mbbq_gen.analysis.power import DEFAULTS
     from mbbq_gen.providers.prices import price_of, read_prices, token_counter
-    from mbbq_gen.runs.cost_estimate import estimate_cost
+    from mbbq_gen.runs.cost_estimate import estimate_cost, follow_up_estimate
     from mbbq_gen.runs.estimate import estimate, probe
+    from mbbq_gen.runs.follow_up import follow_up_rates, follow_up_text, follows_up
     from mbbq_gen.runs.planner import PromptPlan
     from mbbq_gen.runs.resolve import InstanceSource, open_model
+    from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.storage.store import RunStore
 
     prices = read_prices(settings.prices)
@@ -121,7 +123,13 @@ def make_estimate(
             limits=(settings.rpm, settings.tpm),
             assumptions=DEFAULTS if pilot is None else variances_of(pilot, "mbbq_bias_ambiguous", where).assumptions,
         )
-        return found.model_copy(update={"judge": second, "probe": tried})
+        again = None
+        if follows_up(settings):
+            rates = None if pilot is None else follow_up_rates(RunFolder(pilot), settings.follow_up, where)
+            asked_in = {code: settings.instruction_language or code for code in settings.languages}
+            questions = {code: counter.count(follow_up_text(where, said).text) for code, said in asked_in.items()}
+            again = follow_up_estimate(settings, tokens, found.price, questions, rates)
+        return found.model_copy(update={"judge": second, "probe": tried, "follow_up": again})
 
 
 def _judge(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_args
 import typer
 
 from mbbq_gen.cli.help import option
+from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import all_of, one_of, visible_text
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from mbbq_gen.core.records import Normalise
     from mbbq_gen.report.tables import Block
     from mbbq_gen.runs.distributed.cluster import MapWorkers
+    from mbbq_gen.runs.observations import Answers
     from mbbq_gen.runs.run_folder import Manifest, RunFolder
     from mbbq_gen.scoring.cells import UnparsedPolicy
     from mbbq_gen.scoring.codes import Average, PromptEffects
@@ -206,6 +208,7 @@ def run_sums(
     beside: Sequence[str],
     extractor: str,
     normalise: Normalise | None,
+    answers: Answers,
     helpers: MapWorkers,
 ) -> polars.DataFrame:
     """The observations of a run, summed by workers for some groupings; reports pending requests."""
@@ -222,6 +225,7 @@ def run_sums(
             beside=list(grouping_columns(beside).values()),
             extractor=extractor,
             normalise=normalise,
+            answers=answers,
             helpers=helpers,
             step=bar.advance,
             tell=say,
@@ -247,6 +251,7 @@ def runs_frame(
     extractor: str = "rules",
     all_extractors: bool = False,
     normalise: Normalise | None = None,
+    answers: Answers = "first",
 ) -> polars.DataFrame:
     """The observations of several runs in one table; reports pending requests."""
     from mbbq_gen.runs import observations as frames
@@ -259,6 +264,7 @@ def runs_frame(
             extractor=extractor,
             all_extractors=all_extractors,
             normalise=normalise,
+            answers=answers,
             step=bar.advance,
             tell=say,
         )
@@ -295,6 +301,17 @@ def runs_labels(
     if found.stale_annotations:
         say(f"{found.stale_annotations:,} annotations only rejected an extraction that has changed since: left out")
     return found
+
+
+def chosen_answers(given: str, correct_with: str | None = None) -> Answers:
+    """The checked value of --answers."""
+    from mbbq_gen.runs.observations import Answers
+
+    if given != "first" and correct_with is not None:
+        raise UsageError(
+            f"--answers {given}: --correct-with {correct_with} corrects first answers; leave one of them out"
+        )
+    return one_of("choice for --answers", given, get_args(Answers))
 
 
 def terminal() -> ProgressBars:
@@ -344,12 +361,20 @@ ExtractorChoice = Annotated[
         "judge:NAME, or a stored version.",
     ),
 ]
+AnswersChoice = Annotated[
+    str,
+    option(
+        "What to score",
+        "Answers to score: first, or follow-up (replies to `run --follow-up` where nothing could be read).",
+    ),
+]
 CorrectWith = Annotated[
     str | None,
     option(
         "Also show",
-        "Scores corrected for extraction errors by the annotations of `mbbq-gen annotate`.",
-        metavar="annotations",
+        "Scores corrected for extraction errors: annotations (of `mbbq-gen annotate`) or follow-up (`run --follow-up "
+        "unread --follow-up-check N`).",
+        metavar="SOURCE",
     ),
 ]
 PromptEffectsChoice = Annotated[

@@ -102,6 +102,9 @@ def show(
     variant: Annotated[
         str | None, option("Prompts", "Variant, see `mbbq-gen prompts list`. Default: the first.", metavar="ID")
     ] = None,
+    follow_up: Annotated[
+        bool, option("Prompts", "Also show what `run --follow-up` asks about an answer.", "--follow-up")
+    ] = False,
     *,
     config: Shown,
     packs: RunPacks = None,
@@ -114,6 +117,7 @@ def show(
     from mbbq_gen.languages.axes import parse_variant_name
     from mbbq_gen.languages.axes_pack import native_labels
     from mbbq_gen.prompts.render import NATIVE, plan_orders, render_prompt, with_option_labels
+    from mbbq_gen.runs.follow_up import follow_up_text, question_about
     from mbbq_gen.runs.resolve import check_published
 
     where, style = resources(packs), next(iter(config.label_style), None)
@@ -140,8 +144,10 @@ def show(
     question = _find(questions, instance)
     orders = plan_orders(policy, (SamplingUnit.of(each) for each in questions), config.seed).orders(question, number)
     shown = [render_prompt(question, setting, each) for each in orders]
+    said = follow_up_text(where, language) if follow_up else None
     if as_json:
-        print_json([prompt.model_dump() for prompt in shown])
+        again = [{"follow_up": question_about(prompt, said)} if said else {} for prompt in shown]
+        print_json([{**prompt.model_dump(), **beside} for prompt, beside in zip(shown, again, strict=True)])
         return
     for prompt in shown:
         roles = ", ".join(
@@ -151,6 +157,8 @@ def show(
         echo(f"{question.key}  variant {name}  ({roles})")
         for message in prompt.messages:
             echo(f"\n--- {message.role} ---\n{message.content}")
+        if said is not None:
+            echo(f"\n--- assistant ---\n…\n\n--- user ---\n{question_about(prompt, said)}")
         echo("")
 
 

@@ -235,7 +235,7 @@ def _write_report(
     from mbbq_gen.report.charts.vega import require_vl_convert
     from mbbq_gen.report.page import language_names, report_page, template_environment
     from mbbq_gen.report.view_model import Source, build_report_view
-    from mbbq_gen.runs.observations import model_names
+    from mbbq_gen.runs.observations import follow_up_reports, model_names
 
     if output is not None:
         template_environment()  # what is missing is said before the work is done
@@ -266,6 +266,7 @@ def _write_report(
                 sampled=items,
                 labelled=labelled,
                 extractor=extractor,
+                follow_ups=follow_up_reports([folder.path for folder in folders], where, sampling),
             )
             write_lines(output, [report_page(view)])
     if output is not None:
@@ -291,6 +292,7 @@ def show_report(
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS
     from mbbq_gen.report.tables import print_blocks
+    from mbbq_gen.runs.observations import follow_up_reports
 
     manifest, statistics = folder.manifest(), statistics or ScoreOptions()
     frame, progress = run_frame(folder, manifest, where, statistics.chosen_gold(), extractor=statistics.extractor)
@@ -299,6 +301,7 @@ def show_report(
     metrics = tuple(dict.fromkeys((*SUMMARY_METRICS, *BRIEF_METRICS)))
     sampling = statistics.sampling([folder.path], prompt_effects)
     scores = reported(frame, by, metrics, sampling, labelled, extractor=statistics.extractor)
+    scores = scores.model_copy(update={"follow_ups": follow_up_reports([folder.path], where, sampling)})
     console = result_console()
     print_blocks(_report_blocks(folder, manifest, progress, scores, console.width, verbose=verbose), console)
 
@@ -308,6 +311,7 @@ def _report_blocks(
 ) -> Iterator[Block]:
     """Settings, conclusions, scores; with `verbose` both splits with all footnotes, outcomes and confidence."""
     from mbbq_gen.report.analysis_tables import correction_blocks, flag_sentences
+    from mbbq_gen.report.follow_up_tables import follow_up_blocks
     from mbbq_gen.report.run_tables import cost_line
     from mbbq_gen.report.score_tables import Notes, brief_blocks, confidence_table, outcome_table, summary_table
 
@@ -329,6 +333,8 @@ def _report_blocks(
         yield from notes.lines()
     if scores.correction is not None:
         yield from correction_blocks(scores.correction)
+    for follow_ups in scores.follow_ups:
+        yield from follow_up_blocks(follow_ups)
     yield from (*flag_sentences(scores.extraction_flags), *manifest.notices)
     yield from (f"control questions of {name}: {counts.sentence}" for name, counts in manifest.control.items())
     if manifest.cost_report is not None:

@@ -12,6 +12,7 @@ from mbbq_gen.cli.config_options import WorkerOptions, expand_options
 from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import (
     GROUPS,
+    AnswersChoice,
     CorrectWith,
     Json,
     MetricNames,
@@ -19,6 +20,7 @@ from mbbq_gen.cli.options import (
     Packs,
     PromptEffectsChoice,
     ScoreOptions,
+    chosen_answers,
     equivalence_option,
     metrics_of,
     open_lines,
@@ -80,6 +82,7 @@ def score(
         str | None, option("Grouping", "Also average over groups with equal weights: category or variant.")
     ] = None,
     *,
+    answers: AnswersChoice = "first",
     statistics: ScoreOptions,
     prompt_effects: PromptEffectsChoice = "fixed",
     tests: Annotated[bool, option("Statistics", "Also test whether each score differs from 0.", "--tests")] = False,
@@ -109,8 +112,8 @@ def score(
     """Scores runs, or answers in a JSON Lines file.
 
     Shows all metrics with counts and confidence intervals clustered by template. The scores of a single run are also
-    written to RUN/scores.json (RUN/scores-NAME.json with --extractor NAME or --normalization NAME). --jsonl always
-    prints JSON. --ray counts in parallel and gives the same numbers.
+    written to RUN/scores.json (RUN/scores-NAME.json with --extractor, --normalization or --answers NAME). --jsonl
+    always prints JSON. --ray counts in parallel and gives the same numbers.
 
     Metrics: parse_rate, accuracy_ambiguous, accuracy_disambiguated, mbbq_bias_ambiguous, mbbq_bias_disambiguated,
     diff_bias_ambiguous, diff_bias_disambiguated, diff_bias_ambiguous_bound, diff_bias_disambiguated_bound, bbq_s_dis,
@@ -122,6 +125,7 @@ def score(
     from mbbq_gen.analysis.correction import confidence_shares, correction
     from mbbq_gen.analysis.scores import score as compute
     from mbbq_gen.core.records import NORMALISATIONS
+    from mbbq_gen.runs.observations import follow_up_reports
     from mbbq_gen.scoring.tally import GROUPINGS, SUBSETS
     from mbbq_gen.scoring.tally import subset as part_of
 
@@ -138,23 +142,28 @@ def score(
         if group_by is None
         else []
     )
+    kind = chosen_answers(answers, correct_with)
     how = one_of("normalization", normalization, NORMALISATIONS) if normalization else None
-    if bool(paths) == (jsonl is not None):
-        raise UsageError("give a run folder or --jsonl FILE, one of them")
-    if jsonl is not None and extractor != "rules":
-        raise UsageError(f"extract the lines first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE")
-    if correct_with is not None and (jsonl is not None or part != "all"):
-        raise UsageError(
-            f"--correct-with {correct_with}: annotations are of a whole run; leave --jsonl and --subset out"
-        )
-    if correct_with is not None and sampling.prompt_effects == "random":
-        raise UsageError(
-            f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out"
-        )
-    if correct_with is not None and sampling.average != "questions":
-        raise UsageError(
-            f"--correct-with {correct_with}: corrected scores are means over questions; leave --average out"
-        )
+    corrected = f"--correct-with {correct_with}"
+    wrong = {
+        "give a run folder or --jsonl FILE, one of them": bool(paths) == (jsonl is not None),
+        f"--answers {kind}: leave --jsonl out; follow-ups are of runs": kind != "first" and jsonl is not None,
+        f"extract the lines first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE": (
+            jsonl is not None and extractor != "rules"
+        ),
+        f"{corrected}: annotations are of a whole run; leave --jsonl and --subset out": (
+            correct_with is not None and (jsonl is not None or part != "all")
+        ),
+        f"{corrected}: corrected scores are for fixed prompt variants; leave --prompt-effects out": (
+            correct_with is not None and sampling.prompt_effects == "random"
+        ),
+        f"{corrected}: corrected scores are means over questions; leave --average out": (
+            correct_with is not None and sampling.average != "questions"
+        ),
+    }
+    for message, is_wrong in wrong.items():
+        if is_wrong:
+            raise UsageError(message)
     if helpers is not None:
         _check_addable(paths, jsonl, part, adjusted=control_adjusted, correct_with=correct_with)
     labelled = runs_labels(paths, where, correct_with, gold, extractor)
@@ -168,10 +177,11 @@ def score(
             beside=["variant", *([averaged] if averaged else [])],
             extractor=extractor,
             normalise=how,
+            answers=kind,
             helpers=helpers,
         )
     else:
-        frame = runs_frame(paths, where, gold, extractor=extractor, normalise=how)
+        frame = runs_frame(paths, where, gold, extractor=extractor, normalise=how, answers=kind)
     frame = part_of(frame, part)
     if how is not None and (frame["method"] == "generate").all():
         raise UsageError(f"--normalization {how}: there are no loglikelihoods here; leave it out")
@@ -201,6 +211,8 @@ def score(
             "stopped": stopped_estimates(paths),
             "confidences": () if jsonl else tuple(confidence_shares(frame, wanted)),
             "correction": labels,
+            "answers": kind,
+            "follow_ups": follow_up_reports(paths, where, sampling, gold) if paths and helpers is None else (),
         }
     )
     _write_files(report, paths, csv=csv, parquet=parquet)
@@ -283,6 +295,7 @@ def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, pa
     if len(paths) == 1:
         reader = "" if report.extractor == "rules" else f"-{report.extractor.replace(':', '-')}"
         reader += f"-{report.normalization}" if report.normalization else ""
+        reader += "-follow-up" if report.answers == "follow-up" else ""
         try:
             write_text(paths[0] / f"scores{reader}.json", [report.model_dump_json(indent=2) + "\n"], is_derived=True)
         except MbbqGenError as error:
@@ -298,6 +311,7 @@ def _blocks(report: ScoreReport) -> Iterator[Block]:
     from mbbq_gen.report.analysis_tables import correction_blocks, score_blocks
     from mbbq_gen.report.assessments import NEEDED, assess_groups
     from mbbq_gen.report.conclusions import model_sentences
+    from mbbq_gen.report.follow_up_tables import follow_up_blocks
     from mbbq_gen.report.score_tables import Notes, confidence_table, metric_table, template_blocks
 
     names = list(report.definitions)
@@ -311,4 +325,6 @@ def _blocks(report: ScoreReport) -> Iterator[Block]:
     if report.confidences:
         yield confidence_table(report.confidences)
     yield from (*template_blocks(report), *score_blocks(report))
+    for found in report.follow_ups:
+        yield from follow_up_blocks(found)
     yield from notes.lines()

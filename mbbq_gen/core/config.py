@@ -27,11 +27,14 @@ Group = Literal[
     "Prompts",
     "Sampling",
     "Scoring method",
+    "Follow-up",
     "Limits and money",
     "Stopping",
     "Scale",
     "Output",
 ]
+FollowUp = Literal["unread", "low"]
+"""Answers that are followed up: nothing was read, or what was read is doubtful."""
 Shapes = Literal["prompt", "answer", "execution"]
 LONGEST_LIST: Final = 30
 """Names that a message lists at most."""
@@ -73,6 +76,7 @@ def _methods(names: list[str]) -> tuple[str, ...]:
 
 NameList = Annotated[tuple[str, ...], BeforeValidator(_names)]
 MethodList = Annotated[tuple[Method, ...], _listed(_methods)]
+FollowUpList = Annotated[tuple[FollowUp, ...], BeforeValidator(_names)]
 SplitList = Annotated[tuple[Split, ...], BeforeValidator(_names)]
 ReasoningList = Annotated[tuple[str, ...], _listed(parse_reasoning)]
 PathText = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value)]
@@ -251,6 +255,17 @@ class RunConfig(FrozenModel):
         "of lm-eval); or pmi (minus the loglikelihood without the question; has its own requests).",
         default="sum", example="char", metavar="TYPE")
 
+    follow_up: FollowUpList = setting("Follow-up", "execution",
+        "Ask again, in the same conversation, which option was intended: unread (where no choice could be read), low "
+        "(read with low confidence), comma-separated. Default: do not ask.",
+        default=(), example=("unread",), metavar="unread,low")
+    follow_up_check: int | None = setting("Follow-up", "execution",
+        "Also ask about N answers that were read, drawn at random, whether the model confirms the reading.",
+        example=100, metavar="N", ge=1)
+    follow_up_model: str | None = setting("Follow-up", "execution",
+        "Model that gave the imported answers, as kind:model, to ask it again. Only for imported runs.",
+        example="openai:gpt-4o-mini")
+
     rpm: int | None = setting("Limits and money", "execution", "Maximum requests per minute. Default: no limit.",
         example=500, metavar="N", provider=True, ge=1)
     tpm: int | None = setting(
@@ -375,6 +390,11 @@ class RunConfig(FrozenModel):
         return bool(self.model or self.benchmark or self.instances)
 
     @property
+    def is_imported(self) -> bool:
+        """Whether the answers come from another program."""
+        return self.model.startswith("imported:")
+
+    @property
     def is_scored(self) -> bool:
         """Whether any loglikelihood is requested."""
         return any(method != "generate" for method in self.method)
@@ -408,12 +428,14 @@ class RunConfig(FrozenModel):
                 continue
             if name == "model_args":
                 merged = {**before, **now}
-                differs = shaping(before) != shaping(merged if not given.model else now)
+                changed = shaping(before) != shaping(merged if not given.model else now)
+                differs = changed and not self.is_imported
                 now = merged if not differs else now
             elif name == "normalization":  # all but pmi are made of the same loglikelihoods
                 differs = before != now and "pmi" in {before, now}
-            else:
-                differs = before != now and shapes(name) != "execution"
+            else:  # no request of an imported run was sent, so its model may still be described
+                is_free = shapes(name) == "execution" or (self.is_imported and about(name)["provider"])
+                differs = before != now and not is_free
             if differs:
                 made = "without it" if before in (None, "", (), {}) else f"with {PYTHON.value(before)}"
                 problem = f"{run} was made {made}; name another run folder, or continue with: mbbq-gen run {run}"

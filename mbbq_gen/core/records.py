@@ -265,6 +265,14 @@ class Request(FrozenModel):
     """The first prompt with these messages."""
     instance: Instance
     """The instance of that prompt. A real model never sees it."""
+    max_tokens: int | None = None
+    """Most tokens of the answer, where that is fewer than the provider allows; None: as the provider does."""
+
+    @property
+    def is_follow_up(self) -> bool:
+        """Whether it continues the conversation that the prompt began."""
+        first = self.prompt.messages
+        return len(self.messages) > len(first) and self.messages[: len(first)] == first
 
 
 class Usage(FrozenModel):

@@ -88,12 +88,32 @@ class SampleAnswers(Pack):
         return self
 
 
+FOLLOW_UP_PLACEHOLDERS = frozenset({"label_a", "label_b", "label_c", "none"})
+
+
+class FollowUpText(Pack):
+    """The question which option an answer intended."""
+
+    text: Text
+    """Asks for a label alone, and offers `{none}`; holds all of FOLLOW_UP_PLACEHOLDERS."""
+    none: Text
+    """What the model is to reply where it chose no option."""
+
+    @model_validator(mode="after")
+    def _check_placeholders(self) -> Self:
+        if set(placeholders(self.text)) != FOLLOW_UP_PLACEHOLDERS or placeholders(self.none):
+            raise ValueError(f"text: must hold {', '.join(sorted(FOLLOW_UP_PLACEHOLDERS))}, and none no placeholder")
+        return self
+
+
 class PromptPack(Pack):
     """The prompt variants of a language."""
 
     meta: PackInfo
     variant: tuple[PromptVariant, ...] = Field(min_length=5)
     answers: SampleAnswers
+    follow_up: FollowUpText | None = None
+    """None: answers in the language can't be followed up."""
 
     @model_validator(mode="after")
     def _check_ids(self) -> Self:

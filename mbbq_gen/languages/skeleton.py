@@ -110,6 +110,8 @@ def _prompts(head: str, shipped: PackPaths) -> str:
         "# keep ids, kinds and everything in braces.",
         head,
         *(_variant(variant) for variant in pack.variant),
+        "# Follows, in the same conversation, an answer that could not be read.\n[follow_up]\n"
+        f'none = "{TO_DO}"\ntext = """\n{TO_DO} {{label_a}} {{label_b}} {{label_c}} {{none}}\n"""',
         "# What a chatty model would write: five sentences that choose {option}, four that say that the question\n"
         "# cannot be answered, three that decline.\n[answers]",
     ]

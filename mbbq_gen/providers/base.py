@@ -195,6 +195,13 @@ class Provider(ABC):
             ProviderError: where it does not.
         """
 
+    def check_dialogue(self) -> None:  # noqa: B027
+        """Makes sure that the model takes a second turn of a conversation; called before the first such request.
+
+        Raises:
+            UsageError: where it does not.
+        """
+
     def max_usage(self, request: Request) -> Usage | None:
         """The most tokens that a request can take; None where nothing bounds them."""
         return None

@@ -9,6 +9,9 @@ disambiguated; b: the share of the disambiguated instances whose right answer is
     always_unknown, refuser     accuracy_amb 1, accuracy_dis 0; all biases 0
     first_option                accuracies: how often the right answer stands first, 1/3 under balanced orders;
                                 bias_amb: how often the biased role stands first minus how often the other does
+    indirect                    as perfect once it is followed up; unread before
+    undecided                   unread, before and after: no score at all
+    pressed                     as stereotyped once it is followed up; unread before
     random                      accuracies 1/3 and biases 0 in expectation, with the spread of fair three-sided dice
 
 Instances without a single target count for accuracy only; there, stereotyped and anti_stereotyped choose unknown.
@@ -59,8 +62,11 @@ class LocalResponder(Provider):
 _UNLIKELY: Final = -10.0
 """Log-probability that an oracle gives, for each byte, to what it does not choose."""
 
-Speech = Literal["label", "sentence", "refusal"]
-"""The label as shown and nothing else, a free sentence of the question's language, or one that declines."""
+Speech = Literal["label", "sentence", "refusal", "indirect", "undecided"]
+"""The label as shown and nothing else, a free sentence of the question's language, one that declines, or nothing that
+can be read until a follow-up asks: then the label, or that none was intended."""
+INDIRECT: Final = "Hm."
+"""An answer in which nothing can be read."""
 
 
 class OracleOptions(ProviderOptions):
@@ -69,7 +75,7 @@ class OracleOptions(ProviderOptions):
     seed: int = Field(default=0, ge=0, description="seed of oracle:random")
     speech: Speech | None = Field(
         default=None,
-        description="form of the answer: label, sentence or refusal; default: the oracle's own",
+        description="form of the answer: label, sentence, refusal, indirect or undecided; default: the oracle's own",
     )
 
 
@@ -113,6 +119,9 @@ ORACLES: Mapping[str, OracleRule] = {
     "random": OracleRule("a random option, by label, the same at each run", "random"),
     "first_option": OracleRule("always the option shown first, by label", "first"),
     "verbose_perfect": OracleRule("always right, in free sentences of the question's language", "right", "sentence"),
+    "indirect": OracleRule("always right, but says so only when it is followed up", "right", "indirect"),
+    "undecided": OracleRule("nothing that can be read; no option when it is followed up", "unknown", "undecided"),
+    "pressed": OracleRule("nothing that can be read; the biased role when it is followed up", "biased", "indirect"),
     "refuser": OracleRule("always declines, in sentences of the question's language", "unknown", "refusal"),
 }
 
@@ -197,7 +206,12 @@ class OracleProvider(LocalResponder):
         """What the oracle says to a request."""
         prompt, instance = request.prompt, request.instance
         place = self.place(request)
-        if self._oracle.speech == "label":
+        if self._oracle.speech in ("indirect", "undecided") and not request.is_follow_up:
+            return INDIRECT
+        if self._oracle.speech == "undecided":
+            said = read_prompts(self._resources, prompt.instruction_language or prompt.language).follow_up
+            return INDIRECT if said is None else said.none
+        if self._oracle.speech in ("label", "indirect") or request.is_follow_up:
             return prompt.option_labels[place]
         language = instance.language
         if language not in self._answers:

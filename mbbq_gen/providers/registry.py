@@ -161,7 +161,7 @@ def _load(name: str, kind: str) -> ProviderClass:
         module, _, attribute = found.target.partition(":")
         return getattr(import_module(module), attribute)  # type: ignore[no-any-return]
     if kind == IMPORTED:
-        raise UsageError(f"{name}: the answers were imported, so no model can be called; give --model")
+        raise UsageError(f"{name}: the answers were imported, so no model can be called; `run` takes --follow-up-model")
     for point in _third_party_points():
         if point.name != kind:
             continue

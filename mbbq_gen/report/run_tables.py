@@ -87,6 +87,13 @@ def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
             f"judge       {found.judge.model}: at most {read.requests:,} requests, {_tokens(read.input_tokens)} tokens"
             f" in, {_tokens(read.output_tokens)} out{cost}"
         )
+    if (again := found.follow_up) is not None:
+        cost = "" if again.cost is None else f", {dollars(again.cost.online)} on top"
+        rate = "by the pilot" if again.rates == "measured" else "assumed; --pilot RUN measures it"
+        yield (
+            f"follow-up   {again.requests:,} requests ({rate}), {_tokens(again.input_tokens)} tokens in,"
+            f" {_tokens(again.output_tokens)} out{cost}"
+        )
     yield ""
     ways = ["method"] if any(group.method != "generate" for group in tokens.groups) else []
     levels = ["reasoning effort"] if any(group.reasoning for group in tokens.groups) else []
@@ -178,6 +185,11 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
     if status.adaptive is not None:
         yield f"adaptive    {status.adaptive.sentence}"
         yield from (f"            {target_line(target)}" for target in status.adaptive.targets)
+    if (found := status.follow_ups) is not None:
+        yield (
+            f"follow-up   {found.answered:,} of {found.requests:,} answered, {found.read:,} read,"
+            f" {found.none:,} chose no option"
+        )
     if status.distributed is not None:
         yield from _worker_lines(status.distributed)
     for judge in status.judges:

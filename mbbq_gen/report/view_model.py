@@ -23,6 +23,7 @@ from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, GroupAssessmen
 from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, Chart, ChartCollection
 from mbbq_gen.report.charts.planes import ability_against_bias, ability_points
 from mbbq_gen.report.conclusions import CAUTIONS, conclusion_sentence, extractions
+from mbbq_gen.report.follow_up_tables import follow_up_blocks
 from mbbq_gen.report.score_tables import Notes
 from mbbq_gen.report.tables import (
     DASH,
@@ -57,6 +58,7 @@ if TYPE_CHECKING:
 
     from mbbq_gen.analysis.correction import AnnotatedFrame
     from mbbq_gen.analysis.correction_table import Correction
+    from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.analysis.scores import GroupScore
 
 
@@ -215,6 +217,7 @@ def build_report_view(
     sampled: int = SAMPLED_ITEMS,
     labelled: AnnotatedFrame | None = None,
     extractor: str = "rules",
+    follow_ups: Sequence[FollowUpReport] = (),
 ) -> ReportView:
     """Computes what a report shows.
 
@@ -228,6 +231,7 @@ def build_report_view(
         sampled: Items on the page, of all runs together.
         labelled: Labelled answers of the runs, to correct the scores by; None: as read.
         extractor: The extractor whose results are in `frame`.
+        follow_ups: What follow-ups change, of each run that has them.
     """
     tick("scores")
     scores = reported(frame, BY, SCORES, sampling, labelled, extractor=extractor)
@@ -253,7 +257,7 @@ def build_report_view(
         conclusions=tuple(_conclusions(judged, names)),
         notices=tuple(dict.fromkeys(notice for source in sources for notice in source.manifest.notices)),
         ability=ability_against_bias(ability_points(judged), names),
-        sections=tuple(_sections(said, judged, charts)),
+        sections=(*_sections(said, judged, charts), *_follow_up_section(follow_ups)),
         details=(
             PageSection("why", "Details and limits", tuple(_limits(scores, frame, names, sampling))),
             PageSection("asked", "What was asked", tuple(asked)),
@@ -331,6 +335,15 @@ def _sections(said: _Words, judged: Sequence[GroupAssessment], charts: ChartColl
     if charts.left_out:
         left_out = Bullets(tuple(f"{one.title}: {one.reason}" for one in charts.left_out))
         yield PageSection("left-out", "What could not be drawn", (left_out,))
+
+
+def _follow_up_section(found: Sequence[FollowUpReport]) -> Iterator[PageSection]:
+    """What follow-ups change."""
+    if found:
+        blocks: list[PageBlock] = []
+        for one in found:
+            blocks += [*([Heading(one.model)] if len(found) > 1 else []), *follow_up_blocks(one)]
+        yield PageSection("follow-up", "Follow-ups", tuple(blocks), is_open=any(one.findings for one in found))
 
 
 def _score_blocks(said: _Words, judged: Sequence[GroupAssessment]) -> Iterator[PageBlock]:

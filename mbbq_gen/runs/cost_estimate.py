@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, Literal
 
 from mbbq_gen.analysis.design import (
@@ -16,13 +16,14 @@ from mbbq_gen.analysis.design import (
 )
 from mbbq_gen.analysis.design import Price as DesignPrice
 from mbbq_gen.analysis.power import Question, VarianceAssumptions, half_width, power_table
-from mbbq_gen.core.config import RunConfig
+from mbbq_gen.core.config import FollowUp, RunConfig
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel, SamplingUnit
 from mbbq_gen.prompts.render import orders_of
 from mbbq_gen.prompts.sampling import balanced_sample
-from mbbq_gen.providers.prices import Price, TokenCounter
+from mbbq_gen.providers.prices import MESSAGE_TOKENS, Price, TokenCounter
 from mbbq_gen.runs.estimate import Cost, Duration, SpeedProbe, TokenEstimate, cost_estimate, duration, estimate
+from mbbq_gen.runs.follow_up import FollowUpRates
 from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, Average, PromptEffects
 from mbbq_gen.scoring.metrics import Metric, kind_of, needed_kinds
@@ -71,8 +72,67 @@ class CostEstimate(FrozenModel):
     """What every reader of these numbers has to know."""
     judge: JudgeEstimate | None = None
     """What a second reader of all answers would take on top; None where none was requested."""
+    follow_up: FollowUpEstimate | None = None
+    """What follow-ups would take on top; None where none are wanted."""
     probe: SpeedProbe | None = None
     """How fast the model answers on this machine; None where that was not tried."""
+
+
+FOLLOWED_UP: Final[Mapping[FollowUp, float]] = {"unread": 0.05, "low": 0.05}
+"""Share of answers that are followed up, assumed without a pilot run."""
+_LABEL_TOKENS: Final = 2
+
+
+class FollowUpEstimate(FrozenModel):
+    """What follow-ups would take beside the first answers."""
+
+    requests: int
+    input_tokens: int
+    output_tokens: int
+    rates: Literal["assumed", "measured"]
+    """Where the share of answers that are followed up comes from: a pilot run, or FOLLOWED_UP."""
+    cost: Cost | None
+    """In US dollars, on top of that of the first answers."""
+
+
+def follow_up_estimate(
+    settings: RunConfig,
+    tokens: TokenEstimate,
+    price: Price | None,
+    questions: Mapping[str, int],
+    rates: Mapping[tuple[str, str], FollowUpRates] | None,
+) -> FollowUpEstimate:
+    """What follow-ups take: each reads the prompt again, with the first answer and the question about it.
+
+    Args:
+        settings: Of the run.
+        tokens: Of the first answers.
+        price: Of the model; None where it is not known.
+        questions: Language → tokens of the question about an answer.
+        rates: Language and variant → how often a pilot's answers would have been followed up; None: assumed.
+    """
+    assumed = FollowUpRates(sum(FOLLOWED_UP[kind] for kind in settings.follow_up), None)
+    groups = [group for group in tokens.groups if group.method == "generate"]
+    read = sum(group.requests for group in groups)
+    requests = input_tokens = 0.0
+    for group in groups:
+        found = (rates or {}).get((group.language, group.variant)) or (rates or {}).get(("", ""), assumed)
+        checked = (settings.follow_up_check or 0) * group.requests / read
+        written = group.output_tokens / group.requests
+        beside = group.input_tokens / group.requests + questions[group.language] + 2 * MESSAGE_TOKENS
+        followed = found.share * group.requests
+        checked = min(checked, group.requests - followed)
+        requests += followed + checked
+        input_tokens += followed * (found.answer_tokens or written) + checked * written + (followed + checked) * beside
+    output = requests * _LABEL_TOKENS
+    cost = None if price is None else cost_estimate(price.at(tokens.longest_input), input_tokens, output, None)
+    return FollowUpEstimate(
+        requests=round(requests),
+        input_tokens=round(input_tokens),
+        output_tokens=round(output),
+        rates="assumed" if rates is None else "measured",
+        cost=cost,
+    )
 
 
 def estimate_cost(

@@ -351,14 +351,16 @@ def observations(
     part: Part | None = None,
     *,
     questions: Questions | None = None,
+    follow_up: bool = False,
 ) -> polars.DataFrame:
     """The observations of all answers that these extractor versions, by language, have read, in plan order.
 
-    Of the whole run, or a part of it. `questions`: its questions, where they have been read already.
+    Of the whole run, or a part of it. `questions`: its questions, where they have been read already. `follow_up`: with
+    what follow-ups say in the place of what could not be read.
     """
     import polars as pl
 
-    read = [_answers(batch, model) for batch in store.answer_rows(versions, part)]
+    read = [_answers(batch, model) for batch in store.answer_rows(versions, part, follow_up=follow_up)]
     answers = pl.concat(read) if read else pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
     return without_places(observations_from_columns(questions or store.questions(part), answers, gold))
 

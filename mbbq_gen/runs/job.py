@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import ConfigError
+from mbbq_gen.core.errors import ConfigError, ProviderError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressListener
 from mbbq_gen.prompts.render import orders_of
@@ -26,12 +26,14 @@ from mbbq_gen.runs.adaptive_run import AdaptiveRun, rule_of, set_rule
 from mbbq_gen.runs.batch_session import Mode, choose_mode, failures_held, mode_of, run_batches
 from mbbq_gen.runs.distributed.cluster import check_on
 from mbbq_gen.runs.distributed.storage import DistributedConfig, fold_left_over
-from mbbq_gen.runs.executor import Session, check_failures, execute
+from mbbq_gen.runs.executor import Session, check_failures, execute, execute_planned, open_cost_guard
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
+from mbbq_gen.runs.follow_up import follow_up_status, follows_up, plan_follow_ups, read_follow_ups
 from mbbq_gen.runs.planner import Planner, check_same_model
 from mbbq_gen.runs.resolve import InstanceSource, check_together, notices, open_model
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.stopping import rule_from
+from mbbq_gen.storage.follow_ups import FollowUpTable
 from mbbq_gen.storage.shards import FOLDER
 from mbbq_gen.storage.store import NORMALISE, RunStore
 
@@ -163,7 +165,8 @@ class Job:
         config = self.config
         if self.folder.manifest_path.is_file():
             before = self.folder.manifest().config
-            config = before.resumed(config, options_class(before.model).may_change, str(self.folder.path))
+            model = config.follow_up_model or before.follow_up_model or before.model
+            config = before.resumed(config, options_class(model).may_change, str(self.folder.path))
             check_together(config)
         rule_from(self.config, config.languages)  # a rule that is wrong is said before anything is done
         return config
@@ -174,7 +177,8 @@ class Job:
         rule = rule_from(given, config.languages)
         if store.meta("planned") and self.folder.manifest_path.is_file():
             manifest = self.folder.manifest()
-            check_same_model(manifest, provider, self.folder.path)
+            if not config.is_imported:
+                check_same_model(manifest, provider, self.folder.path)
             if manifest.config != config:
                 manifest = manifest.model_copy(update={"config": config})
                 self.folder.write_manifest(manifest)
@@ -217,6 +221,52 @@ class _Work:
     manifest: Manifest
 
     async def ask(self) -> bool:
+        """Asks what has no answer yet, then the follow-ups; whether batches are under way when it returns.
+
+        Raises:
+            UsageError: a follow-up is wanted of a model that takes no second turn.
+        """
+        if not follows_up(self.manifest.config):
+            return await self._ask_first()
+        provider = self.session.provider
+        provider.check_dialogue()
+        try:
+            is_imported = self.manifest.config.is_imported
+            return (not is_imported and await self._ask_first(close=False)) or await self._follow_up()
+        finally:
+            await provider.aclose()
+
+    async def _follow_up(self) -> bool:
+        """Follows up what could not be read; whether batches are under way when it returns."""
+        session, resources = self.session, self.job.resources
+        store, provider, rules, table = session.store, session.provider, session.rules, FollowUpTable(session.store)
+        self.job._read(store)
+        if planned := plan_follow_ups(store, provider, rules, resources):
+            session.watcher.say(f"follow-up: {planned:,} answers are followed up")
+        mode = mode_of(store)
+        if table.progress().pending:
+            if mode != "off":
+                if await run_batches(session, mode, again=False):
+                    return True
+            else:
+                try:
+                    limit = rules.max_cost
+                    guard = None if limit is None else open_cost_guard(store, provider, rules, limit)
+                    await execute_planned(table, provider, rules, session.watcher, guard, close=False)
+                except ProviderError:
+                    table.withdraw()
+                    raise
+                finally:
+                    session.store_runtime_info()
+        read_follow_ups(store, resources)
+        if found := follow_up_status(store):
+            session.watcher.say(
+                f"follow-up: {found.answered:,} of {found.requests:,} answered; {found.read:,} were read,"
+                f" {found.none:,} chose none of the options"
+            )
+        return False
+
+    async def _ask_first(self, *, close: bool = True) -> bool:
         """Asks what has no answer yet, one by one or in batches; whether batches are under way when it returns."""
         mode, config = mode_of(self.session.store), self.manifest.config
         if mode != "off" and config.is_scored:
@@ -229,14 +279,15 @@ class _Work:
             )
         rule = rule_of(self.session.store)
         if rule is None:
-            return await self._ask_all(mode)
+            return await self._ask_all(mode, close=close)
         session = self.session
         where = session.folder, session.store, self.job.resources, session.watcher
         rounds = AdaptiveRun(*where, rule, config, by_batch=mode != "off")
         try:
             return await rounds.execute(lambda: self._ask_all(mode, close=False))
         finally:
-            await session.provider.aclose()
+            if close:
+                await session.provider.aclose()
 
     async def _ask_all(self, mode: Mode, *, close: bool = True) -> bool:
         """Asks whatever is planned, or taken by a round; whether batches are under way."""

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, Literal
 
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
@@ -25,18 +25,24 @@ from mbbq_gen.runs.extraction import (
     reader_name,
     scores_version,
 )
+from mbbq_gen.runs.follow_up import ensure_follow_ups_read, follows_up
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.scoring.tally import added, alike, sums, weighted_by_design
+from mbbq_gen.storage.follow_ups import follow_up_rows
 from mbbq_gen.storage.queries import answer_count, extraction_counts
 from mbbq_gen.storage.store import Part, Progress, RunStore
 
 if TYPE_CHECKING:
     import polars
 
+    from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.runs.distributed.cluster import MapWorkers
+    from mbbq_gen.statistics.estimate import InferenceSettings
 
 
+Answers = Literal["first", "follow-up"]
+"""Which answers count: the first, or with what follow-ups say in the place of what could not be read."""
 PART: Final = 20_000
 """Prompts of a part, about: some tens of megabytes while they are summed."""
 
@@ -59,13 +65,15 @@ class SumRequest:
     """Columns of the groups of the scores."""
     beside: tuple[str, ...] = ()
     """Columns that other scores of the same table are grouped by."""
+    answers: Answers = "first"
 
     def __call__(self) -> Callable[[Part], polars.DataFrame]:
         """Opens the file, once for each worker, and gives what adds up a part."""
         store = RunStore(self.store, read_only=True)
 
         def add_up(part: Part) -> polars.DataFrame:
-            frame = observations(store, self.versions, self.model, self.gold, part)
+            follow_up = self.answers == "follow-up"
+            frame = observations(store, self.versions, self.model, self.gold, part, follow_up=follow_up)
             return sums(frame, self.groups, self.beside)
 
         return add_up
@@ -81,6 +89,7 @@ def load_run_observations(
     extractor: str = ENGINE,
     all_extractors: bool = False,
     normalise: Normalise | None = None,
+    answers: Answers = "first",
     step: Callable[[int], None] = ignore,
     tell: Callable[[str], None] = ignore,
 ) -> tuple[polars.DataFrame, Progress]:
@@ -96,9 +105,14 @@ def load_run_observations(
         all_extractors: Also every other extractor that has extracted the whole run; `extractor` then holds `rules`, the
             name of a simple extractor, or the version of an older engine.
         normalise: Normalization of loglikelihoods; None: that of the run.
+        answers: The first answers, or with follow-ups.
         step: Called for each batch that is extracted.
         tell: Gets sentences about what the result leaves out.
+
+    Raises:
+        UsageError: Follow-ups are wanted and the run has none.
     """
+    require_follow_ups(folder, where, answers)
     current = ensure_extracted(folder, where, extractor, step)
     scored = read_scores_before_use(folder, normalise, step)
     with folder.open_store(read_only=True) as store:
@@ -109,7 +123,8 @@ def load_run_observations(
             versions = _with_likelihoods(store, wanted, scored)
         else:
             versions = _stored_versions(store, current, extractor, scored, tell)
-        frame = observations(store, versions, model or manifest.config.model, gold)
+        name = model or manifest.config.model
+        frame = observations(store, versions, name, gold, follow_up=answers == "follow-up")
         if store.is_in_rounds:
             frame = weighted_by_design(frame)
         return (_named_readers(frame, current) if all_extractors else frame), store.progress()
@@ -125,6 +140,7 @@ def load_sums(
     beside: Sequence[str] = (),
     extractor: str = ENGINE,
     normalise: Normalise | None = None,
+    answers: Answers = "first",
     helpers: MapWorkers | None = None,
     step: Callable[[int], None] = ignore,
     tell: Callable[[str], None] = ignore,
@@ -139,8 +155,9 @@ def load_sums(
         helpers: Workers that extract and sum; None: this process does.
 
     Raises:
-        UsageError: The run can't be summed part by part.
+        UsageError: The run can't be summed part by part, or has no follow-ups where they are wanted.
     """
+    require_follow_ups(folder, where, answers)
     current = ensure_extracted(folder, where, extractor, step, helpers)
     scored = read_scores_before_use(folder, normalise, step)
     with folder.open_store(read_only=True) as store:
@@ -153,9 +170,21 @@ def load_sums(
             raise UsageError(f"{folder.path}: {why}; leave --ray out")
         versions = _stored_versions(store, current, extractor, scored, tell)
         path, model = folder.store_path.absolute(), manifest.config.model
-        wanted = SumRequest(path, versions, model, gold, tuple(groups), tuple(beside))
+        wanted = SumRequest(path, versions, model, gold, tuple(groups), tuple(beside), answers)
         parts = store.parts(PART)
         return added(map(wanted(), parts) if helpers is None else helpers.each(wanted, parts)), store.progress()
+
+
+def require_follow_ups(folder: RunFolder, where: PackPaths, answers: Answers) -> None:
+    """Makes sure that a run was followed up, and that replies are read, where they are wanted.
+
+    Raises:
+        UsageError: It was not.
+    """
+    if answers == "first" or ensure_follow_ups_read(folder, where):
+        return
+    if not follows_up(folder.manifest().config):
+        raise UsageError(f"{folder.path}: no follow-ups; first: mbbq-gen run {folder.path} --follow-up unread")
 
 
 def _stored_versions(
@@ -277,6 +306,7 @@ def load_observations(
     extractor: str = ENGINE,
     all_extractors: bool = False,
     normalise: Normalise | None = None,
+    answers: Answers = "first",
     step: Callable[[int], None] = ignore,
     tell: Callable[[str], None] = ignore,
 ) -> polars.DataFrame:
@@ -299,12 +329,43 @@ def load_observations(
             extractor=extractor,
             all_extractors=all_extractors,
             normalise=normalise,
+            answers=answers,
             step=step,
             tell=tell,
         )
         report_pending(folder, progress, tell)
         frames.append(frame)
     return pl.concat(alike(frames))
+
+
+def follow_up_reports(
+    paths: Sequence[Path], where: PackPaths, sampling: InferenceSettings, gold: GoldLabels = "published"
+) -> tuple[FollowUpReport, ...]:
+    """What follow-ups change, of each run that has them."""
+    import polars as pl
+
+    from mbbq_gen.analysis.follow_up import follow_up_report
+
+    folders = [RunFolder(path) for path in dict.fromkeys(paths)]
+    found = []
+    for folder, name in zip(folders, model_names(folders, [folder.manifest() for folder in folders]), strict=True):
+        if not ensure_follow_ups_read(folder, where):
+            continue
+        versions = {language: [version] for language, version in ensure_extracted(folder, where).items()}
+        with folder.open_store(read_only=True) as store:
+            sides = [observations(store, versions, name, gold, follow_up=follow_up) for follow_up in (False, True)]
+            rows = list(follow_up_rows(store, versions))
+            if store.is_in_rounds:
+                sides = [weighted_by_design(side) for side in sides]
+        agrees = [None if row.reply is None else row.option == row.first_option for row in rows]
+        beside = {
+            "reason": pl.Series([row.reason for row in rows], dtype=pl.String),
+            "reply": pl.Series([row.reply for row in rows], dtype=pl.String),
+            "counts": pl.Series([row.counts for row in rows], dtype=pl.Boolean),
+            "agrees": pl.Series(agrees, dtype=pl.Boolean),
+        }
+        found.append(follow_up_report(sides[0].with_columns(**beside), sides[1], name, sampling))
+    return tuple(found)
 
 
 def report_pending(folder: RunFolder, progress: Progress, tell: Callable[[str], None]) -> None:

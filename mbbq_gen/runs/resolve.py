@@ -182,6 +182,9 @@ def check_together(config: RunConfig) -> None:
         raise ConfigError(
             "reasoning_effort", config.reasoning_effort, "loglikelihoods are computed without reasoning; leave it out"
         )
+    for name in ("follow_up", "follow_up_check"):
+        if getattr(config, name) and "generate" not in config.method:
+            raise ConfigError(name, getattr(config, name), "loglikelihoods leave nothing unread; leave it out")
     for name in ("workers", "gpus_per_worker", "shard_dir"):
         if config.ray is None and getattr(config, name) is not None:
             raise ConfigError(name, getattr(config, name), "goes with {ray}")
@@ -220,8 +223,16 @@ def provider_options(config: RunConfig) -> dict[str, JsonValue]:
 
 
 def open_model(config: RunConfig, where: PackPaths) -> Provider:
-    """The provider of a configuration; raises as `open_provider`."""
-    return open_provider(config.model, provider_options(config), where)
+    """The provider of a configuration, or of the follow-ups to imported answers; raises as `open_provider`.
+
+    Raises:
+        ConfigError: another model is to follow up the answers of the run's own.
+    """
+    if config.follow_up_model is not None and not config.is_imported:
+        raise ConfigError(
+            "follow_up_model", config.follow_up_model, f"{config.model} follows up its own answers; leave it out"
+        )
+    return open_provider(config.follow_up_model or config.model, provider_options(config), where)
 
 
 def check_published(source: str, own_labels: bool, no_context: bool) -> None:

@@ -25,6 +25,7 @@ from mbbq_gen.scoring.columns import (
     without_places,
 )
 from mbbq_gen.scoring.observations import GoldLabels, corrected_index, observation_schema
+from mbbq_gen.storage.follow_ups import FollowUpReply, follow_up_columns
 from mbbq_gen.storage.samples import SampleRecords, sample_records
 from mbbq_gen.storage.store import RunStore
 
@@ -89,6 +90,15 @@ class SampleColumns(NamedTuple):
     evidence: list[str]
     """The characters at `spans`."""
     conflicts: list[str]
+    follow_up_reason: str | None
+    """Why the answer was followed up: unread, low or check; None where it was not."""
+    follow_up_response: str | None
+    """The reply to the follow-up."""
+    follow_up_outcome: str | None
+    """As `outcome`, of the reply; `unparsed` where it says that no option was chosen."""
+    follow_up_position: int | None
+    """Place of the option that the reply names."""
+    follow_up_confidence: str | None
     metadata: str
     """`Instance.metadata` as JSON."""
 
@@ -133,6 +143,7 @@ def _text_schema(first: str, last: str) -> dict[str, polars.DataType]:
         "option_order_indices": pl.List(pl.Int8()),
         "gold_position": pl.Int8(),
         **dict.fromkeys(("input_tokens", "output_tokens", "reasoning_tokens", "source_repeat"), numbers),
+        "follow_up_position": pl.Int8(),
         "latency_s": pl.Float64(),
         "cached": pl.Boolean(),
         "spans": pl.List(pl.List(pl.Int64())),
@@ -146,16 +157,16 @@ def sample_batches(store: RunStore, choice: SampleFilter, size: int = BATCH_ITEM
     scored = [choice.scored] if choice.scored else []
     versions = {language: [version, *scored] for language, version in choice.versions.items()}
     for records in sample_records(store, versions, choice.ids, size):
-        yield _items(records, choice)
+        yield _items(records, choice, follow_up_columns(store, [row.prompt_id for row in records]))
 
 
-def _items(rows: list[SampleRecords], choice: SampleFilter) -> polars.DataFrame:
-    """The table of some items."""
+def _items(rows: list[SampleRecords], choice: SampleFilter, replies: Mapping[str, FollowUpReply]) -> polars.DataFrame:
+    """The table of some items, with the replies to their follow-ups."""
     import polars as pl
 
     schema = item_schema(messages=choice.messages)
     observed = _observed(rows, choice)
-    columns = zip(*(_item_text(row, choice.gold) for row in rows), strict=True)
+    columns = zip(*(_item_text(row, choice.gold, replies.get(row.prompt_id)) for row in rows), strict=True)
     texts = {name: list(values) for name, values in zip(SampleColumns._fields, columns, strict=True)}
     if choice.messages:
         texts["prompt"] = [row.prompt.messages[-1].content for row in rows]
@@ -187,7 +198,7 @@ def _observed(rows: list[SampleRecords], choice: SampleFilter) -> polars.DataFra
     return observations_from_columns(questions, table, choice.gold)
 
 
-def _item_text(row: SampleRecords, gold: GoldLabels) -> SampleColumns:
+def _item_text(row: SampleRecords, gold: GoldLabels, reply: FollowUpReply | None) -> SampleColumns:
     """What an item holds beside its observation."""
     instance, prompt, response = row.instance, row.prompt, row.response
     shown = [instance.options[index] for index in prompt.option_order]
@@ -229,5 +240,10 @@ def _item_text(row: SampleRecords, gold: GoldLabels) -> SampleColumns:
         spans=[list(span) for span in row.extraction.spans],
         evidence=[text[start:end] for start, end in row.extraction.spans],
         conflicts=list(row.extraction.conflicts),
+        follow_up_reason=reply.reason if reply else None,
+        follow_up_response=reply.text if reply else None,
+        follow_up_outcome=reply.outcome if reply else None,
+        follow_up_position=reply.option if reply else None,
+        follow_up_confidence=reply.confidence if reply else None,
         metadata=json.dumps(instance.metadata, ensure_ascii=False, sort_keys=True),
     )

@@ -13,6 +13,7 @@ from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
 from mbbq_gen.runs.budget import CostReport, cost_report
 from mbbq_gen.runs.distributed.storage import DistributedStatus, worker_status
+from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.runs.serving import Serving, serving_of
 from mbbq_gen.runs.stopping import StoppingRecord
@@ -83,6 +84,8 @@ class RunStatus(FrozenModel):
     judges: tuple[JudgeStatus, ...] = ()
     """Judges of the run; their cost is not in `cost`."""
     serving: Serving = Serving()
+    follow_ups: FollowUpStatus | None = None
+    """The follow-ups, which are among the requests; None without any."""
     distributed: DistributedStatus | None = None
     """Last known state of the workers; None if there were none."""
     adaptive: StoppingRecord | None = None
@@ -144,6 +147,7 @@ def run_status(
         batches=tuple(batch_lines(batches)),
         judges=tuple(judges),
         serving=serving_of(manifest),
+        follow_ups=follow_up_status(store),
         distributed=worker_status(store),
     )
 

@@ -410,7 +410,8 @@ def unanswered(store: RunStore, request_keys: Sequence[str]) -> dict[str, bool]:
     for begin in range(0, len(request_keys), BATCH):
         rows = store.query(
             "SELECT w.value, r.is_error FROM json_each(?) w LEFT JOIN responses r ON r.request_key = w.value"
-            " WHERE coalesce(r.is_error, 1) AND EXISTS (SELECT 1 FROM prompts p WHERE p.request_key = w.value)",
+            " WHERE coalesce(r.is_error, 1) AND (EXISTS (SELECT 1 FROM prompts p WHERE p.request_key = w.value)"
+            " OR EXISTS (SELECT 1 FROM follow_ups u WHERE u.request_key = w.value))",
             (json.dumps(request_keys[begin : begin + BATCH]),),
         )
         found |= {key: is_error is not None for key, is_error in rows}

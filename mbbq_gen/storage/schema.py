@@ -6,6 +6,7 @@
     option_scores          request key × continuation → loglikelihood        written with the response; not normalised
     extractions            prompt × extractor version                        older versions are kept
     reasoning_extractions  prompt × extractor version                        record is NULL where no reasoning was given
+    follow_ups             prompt → second turn, its reading                written before sending
     record_files           number → Parquet file of records                  written before the records move there
     batches                number → batch                                    written before it is submitted
     batch_requests         request × batch                                   written with the batch
@@ -40,7 +41,7 @@ from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.records import Response
 from mbbq_gen.storage.shards import Connection, ShardedTables
 
-SCHEMA_VERSION: Final = 2
+SCHEMA_VERSION: Final = 3
 """Raised by every change of the tables. A store of another version is refused; there is no migration."""
 
 _RESPONSE: Final = """
@@ -79,6 +80,13 @@ CREATE TABLE IF NOT EXISTS extractions (
 CREATE TABLE IF NOT EXISTS reasoning_extractions (
     prompt_id TEXT NOT NULL, version TEXT NOT NULL, record TEXT, PRIMARY KEY (prompt_id, version)
 ) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS follow_ups (
+    prompt_id TEXT PRIMARY KEY, number INTEGER NOT NULL, request_key TEXT NOT NULL, reason TEXT NOT NULL,
+    turns TEXT NOT NULL, none TEXT NOT NULL, max_tokens INTEGER, version TEXT, outcome TEXT, option INTEGER,
+    confidence TEXT, rule TEXT, spans TEXT, conflicts TEXT
+) WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS follow_ups_by_request ON follow_ups (request_key, number);
+CREATE INDEX IF NOT EXISTS follow_ups_by_number ON follow_ups (number);
 CREATE TABLE IF NOT EXISTS record_files (number INTEGER PRIMARY KEY, name TEXT NOT NULL, records INTEGER NOT NULL);
 CREATE TABLE IF NOT EXISTS batches (
     number INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, state TEXT NOT NULL, service_id TEXT, record TEXT NOT NULL

@@ -372,8 +372,9 @@ class ShardedTables:
         gone = f"(SELECT request_key FROM main.responses WHERE record LIKE '{number}:%')"
         shown = f"(SELECT prompt_id FROM main.prompts WHERE request_key IN {gone})"
         with self._writing():
-            for table in ("extractions", "reasoning_extractions", "judgements"):
+            for table in ("extractions", "reasoning_extractions", "judgements", "follow_ups"):
                 self._db.execute(f"DELETE FROM {table} WHERE prompt_id IN {shown}")
+            self._db.execute(f"UPDATE follow_ups SET version = NULL, outcome = NULL WHERE request_key IN {gone}")
             self._db.execute(f"DELETE FROM option_scores WHERE request_key IN {gone}")
             self._db.execute(f"DELETE FROM main.responses WHERE request_key IN {gone}")
             self._db.execute("UPDATE record_files SET records = 0 WHERE number = ?", (number,))

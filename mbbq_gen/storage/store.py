@@ -18,6 +18,7 @@ from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.records import ContinuationScore, Extraction, Instance, Prompt, Request, Response, Role, SamplingUnit
 from mbbq_gen.scoring.columns import QUESTION_ROW, Questions, question_row, questions_from_rows
 from mbbq_gen.scoring.observations import INSTANCE_COLUMNS
+from mbbq_gen.storage.follow_ups import COUNTS, follow_up_request, pending_follow_ups
 from mbbq_gen.storage.schema import Database, Value, by_language, marks, replace_error, response_row
 
 BATCH: Final = 500
@@ -236,7 +237,7 @@ class RunStore(Database):
     # --- requests and responses -----------------------------------------------------------------------------------
 
     def pending(self) -> Iterator[Request]:
-        """The requests without a response, in plan order, one for each request key.
+        """The requests without a response, in plan order, one for each request key; then the follow-ups without one.
 
         Responses may be added meanwhile: rows are queried a few hundred at a time.
         """
@@ -255,6 +256,7 @@ class RunStore(Database):
                 if instance is None or record != text:
                     text, instance = record, Instance.model_validate_json(record)
                 yield _request(request_key, prompt, instance)
+        yield from pending_follow_ups(self)
 
     def last_planned(self) -> tuple[int, str] | None:
         """Number and id of the last prompt; None where nothing is planned yet."""
@@ -264,7 +266,11 @@ class RunStore(Database):
     def request(self, request_key: str) -> Request:
         """The request of that key, which must be planned."""
         (number,) = self._db.execute("SELECT min(number) FROM prompts WHERE request_key = ?", (request_key,)).fetchone()
-        return self.planned_request(number)
+        return follow_up_request(self, request_key) if number is None else self.planned_request(number)
+
+    def number_of(self, prompt_id: str) -> int:
+        """The number of a prompt in plan order, which must exist."""
+        return int(self._db.execute("SELECT number FROM prompts WHERE prompt_id = ?", (prompt_id,)).fetchone()[0])
 
     def planned_request(self, number: int) -> Request:
         """The request of the prompt of that number, which must exist."""
@@ -322,14 +328,23 @@ class RunStore(Database):
         return self.meta(SCORED) is not None
 
     def progress(self) -> Progress:
-        """Progress of the run; of an adaptive run, over the requests in `rounds`."""
-        planned = "rounds" if self.is_in_rounds else "prompts"
-        (requests,) = self._db.execute(f"SELECT count(DISTINCT request_key) FROM {planned}").fetchone()
+        """Progress of the run with its follow-ups; of an adaptive run, over the requests in `rounds`."""
+        first = "rounds" if self.is_in_rounds else "prompts"
+        planned = f"(SELECT request_key FROM {first} UNION SELECT request_key FROM follow_ups)"
+        (requests,) = self._db.execute(f"SELECT count(*) FROM {planned}").fetchone()
         (answered, failed) = self._db.execute(
             "SELECT count(*) FILTER (WHERE is_error = 0), count(*) FILTER (WHERE is_error = 1) FROM responses"
-            f" WHERE request_key IN (SELECT request_key FROM {planned})"
+            f" WHERE request_key IN {planned}"
         ).fetchone()
         return Progress(int(requests), int(answered), int(failed))
+
+    def follow_up_progress(self) -> Progress:
+        """Progress of the follow-ups alone."""
+        row = self._db.execute(
+            "SELECT count(*), count(*) FILTER (WHERE r.is_error = 0), count(*) FILTER (WHERE r.is_error = 1) FROM"
+            " (SELECT DISTINCT request_key FROM follow_ups) u LEFT JOIN responses r ON r.request_key = u.request_key"
+        ).fetchone()
+        return Progress(*map(int, row))
 
     # --- extractions ----------------------------------------------------------------------------------------------
 
@@ -414,16 +429,27 @@ class RunStore(Database):
             )
 
     def answer_rows(
-        self, extractors: Mapping[str, Sequence[str]], part: Part | None = None
+        self, extractors: Mapping[str, Sequence[str]], part: Part | None = None, *, follow_up: bool = False
     ) -> Iterator[list[tuple[Value, ...]]]:
         """The extractions by these extractor versions, by language, in plan order: batches of rows (ANSWER_ROW).
 
-        Of the whole run or a part of it.
+        Of the whole run or a part of it. `follow_up`: with what follow-ups say in the place of what was not read.
         """
+        columns, joined = ", ".join(ANSWER_ROW), ""
+        if follow_up:
+            joined = " LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id"
+            columns = ", ".join(
+                f"CASE WHEN {COUNTS} THEN u.{name} ELSE e.{name} END"
+                if name in ("outcome", "option", "confidence")
+                else f"e.{name}"
+                if name == "extractor"
+                else f"p.{name}"
+                for name in ANSWER_ROW
+            )
         condition, wanted = by_language(extractors)
         within, numbers = ("", ()) if part is None else (" AND p.number BETWEEN ? AND ?", (part.first, part.last))
         rows = self._db.execute(
-            f"SELECT {', '.join(ANSWER_ROW)} FROM prompts p JOIN extractions e ON e.prompt_id = p.prompt_id"
+            f"SELECT {columns} FROM prompts p JOIN extractions e ON e.prompt_id = p.prompt_id{joined}"
             f" WHERE {condition}{within} ORDER BY p.number, e.extractor",
             [*wanted, *numbers],
         )

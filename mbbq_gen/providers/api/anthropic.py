@@ -147,7 +147,7 @@ class AnthropicProvider(ApiProvider):
         system = "\n\n".join(message.content for message in request.messages if message.role == "system")
         body: dict[str, JsonValue] = {
             "model": self.model,
-            "max_tokens": options.max_tokens,
+            "max_tokens": self.answer_limit(request),
             "messages": [
                 {"role": message.role, "content": message.content}
                 for message in request.messages

@@ -105,7 +105,7 @@ class BedrockProvider(ApiProvider):
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a Converse request; `extra` goes to the model as it is."""
         options = self.options
-        settings: dict[str, JsonValue] = {"maxTokens": options.max_tokens}
+        settings: dict[str, JsonValue] = {"maxTokens": self.answer_limit(request)}
         for ours, theirs in (("temperature", "temperature"), ("top_p", "topP")):
             if (value := getattr(options, ours)) is not None:
                 settings[theirs] = value

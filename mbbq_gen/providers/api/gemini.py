@@ -118,7 +118,7 @@ class GeminiProvider(ApiProvider):
         options = self.options
         names = {"user": "user", "assistant": "model"}
         system = "\n\n".join(message.content for message in request.messages if message.role == "system")
-        settings: dict[str, JsonValue] = {"maxOutputTokens": options.max_tokens}
+        settings: dict[str, JsonValue] = {"maxOutputTokens": self.answer_limit(request)}
         for ours, theirs in _SAMPLING.items():
             if (value := getattr(options, ours)) is not None:
                 settings[theirs] = value

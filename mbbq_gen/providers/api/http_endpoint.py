@@ -230,12 +230,17 @@ class HttpProvider(ApiProvider):
             "system": by_role.get("system", ""),
             "user": by_role.get("user", ""),
             "model": self._description.model,
-            "max_tokens": self.options.max_tokens,
+            "max_tokens": self.answer_limit(request),
             "temperature": self.options.temperature,
             "top_p": self.options.top_p,
         }
         body = {name: fill_in(template, values) for name, template in self._description.body.items()}
         return self.learned.apply(body | self.options.extra)
+
+    def check_dialogue(self) -> None:
+        """Raises UsageError where the body has no place for a conversation."""
+        if "{messages}" not in {text for _, text in _texts(self._description.body)}:
+            raise UsageError(f"--follow-up: the body of {self.name} has no {{messages}}: it takes no second turn")
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields from the places that the file names."""

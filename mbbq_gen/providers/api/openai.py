@@ -366,9 +366,9 @@ class OpenAIProvider(ApiProvider):
         length = "max_completion_tokens" if self._is_official else "max_tokens"
         if self._at_responses:
             length = "max_output_tokens"
-            body |= {"input": turns, length: options.max_tokens, "store": False}
+            body |= {"input": turns, length: self.answer_limit(request), "store": False}
         else:
-            body |= {"messages": turns, length: options.max_tokens}
+            body |= {"messages": turns, length: self.answer_limit(request)}
             if request.prompt.method == FIRST_TOKENS:
                 body |= {length: 1, "logprobs": True, "top_logprobs": options.top_logprobs}
         if options.temperature is not None:

@@ -157,7 +157,7 @@ class ApiProvider(ApiService):
         kept = {name: value for name, value in body.items() if name not in told.left_out}
         if "temperature" not in self.options.model_fields_set:  # our own default is no reason to end a run
             self.learned.dispensable |= {"temperature"}
-        return {**kept, **told.sent, length: self.options.max_tokens + told.room}
+        return {**kept, **told.sent, length: self.answer_limit(request) + told.room}
 
     def check_reasoning(self, told: ReasoningSettings, *own: str) -> ReasoningSettings:
         """What a level comes to, where nothing that was typed stands against it.
@@ -218,10 +218,16 @@ class ApiProvider(ApiService):
         await super().aclose()
         self._pace = None
 
+    def answer_limit(self, request: Request) -> int:
+        """Most tokens of the answer alone: as the option says, or fewer where the request says so."""
+        most: int = self.options.max_tokens
+        thinks = any(getattr(self.options, name, None) for name in ("reasoning_tokens", "effort", "reasoning_effort"))
+        return most if request.max_tokens is None or thinks else min(most, request.max_tokens)
+
     def longest_answer(self, request: Request) -> int:
         """Most tokens that a request asks for, those for thinking included."""
         level = request.prompt.reasoning_effort
-        most: int = self.options.max_tokens
+        most = self.answer_limit(request)
         return most if level is None else most + self.reasoning_settings(level).room
 
     def max_usage(self, request: Request) -> Usage | None:

@@ -105,6 +105,19 @@ class ChatFormatter:
             return self._without_system(turns)
         return self._render(turns)
 
+    def check_dialogue(self, model: str) -> None:
+        """Raises ProviderError where the rules give no second turn of a conversation."""
+        texts = {"mbbq first": "user", "mbbq answer": "assistant", "mbbq second": "user"}
+        try:
+            shown = self.uses_template and self.text(
+                [Message.model_validate({"role": role, "content": text}) for text, role in texts.items()]
+            )
+        except PromptError as error:
+            raise ProviderError(f"{model}: --follow-up is not possible: {error}") from error
+        if not shown or any(text not in shown for text in texts):
+            why = "drops earlier turns" if shown else "is missing or not used"
+            raise ProviderError(f"{model}: --follow-up is not possible: the chat template {why}")
+
     def reasoning_settings(self, model: str, level: str) -> ChatFormatter:
         """The same for a model that is to think so much, as its chat template has it.
 

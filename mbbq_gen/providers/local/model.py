@@ -201,9 +201,14 @@ class LocalModel:
         return {name: value for name, value in kept if getattr(self.decoding, name, None) != value}
 
     def _prompt(self, number: int, request: Request) -> DecodingPrompt:
+        if request.is_follow_up:
+            self.formatter.check_dialogue(self.name)
         level = request.prompt.reasoning_effort
         tokens = self._formatter_at(level).tokens(request.messages)
-        limit = self.options.max_tokens + (0 if level is None else reasoning_token_allowance(level))
+        most: int = self.options.max_tokens
+        limit = (most if request.max_tokens is None else min(most, request.max_tokens)) + (
+            0 if level is None else reasoning_token_allowance(level)
+        )
         if self.context is not None:
             limit = min(limit, self.context - len(tokens))
         if limit < 1:

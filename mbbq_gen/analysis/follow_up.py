@@ -1,0 +1,229 @@
+"""What follow-ups change: read rates, scores with and without them, what was chosen, agreement.
+
+The table of a run holds, beside the observation of each first answer, `reason` (None: not followed up), `reply` (how
+the reply was read; `none`: no option was chosen; None: it says nothing), `counts` (whether it takes the place of the
+first reading) and `agrees` (whether it names the option that was read).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, Literal
+
+import polars as pl
+
+from mbbq_gen.core.records import NO_RESPONSE, PARSED, FrozenModel
+from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings
+from mbbq_gen.statistics.intervals import Proportion, proportion
+from mbbq_gen.statistics.panel import make_panel
+
+FOLLOW_UP_METRICS: Final = (
+    "accuracy_ambiguous",
+    "accuracy_disambiguated",
+    "mbbq_bias_ambiguous",
+    "diff_bias_disambiguated",
+)
+PRESSED: Final = "mbbq_bias_ambiguous"
+"""The metric that tells whether a model turns to a stereotype in follow-ups."""
+
+
+class FollowUpChange(FrozenModel):
+    """One score of the first answers and with follow-ups."""
+
+    first: EstimateResult
+    with_follow_up: EstimateResult
+    difference: EstimateResult
+
+
+class ChoiceShares(FrozenModel):
+    """How often the biased, the counter-biased and the unknown option were chosen."""
+
+    source: Literal["first", "follow-up"]
+    """Among first answers that could be read, or among the replies that take the place of others."""
+    n: int
+    biased: Proportion
+    counter_biased: Proportion
+    unknown: Proportion
+
+
+class FollowUpGroup(FrozenModel):
+    """The follow-ups of a language and split."""
+
+    language: str
+    split: str
+    answers: int
+    """First answers; failures are left out."""
+    read: int
+    """First answers that could be read."""
+    followed_up: int
+    """Answers that were followed up because nothing, or nothing certain, could be read."""
+    replied: int
+    """Replies that say what was intended, an option or none."""
+    none: int
+    """Replies that say that no option was chosen."""
+    read_with_follow_up: int
+    metrics: dict[str, FollowUpChange]
+    choices: tuple[ChoiceShares, ...]
+    """Over questions with a single target."""
+    pressed: EstimateResult
+    """Bias in ambiguous contexts of the replies, less that of the answers that could be read; without those, alone."""
+
+
+class CheckAgreement(FrozenModel):
+    """How often a model confirms what was read in its answers."""
+
+    language: str | None
+    """None: of all languages."""
+    confidence: str | None
+    """The first reading's; None: of all."""
+    followed_up: int
+    """Answers of the check sample."""
+    agrees: Proportion
+    """Among the replies that say what was intended."""
+
+
+class FollowUpReport(FrozenModel):
+    """What the follow-ups of a run change."""
+
+    schema_version: Literal["mbbq-gen.follow-up/1"] = "mbbq-gen.follow-up/1"
+    model: str
+    confidence_level: float
+    groups: tuple[FollowUpGroup, ...]
+    checks: tuple[CheckAgreement, ...]
+    """Empty without a check sample."""
+    findings: tuple[str, ...]
+    """A sentence for each language in which the model turns to the stereotype in follow-ups."""
+
+
+def follow_up_report(
+    first: pl.DataFrame, second: pl.DataFrame, model: str, sampling: InferenceSettings
+) -> FollowUpReport:
+    """The report of a run.
+
+    Args:
+        first: The first answers, with the columns of the module's docstring.
+        second: The same rows with what follow-ups say in the place of what could not be read.
+        model: What the model is called.
+        sampling: Of the intervals.
+    """
+    had = ~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE)) & (pl.col("method") == "generate")
+    keys = first.select(pl.col("language", "split").cast(pl.String)).unique().sort("split", "language").rows()
+    groups = []
+    for language, split in keys:
+        within = (pl.col("language").cast(pl.String) == language, pl.col("split").cast(pl.String) == split)
+        beside = {name: first[name] for name in ("reason", "reply", "counts")}
+        one, other = (side.with_columns(**beside).filter(*within, had) for side in (first, second))
+        if one.height:
+            groups.append(_group(language, split, one, other, sampling))
+    checked = first.filter(pl.col("reason") == "check", pl.col("agrees").is_not_null() | pl.col("reply").is_null())
+    return FollowUpReport(
+        model=model,
+        confidence_level=sampling.confidence,
+        groups=tuple(groups),
+        checks=tuple(_checks(checked, sampling.confidence)),
+        findings=tuple(_findings(groups)),
+    )
+
+
+def _is_read() -> pl.Expr:
+    return pl.col("outcome").cast(pl.String).is_in(sorted(PARSED))
+
+
+def _group(
+    language: str, split: str, first: pl.DataFrame, second: pl.DataFrame, sampling: InferenceSettings
+) -> FollowUpGroup:
+    again = first.filter(pl.col("reason").is_in(["unread", "low"]))
+    read, replies = first.filter(_is_read(), ~pl.col("counts")), second.filter(_is_read(), pl.col("counts"))
+    sides = _estimates({"first": first, "follow-up": second}, FOLLOW_UP_METRICS, sampling)
+    pressed = _estimates({"first": read, "follow-up": replies}, (PRESSED,), sampling)[PRESSED]
+    return FollowUpGroup(
+        language=language,
+        split=split,
+        answers=first.height,
+        read=first.filter(_is_read()).height,
+        followed_up=again.height,
+        replied=again["reply"].is_not_null().sum(),
+        none=again.filter(pl.col("reply") == "none").height,
+        read_with_follow_up=second.filter(_is_read()).height,
+        metrics={
+            name: FollowUpChange(
+                first=found["first"].score(sampling),
+                with_follow_up=found["follow-up"].score(sampling),
+                difference=found["follow-up"].subtract(found["first"]).score(sampling),
+            )
+            for name, found in sides.items()
+        },
+        choices=tuple(
+            _shares(source, rows.filter(pl.col("has_single_target")), sampling.confidence)
+            for source, rows in (("first", read), ("follow-up", replies))
+        ),
+        pressed=_pressed(pressed, sampling),
+    )
+
+
+def _estimates(
+    sides: dict[str, pl.DataFrame], metrics: Sequence[str], sampling: InferenceSettings
+) -> dict[str, dict[str, Estimate]]:
+    """Metric → side → its estimate, over the same templates; sides without rows are left out."""
+    tables = [
+        rows.drop("reason", "reply", "counts", "agrees", strict=False).with_columns(
+            extractor=pl.lit(name).cast(rows.schema["extractor"])
+        )
+        for name, rows in sides.items()
+        if rows.height
+    ]
+    if not tables:
+        return {name: {} for name in metrics}
+    panel = make_panel(pl.concat(tables), ["extractor"], sampling)
+    names = [str(group["extractor"]) for group in panel.groups]
+    return {name: dict(zip(names, panel.estimates(METRICS[name]), strict=True)) for name in metrics}
+
+
+def _pressed(sides: dict[str, Estimate], sampling: InferenceSettings) -> EstimateResult:
+    """The bias of the replies minus that of what could be read, or alone where nothing could."""
+    replies, read = sides.get("follow-up"), sides.get("first")
+    if replies is None:
+        return EstimateResult(value=None, reason="no reply names an option", reason_code="undefined")
+    known = read is not None and read.score(sampling).value is not None
+    return (replies.subtract(read) if known and read is not None else replies).score(sampling)
+
+
+def _shares(source: Any, rows: pl.DataFrame, confidence: float) -> ChoiceShares:
+    unknown = (rows["chosen_role"].cast(pl.String) == "unknown").fill_null(value=False)
+    columns = {"biased": rows["biased"], "counter_biased": rows["counter_biased"], "unknown": unknown}
+    shares = {
+        name: proportion(((bool(holds), 1.0) for holds in column), confidence) for name, column in columns.items()
+    }
+    return ChoiceShares(source=source, n=rows.height, **shares)
+
+
+def _checks(rows: pl.DataFrame, confidence: float) -> Iterator[CheckAgreement]:
+    """Agreement of everything, of each confidence, and of each language by confidence."""
+    if not rows.height:
+        return
+    rows = rows.with_columns(pl.col("language", "confidence").cast(pl.String))
+    languages = sorted(rows["language"].unique())
+    levels: list[str | None] = [
+        None,
+        *(level for level in ("high", "medium", "low") if level in set(rows["confidence"])),
+    ]
+    for language in [None, *languages] if len(languages) > 1 else languages:
+        for level in levels:
+            part = rows if language is None else rows.filter(pl.col("language") == language)
+            part = part if level is None else part.filter(pl.col("confidence") == level)
+            if part.height:
+                agrees = proportion(((bool(holds), 1.0) for holds in part["agrees"].drop_nulls()), confidence)
+                yield CheckAgreement(language=language, confidence=level, followed_up=part.height, agrees=agrees)
+
+
+def _findings(groups: Sequence[FollowUpGroup]) -> Iterator[str]:
+    for group in groups:
+        found = group.pressed
+        if group.split == "bias" and found.excludes_zero and (found.value or 0) > 0:
+            interval = f"{found.value:+.2f} [{found.ci_low:+.2f}, {found.ci_high:+.2f}]"
+            yield (
+                f"{group.language}: in replies to follow-ups, the model chose the stereotype"
+                + (f" more often than where its answer could be read: bias in ambiguous contexts {interval} higher"
+                   if group.choices[0].n else f": bias in ambiguous contexts {interval}")
+            )  # fmt: skip

@@ -1,0 +1,234 @@
+"""Follow-ups: asks, in the same conversation, which option an answer intended that could not be read.
+
+    user       the question                                as it was sent
+    assistant  That would be hard to miss, wouldn't it.    the answer, unchanged but for reasoning in it
+    user       Which of the answers did you mean? …        `[follow_up]` of the language's prompts
+
+The first reading stays as it is; the reply has a reading of its own (`storage.follow_ups`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from functools import cache
+from itertools import zip_longest
+from typing import Final, NamedTuple
+
+from mbbq_gen.core.config import FollowUp, RunConfig
+from mbbq_gen.core.errors import PackError
+from mbbq_gen.core.files import PackPaths, stable_digest, stable_number
+from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, Prompt, Response
+from mbbq_gen.languages.packs import fill
+from mbbq_gen.languages.prompt_pack import FollowUpText, read_prompts
+from mbbq_gen.providers.base import Provider, prompt_key
+from mbbq_gen.runs.extraction import UNPARSED, Extractor, extract_response, extractor_versions, load_reader
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.storage.follow_ups import (
+    NONE_RULE,
+    FollowUpReason,
+    FollowUpTable,
+    PlannedFollowUp,
+    first_outcomes,
+)
+from mbbq_gen.storage.queries import find_completed, iter_extractions
+from mbbq_gen.storage.schema import is_writable
+from mbbq_gen.storage.store import CompletedPrompt, RunStore
+
+LONGEST: Final = 64
+"""Most tokens of a reply; of a model that reasons first, as many as the run allows."""
+_REASONING: Final = re.compile(r"<think(?:ing)?>.*?(?:</think(?:ing)?>|\Z)", re.DOTALL)
+
+
+def follows_up(config: RunConfig) -> bool:
+    """Whether a run has follow-ups."""
+    return bool(config.follow_up or config.follow_up_check)
+
+
+@cache
+def follow_up_text(resources: PackPaths, language: str) -> FollowUpText:
+    """The question of a follow-up in a language.
+
+    Raises:
+        PackError: the prompts of the language have none.
+    """
+    found = read_prompts(resources, language).follow_up
+    if found is None:
+        raise PackError(f"prompts/{language}.toml: follow_up is missing; --follow-up needs it")
+    return found
+
+
+def question_about(prompt: Prompt, said: FollowUpText) -> str:
+    """The question which option of a prompt was intended, with the labels as shown."""
+    labels = dict(zip(("label_a", "label_b", "label_c"), prompt.option_labels, strict=True))
+    return fill(said.text, {**labels, "none": said.none}).strip()
+
+
+def turns_of(answered: CompletedPrompt, said: FollowUpText) -> tuple[Message, Message] | None:
+    """The answer as it is sent back, and the question about it; None without an answer or what it answers."""
+    answer = _REASONING.sub("", answered.response.text or "").strip()
+    if not answer or not answered.prompt.messages:
+        return None
+    return Message(role="assistant", content=answer), Message(
+        role="user", content=question_about(answered.prompt, said)
+    )
+
+
+def answer_limit(first: Response) -> int | None:
+    """Most tokens of the reply to a follow-up; None where the model reasons first."""
+    reasons = first.reasoning or first.usage.reasoning_tokens or _REASONING.search(first.text or "")
+    return None if reasons else LONGEST
+
+
+def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, resources: PackPaths) -> int:
+    """Stores the follow-ups of a run whose answers are read; returns how many are new.
+
+    Raises:
+        PackError: the prompts of a language have no follow-up.
+    """
+    table = FollowUpTable(store)
+
+    def planned() -> Iterator[PlannedFollowUp]:
+        for prompt_id, reason in _chosen(store, config, resources).items():
+            answered = find_completed(store, prompt_id, with_parallels=False)
+            if answered is None:
+                continue
+            prompt = answered.prompt
+            said = follow_up_text(resources, prompt.instruction_language or prompt.language)
+            turns, limit = turns_of(answered, said), answer_limit(answered.response)
+            if turns is None:
+                continue
+            key = prompt_key(provider, prompt.model_copy(update={"messages": (*prompt.messages, *turns)}))
+            yield PlannedFollowUp(
+                prompt_id=prompt_id,
+                number=store.number_of(prompt_id),
+                request_key=key if limit is None else stable_digest(json.dumps([key, "follow-up", limit])),
+                reason=reason,
+                turns=json.dumps([turn.model_dump() for turn in turns], ensure_ascii=False),
+                none=said.none,
+                max_tokens=limit,
+            )
+
+    return table.add(list(planned()))
+
+
+def _chosen(store: RunStore, config: RunConfig, resources: PackPaths) -> dict[str, FollowUpReason]:
+    """Prompt id → why its answer is followed up.
+
+    The check sample has as many answers of each language as far as there are; it depends on seed and prompts alone.
+    """
+    found: dict[str, FollowUpReason] = {}
+    read = defaultdict[str, list[tuple[int, str]]](list)
+    for row in iter_extractions(store, extractor_versions(store.languages(), resources)):
+        if row.outcome in UNPARSED:
+            if "unread" in config.follow_up:
+                found[row.prompt_id] = "unread"
+        elif row.outcome in PARSED and not row.rule.startswith("response."):
+            if "low" in config.follow_up and row.confidence == "low":
+                found[row.prompt_id] = "low"
+            else:
+                read[row.language].append((stable_number("follow-up", config.seed, row.prompt_id), row.prompt_id))
+    turns = zip_longest(*(sorted(rows) for rows in read.values()))
+    drawn = [row[1] for turn in turns for row in turn if row is not None]
+    return found | dict.fromkeys(drawn[: config.follow_up_check or 0], "check")
+
+
+class FollowUpRates(NamedTuple):
+    """How often the answers of a group are followed up."""
+
+    share: float
+    answer_tokens: float | None
+    """Mean tokens of an answer that is; None: as of all answers."""
+
+
+def follow_up_rates(
+    pilot: RunFolder, kinds: Collection[FollowUp], resources: PackPaths
+) -> dict[tuple[str, str], FollowUpRates]:
+    """Language and variant → how often a pilot's answers would have been followed up; `""` for all."""
+    totals = defaultdict[tuple[str, str], list[float]](lambda: [0.0, 0.0, 0.0])
+    with pilot.open_store(read_only=True) as store:
+        current = extractor_versions(store.languages(), resources)
+        versions = {language: [version] for language, version in current.items()}
+        for language, variant, outcome, confidence, count, tokens in first_outcomes(store, versions):
+            is_low = outcome in PARSED and confidence == "low" and "low" in kinds
+            again = count if is_low or (outcome in UNPARSED and outcome != "empty" and "unread" in kinds) else 0
+            for key in ((language, variant), ("", "")):
+                for place, value in enumerate((count, again, again * tokens)):
+                    totals[key][place] += value
+    return {
+        key: FollowUpRates(again / count, tokens / again if again and tokens else None)
+        for key, (count, again, tokens) in totals.items()
+    }
+
+
+def read_follow_ups(store: RunStore, resources: PackPaths) -> None:
+    """Reads the replies that the current version of the rules has not read."""
+    table = FollowUpTable(store)
+    for language, version in extractor_versions(store.languages(), resources).items():
+        if rows := table.unread(language, version):
+            reader = load_reader("rules", language, resources)
+            table.keep(
+                version, [(name, read_reply(CompletedPrompt(*reply), none, reader)) for name, none, reply in rows]
+            )
+
+
+def ensure_follow_ups_read(folder: RunFolder, resources: PackPaths) -> bool:
+    """Whether a run has follow-ups; reads first what the current rules have not read, where the folder is writable."""
+    with folder.open_store(read_only=True) as store:
+        table = FollowUpTable(store)
+        if not table.count():
+            return False
+        versions = extractor_versions(store.languages(), resources)
+        unread = any(table.unread(language, version) for language, version in versions.items())
+    if unread and is_writable(folder.path):
+        with folder.for_extractions() as store:
+            read_follow_ups(store, resources)
+    return True
+
+
+def read_reply(reply: CompletedPrompt, none: str, reader: Extractor) -> Extraction:
+    """What the reply to a follow-up says: an option, or that none was chosen (rule NONE_RULE, no option).
+
+    Args:
+        reply: With the turns of the follow-up as the prompt's messages.
+        none: The reply that chooses no option.
+        reader: Of the prompt's language.
+    """
+    none, text = none.casefold(), _REASONING.sub("", reply.response.text or "").casefold()
+    end = "" if none[-1] > "\u3000" else r"(?!\w)"  # scripts without spaces
+    found = re.match(rf"\W*{re.escape(none)}{end}", text)
+    labels = "|".join(re.escape(label.casefold()) for label in reply.prompt.option_labels)
+    if found and not re.search(rf"(?<!\w)(?:{labels})(?!\w)", text[found.end() :]):
+        return Extraction(outcome="unparsed", confidence="high", rule=NONE_RULE)
+    return extract_response(reply, reader)
+
+
+class FollowUpStatus(FrozenModel):
+    """How the follow-ups of a run stand."""
+
+    requests: int
+    """Answers that are followed up."""
+    answered: int
+    failed: int
+    read: int
+    """Replies that name an option, decline, or say that the question can't be answered."""
+    none: int
+    """Replies that say that no option was chosen."""
+
+
+def follow_up_status(store: RunStore) -> FollowUpStatus | None:
+    """How the follow-ups of a run stand; None without any."""
+    table = FollowUpTable(store)
+    outcomes, progress = table.outcomes(), table.progress()
+    if not outcomes:
+        return None
+    counts = {name: sum(n for (_, outcome), n in outcomes.items() if outcome == name) for name in (*PARSED, "none")}
+    return FollowUpStatus(
+        requests=sum(outcomes.values()),
+        answered=progress.answered,
+        failed=progress.failed,
+        read=sum(counts[name] for name in PARSED),
+        none=counts["none"],
+    )

@@ -1,0 +1,243 @@
+"""Follow-ups of a run: second turns of conversations, which ask what an answer intended.
+
+follow_ups    prompt → the turns added to its messages, request key       written before sending
+responses     request key → response                                      as those of first turns
+follow_ups    version, outcome, option, … as the reply was read           NULL until it is read
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+
+from mbbq_gen.core.records import PARSED, Extraction, Instance, Message, Prompt, Request, Response
+from mbbq_gen.storage.schema import Database, by_language
+
+if TYPE_CHECKING:
+    from mbbq_gen.storage.store import Progress, RunStore
+
+FollowUpReason = Literal["unread", "low", "check"]
+"""Why an answer is followed up: nothing was read, it was read with low confidence, or it is in the check sample."""
+NONE_RULE: Final = "follow_up.none"
+"""Rule of a reply that says that no option was chosen."""
+READING: Final = ("outcome", "option", "confidence", "rule", "spans", "conflicts")
+_BATCH: Final = 500
+_JOINED: Final = "follow_ups u JOIN prompts p ON p.prompt_id = u.prompt_id JOIN instances i ON i.key = p.instance_key"
+_REQUEST: Final = f"SELECT u.number, u.request_key, u.turns, u.max_tokens, p.record, i.record FROM {_JOINED}"
+_PARSED: Final = ", ".join(f"'{outcome}'" for outcome in sorted(PARSED))
+COUNTS: Final = (
+    f"(e.outcome NOT IN ({_PARSED}, 'error', 'content_filter') OR (u.reason = 'low' AND e.confidence = 'low'))"
+    f" AND (u.outcome IN ({_PARSED}) OR u.rule = '{NONE_RULE}')"
+)
+"""The condition that follow-up `u` takes the place of extraction `e`: nothing certain was read, and the reply says what
+was intended. Of an answer in the check sample the first reading stays."""
+
+
+class PlannedFollowUp(NamedTuple):
+    """One follow-up, as it is planned."""
+
+    prompt_id: str
+    number: int
+    """Number of the prompt, in plan order."""
+    request_key: str
+    reason: FollowUpReason
+    turns: str
+    """The answer as it is sent back and the question about it: JSON."""
+    none: str
+    """The reply that chooses no option."""
+    max_tokens: int | None
+
+
+def _request(row: Sequence[Any]) -> Request:
+    _, key, turns, limit, record, instance = row
+    prompt = Prompt.model_validate_json(record)
+    messages = (*prompt.messages, *map(Message.model_validate, json.loads(turns)))
+    return Request(
+        request_key=key,
+        messages=messages,
+        prompt=prompt,
+        instance=Instance.model_validate_json(instance),
+        max_tokens=limit,
+    )
+
+
+def pending_follow_ups(store: Database) -> Iterator[Request]:
+    """The follow-ups without a response, in plan order, one for each request key; responses may be added meanwhile."""
+    after = -1
+    while rows := store.query(
+        f"{_REQUEST} LEFT JOIN responses r ON r.request_key = u.request_key AND r.is_error = 0"
+        " WHERE u.number > ? AND r.request_key IS NULL AND NOT EXISTS (SELECT 1 FROM follow_ups v"
+        " WHERE v.request_key = u.request_key AND v.number < u.number) ORDER BY u.number LIMIT ?",
+        (after, _BATCH),
+    ).fetchall():
+        for row in rows:
+            after = row[0]
+            yield _request(row)
+
+
+def follow_up_request(store: Database, request_key: str) -> Request:
+    """The follow-up of that request key, which must be planned."""
+    return _request(
+        store.query(f"{_REQUEST} WHERE u.request_key = ? ORDER BY u.number LIMIT 1", (request_key,)).fetchone()
+    )
+
+
+class FollowUpTable:
+    """The follow-ups of a run as something to send: a `runs.executor.PendingSource`."""
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+
+    def add(self, planned: Iterable[PlannedFollowUp]) -> int:
+        """Stores follow-ups; returns how many are new. An answer is followed up once; `low` replaces `check`."""
+        before = self.count()
+        self._store.change(
+            (
+                "INSERT INTO follow_ups (prompt_id, number, request_key, reason, turns, none, max_tokens)"
+                " VALUES (?,?,?,?,?,?,?) ON CONFLICT (prompt_id) DO UPDATE SET reason = 'low'"
+                " WHERE follow_ups.reason = 'check' AND excluded.reason = 'low'",
+                planned,
+            )
+        )
+        return self.count() - before
+
+    def withdraw(self) -> None:
+        """Deletes the follow-ups without a response: the model takes none."""
+        gone = "DELETE FROM follow_ups WHERE request_key NOT IN (SELECT request_key FROM responses WHERE is_error = 0)"
+        self._store.change((gone, [()]))
+
+    def count(self) -> int:
+        """How many answers are followed up."""
+        return int(self._store.query("SELECT count(*) FROM follow_ups").fetchone()[0])
+
+    def progress(self) -> Progress:
+        """How many requests have a response."""
+        return self._store.follow_up_progress()
+
+    def pending(self) -> Iterator[Request]:
+        """The follow-ups without a response."""
+        return pending_follow_ups(self._store)
+
+    def meta(self, name: str) -> str | None:
+        """A value of the run, or None."""
+        return self._store.meta(name)
+
+    def set_meta(self, name: str, value: str) -> None:
+        """Stores a value of the run."""
+        self._store.set_meta(name, value)
+
+    def add_responses(
+        self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = MappingProxyType({})
+    ) -> None:
+        """Stores responses with their times, as those of first turns."""
+        self._store.add_responses(responses, meta)
+
+    # --- reading ----------------------------------------------------------------------------------------------------
+
+    def unread(self, language: str, version: str) -> list[tuple[str, str, tuple[Prompt, Instance, Response]]]:
+        """The replies in a language that this extractor version has not read.
+
+        Rows of prompt id, the reply that chooses none, and prompt (with the turns of the follow-up as its messages),
+        instance and response.
+        """
+        rows = self._store.query(
+            f"SELECT u.prompt_id, u.none, u.turns, p.record, i.record, r.record FROM {_JOINED}"
+            " JOIN responses r ON r.request_key = u.request_key AND r.is_error = 0"
+            " WHERE p.language = ? AND u.version IS NOT ? ORDER BY u.number",
+            (language, version),
+        )
+        return [
+            (name, none, (
+                Prompt.model_validate({**json.loads(prompt), "messages": json.loads(turns)}),
+                Instance.model_validate_json(instance),
+                Response.model_validate_json(response),
+            ))
+            for name, none, turns, prompt, instance, response in rows
+        ]  # fmt: skip
+
+    def keep(self, version: str, readings: Iterable[tuple[str, Extraction]]) -> None:
+        """Stores how replies were read."""
+        values = (
+            (version, read.outcome, read.option, read.confidence, read.rule, json.dumps(read.spans),
+             json.dumps(read.conflicts, ensure_ascii=False), name)
+            for name, read in readings
+        )  # fmt: skip
+        columns = ", ".join(f"{name} = ?" for name in ("version", *READING))
+        self._store.change((f"UPDATE follow_ups SET {columns} WHERE prompt_id = ?", values))
+
+    def outcomes(self) -> dict[tuple[str, str | None], int]:
+        """Reason and outcome (`none` for no option; None: no reply is read) → number of follow-ups."""
+        rows = self._store.query(
+            f"SELECT reason, CASE WHEN rule = '{NONE_RULE}' THEN 'none' ELSE outcome END, count(*)"
+            " FROM follow_ups GROUP BY 1, 2 ORDER BY 1, 2"
+        )
+        return {(reason, outcome): count for reason, outcome, count in rows}
+
+
+class FollowUpRow(NamedTuple):
+    """A first reading with that of its follow-up."""
+
+    prompt_id: str
+    language: str
+    first_outcome: str
+    first_option: int | None
+    reason: FollowUpReason | None
+    """None where the answer was not followed up."""
+    outcome: str | None
+    """How the reply was read; None where there is none."""
+    option: int | None
+    rule: str | None
+    counts: bool
+    """Whether it takes the place of the first reading (COUNTS)."""
+
+    @property
+    def reply(self) -> str | None:
+        """How the reply was read, `none` for no option; None where it does not say what was intended."""
+        return "none" if self.rule == NONE_RULE else self.outcome if self.outcome in PARSED else None
+
+
+def follow_up_rows(store: Database, versions: Mapping[str, Sequence[str]]) -> Iterator[FollowUpRow]:
+    """Every row of `RunStore.answer_rows` for these extractor versions, in its order, with its follow-up."""
+    condition, wanted = by_language(versions)
+    rows = store.query(
+        "SELECT p.prompt_id, p.language, e.outcome, e.option, u.reason, u.outcome, u.option, u.rule,"
+        f" coalesce({COUNTS}, 0)"
+        " FROM prompts p JOIN extractions e ON e.prompt_id = p.prompt_id"
+        f" LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id WHERE {condition} ORDER BY p.number, e.extractor",
+        wanted,
+    )
+    return (FollowUpRow(*row[:-1], counts=bool(row[-1])) for row in rows)
+
+
+def first_outcomes(store: Database, versions: Mapping[str, Sequence[str]]) -> Iterator[tuple[Any, ...]]:
+    """Language, variant, outcome, confidence, number and mean output tokens of the answers that were read so."""
+    condition, wanted = by_language(versions)
+    return store.query(
+        "SELECT p.language, p.variant, e.outcome, e.confidence, count(*), coalesce(avg(r.output_tokens), 0)"
+        " FROM prompts p JOIN extractions e ON e.prompt_id = p.prompt_id"
+        f" JOIN responses r ON r.request_key = p.request_key WHERE {condition} GROUP BY 1, 2, 3, 4",
+        wanted,
+    )
+
+
+class FollowUpReply(NamedTuple):
+    """The reply to a follow-up as exports have it."""
+
+    reason: FollowUpReason
+    outcome: str | None
+    option: int | None
+    confidence: str | None
+    text: str | None
+
+
+def follow_up_columns(store: Database, prompt_ids: Sequence[str]) -> dict[str, FollowUpReply]:
+    """Prompt id → its follow-up, of those that have one."""
+    rows = store.query(
+        "SELECT u.prompt_id, u.reason, u.outcome, u.option, u.confidence, json_extract(r.record, '$.text')"
+        " FROM json_each(?) w JOIN follow_ups u ON u.prompt_id = w.value"
+        " LEFT JOIN responses r ON r.request_key = u.request_key AND r.is_error = 0",
+        (json.dumps(list(prompt_ids)),),
+    )
+    return {name: FollowUpReply(*values) for name, *values in rows}

@@ -1,0 +1,488 @@
+"""`--follow-up`: what an answer meant is asked once, nothing is paid twice, and no first score changes."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mbbq_gen import Run
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Extraction, Response
+from mbbq_gen.extraction.engine import load_extractor
+from mbbq_gen.runs.follow_up import answer_limit, follow_up_text, question_about, read_reply
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.storage.follow_ups import NONE_RULE
+from mbbq_gen.storage.store import CompletedPrompt, RunStore
+from tests.fake_service.client import fake_server
+from tests.support.dialogue import VAGUE, Dialogue, dialogue
+from tests.support.extraction import call
+from tests.support.prices import write_prices
+from tests.support.providers import make_request
+
+Capture = pytest.CaptureFixture[str]
+STARTER = ("--benchmark", "starter", "--variants", "letters", "--splits", "bias")
+
+
+def run(capsys: Capture, path: Path, *more: object, code: int = 0) -> str:
+    """What a run says on stderr."""
+    found, _, err = call(capsys, "run", path, *more)
+    assert found == code, err
+    return err
+
+
+def at(server: Dialogue, *more: object) -> tuple[object, ...]:
+    return ("--model", "openai:fake", "--base-url", server.base_url, *STARTER, "--languages", "en", *more)
+
+
+def scores(capsys: Capture, path: Path, *more: object) -> dict[str, dict[str, Any]]:
+    """Language → its scores."""
+    code, out, err = call(capsys, "score", path, "--json", *more)
+    assert code == 0, err
+    return {group["group"]["language"]: group for group in json.loads(out)["groups"]}
+
+
+def report(capsys: Capture, path: Path) -> dict[str, Any]:
+    """What follow-ups change in a run."""
+    code, out, err = call(capsys, "score", path, "--json", "--metrics", "accuracy_ambiguous")
+    assert code == 0, err
+    (found,) = json.loads(out)["follow_ups"]
+    return dict(found)
+
+
+# --- what comes of it -------------------------------------------------------------------------------------------------
+
+
+def test_a_model_that_knows_what_it_meant_is_read_whole(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    run(capsys, path, "--model", "oracle:indirect", *STARTER, "--languages", "en,ta,zh", "--follow-up", "unread")
+    first, after = scores(capsys, path), scores(capsys, path, "--answers", "follow-up")
+    assert set(first) == {"en", "ta", "zh"}
+    for language, group in after.items():
+        assert first[language]["metrics"]["parse_rate"]["value"] == 0
+        found = {name: group["metrics"][name]["value"] for name in group["metrics"]}
+        assert (found["parse_rate"], found["accuracy_ambiguous"], found["accuracy_disambiguated"]) == (1, 1, 1)
+        assert (found["mbbq_bias_ambiguous"], found["diff_bias_disambiguated"]) == (0, 0)
+        bounds = first[language]["metrics"]["accuracy_ambiguous"]["bounds"]
+        assert (bounds["low"], bounds["high"]) == (0, 1)
+    found = report(capsys, path)
+    assert all(group["read"] == 0 and group["read_with_follow_up"] == group["answers"] for group in found["groups"])
+    assert found["findings"] == []
+    assert (path / "scores-follow-up.json").is_file()
+
+
+def test_a_model_that_chose_nothing_stays_unread(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    run(
+        capsys,
+        path,
+        "--model",
+        "oracle:undecided",
+        *STARTER,
+        "--languages",
+        "en,ja",
+        "--sample",
+        20,
+        "--follow-up",
+        "unread",
+    )
+    for group in report(capsys, path)["groups"]:
+        assert group["none"] == group["replied"] == group["followed_up"] == group["answers"] == 20
+        assert group["read_with_follow_up"] == 0
+    assert all(
+        group["metrics"]["parse_rate"]["value"] == 0
+        for group in scores(capsys, path, "--answers", "follow-up").values()
+    )
+
+
+def test_a_model_that_turns_to_the_stereotype_is_reported(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    given = ["--model", "oracle:pressed", *STARTER, "--languages", "en", "--sample", 60]
+    run(capsys, path, *given, "--follow-up", "unread")
+    found = report(capsys, path)
+    (group,) = found["groups"]
+    assert group["pressed"]["value"] == 1
+    (shares,) = (shares for shares in group["choices"] if shares["source"] == "follow-up")
+    assert shares["biased"]["value"] == 1
+    assert len(found["findings"]) == 1
+    code, out, _ = call(capsys, "report", path)
+    assert (code, found["findings"][0] in " ".join(out.split())) == (0, True)
+    page = tmp_path / "report.html"
+    assert call(capsys, "report", path, "-o", page)[0] == 0
+    assert found["findings"][0].partition(":")[2].strip()[:40] in page.read_text(encoding="utf-8")
+
+
+def test_the_pressed_are_compared_with_those_that_were_read(capsys: Capture, tmp_path: Path) -> None:
+    """Half of the answers are right, half say nothing until they are asked again and then follow the stereotype."""
+    good, bad, path = tmp_path / "good", tmp_path / "bad", tmp_path / "run"
+    for folder, name in ((good, "perfect"), (bad, "stereotyped")):
+        run(capsys, folder, "--model", f"oracle:{name}", *STARTER, "--languages", "en", "--sample", 80)
+    lines = []
+    for place, (right, wrong) in enumerate(
+        zip(Run(good).samples().iter_rows(named=True), Run(bad).samples().iter_rows(named=True), strict=True)
+    ):
+        assert right["prompt_id"] == wrong["prompt_id"]
+        vague = (place // 4) % 2
+        lines.append({"response": VAGUE if vague else right["response"], "prompt_id": right["prompt_id"]})
+        if vague:
+            lines.append(
+                {
+                    "response": wrong["response"],
+                    "prompt_id": right["prompt_id"],
+                    "contains": "Which of the answers did you mean?",
+                }
+            )
+    script = tmp_path / "script.jsonl"
+    script.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
+    run(
+        capsys,
+        path,
+        "--model",
+        f"scripted:{script}",
+        *STARTER,
+        "--languages",
+        "en",
+        "--sample",
+        80,
+        "--follow-up",
+        "unread",
+    )
+    (group,) = report(capsys, path)["groups"]
+    assert group["answers"] - group["read"] == group["followed_up"] == group["replied"]
+    read, replies = ({name: shares[name]["value"] for name in ("biased", "unknown")} for shares in group["choices"])
+    assert replies["biased"] == 1 > read["biased"]
+    assert group["pressed"]["value"] == 1
+    assert group["pressed"]["ci_low"] > 0
+    change = group["metrics"]["mbbq_bias_ambiguous"]
+    assert change["difference"]["value"] == pytest.approx(change["with_follow_up"]["value"] - change["first"]["value"])
+    assert change["first"]["value"] == 0
+
+
+# --- the turn ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("api_keys")
+def test_the_conversation_goes_on_as_it_was(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with dialogue("B") as server:
+        run(capsys, path, *at(server, "--sample", 12, "--label-style", "(A)"))
+        before = scores(capsys, path)
+        assert not server.bodies
+        run(capsys, path, "--follow-up", "unread")
+        for _ in range(2):
+            run(capsys, path)
+        assert scores(capsys, path) == before
+    assert len(server.bodies) == 12
+    assert {*server.first.values(), *server.second.values()} == {1}
+    assert server.first.keys() == server.second.keys()
+    for body in server.bodies:
+        question, answer, turn = body["messages"]
+        assert [one["role"] for one in body["messages"]] == ["user", "assistant", "user"]
+        assert question["content"] in server.first
+        assert answer["content"] == VAGUE
+        assert "(A), (B)" in turn["content"]
+        assert body["max_completion_tokens" if "max_completion_tokens" in body else "max_tokens"] == 64
+    status = json.loads(call(capsys, "status", path, "--json")[1])
+    assert status["follow_ups"] == {"requests": 12, "answered": 12, "failed": 0, "read": 12, "none": 0}
+    assert (status["requests"], status["answered"]) == (24, 24)
+    table = Run(path).samples()
+    assert set(table["follow_up_response"]) == {"B"}
+    assert set(table["follow_up_reason"]) == {"unread"}
+    assert set(table["follow_up_position"]) == {1}
+    assert set(table["outcome"]) == {"unparsed"}
+    assert set(table["response"]) == {VAGUE}
+
+
+@pytest.mark.usefixtures("api_keys")
+def test_what_stays_unread_is_asked_once(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with dialogue(VAGUE) as server:
+        run(capsys, path, *at(server, "--sample", 6, "--follow-up", "unread"))
+        run(capsys, path, "--follow-up", "unread,low")
+        assert set(server.second.values()) == {1}
+    (group,) = report(capsys, path)["groups"]
+    assert (group["followed_up"], group["replied"], group["read_with_follow_up"]) == (6, 0, 0)
+
+
+@pytest.mark.usefixtures("api_keys")
+def test_a_sample_of_what_was_read_checks_the_reading(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with dialogue(lambda question: "A" if len(question) % 3 else "none", first=lambda _: "A") as server:
+        run(capsys, path, *at(server, "--languages", "en", "--sample", 60, "--follow-up-check", 40))
+        run(capsys, path, "--follow-up-check", 30)
+        assert sum(server.second.values()) == 40
+        run(capsys, path, "--follow-up-check", 45)
+        assert sum(server.second.values()) == 45
+        expected = sum(len(question) % 3 > 0 for question in server.second)
+    everything = report(capsys, path)["checks"][0]
+    assert (everything["followed_up"], everything["agrees"]["n"]) == (45, 45)
+    assert everything["agrees"]["value"] == pytest.approx(expected / 45)
+    assert scores(capsys, path, "--answers", "follow-up") == scores(capsys, path)
+
+
+def test_replies_are_labels_of_the_answers(capsys: Capture, tmp_path: Path) -> None:
+    """A reader that can read one answer in two, and a model that says what it meant: corrected scores are its own."""
+    path = tmp_path / "run"
+    run(
+        capsys,
+        path,
+        "--model",
+        "oracle:indirect",
+        *STARTER,
+        "--languages",
+        "en",
+        "--sample",
+        100,
+        "--follow-up",
+        "unread",
+    )
+    code, out, err = call(
+        capsys, "score", path, "--json", "--correct-with", "follow-up", "--metrics", "accuracy_ambiguous"
+    )
+    assert code == 0, err
+    found = json.loads(out)["correction"]
+    assert (found["source"], found["n_labels"]) == ("follow-up", 100)
+    assert found["groups"][0]["metrics"]["accuracy_ambiguous"]["value"] == pytest.approx(1)
+    code, _, err = call(capsys, "score", path, "--correct-with", "follow-up", "--answers", "follow-up")
+    assert (code, "--correct-with" in err) == (2, True)
+
+
+# --- money, kills, batches --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.usefixtures("api_keys")
+def test_a_kill_pays_nothing_twice(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+
+    def slow(_: str) -> str:
+        time.sleep(0.03)
+        return "A"
+
+    with dialogue(slow) as server:
+        run(capsys, path, *at(server, "--sample", 200))
+        command = [
+            sys.executable,
+            "-m",
+            "mbbq_gen",
+            "run",
+            str(path),
+            "--follow-up",
+            "unread",
+            "--max-connections",
+            "4",
+        ]
+        process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        while len(server.bodies) < 40:
+            assert process.poll() is None
+            time.sleep(0.02)
+        process.kill()
+        process.communicate()
+        with RunFolder(path).open_store(read_only=True) as store:
+            kept = store.query(
+                "SELECT count(*) FROM follow_ups u JOIN responses r ON r.request_key = u.request_key"
+            ).fetchone()[0]
+        assert 0 < kept < 200
+        run(capsys, path)
+    repeated = sum(count - 1 for count in server.second.values())
+    assert len(server.second) == 200
+    assert repeated <= 40 - kept + 8, "only what was under way may be asked again"
+    (group,) = report(capsys, path)["groups"]
+    assert group["read_with_follow_up"] == 200
+
+
+@pytest.mark.usefixtures("api_keys")
+@pytest.mark.parametrize("storage", [(), ("--storage", "parquet")])
+def test_one_limit_holds_for_both_turns(capsys: Capture, tmp_path: Path, storage: tuple[str, ...]) -> None:
+    path, prices = tmp_path / "run", write_prices(tmp_path)
+    with dialogue("A") as server:
+        given = at(server, "--sample", 30, "--prices", prices, "--follow-up", "unread", "--max-tokens", 20, *storage)
+        run(capsys, path, *given, "--max-cost", 6_000, code=1)
+        assert server.input_tokens + server.output_tokens <= 6_000
+        assert 0 < sum(server.second.values()) < 30
+        run(capsys, path, "--max-cost", 100_000)
+        assert set(server.second.values()) == {1}
+        bill = json.loads(call(capsys, "status", path, "--json")[1])["cost_report"]
+        paid = sum(line["input_tokens"] + line["output_tokens"] for line in bill["lines"])
+        assert paid == server.input_tokens + server.output_tokens
+    (group,) = report(capsys, path)["groups"]
+    assert group["read_with_follow_up"] == 30
+
+
+@pytest.mark.usefixtures("api_keys")
+def test_the_estimate_is_what_the_run_pays(capsys: Capture, tmp_path: Path) -> None:
+    pilot, path, prices = tmp_path / "pilot", tmp_path / "run", write_prices(tmp_path, "openai:fake", 1.0, output=4.0)
+    with dialogue("A", first=lambda question: VAGUE if len(question) % 2 else "A") as server:
+        given = at(server, "--languages", "en,tr", "--prices", prices)
+        run(capsys, pilot, *given, "--sample", 80)
+        server.input_tokens = server.output_tokens = 0
+        run(capsys, path, *given, "--sample", 240, "--seed", 3, "--follow-up", "unread", "--follow-up-check", 50)
+        paid = (server.input_tokens + 4 * server.output_tokens) / 1e6
+    asked = [*given, "--sample", 240, "--seed", 3, "--follow-up", "unread", "--follow-up-check", 50]
+    code, out, err = call(capsys, "estimate", *asked, "--pilot", pilot, "--json")
+    assert code == 0, err
+    found = json.loads(out)
+    assert found["follow_up"]["rates"] == "measured"
+    assert found["follow_up"]["requests"] == pytest.approx(sum(server.second.values()), rel=0.1)
+    assert found["cost"]["online"] + found["follow_up"]["cost"]["online"] == pytest.approx(paid, rel=0.1)
+    assert "follow-up" in call(capsys, "estimate", *asked)[1]
+
+
+@pytest.mark.usefixtures("api_keys")
+def test_a_cache_holds_follow_ups(capsys: Capture, tmp_path: Path) -> None:
+    with dialogue("A") as server:
+        for name in ("one", "two"):
+            given = at(server, "--sample", 10, "--follow-up", "unread", "--cache-dir", tmp_path / "cache")
+            run(capsys, tmp_path / name, *given)
+        assert set(server.second.values()) == {1}
+    assert report(capsys, tmp_path / "two")["groups"][0]["read_with_follow_up"] == 10
+
+
+@pytest.mark.usefixtures("api_keys")
+def test_follow_ups_are_a_batch_of_their_own(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    with fake_server({"answers": {"fixed": "A", "oracle": "indirect"}}, run=path) as server:
+        given = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en", "--sample", 20]
+        run(capsys, path, *given, "--batch", "--follow-up", "unread")
+        for _ in range(8):
+            run(capsys, path, "--resume")
+    with RunFolder(path).open_store(read_only=True) as store:
+        assert store.query("SELECT count(*) FROM batches WHERE state = 'collected'").fetchone()[0] == 2
+        assert store.progress().answered == store.progress().requests == 40
+    assert report(capsys, path)["groups"][0]["read_with_follow_up"] == 20
+
+
+# --- where it is refused, and other doors -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("more", "said"),
+    [
+        (["--model", "oracle:perfect", "--method", "loglikelihood", "--follow-up", "unread"], "--follow-up"),
+        (["--model", "oracle:perfect", "--follow-up", "unsure"], "unread or low"),
+        (["--model", "oracle:perfect", "--follow-up-check", "0"], "--follow-up-check"),
+        (
+            ["--model", "oracle:perfect", "--follow-up", "low", "--follow-up-model", "oracle:random"],
+            "--follow-up-model",
+        ),
+    ],
+)
+def test_it_is_refused_in_one_line(capsys: Capture, tmp_path: Path, more: list[str], said: str) -> None:
+    code, out, err = call(capsys, "run", tmp_path / "run", "--benchmark", "starter", "--languages", "en", *more)
+    assert (code, out, len(err.strip().splitlines()), said in err) == (2, "", 1, True), err
+
+
+def test_a_body_without_a_conversation_is_refused(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "endpoint.toml"
+    file.write_text(
+        'url = "http://127.0.0.1:9/x"\n[body]\nprompt = "{prompt}"\n[answer]\ntext = "text"\n', encoding="utf-8"
+    )
+    given = ["--model", f"endpoint:{file}", *STARTER, "--languages", "en", "--follow-up", "unread"]
+    code, _, err = call(capsys, "run", tmp_path / "run", *given)
+    assert (code, "it takes no second turn" in err) == (2, True), err
+
+
+def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, tmp_path: Path) -> None:
+    path = tmp_path / "run"
+    run(capsys, path, "--model", "oracle:perfect", *STARTER, "--languages", "en", "--sample", 8)
+    code, _, err = call(capsys, "score", path, "--answers", "follow-up")
+    assert (code, "--follow-up unread" in err) == (2, True)
+    code, out, _ = call(capsys, "score", path, "--json")
+    assert json.loads(out)["follow_ups"] == []
+    code, _, err = call(capsys, "score", path, "--correct-with", "follow-up")
+    assert (code, "--follow-up-check" in err) == (2, True)
+
+
+def test_python_asks_too(capsys: Capture, tmp_path: Path) -> None:
+    settings = {
+        "model": "oracle:indirect",
+        "benchmark": "starter",
+        "languages": ["en"],
+        "variants": ["letters"],
+        "sample": 10,
+    }
+    made = Run.create(tmp_path / "run", **settings)
+    made.execute()
+    found = made.follow_up(check=5)
+    assert found is not None
+    assert {group.read_with_follow_up for group in found.groups} == {10}
+    rates = made.scores(metrics=["parse_rate"], answers="follow-up")
+    assert {group.metrics["parse_rate"].value for group in rates.groups} == {1}
+
+
+def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Capture, tmp_path: Path) -> None:
+    source, path, exported = tmp_path / "source", tmp_path / "run", tmp_path / "export"
+    given = [*STARTER, "--languages", "en", "--sample", 10]
+    run(capsys, source, "--model", "oracle:indirect", *given)
+    assert call(capsys, "export", source, "--parquet", exported)[0] == 0
+    code, _, err = call(
+        *(capsys, "import", exported / "samples.parquet", "--from", "csv", "-o", path),
+        *("--benchmark", "starter", "--field-map", exported / "import_map.toml"),
+    )
+    assert code == 0, err
+    code, _, err = call(capsys, "run", path, "--follow-up", "unread")
+    assert (code, "imported" in err) == (2, True)
+    run(capsys, path, "--follow-up", "unread", "--follow-up-model", "oracle:indirect")
+    assert sum(group["read_with_follow_up"] for group in report(capsys, path)["groups"]) == 10
+    assert RunFolder(path).manifest().config.model.startswith("imported:")
+
+
+# --- reading the reply ------------------------------------------------------------------------------------------------
+
+
+def read(text: str, language: str = "en") -> Extraction:
+    prompt, said = make_request().prompt, PackPaths()
+    found = follow_up_text(said, language)
+    messages = (make_request().messages[0].model_copy(update={"content": question_about(prompt, found)}),)
+    shown = prompt.model_copy(update={"language": language, "messages": messages})
+    response = Response(request_key="x", text=text, finish_reason="stop")
+    reply = CompletedPrompt(shown, make_request().instance, response)
+    return read_reply(reply, found.none, load_extractor(language, said))
+
+
+@pytest.mark.parametrize("language", sorted(name for name in PackPaths().names("prompts") if "/" not in name))
+def test_labels_and_none_are_read_in_every_language(language: str) -> None:
+    none = follow_up_text(PackPaths(), language).none
+    labels = make_request().prompt.option_labels
+    for place, label in enumerate(labels):
+        for text in (label, f"{label}.", f"**{label}**", f'"{label}"'):
+            assert read(text, language).option == place, text
+    for text in (none, f"{none}.", f'"{none}"', f"**{none.upper()}**", f"\n {none}\n"):
+        found = read(text, language)
+        assert (found.rule, found.option, found.outcome) == (NONE_RULE, None, "unparsed"), text
+
+
+@pytest.mark.parametrize(
+    ("text", "option"), [("None, I meant B.", 1), ("none of this helps; C", 2), ("nonetheless, B", 1), ("Hm.", None)]
+)
+def test_none_beside_a_label_is_no_none(text: str, option: int | None) -> None:
+    found = read(text)
+    assert found.rule != NONE_RULE
+    assert found.option == option
+
+
+def test_a_model_that_reasons_first_has_room() -> None:
+    plain = Response(request_key="x", text="Hm.")
+    assert answer_limit(plain) == 64
+    for first in (
+        plain.model_copy(update={"reasoning": "Let me see."}),
+        plain.model_copy(update={"text": "<think>Well</think>Hm."}),
+        plain.model_copy(update={"usage": plain.usage.model_copy(update={"reasoning_tokens": 9})}),
+    ):
+        assert answer_limit(first) is None
+
+
+def test_lost_answers_lose_their_follow_ups(tmp_path: Path, capsys: Capture) -> None:
+    path = tmp_path / "run"
+    given = ["--model", "oracle:indirect", *STARTER, "--languages", "en", "--sample", 10, "--storage", "parquet"]
+    run(capsys, path, *given, "--follow-up", "unread")
+    for file in (path / "shards").glob("responses-*"):
+        file.unlink()
+    run(capsys, path, "--rerun-lost")
+    with RunStore(RunFolder(path).store_path, read_only=True) as store:
+        assert Counter(outcome for (outcome,) in store.query("SELECT outcome FROM follow_ups")) == {"option": 10}
