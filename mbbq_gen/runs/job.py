@@ -22,7 +22,6 @@ from mbbq_gen.providers.api.batch_apis import supports_batches
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.providers.registry import options_class
-from mbbq_gen.runs.adaptive_run import AdaptiveRun, rule_of, set_rule
 from mbbq_gen.runs.batch_session import Mode, choose_mode, failures_held, mode_of, run_batches
 from mbbq_gen.runs.distributed.cluster import check_on
 from mbbq_gen.runs.distributed.storage import DistributedConfig, fold_left_over
@@ -31,7 +30,7 @@ from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_ve
 from mbbq_gen.runs.planner import Planner, check_same_model
 from mbbq_gen.runs.resolve import InstanceSource, check_together, notices, open_model
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
-from mbbq_gen.runs.stopping import rule_from
+from mbbq_gen.runs.stopping_rule import rule_from, rule_of, set_rule
 from mbbq_gen.storage.shards import FOLDER
 from mbbq_gen.storage.store import NORMALISE, RunStore
 
@@ -230,6 +229,8 @@ class _Work:
         rule = rule_of(self.session.store)
         if rule is None:
             return await self._ask_all(mode)
+        from mbbq_gen.runs.adaptive_run import AdaptiveRun  # imports numpy, scipy and polars
+
         session = self.session
         where = session.folder, session.store, self.job.resources, session.watcher
         rounds = AdaptiveRun(*where, rule, config, by_batch=mode != "off")
