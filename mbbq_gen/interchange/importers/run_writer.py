@@ -243,7 +243,8 @@ class Importer:
                 store.add_responses([(response, now) for _, response in batch])
             if not self._count.imported:
                 return
-            store.add_instances(matcher.instance(key) for key in self._count.answers)
+            instances = map(matcher.instance, self._count.answers)
+            store.add_instances((instance, instance.model_dump_json()) for instance in instances)
             self.folder.write_manifest(self._manifest(store, self._tally))
             if set(self._count.methods) != {"generate"}:
                 store.set_meta(SCORED, "yes")
