@@ -219,6 +219,17 @@ def show_report(
     prompt_effects: str = "fixed",
 ) -> None:
     """Prints the report of a run on stdout; with labelled answers, corrected by them too."""
+    typer.echo(report_text(folder, where, verbose, labelled, prompt_effects), nl=False)
+
+
+def report_text(
+    folder: RunFolder,
+    where: PackPaths,
+    verbose: bool,
+    labelled: AnnotatedFrame | None = None,
+    prompt_effects: str = "fixed",
+) -> str:
+    """The report of a run as `show_report` prints it, with the styles of the terminal that stdout is."""
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.cli.options import run_frame
     from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS
@@ -232,7 +243,9 @@ def show_report(
     sampling = InferenceOptions().sampling([folder.path], prompt_effects)
     scores = reported(frame, by, metrics, sampling, labelled)
     console = result_console()
-    print_blocks(_report_blocks(folder, manifest, progress, scores, console.width, verbose=verbose), console)
+    with console.capture() as captured:
+        print_blocks(_report_blocks(folder, manifest, progress, scores, console.width, verbose=verbose), console)
+    return captured.get()
 
 
 def _report_blocks(

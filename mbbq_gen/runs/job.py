@@ -8,7 +8,7 @@ All of it is stored in the run folder: an interrupted job continues with what is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -27,6 +27,7 @@ from mbbq_gen.runs.distributed.cluster import check_on
 from mbbq_gen.runs.distributed.storage import DistributedConfig, fold_left_over
 from mbbq_gen.runs.executor import Session, check_failures, execute
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
+from mbbq_gen.runs.helper_process import HelperProcess
 from mbbq_gen.runs.planner import Planner, check_same_model
 from mbbq_gen.runs.resolve import InstanceSource, check_together, notices, open_model
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
@@ -59,8 +60,8 @@ class Job:
     """The settings given: a whole configuration (`resolve.resolve`), or for a run that exists, what changes."""
     resources: PackPaths
     watcher: ProgressListener = field(default_factory=CallbackListener)
-    meanwhile: Callable[[], None] = lambda: None
-    """Done on another thread while the model is waited for: what the caller needs afterwards, imports say."""
+    helper: HelperProcess = field(default_factory=HelperProcess)
+    """Extracts answers while a service is waited for; the caller closes it."""
     rerun_lost: bool = False
     """Whether answers whose files are missing or damaged are requested again."""
 
@@ -119,6 +120,8 @@ class Job:
         provider.check_access()
         read_prices(config.prices)  # a price file that is wrong is said before anything is done
         extractor_versions(config.languages, self.resources)  # a pack that is wrong must not cost a run
+        if provider.capabilities.base_url is not None and config.ray is None:
+            self.helper.start()
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:
             manifest = self._plan(store, provider, config)
@@ -243,7 +246,7 @@ class _Work:
         """Asks whatever is planned, or taken by a round; whether batches are under way."""
         if mode != "off":
             return await run_batches(self.session, mode, again=self.job.config.batch is True)
-        with ExtractionWorker(self.session.store, self.job.resources, self.job.meanwhile) as extractions:
+        with ExtractionWorker(self.session.store, self.job.resources, self.job.helper) as extractions:
             try:
                 await execute(self.session, extractions, close=close)
             except asyncio.CancelledError:
