@@ -456,14 +456,14 @@ class Response(FrozenModel):
         Raises:
             pydantic.ValidationError: as validation.
         """
-        values = {**_NO_RESPONSE, **fields}
+        values: dict[str, Any] = {**_NO_RESPONSE, **fields}
         for name, value in fields.items():
             if value is not None:
                 kind = _PLAIN.get(name)
                 if type(value) is not kind:
                     return cls(**fields)
                 if kind is str:
-                    values[name] = storable_text(value)
+                    values[name] = storable_text(values[name])
         found, had = values["finish_reason"], (values["error"], values["text"])
         if found not in _FINISH_REASONS or (had.count(None) != 1 and found != "content_filter"):
             return cls(**fields)

@@ -160,7 +160,9 @@ class Importer:
         if self.folder.manifest_path.exists():
             raise UsageError(f"{self.folder.path}: holds a run already; name a new folder")
         self._matcher = Matcher(
-            instance for choice, instances in self.instances for instance in self._tally.watch(choice, instances, step)
+            instance
+            for choice, instances in self.instances
+            for instance, _ in self._tally.watch(choice, instances, step)
         )
         if not len(self._matcher):
             raise UsageError("no question matches the benchmark, languages and splits that were given")
