@@ -26,7 +26,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation, find_files, read_json_lines
 from mbbq_gen.core.files import stable_number
-from mbbq_gen.core.records import Condition, Instance, NonBlank, Option, Polarity, Role, Split, other_person
+from mbbq_gen.core.records import Condition, Instance, NonBlank, Option, Polarity, Role, Split, of_valid, other_person
 
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SLOT: Final = re.compile(r"[{\[]{1,2}\w+[}\]]{1,2}")
@@ -111,38 +111,44 @@ def build_instance(
         raise place.error(f"{label} contradicts the condition {condition!r} (the unknown option is {unknown})", "label")
     people = [text.strip().casefold() for index, text in enumerate(texts) if index != unknown]
     codes = _text_data_issues(context, question, texts)
-    if len(set(people)) < len(people):
+    if people[0] == people[1]:
         target, reason = None, "no single target: both people have the same option text"
         codes.append("duplicate_options")
-    options = tuple(
-        Option(role=option_role(index, unknown, target), text=_clean(text).strip(), group=group)
-        for index, (text, group) in enumerate(zip(texts, groups, strict=True))
-    )
-    gold_role = options[label].role
-    swapped = groups_swapped and target is not None
-    return Instance(
-        benchmark=source.benchmark,
-        version=source.version,
-        split=source.split,
-        language=source.language,
-        instance_id=instance_id,
-        parallel_id=parallel_id,
-        template_id=template_id,
-        category=source.category,
-        subcategory=subcategory,
-        condition=condition,
-        polarity=polarity,
-        context=_clean(context),
-        question=_clean(question),
-        options=options,
-        gold_role=gold_role,
-        gold_index=label,
-        corrected_gold_role=other_person(gold_role) if swap_people else None,
-        groups_swapped=swapped,
-        has_single_target=target is not None,
-        no_target_reason=reason if target is None else None,
-        data_issues=tuple(dict.fromkeys([*codes, *data_issues, *["groups_swapped"] * swapped])),
-        metadata=metadata or {},
+    options = []
+    for index, (text, group) in enumerate(zip(texts, groups, strict=True)):
+        role = option_role(index, unknown, target)
+        options.append(of_valid(Option, {"role": role, "text": _clean(text).strip(), "group": group}))
+    gold_role, alignment = options[label].role, None
+    if condition == "disambiguated" and target is not None:
+        alignment = "biased" if (gold_role == "target") == (polarity == "negative") else "counter_biased"
+    if groups_swapped := groups_swapped and target is not None:
+        data_issues = (*data_issues, "groups_swapped")
+    return Instance.of_row(
+        {
+            "benchmark": source.benchmark,
+            "version": source.version,
+            "split": source.split,
+            "language": source.language,
+            "instance_id": instance_id,
+            "parallel_id": parallel_id,
+            "template_id": template_id,
+            "category": source.category,
+            "subcategory": subcategory,
+            "condition": condition,
+            "polarity": polarity,
+            "context": _clean(context),
+            "question": _clean(question),
+            "options": tuple(options),
+            "gold_role": gold_role,
+            "gold_index": label,
+            "alignment": alignment,
+            "corrected_gold_role": other_person(gold_role) if swap_people else None,
+            "groups_swapped": groups_swapped,
+            "has_single_target": target is not None,
+            "no_target_reason": reason if target is None else None,
+            "data_issues": tuple(dict.fromkeys((*codes, *data_issues))),
+            "metadata": metadata or {},
+        }
     )
 
 
@@ -165,7 +171,7 @@ def _text_data_issues(context: str, question: str, options: Sequence[str]) -> li
     texts = (context, question, *options)
     checks = {
         "option_whitespace": any(text != text.strip() for text in options),
-        "control_character": any(_clean(text) != text for text in texts),
+        "control_character": any(not text.isprintable() and _CONTROL.search(text) for text in texts),
         "two_questions": "\n" in question.strip(),
     }
     braces = [text for text in texts if "{" in text or "}" in text]
@@ -323,13 +329,17 @@ def in_blocks(
     for place, row in rows:
         if row.category != category:
             raise place.error(f"{row.category!r} in the file of {category}", "category")
-        expected = dict(zip(("question_polarity", "context_condition"), _PATTERN[len(block)], strict=True))
-        for field, value in expected.items():
-            if getattr(row, field) != value:
-                raise place.error(f"{getattr(row, field)!r} where {value!r} comes next; a row is missing", field)
-        for field, what in (("question_index", "another template"), ("answer_info", "other people")):
-            if block and getattr(row, field) != getattr(block[0][1], field):
-                raise place.error(f"{what} than in the rows before; a row is missing", field)
+        polarity, condition = _PATTERN[len(block)]
+        if row.question_polarity != polarity:
+            found = f"{row.question_polarity!r} where {polarity!r} comes next; a row is missing"
+            raise place.error(found, "question_polarity")
+        if row.context_condition != condition:
+            found = f"{row.context_condition!r} where {condition!r} comes next; a row is missing"
+            raise place.error(found, "context_condition")
+        if block and row.question_index != block[0][1].question_index:
+            raise place.error("another template than in the rows before; a row is missing", "question_index")
+        if block and row.answer_info != block[0][1].answer_info:
+            raise place.error("other people than in the rows before; a row is missing", "answer_info")
         if row.example_id <= last_id:
             raise place.error(f"{row.example_id} comes after {last_id}; published ids increase", "example_id")
         last_id = row.example_id
@@ -396,8 +406,9 @@ def instance_of(
     """
     more = row.additional_metadata
     # The tags call one of the two trans and no text of the row does: BasqBBQ's Gender_identity 35.
-    tagged = {group.startswith("nonTrans") for group in row.groups if "trans" in group.casefold()} == {True, False}
-    lacks_group = tagged and not any("trans" in text.casefold() for text in (row.context, row.question, *row.texts))
+    groups, texts = row.groups, row.texts
+    tagged = {group.startswith("nonTrans") for group in groups if "trans" in group.casefold()}
+    lacks_group = len(tagged) == 2 and "trans" not in " ".join((row.context, row.question, *texts)).casefold()
     return build_instance(
         source,
         place,
@@ -405,8 +416,8 @@ def instance_of(
         template_id=f"{source.category}/{row.question_index}",
         subcategory=named_or_none(more.subcategory),
         parallel_id=parallel_id,
-        texts=row.texts,
-        groups=row.groups,
+        texts=texts,
+        groups=groups,
         unknown=row.unknown_index(place),
         target=target,
         reason=reason,

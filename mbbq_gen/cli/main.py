@@ -160,10 +160,18 @@ GC_THRESHOLD = (100_000, 20, 100)
 default thresholds takes a sixth of a run's time."""
 
 
+SWITCH_INTERVAL = 0.0005
+"""Seconds after which a thread lets others run, a tenth of the default: while one extracts answers, the thread that
+sends requests gives the lock away and needs it back many times."""
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Runs the command line and exits with its code."""
     gc.set_threshold(*GC_THRESHOLD)
-    sys.exit(run_command_line(sys.argv[1:] if arguments is None else arguments))
+    sys.setswitchinterval(SWITCH_INTERVAL)
+    code = run_command_line(sys.argv[1:] if arguments is None else arguments)
+    gc.freeze()  # the interpreter's end collects garbage twice, among all objects that are left
+    sys.exit(code)
 
 
 def run_command_line(arguments: Sequence[str]) -> int:

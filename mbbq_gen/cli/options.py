@@ -322,8 +322,8 @@ def terminal() -> ProgressBars:
 
 
 def load_report() -> None:
-    """Imports what the report needs while the model is busy, because that is slow."""
-    for name in ("polars", "scipy.special", "mbbq_gen.cli.report", "mbbq_gen.report.score_tables"):
+    """Imports what extraction and report need while the model is busy, because that is slow."""
+    for name in ("mbbq_gen.extraction.engine", "scipy.special", "mbbq_gen.report.score_tables"):
         import_module(name)
 
 

@@ -289,6 +289,18 @@ def show_report(
     prompt_effects: str = "fixed",
 ) -> None:
     """Prints the report of a run on stdout; with annotated responses, corrected by them too."""
+    typer.echo(report_text(folder, where, verbose, labelled, statistics, prompt_effects), nl=False)
+
+
+def report_text(
+    folder: RunFolder,
+    where: PackPaths,
+    verbose: bool,
+    labelled: AnnotatedFrame | None = None,
+    statistics: ScoreOptions | None = None,
+    prompt_effects: str = "fixed",
+) -> str:
+    """The report of a run as `show_report` prints it, with the styles of the terminal that stdout is."""
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS
     from mbbq_gen.report.tables import print_blocks
@@ -303,7 +315,9 @@ def show_report(
     scores = reported(frame, by, metrics, sampling, labelled, extractor=statistics.extractor)
     scores = scores.model_copy(update={"follow_ups": follow_up_reports([folder.path], where, sampling)})
     console = result_console()
-    print_blocks(_report_blocks(folder, manifest, progress, scores, console.width, verbose=verbose), console)
+    with console.capture() as captured:
+        print_blocks(_report_blocks(folder, manifest, progress, scores, console.width, verbose=verbose), console)
+    return captured.get()
 
 
 def _report_blocks(

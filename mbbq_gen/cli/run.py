@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.runs.batch_runner import BatchRunner
     from mbbq_gen.runs.executor import Session
+    from mbbq_gen.runs.helper_process import HelperProcess
     from mbbq_gen.runs.job import Job, JobResult
     from mbbq_gen.runs.study import Study
     from mbbq_gen.storage.ledgers import StoredBatch
@@ -204,13 +205,14 @@ def status(run_path: RunPath, price_file: PriceFile = None, as_json: Json = Fals
     show_result(found, status_blocks, as_json=as_json)
 
 
-def _study_jobs(study: Study, config: RunConfig, where: PackPaths) -> list[Job]:
+def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: HelperProcess) -> list[Job]:
     """What is to be done for each run of a study; settings that are wrong are said before any request.
 
     Args:
         study: as its file says it.
         config: a model to run beside those of the file, with its settings; or the base URL of the openai: models.
         where: the language packs.
+        helper: extracts the answers of all of them.
     """
     from mbbq_gen.runs.job import Job
     from mbbq_gen.runs.resolve import resolve
@@ -232,7 +234,7 @@ def _study_jobs(study: Study, config: RunConfig, where: PackPaths) -> list[Job]:
     jobs: list[Job] = []
     for run in runs:
         try:
-            jobs.append(Job(RunFolder(run.path), resolve(run.config, where), where, terminal(), load_report))
+            jobs.append(Job(RunFolder(run.path), resolve(run.config, where), where, terminal(), helper))
             jobs[-1].merged()
         except ConfigError as error:
             raise error.spelled(FILE, f"{study.path}: ") from None
@@ -248,10 +250,11 @@ def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool)
         UsageError, PackError: the file or an option is wrong.
         RunError: some of the runs failed; the others are done and shown.
     """
+    from mbbq_gen.runs.helper_process import HelperProcess
     from mbbq_gen.runs.study import read_study, resolve_run_paths
 
-    study = read_study(path)
-    jobs = _study_jobs(study, config, where)
+    study, helper = read_study(path), HelperProcess(load_report)
+    jobs = _study_jobs(study, config, where, helper)
     failed: dict[Path, MbbqGenError] = {}
     results: list[JobResult] = []
     for number, job in enumerate(jobs, start=1):
@@ -263,6 +266,7 @@ def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool)
         except MbbqGenError as error:
             failed[run] = error.spelled(FILE) if isinstance(error, ConfigError) else error
             say(f"error: {error}")
+    helper.close()
     if as_json:
         print_json([asdict(result) for result in results])
     else:
@@ -347,6 +351,8 @@ def run(
     RUN at once. The same command, or `mbbq-gen run RUN`, continues where the last one stopped; no request is sent
     twice.
     """
+    from mbbq_gen.cli.report import report_text
+    from mbbq_gen.runs.helper_process import HelperProcess
     from mbbq_gen.runs.job import Job
     from mbbq_gen.runs.resolve import resolve_for
     from mbbq_gen.runs.run_folder import RunFolder
@@ -363,10 +369,12 @@ def run(
     if not config.is_whole:
         folder.require()
     config = resolve_for(config, None if config.is_whole else folder.manifest().config, where)
-    result = Job(folder, config, where, terminal(), load_report, rerun_lost).execute()
-    if as_json:
-        print_json(asdict(result))
-    elif not result.batches_under_way:
-        from mbbq_gen.cli.report import show_report
-
-        show_report(folder, where, verbose=verbose)
+    helper = HelperProcess(load_report)
+    try:
+        result = Job(folder, config, where, terminal(), helper, rerun_lost).execute()
+        if as_json:
+            print_json(asdict(result))
+        elif not result.batches_under_way:
+            typer.echo(helper.call(report_text, folder, where, verbose), nl=False)
+    finally:
+        helper.close()

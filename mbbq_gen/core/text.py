@@ -54,6 +54,8 @@ def storable(value: Any, levels: int = _DEEPEST) -> Any:
 
 def count_or_none(value: Any) -> int | None:
     """A count that was reported: a whole number from 0 up; None for all else (negative, NaN, a word, missing)."""
+    if value is None or type(value) is int:
+        return None if value is None or not 0 <= value < _LARGEST else value
     if isinstance(value, str):
         return int(value) if value.isascii() and value.isdigit() and len(value) < 19 else None
     if isinstance(value, bool) or not isinstance(value, int | float) or not 0 <= value < _LARGEST:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from mbbq_gen.extraction.lexicon import SMALL, Lexicon
 from mbbq_gen.extraction.normalise import LOOK_ALIKES, NormalText, normalise
@@ -179,6 +179,7 @@ def _end_spread(text: str, start: int, name: str) -> int:
     return start
 
 
+@cache
 def _native_labels(count: int) -> dict[str, int]:
     """Letters of other alphabets that can only mean one of A, B, C…: look-alikes, then letters by their place."""
     native = {sign.casefold(): place for series in _SERIES for place, sign in enumerate(series)}

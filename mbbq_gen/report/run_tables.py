@@ -11,7 +11,7 @@ from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.report.analysis_tables import caution_blocks
 from mbbq_gen.report.score_tables import OUTCOME_TITLES
 from mbbq_gen.report.tables import DASH, Block, Table, estimate_text, number, p_text, text_table, told_once
-from mbbq_gen.runs.stopping import target_line
+from mbbq_gen.runs.stopping_rule import target_line
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:

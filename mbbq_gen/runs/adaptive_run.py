@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import ConfigError, UsageError
+from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import ProgressListener
 from mbbq_gen.runs.adaptive import (
@@ -29,59 +29,23 @@ from mbbq_gen.runs.budget import CostLimitError
 from mbbq_gen.runs.extraction import extract_run, observations
 from mbbq_gen.runs.resolve import notices
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.runs.stopping import (
+from mbbq_gen.runs.stopping import InterimAnalysis, TargetStatus, unreachable_targets
+from mbbq_gen.runs.stopping_rule import (
     ALPHA,
     SETTINGS,
-    InterimAnalysis,
     StoppingRecord,
     StoppingRule,
-    TargetStatus,
     asked_for,
-    completed,
     target_line,
-    unreachable_targets,
 )
 from mbbq_gen.scoring.columns import Questions
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.storage.ledgers import BatchTable, add_round, last_round, rounds_of_answers
-from mbbq_gen.storage.store import IN_ROUNDS, RunStore
+from mbbq_gen.storage.ledgers import add_round, last_round, rounds_of_answers
+from mbbq_gen.storage.store import RunStore
 
 if TYPE_CHECKING:
     import polars
-
-_RULE: Final = "stop_rule"
-
-
-def rule_of(store: RunStore) -> StoppingRule | None:
-    """The rule of a run; None where it is not sent in rounds."""
-    text = store.meta(_RULE)
-    return None if text is None else StoppingRule.model_validate_json(text)
-
-
-def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
-    """Keeps what a run is after from now on.
-
-    Raises:
-        UsageError: where the run was begun without rounds, or asks for more than words.
-    """
-    if settings.method != ("generate",):
-        raise ConfigError(
-            "method",
-            settings.method,
-            "{stop_at_ci_width}, {stop_when_decided} and {answers_per_template} work with generate only; leave it out,"
-            " or use another run for loglikelihoods",
-        )
-    before = rule_of(store)
-    if before is None and (store.progress().answered or BatchTable(store).batches()):
-        raise UsageError(
-            f"{store.path.parent}: was started without a stopping rule, so its answers are not a balanced sample;"
-            " name another run folder (--cache-dir shares responses between runs)"
-        )
-    kept = completed(rule, before, settings.languages)
-    if kept != before:
-        store.set_meta(_RULE, kept.model_dump_json())
-        store.set_meta(IN_ROUNDS, "yes")
 
 
 @dataclass

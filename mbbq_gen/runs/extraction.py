@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
+from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, Protocol, Self, get_args
 
@@ -27,6 +28,7 @@ from mbbq_gen.extraction.jsonl import ENGINE, extractor_names
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.extraction.simple import PREFIX as LIKELIHOOD_PREFIX
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, SIMPLE_VERSION, choose_by_loglikelihood, version_of
+from mbbq_gen.runs.helper_process import HelperProcess
 from mbbq_gen.scoring.columns import (
     ANSWER_COLUMNS,
     METHOD,
@@ -387,36 +389,34 @@ Read = dict[tuple[str, str], list[StoredExtraction]]
 class ExtractionWorker:
     """The extractions of one session of asking. Use it as a context; what is under way when it is left is dropped."""
 
-    def __init__(self, store: RunStore, resources: PackPaths, meanwhile: Callable[[], None] = lambda: None) -> None:
+    def __init__(self, store: RunStore, resources: PackPaths, helper: HelperProcess) -> None:
         """
         Args:
             store: Open for writing.
             resources: Where packs are looked for.
-            meanwhile: What else the thread may do first, such as imports that the caller needs afterwards.
+            helper: The process that reads; its own preparations are done here first where it does not run.
         """
-        self._store = store
-        self._resources = resources
+        self._store, self._resources, self._helper = store, resources, helper
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-gen-reading")
         self._under_way: deque[Future[Read]] = deque()
         self._found: dict[tuple[str, str], list[StoredExtraction]] = defaultdict(list)
-        self._source: RunStore | None = None
-        self._meanwhile = meanwhile
 
     def __enter__(self) -> Self:
-        self._thread.submit(self._meanwhile)
+        self._thread.submit(self._helper.prepare)
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, at: TracebackType | None) -> None:
         for future in self._under_way:
             future.cancel()
-        self._thread.submit(self._close)
+        self._thread.submit(self._helper.call, _close_source, self._store.path)
         self._thread.shutdown()
 
     def hear(self, responses: Iterable[Response]) -> None:
         """Takes note of answers that have been stored, and stores the extractions that are ready."""
         keys = [response.request_key for response in responses if response.error is None]
         if keys:
-            self._under_way.append(self._thread.submit(self._read, keys))
+            work = self._thread.submit(self._helper.call, _read, self._store.path, self._resources, keys)
+            self._under_way.append(work)
         self._harvest()
         if sum(map(len, self._found.values())) >= _TOGETHER:
             self._keep()
@@ -440,18 +440,24 @@ class ExtractionWorker:
             store_extractions(self._store, language, version, extractions)
         self._found.clear()
 
-    # --- on the thread ----------------------------------------------------------------------------------------------
 
-    def _read(self, request_keys: Sequence[str]) -> Read:
-        if self._source is None:
-            self._source = RunStore(self._store.path, read_only=True)
-        found: Read = defaultdict(list)
-        for answered in map(AnsweredReader(), self._source.answered(request_keys)):
-            language = answered.prompt.language
-            reader = load_reader(ENGINE, language, self._resources)
-            found[language, reader.version].append(extraction_of(answered, reader))
-        return found
+_sources: Final[dict[Path, RunStore]] = {}
+"""The store that `_read` reads, open between its calls."""
 
-    def _close(self) -> None:
-        if self._source is not None:
-            self._source.close()
+
+def _close_source(path: Path) -> None:
+    """Closes that store."""
+    if path in _sources:
+        _sources.pop(path).close()
+
+
+def _read(path: Path, resources: PackPaths, request_keys: Sequence[str]) -> Read:
+    """The extractions of the answers to these requests, read on one thread of one process."""
+    found: Read = {}
+    if path not in _sources:
+        _sources[path] = RunStore(path, read_only=True)
+    for answered in map(AnsweredReader(), _sources[path].answered(request_keys)):
+        language = answered.prompt.language
+        reader = load_reader(ENGINE, language, resources)
+        found.setdefault((language, reader.version), []).append(extraction_of(answered, reader))
+    return found

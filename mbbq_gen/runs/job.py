@@ -8,7 +8,7 @@ All of it is stored in the run folder: an interrupted job continues with what is
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -22,17 +22,17 @@ from mbbq_gen.providers.api.batch_apis import supports_batches
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.providers.registry import options_class
-from mbbq_gen.runs.adaptive_run import AdaptiveRun, rule_of, set_rule
 from mbbq_gen.runs.batch_session import Mode, choose_mode, failures_held, mode_of, run_batches
 from mbbq_gen.runs.distributed.cluster import check_on
 from mbbq_gen.runs.distributed.storage import DistributedConfig, fold_left_over
 from mbbq_gen.runs.executor import Session, check_failures, execute, execute_planned, open_cost_guard
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
 from mbbq_gen.runs.follow_up import follow_up_status, follows_up, plan_follow_ups, read_follow_ups
+from mbbq_gen.runs.helper_process import HelperProcess
 from mbbq_gen.runs.planner import Planner, check_same_model
 from mbbq_gen.runs.resolve import InstanceSource, check_together, notices, open_model
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
-from mbbq_gen.runs.stopping import rule_from
+from mbbq_gen.runs.stopping_rule import rule_from, rule_of, set_rule
 from mbbq_gen.storage.follow_ups import FollowUpTable
 from mbbq_gen.storage.shards import FOLDER
 from mbbq_gen.storage.store import NORMALISE, RunStore
@@ -62,8 +62,8 @@ class Job:
     """The settings given: a whole configuration (`resolve.resolve`), or for a run that exists, what changes."""
     resources: PackPaths
     watcher: ProgressListener = field(default_factory=CallbackListener)
-    meanwhile: Callable[[], None] = lambda: None
-    """Done on another thread while the model is waited for: what the caller needs afterwards, imports say."""
+    helper: HelperProcess = field(default_factory=HelperProcess)
+    """Extracts answers while a service is waited for; the caller closes it."""
     rerun_lost: bool = False
     """Whether answers whose files are missing or damaged are requested again."""
 
@@ -122,6 +122,8 @@ class Job:
         provider.check_access()
         read_prices(config.prices)  # a price file that is wrong is said before anything is done
         extractor_versions(config.languages, self.resources)  # a pack that is wrong must not cost a run
+        if provider.capabilities.base_url is not None and config.ray is None:
+            self.helper.start()
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:
             manifest = self._plan(store, provider, config)
@@ -280,6 +282,8 @@ class _Work:
         rule = rule_of(self.session.store)
         if rule is None:
             return await self._ask_all(mode, close=close)
+        from mbbq_gen.runs.adaptive_run import AdaptiveRun  # imports numpy, scipy and polars
+
         session = self.session
         where = session.folder, session.store, self.job.resources, session.watcher
         rounds = AdaptiveRun(*where, rule, config, by_batch=mode != "off")
@@ -293,7 +297,7 @@ class _Work:
         """Asks whatever is planned, or taken by a round; whether batches are under way."""
         if mode != "off":
             return await run_batches(self.session, mode, again=self.job.config.batch is True)
-        with ExtractionWorker(self.session.store, self.job.resources, self.job.meanwhile) as extractions:
+        with ExtractionWorker(self.session.store, self.job.resources, self.job.helper) as extractions:
             try:
                 await execute(self.session, extractions, close=close)
             except asyncio.CancelledError:

@@ -10,10 +10,13 @@ from __future__ import annotations
 import hashlib
 import platform
 import subprocess
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from itertools import pairwise
+from operator import itemgetter
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Protocol
 
 import mbbq_gen
@@ -23,7 +26,7 @@ from mbbq_gen.core.config import BenchmarkChoice, RunConfig, name_in_copy
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths, file_digest
 from mbbq_gen.core.options import OPEN_VARIANT, OrderPolicy
-from mbbq_gen.core.records import Instance, Message, Method, Prompt
+from mbbq_gen.core.records import Instance, Message, Method, Prompt, SamplingUnit, stored
 from mbbq_gen.languages.axes import parse_variant_name
 from mbbq_gen.languages.prompt_pack import VariantKind
 from mbbq_gen.prompts.render import (
@@ -41,7 +44,7 @@ from mbbq_gen.prompts.sampling import FewShotExample, FewShotSampler, balanced_s
 from mbbq_gen.prompts.variants import PromptVariants
 from mbbq_gen.providers.base import Provider, prompt_key, require_methods
 from mbbq_gen.runs.run_folder import Counts, Manifest, RunFolder
-from mbbq_gen.storage.store import NORMALISE, SCORED, RunStore
+from mbbq_gen.storage.store import NORMALISE, SCORED, RunStore, duplicate_key
 
 
 class LoadBenchmark(Protocol):
@@ -66,21 +69,26 @@ class InputTally:
 
     def watch(
         self, choice: BenchmarkChoice, instances: Iterable[Instance], step: Callable[[], None]
-    ) -> Iterator[Instance]:
-        """The same questions, counted; at their end the digests of the files that they were read from are taken.
+    ) -> Iterator[tuple[Instance, str]]:
+        """The same questions with their JSON, counted; at their end the digests of the files they stood in are taken.
 
         Raises:
             RunError: where a benchmark's reader does not tell from which files.
         """
         opened: set[Path] = set()
+        group = ("", "", "")
         for instance in with_files(instances, opened):
-            group = f"{instance.benchmark}/{instance.split}/{instance.language}"
-            self.digests.setdefault(group, hashlib.sha256()).update(instance.model_dump_json().encode() + b"\n")
-            self.counts[group] = self.counts.get(group, 0) + 1
-            texts = self.unknown_texts.setdefault((instance.benchmark, instance.language), set())
+            if group != (instance.benchmark, instance.split, instance.language):
+                group = (instance.benchmark, instance.split, instance.language)
+                name = "/".join(group)
+                digest = self.digests.setdefault(name, hashlib.sha256())
+                texts = self.unknown_texts.setdefault((instance.benchmark, instance.language), set())
+            record = instance.model_dump_json()
+            digest.update(record.encode() + b"\n")
+            self.counts[name] = self.counts.get(name, 0) + 1
             texts.add(instance.options[instance.unknown_index].text)
             step()
-            yield instance
+            yield instance, record
         if choice.data_dir is None:
             return
         given = Path(choice.data_dir)
@@ -123,21 +131,59 @@ class PromptPlan:
             UsageError: where the selection is empty.
             MbbqGenError: whatever the benchmark's reader finds wrong.
         """
-        tally = InputTally(files=self._wordings.files())
-        for choice in self.settings.benchmarks:
-            questions = self.load(choice, self.settings.languages, self.settings.splits)
-            store.add_instances(tally.watch(choice, questions, self.step))
+        settings, tally = self.settings, InputTally(files=self._wordings.files())
+        questions = (
+            question
+            for choice in settings.benchmarks
+            for question in tally.watch(choice, self.load(choice, settings.languages, settings.splits), self.step)
+        )
+        if settings.sample is None:
+            store.add_instances(questions)
+            if settings.num_fewshot:
+                self._choose_shots(list(store.outlines()))
+        else:
+            self._store_sample(store, questions, settings.sample)
         if not tally.counts:
             raise UsageError("no question matches the given benchmark, languages and splits")
         self._unknown_texts = {where: sorted(texts) for where, texts in tally.unknown_texts.items()}
-        if self.settings.num_fewshot:  # out of all questions that were read, in the run or not
-            pool = FewShotSampler(store.outlines(), self.settings.seed)
-            count = self.settings.num_fewshot
-            self._shots = {outline.key: pool.choose(outline, count) for outline in store.outlines()}
-        if self.settings.sample is not None:
-            asked = balanced_sample(store.outlines(), self.settings.sample, self.settings.seed)
-            store.keep_only(asked, {example.key for key in asked for example in self._shots.get(key, ())})
         return tally
+
+    def _store_sample(self, store: RunStore, questions: Iterable[tuple[Instance, str]], size: int) -> None:
+        """Stores a balanced sample of questions and its examples.
+
+        Until it is known which, their outlines are in memory and their records in a temporary file.
+        """
+        with TemporaryFile(dir=store.path.parent) as records:
+            read: list[tuple[str, SamplingUnit, int]] = []
+            for instance, record in questions:
+                outline = SamplingUnit.of(instance)
+                read.append((outline.key, outline, records.tell()))
+                records.write(f"{record}\n".encode())
+            read.sort(key=itemgetter(0))
+            for (key, *_), (following, *_) in pairwise(read):
+                if key == following:
+                    raise duplicate_key(key)
+            outlines = [outline for _, outline, _ in read]
+            self._choose_shots(outlines)
+            asked = balanced_sample(outlines, size, self.settings.seed)
+            examples = {example.key for key in asked for example in self._shots.get(key, ())} - asked
+
+            def chosen() -> Iterator[tuple[Instance, str]]:
+                for key, _, start in read:
+                    if key in asked or key in examples:
+                        records.seek(start)
+                        record = records.readline().decode().rstrip("\n")
+                        yield stored(Instance, record), record
+
+            store.add_instances(chosen())
+        if examples:
+            store.ask_only(asked)
+
+    def _choose_shots(self, outlines: Sequence[SamplingUnit]) -> None:
+        """Chooses the examples of each question, out of all that were read."""
+        if count := self.settings.num_fewshot:
+            pool = FewShotSampler(outlines, self.settings.seed)
+            self._shots = {outline.key: pool.choose(outline, count) for outline in outlines}
 
     def prompts(self, store: RunStore) -> Iterator[Prompt]:
         """What would be sent for the questions that `read` stored, question by question."""

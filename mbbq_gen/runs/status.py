@@ -16,7 +16,7 @@ from mbbq_gen.runs.distributed.storage import DistributedStatus, worker_status
 from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
 from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.runs.serving import Serving, serving_of
-from mbbq_gen.runs.stopping import StoppingRecord
+from mbbq_gen.runs.stopping_rule import StoppingRecord
 from mbbq_gen.storage.ledgers import BatchState, BatchTable, StoredBatch
 from mbbq_gen.storage.queries import finish_reasons, recorded_failures, requested_since, response_times
 from mbbq_gen.storage.store import RunStore

@@ -17,7 +17,17 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-from mbbq_gen.core.records import Alignment, Condition, Confidence, FrozenModel, Outcome, Polarity, Response, Role
+from mbbq_gen.core.records import (
+    Alignment,
+    Condition,
+    Confidence,
+    FrozenModel,
+    Outcome,
+    Polarity,
+    Response,
+    Role,
+    stored,
+)
 from mbbq_gen.storage.queries import read_completed
 from mbbq_gen.storage.schema import by_language, marks, replace_error, response_row
 from mbbq_gen.storage.store import BATCH, COMPLETED, CompletedPrompt, Progress, RunStore
@@ -265,7 +275,7 @@ class JudgeLedger:
             for number, shown, reply, *records in rows:
                 after = number
                 order = tuple(int(place) for place in shown.split(","))
-                yield read_completed(*records), order, Response.model_validate_json(reply)
+                yield read_completed(*records), order, stored(Response, reply)
 
     def copy_extractions(self, extractions: Iterable[tuple[str, str]]) -> None:
         """Stores extractions (prompt id, extractor version) of the run as the judge's own too."""

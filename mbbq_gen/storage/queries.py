@@ -10,7 +10,17 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, NamedTuple
 
-from mbbq_gen.core.records import PARSED, Confidence, Extraction, FrozenModel, Instance, Outcome, Prompt, Response
+from mbbq_gen.core.records import (
+    PARSED,
+    Confidence,
+    Extraction,
+    FrozenModel,
+    Instance,
+    Outcome,
+    Prompt,
+    Response,
+    stored,
+)
 from mbbq_gen.storage.schema import by_language, marks
 from mbbq_gen.storage.store import BATCH, COMPLETED, WORDS, CompletedPrompt, RunStore, StoredPrompt
 
@@ -29,9 +39,9 @@ def read_extraction(row: Sequence[Any]) -> Extraction:
 def read_completed(prompt: str, instance: str, response: str) -> CompletedPrompt:
     """The completed prompt of three records, without parallel texts."""
     return CompletedPrompt(
-        Prompt.model_validate_json(prompt),
-        Instance.model_validate_json(instance),
-        Response.model_validate_json(response),
+        stored(Prompt, prompt),
+        stored(Instance, instance),
+        stored(Response, response),
     )
 
 
@@ -47,11 +57,11 @@ class AnsweredReader:
     def __call__(self, records: StoredPrompt) -> CompletedPrompt:
         """The completed prompt of three records."""
         if self._instance is None or records.instance != self._text:
-            self._text, self._instance = records.instance, Instance.model_validate_json(records.instance)
-        response = Response.model_validate_json(records.response)
+            self._text, self._instance = records.instance, stored(Instance, records.instance)
+        response = stored(Response, records.response)
         if response.scores is not None and self._store is not None:
             response = response.model_copy(update={"scores": self._store.option_scores(response.request_key)})
-        return CompletedPrompt(Prompt.model_validate_json(records.prompt), self._instance, response, records.parallels)
+        return CompletedPrompt(stored(Prompt, records.prompt), self._instance, response, records.parallels)
 
 
 # --- prompts and extractions ------------------------------------------------------------------------------------------

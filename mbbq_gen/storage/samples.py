@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import stable_number
-from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction, Instance, Prompt, Response
+from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction, Instance, Prompt, Response, stored
 from mbbq_gen.storage.queries import EXTRACTION, read_extraction
 from mbbq_gen.storage.schema import Value, by_language, marks
 from mbbq_gen.storage.store import COMPLETED, RunStore
@@ -49,11 +49,11 @@ def sample_records(
         found = []
         for prompt_id, request_key, received_at, extractor, prompt, record, response, *extraction in batch:
             if record not in instances:
-                instances[record] = Instance.model_validate_json(record)
+                instances[record] = stored(Instance, record)
             found.append(
                 SampleRecords(
-                    *(prompt_id, request_key, received_at, Prompt.model_validate_json(prompt), instances[record]),
-                    *(Response.model_validate_json(response), read_extraction(extraction), extractor),
+                    *(prompt_id, request_key, received_at, stored(Prompt, prompt), instances[record]),
+                    *(stored(Response, response), read_extraction(extraction), extractor),
                 )
             )
         yield found

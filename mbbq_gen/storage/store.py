@@ -8,14 +8,25 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Final
 
 from mbbq_gen.core.errors import RunError
-from mbbq_gen.core.records import ContinuationScore, Extraction, Instance, Prompt, Request, Response, Role, SamplingUnit
+from mbbq_gen.core.records import (
+    ContinuationScore,
+    Extraction,
+    Instance,
+    Prompt,
+    Request,
+    Response,
+    Role,
+    SamplingUnit,
+    of_valid,
+    stored,
+)
 from mbbq_gen.scoring.columns import QUESTION_ROW, Questions, question_row, questions_from_rows
 from mbbq_gen.scoring.observations import INSTANCE_COLUMNS
 from mbbq_gen.storage.follow_ups import COUNTS, follow_up_request, pending_follow_ups
@@ -113,8 +124,8 @@ class RunStore(Database):
             self._db.execute("DELETE FROM main.prompts")
             self._db.execute("DELETE FROM main.instances")
 
-    def add_instances(self, instances: Iterable[Instance]) -> int:
-        """Stores instances; returns their number.
+    def add_instances(self, instances: Iterable[tuple[Instance, str]]) -> int:
+        """Stores instances with their JSON; returns their number.
 
         Raises:
             RunError: where two of them have the same key.
@@ -123,20 +134,20 @@ class RunStore(Database):
 
         def rows() -> Iterator[tuple[Value, ...]]:
             nonlocal key, count
-            for count, instance in enumerate(instances, 1):  # noqa: B007 - how many there were
+            for count, (instance, record) in enumerate(instances, 1):  # noqa: B007 - how many there were
                 key, *columns = question_row(instance)
                 columns[_CONTEXT] -= _SIGN
                 yield (
                     *(key, *columns, instance.alignment, instance.parallel_id or instance.instance_id),
                     *(option.text for option in instance.options),
-                    *(1, instance.model_dump_json()),
+                    *(1, record),
                 )
 
         with self._writing():
             try:
                 self._db.executemany(f"INSERT INTO main.instances VALUES ({marks(32)})", rows())
             except sqlite3.IntegrityError as error:
-                raise RunError(f"two questions have the id {key!r}; ids must be unique") from error
+                raise duplicate_key(key) from error
         return count
 
     def outlines(self) -> Iterator[SamplingUnit]:
@@ -148,21 +159,16 @@ class RunStore(Database):
         for row in rows:
             yield SamplingUnit(*row)
 
-    def keep_only(self, asked: set[str], examples: set[str]) -> None:
-        """Deletes all instances but the selected ones and few-shot examples."""
+    def ask_only(self, asked: Set[str]) -> None:
+        """Leaves all instances but these out of the run: they are examples, or examples only."""
         with self._writing():
-            left_out = [key for (key,) in self._db.execute("SELECT key FROM instances") if key not in asked]
-            dropped = [(key,) for key in left_out if key not in examples]
-            self._db.executemany("DELETE FROM main.instances WHERE key = ?", dropped)
-            shown = [(key,) for key in left_out if key in examples]
-            self._db.executemany("UPDATE main.instances SET asked = 0 WHERE key = ?", shown)
-        if dropped:
-            self.records.shrink()
+            others = [(key,) for (key,) in self._db.execute("SELECT key FROM instances") if key not in asked]
+            self._db.executemany("UPDATE main.instances SET asked = 0 WHERE key = ?", others)
 
     def instances(self) -> Iterator[Instance]:
         """The selected instances, by key."""
         for (record,) in self._db.execute("SELECT record FROM instances WHERE asked ORDER BY key"):
-            yield Instance.model_validate_json(record)
+            yield stored(Instance, record)
 
     def questions(self, part: Part | None = None) -> Questions:
         """The selected instances as a table, by key; only those of a part where one is given."""
@@ -210,7 +216,7 @@ class RunStore(Database):
     def instance(self, key: str) -> Instance:
         """The stored instance of that key, which must exist."""
         (record,) = self._db.execute("SELECT record FROM instances WHERE key = ?", (key,)).fetchone()
-        return Instance.model_validate_json(record)
+        return stored(Instance, record)
 
     def add_prompts(self, prompts: Iterable[tuple[Prompt, str]]) -> int:
         """Stores prompts with their request keys; returns their number."""
@@ -254,7 +260,7 @@ class RunStore(Database):
             for number, request_key, prompt, record in rows:
                 after = number
                 if instance is None or record != text:
-                    text, instance = record, Instance.model_validate_json(record)
+                    text, instance = record, stored(Instance, record)
                 yield _request(request_key, prompt, instance)
         yield from pending_follow_ups(self)
 
@@ -279,7 +285,7 @@ class RunStore(Database):
             " WHERE p.number = ?",
             (number,),
         ).fetchone()
-        return _request(request_key, record, Instance.model_validate_json(instance))
+        return _request(request_key, record, stored(Instance, instance))
 
     def add_responses(
         self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = MappingProxyType({})
@@ -398,7 +404,7 @@ class RunStore(Database):
 
         A response in another language than the question names the people in that language (DESIGN.md §8, `aliases`).
         """
-        if instance_key != self._last_parallels[0]:
+        if self._has_parallels and instance_key != self._last_parallels[0]:
             options = ", ".join(f"{side}.role_{place}, {side}.text_{place}" for side in "io" for place in range(3))
             rows = self._db.execute(
                 f"SELECT o.language, {options} FROM instances i JOIN instances o ON o.twin = i.parallel_id"
@@ -413,6 +419,12 @@ class RunStore(Database):
                     found[language] = texts
             self._last_parallels = (instance_key, found)
         return self._last_parallels[1]
+
+    @cached_property
+    def _has_parallels(self) -> bool:
+        """Whether the run has questions in several languages."""
+        other = "SELECT 1 FROM instances WHERE language <> (SELECT language FROM instances LIMIT 1) LIMIT 1"
+        return self._db.execute(other).fetchone() is not None
 
     def add_extractions(self, extractor: str, rows: Iterable[tuple[str, Extraction]]) -> None:
         """Stores extractions (prompt id, extraction) of an extractor version; an older one of it is replaced."""
@@ -470,7 +482,13 @@ class RunStore(Database):
         return [code for (code,) in self._db.execute("SELECT DISTINCT language FROM prompts ORDER BY language")]
 
 
+def duplicate_key(key: str) -> RunError:
+    """The error of two instances with the same key."""
+    return RunError(f"two questions have the id {key!r}; ids must be unique")
+
+
 def _request(request_key: str, record: str, instance: Instance) -> Request:
     """The request of a stored prompt."""
-    prompt = Prompt.model_validate_json(record)
-    return Request(request_key=request_key, messages=prompt.messages, prompt=prompt, instance=instance)
+    prompt = stored(Prompt, record)
+    values = {"request_key": request_key, "messages": prompt.messages, "prompt": prompt, "instance": instance}
+    return of_valid(Request, values)

@@ -17,7 +17,7 @@ import pytest
 from mbbq_gen.prompts.sampling import KINDS
 from mbbq_gen.runs.adaptive import CandidateRequest, SamplingRounds, Stratum
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.runs.stopping import StoppingRecord
+from mbbq_gen.runs.stopping_rule import StoppingRecord
 from tests.cli.test_commands import asked_each, responses, wait_until
 from tests.fake_service.client import fake_server
 from tests.support.extraction import call

@@ -171,7 +171,7 @@ def test_progress_hears_only_of_durable_answers(folder: RunFolder) -> None:
 def test_an_interrupted_plan_is_made_anew(folder: RunFolder) -> None:
     provider = CountingProvider()
     with folder.open_store() as store:
-        store.add_instances(many(1, 1)[:3])
+        store.add_instances((instance, instance.model_dump_json()) for instance in many(1, 1)[:3])
         manifest = plan(folder, store, provider, many(2, 1))
         assert store.count_instances() == manifest.counts.instances == 12
 

@@ -160,7 +160,9 @@ class Importer:
         if self.folder.manifest_path.exists():
             raise UsageError(f"{self.folder.path}: holds a run already; name a new folder")
         self._matcher = Matcher(
-            instance for choice, instances in self.instances for instance in self._tally.watch(choice, instances, step)
+            instance
+            for choice, instances in self.instances
+            for instance, _ in self._tally.watch(choice, instances, step)
         )
         if not len(self._matcher):
             raise UsageError("no question matches the benchmark, languages and splits that were given")
@@ -243,7 +245,8 @@ class Importer:
                 store.add_responses([(response, now) for _, response in batch])
             if not self._count.imported:
                 return
-            store.add_instances(matcher.instance(key) for key in self._count.answers)
+            instances = map(matcher.instance, self._count.answers)
+            store.add_instances((instance, instance.model_dump_json()) for instance in instances)
             self.folder.write_manifest(self._manifest(store, self._tally))
             if set(self._count.methods) != {"generate"}:
                 store.set_meta(SCORED, "yes")

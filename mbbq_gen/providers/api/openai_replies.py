@@ -136,9 +136,4 @@ def _usage(found: Any, read: str, written: str) -> Usage:
     prompt, output, total = (count_or_none(found.get(name)) for name in names)
     if reasoning and prompt is not None and output is not None and prompt + output + reasoning == total:
         output += reasoning  # xAI counts thinking beside what was written
-    return Usage(
-        input_tokens=found.get(f"{read}_tokens"),
-        output_tokens=output,
-        reasoning_tokens=reasoning,
-        cached_input_tokens=of_input.get("cached_tokens"),
-    )
+    return Usage.counted(prompt, output, reasoning, of_input.get("cached_tokens"))

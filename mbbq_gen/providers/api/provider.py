@@ -329,7 +329,7 @@ class ApiProvider(ApiService):
             fields = self.fields_of(payload, headers)
             if more.get("truncated_at") is not None:
                 fields["finish_reason"] = "length"
-            return Response(request_key=request_key, **fields, **more)
+            return Response.of_answer({"request_key": request_key, **fields, **more})
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             shape = type(error).__name__
             raise TransientError("malformed", f"the response is JSON of another shape ({shape})") from error
@@ -470,9 +470,4 @@ def token_usage(found: Any, read: Collection[str], written: str, *, cached: str,
     if not isinstance(found, dict):
         return Usage()
     counted = [tokens for name in read if (tokens := count_or_none(found.get(name))) is not None]
-    return Usage(
-        input_tokens=sum(counted) if counted else None,
-        output_tokens=found.get(written),
-        reasoning_tokens=reasoning,
-        cached_input_tokens=found.get(cached),
-    )
+    return Usage.counted(sum(counted) if counted else None, found.get(written), reasoning, found.get(cached))

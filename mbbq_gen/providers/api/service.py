@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import difflib
-import json
 import os
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Mapping, Sequence
@@ -13,6 +12,7 @@ from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar, Final, Self
 
+import msgspec
 from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
@@ -334,4 +334,4 @@ class ApiService(Provider):
 
 def encode(body: Any) -> bytes:
     """A body as it is sent."""
-    return json.dumps(body, ensure_ascii=False, separators=(",", ":")).encode()
+    return msgspec.json.encode(body)

@@ -17,7 +17,7 @@ import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import cache
+from functools import cache, lru_cache
 from http.client import responses
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -355,6 +355,7 @@ def classify_error(error: ApiError) -> ErrorClass:
     return rule_for(error).kind
 
 
+@lru_cache(maxsize=256)
 def finish_reason(*reasons: str | None) -> FinishReason | None:
     """Why a text ends, from the service's reason and, behind a router, the provider's own.
 

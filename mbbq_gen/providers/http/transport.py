@@ -18,6 +18,8 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 from urllib.request import getproxies, proxy_bypass
 
+import msgspec
+
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.text import storable
 from mbbq_gen.providers.http.credentials import SecretRedactor, hide_lookalikes
@@ -87,6 +89,10 @@ def read_json(body: bytes) -> Any:
     Raises:
         ValueError: where it is not JSON.
     """
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):  # not strict JSON, but what others read
+        pass
     try:
         try:
             value = json.loads(body)
@@ -173,6 +179,8 @@ class Transport:
         """The time that a large file may take: any, as long as something moves."""
         self._url, self._timeout, self._mask, self._most = url, timeout, mask, most
         self._reached = self._probed = False
+        self._known_headers: Mapping[str, str] | None = None
+        """Those sent last: whose secrets are hidden already."""
         self._proxies = getproxies()
 
     async def post(self, url: str, headers: Mapping[str, str], body: bytes) -> HttpResponse:
@@ -197,7 +205,9 @@ class Transport:
         import aiohttp
         from yarl import URL
 
-        self._mask.learn(headers)
+        if headers is not self._known_headers:
+            self._mask.learn(headers)
+            self._known_headers = headers
         given: dict[str, Any] = {"allow_redirects": False, "proxy": self._proxy(url)}
         try:
             if isinstance(body, FormFile):
@@ -401,4 +411,6 @@ def text_of(value: Any) -> str:
 
 def words_of(value: Any) -> str | None:
     """A text, or a number as one; None where it is something else."""
+    if value is None or type(value) is str:
+        return value
     return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
