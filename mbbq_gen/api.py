@@ -220,7 +220,7 @@ class Run:
         """Extracts the responses that this extractor has not extracted; the other methods call it.
 
         Args:
-            extractor: `rules`, a baseline (`strict-match`, `first-label`, `mbbq-like`, `answer-line`), or a stored
+            extractor: `rules`, a simple one (`strict-match`, `first-label`, `mbbq-like`, `answer-line`), or a stored
                 version.
             step: Gets the size of each extracted batch, for a progress bar.
 

@@ -92,7 +92,7 @@ def _task_of(benchmark: str) -> Callable[..., Task]:
             num_fewshot: few-shot examples before each question.
             system_prompt: text of a system message.
             data_dir: folder of the published files; None: the release from `mbbq-gen data download`.
-            extractor: rules, or a baseline such as first-label.
+            extractor: rules, or a simple one such as first-label.
             gold: gold labels: published or corrected.
             packs: folder of your own language packs.
         """
