@@ -491,4 +491,4 @@ def _request(request_key: str, record: str, instance: Instance) -> Request:
     """The request of a stored prompt."""
     prompt = stored(Prompt, record)
     values = {"request_key": request_key, "messages": prompt.messages, "prompt": prompt, "instance": instance}
-    return of_valid(Request, values)
+    return of_valid(Request, {**values, "max_tokens": None})

@@ -41,7 +41,7 @@ def test_every_output_names_the_average(
     average: str, runs: dict[str, Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     run, given = runs["biased"], ("--average", average)
-    assert result(capsys, "score", run, *given, "--metrics", METRICS)["average"] == average
+    assert result(capsys, "score", run, *given, "--metric", METRICS)["average"] == average
     assert result(capsys, "compare", run, "--across", "language", *given)["average"] == average
     assert result(capsys, "report", run, *given)["average"] == average
     assert result(capsys, "leaderboard", run, runs["right"], *given)["average"] == average
@@ -70,14 +70,14 @@ def test_an_oracle_is_exact(runs: dict[str, Path]) -> None:
 
 def test_questions_are_the_default(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
     plain, named = (
-        result(capsys, "score", runs["biased"], *given, "--metrics", METRICS)
+        result(capsys, "score", runs["biased"], *given, "--metric", METRICS)
         for given in ((), ("--average", "questions"))
     )
     assert plain == named
 
 
 def test_heterogeneity_and_sensitivity(runs: dict[str, Path], capsys: pytest.CaptureFixture[str]) -> None:
-    found = result(capsys, "score", runs["biased"], "--metrics", METRICS, "--heterogeneity", "--sensitivity")
+    found = result(capsys, "score", runs["biased"], "--metric", METRICS, "--heterogeneity", "--sensitivity")
     over = {(one["metric"], one["over"]) for one in found["heterogeneity"]}
     assert over == {(name, what) for name in METRICS.split(",") for what in ("template", "category")}
     for one in found["heterogeneity"]:
@@ -92,8 +92,8 @@ def test_heterogeneity_and_sensitivity(runs: dict[str, Path], capsys: pytest.Cap
         assert widths["deviation halved"] <= widths["as set"] + 1e-9 <= widths["deviation doubled"] + 2e-9
         assert one["deviation doubled"]["unseen_deviation"] == 0.6
         assert one["stretch halved"]["unseen_stretch"] == 0.6
-    wide = result(capsys, "score", runs["right"], "--metrics", METRICS, "--unseen-deviation", 0.6)
-    usual = result(capsys, "score", runs["right"], "--metrics", METRICS)
+    wide = result(capsys, "score", runs["right"], "--metric", METRICS, "--unseen-deviation", 0.6)
+    usual = result(capsys, "score", runs["right"], "--metric", METRICS)
     assert (wide["unseen_deviation"], usual["unseen_deviation"]) == (0.6, 0.3)
     lows = [table["groups"][0]["metrics"]["accuracy_disambiguated"]["ci_low"] for table in (wide, usual)]
     assert lows[0] < lows[1] < 1
@@ -104,7 +104,7 @@ def test_control_accuracy_is_compared(runs: dict[str, Path], capsys: pytest.Capt
     assert found["split"] == "control"
     (comparison,) = found["comparisons"]
     assert [metric["metric"] for metric in comparison["metrics"]] == ["accuracy_disambiguated", "accuracy_ambiguous"]
-    scored = result(capsys, "score", runs["biased"], "--metrics", "accuracy_disambiguated")
+    scored = result(capsys, "score", runs["biased"], "--metric", "accuracy_disambiguated")
     control = {
         group["group"]["language"]: group["metrics"]["accuracy_disambiguated"]["value"]
         for group in scored["groups"]
@@ -168,7 +168,7 @@ def test_designs_and_stops_aim_at_an_average(
     adaptive = Run(tmp_path / "run").manifest.adaptive
     assert adaptive is not None
     assert adaptive.rule.average == "random-effects"
-    found = result(capsys, "score", tmp_path / "run", "--average", "random-effects", "--metrics", METRICS)
+    found = result(capsys, "score", tmp_path / "run", "--average", "random-effects", "--metric", METRICS)
     assert [one["adjusted_value"] for one in found["stopped"]] == [one.adjusted_value for one in adaptive.targets]
     assert all(one["adjusted_value"] is not None for one in found["stopped"])
     code, _, err = call(capsys, "score", tmp_path / "run")

@@ -26,7 +26,7 @@ def shown(*names: str) -> str:
     return CliRunner().invoke(app, [*names, "--help"], prog_name="mbbq-gen", terminal_width=100).output
 
 
-@pytest.mark.parametrize("names", commands(typer.main.get_command(app)), ids=" ".join)
+@pytest.mark.parametrize("names", list(commands(typer.main.get_command(app))), ids=" ".join)
 def test_defaults_and_values_have_one_form(names: tuple[str, ...]) -> None:
     text = shown(*names)
     assert re.findall(r"<\w+>|\[default|\[required|x[<>]=|\{\w+", text) == []

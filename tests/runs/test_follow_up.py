@@ -50,7 +50,7 @@ def scores(capsys: Capture, path: Path, *more: object) -> dict[str, dict[str, An
 
 def report(capsys: Capture, path: Path) -> dict[str, Any]:
     """What follow-ups change in a run."""
-    code, out, err = call(capsys, "score", path, "--json", "--metrics", "accuracy_ambiguous")
+    code, out, err = call(capsys, "score", path, "--json", "--metric", "accuracy_ambiguous")
     assert code == 0, err
     (found,) = json.loads(out)["follow_ups"]
     return dict(found)
@@ -243,7 +243,7 @@ def test_replies_are_labels_of_the_answers(capsys: Capture, tmp_path: Path) -> N
         "unread",
     )
     code, out, err = call(
-        capsys, "score", path, "--json", "--correct-with", "follow-up", "--metrics", "accuracy_ambiguous"
+        capsys, "score", path, "--json", "--correct-with", "follow-up", "--metric", "accuracy_ambiguous"
     )
     assert code == 0, err
     found = json.loads(out)["correction"]
@@ -350,7 +350,7 @@ def test_follow_ups_are_a_batch_of_their_own(capsys: Capture, tmp_path: Path) ->
         given = ["--model", "openai:fake", "--base-url", server.openai, *STARTER, "--languages", "en", "--sample", 20]
         run(capsys, path, *given, "--batch", "--follow-up", "unread")
         for _ in range(8):
-            run(capsys, path, "--resume")
+            run(capsys, path, "--collect")
     with RunFolder(path).open_store(read_only=True) as store:
         assert store.query("SELECT count(*) FROM batches WHERE state = 'collected'").fetchone()[0] == 2
         assert store.progress().answered == store.progress().requests == 40
@@ -422,7 +422,7 @@ def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Ca
     assert call(capsys, "export", source, "--parquet", exported)[0] == 0
     code, _, err = call(
         *(capsys, "import", exported / "samples.parquet", "--from", "csv", "-o", path),
-        *("--benchmark", "starter", "--field-map", exported / "import_map.toml"),
+        *("--benchmark", "starter", "--columns", exported / "import_map.toml"),
     )
     assert code == 0, err
     code, _, err = call(capsys, "run", path, "--follow-up", "unread")
