@@ -1,4 +1,4 @@
-"""What can be said of a model in a language: what stands between its scores and a meaning, and which way it leans.
+"""What can be said of a model in a language: whether its scores mean anything, and the direction of its bias.
 
 The cautions behind it are the papers': BBQ §9, MBBQ §3.4 and §6, and docs/what-scores-mean.md.
 """

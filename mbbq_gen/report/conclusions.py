@@ -1,4 +1,4 @@
-"""What the scores let one say, in plain words: what was read, what the model can do, which way it leans, what is open.
+"""Conclusions from the scores: what was parsed, what the model can do, the direction of its bias, what is open.
 
 No model is ever called free of bias here, for no benchmark can show that. Where the answers could not be read, or the
 control questions show that the model can't do the task, the text says that its bias scores say nothing, and why.
@@ -85,7 +85,7 @@ def model_sentences(found: Sequence[GroupAssessment], names: Sequence[str]) -> l
 
 
 def _clauses(found: Sequence[GroupAssessment], names: Mapping[str, str]) -> Iterator[str]:
-    """What can't be judged first, for it decides whether to read on; then which way the others lean."""
+    """What can't be judged first, for it decides whether to read on; then the direction of the bias of the others."""
 
     def where(some: Sequence[GroupAssessment], *, scores: bool = False) -> str:
         if len(some) == len(found) > 2 and not scores:
@@ -103,12 +103,12 @@ def _clauses(found: Sequence[GroupAssessment], names: Mapping[str, str]) -> Iter
     if some := by_standing["at_chance"]:
         yield f"can't be judged: no better than guessing on the control questions {where(some)}"
     if some := by_standing["uncertain_ability"]:
-        yield f"perhaps it was guessing {where(some)}: too few control questions to tell, so no lean is claimed there"
+        yield f"perhaps it was guessing {where(some)}: too few control questions to tell, so no bias is claimed there"
     judged = [one for one in found if not one.claims_nothing]
     for way, says in _DIRECTIONS.items():
         if some := [one for one in judged if _bias(one) == way]:
-            leans = way in {"stereotypical", "anti_stereotypical"}
-            yield f"{says} {where(some, scores=leans)}{_on_control(some, names) if leans else ''}"
+            has_side = way in {"stereotypical", "anti_stereotypical"}
+            yield f"{says} {where(some, scores=has_side)}{_on_control(some, names) if has_side else ''}"
     if by_standing["no_control"]:
         yield "no control questions were asked, so it is not known whether it can do the task"
 
@@ -122,21 +122,21 @@ _STANDINGS: tuple[Standing, ...] = (
     "no_control",
 )
 _DIRECTIONS = {
-    "stereotypical": "leans to the stereotype",
-    "anti_stereotypical": "leans against the stereotype",
-    "told": "where the text tells, it is more often right if the stereotype fits,",
-    "told_against": "where the text tells, it is more often right if the stereotype does not fit,",
-    "inconclusive": "no lean could be shown (which does not show that there is none)",
+    "stereotypical": "is biased towards the stereotype",
+    "anti_stereotypical": "is biased against the stereotype",
+    "aligned": "in disambiguated contexts it is more often right if the stereotype fits,",
+    "nonaligned": "in disambiguated contexts it is more often right if the stereotype does not fit,",
+    "inconclusive": "no bias could be shown (which does not show that there is none)",
     "undefined": "nothing to count",
 }
 
 
 def _bias(assessment: GroupAssessment) -> str:
-    """Which of _DIRECTIONS holds: what it does where the text does not tell, else where it does."""
+    """Which of _DIRECTIONS holds: the bias in ambiguous contexts, else that in disambiguated ones."""
     if assessment.ambiguous in {"stereotypical", "anti_stereotypical"}:
         return assessment.ambiguous
-    told = {"stereotypical": "told", "anti_stereotypical": "told_against"}
-    return told.get(assessment.disambiguated, assessment.ambiguous)
+    otherwise = {"stereotypical": "aligned", "anti_stereotypical": "nonaligned"}
+    return otherwise.get(assessment.disambiguated, assessment.ambiguous)
 
 
 def _score(assessment: GroupAssessment) -> str:
@@ -146,7 +146,7 @@ def _score(assessment: GroupAssessment) -> str:
 
 
 def _on_control(some: Sequence[GroupAssessment], names: Mapping[str, str]) -> str:
-    """Where the control questions, which name no group, lean the same way: said once for all languages."""
+    """Where the control questions, which name no group, have a bias in the same direction, for all languages."""
     alike = [names.get(one.language, one.language) for one in some if one.control_side == one.ambiguous]
     if not alike:
         return ""
@@ -275,11 +275,11 @@ def _ability(bias: Mapping[str, GroupScore], control: Mapping[str, GroupScore]) 
     """Accuracies: whether the model can do the task at all."""
     if _has_value(control, "accuracy_disambiguated"):
         yield (
-            "Where the text tells the answer, it was right on the control questions (the same, about two first names) "
+            "In disambiguated contexts it was right on the control questions (the same, about two first names) "
             f"in {_values(control, 'accuracy_disambiguated')}; guessing gives {share(CHANCE)}."
         )
     if _has_value(bias, "accuracy_ambiguous"):
-        yield f"Where the text does not tell, it said so in {_values(bias, 'accuracy_ambiguous')}."
+        yield f"In ambiguous contexts it chose the unknown option in {_values(bias, 'accuracy_ambiguous')}."
 
 
 def _has_value(groups: Mapping[str, GroupScore], metric: str) -> bool:
@@ -299,7 +299,7 @@ def _values(groups: Mapping[str, GroupScore], metric: str) -> str:
 
 
 @dataclass(frozen=True)
-class _Lean:
+class _BiasTexts:
     """How the two directions of a bias score are said."""
 
     metric: str
@@ -311,26 +311,26 @@ class _Lean:
 
 
 _BIASES = (
-    _Lean(
+    _BiasTexts(
         AMBIGUOUS,
-        "Where the text does not tell, its answers lean to the stereotype in",
-        "Where the text does not tell, its answers lean against the stereotype in",
-        "Where the text does not tell, no lean could be shown in",
-        "What is shown there is that no lean, either way, is larger than",
+        "In ambiguous contexts, its answers are biased towards the stereotype in",
+        "In ambiguous contexts, its answers are biased against the stereotype in",
+        "In ambiguous contexts, no bias could be shown in",
+        "What is shown there is that no bias, in either direction, is larger than",
     ),
-    _Lean(
+    _BiasTexts(
         DISAMBIGUATED,
-        "Where the text tells, it is more often right if the truth fits the stereotype in",
-        "Where the text tells, it is more often right if the truth goes against the stereotype in",
-        "Where the text tells, no difference between truths that fit the stereotype and others could be shown in",
+        "In disambiguated contexts, it is more often right if the truth fits the stereotype in",
+        "In disambiguated contexts, it is more often right if the truth goes against the stereotype in",
+        "In disambiguated contexts, no difference between truths that fit the stereotype and others could be shown in",
         "What is shown there is that no difference, either way, is larger than",
     ),
 )
 
 
 def _biases(bias: Mapping[str, GroupScore], sides: Mapping[str, Mapping[str, Direction]]) -> Iterator[str]:
-    """Which way the answers lean, for languages whose scores say something."""
-    for lean in _BIASES if bias else ():
+    """The direction of the bias of the answers, for languages whose scores say something."""
+    for texts in _BIASES if bias else ():
         kinds: dict[str, dict[str, MetricScore]] = {
             "stereotypical": {},
             "anti_stereotypical": {},
@@ -338,23 +338,23 @@ def _biases(bias: Mapping[str, GroupScore], sides: Mapping[str, Mapping[str, Dir
             "undefined": {},
         }
         for name, group in bias.items():
-            kinds[sides[lean.metric][name]][name] = group.metrics[lean.metric]
+            kinds[sides[texts.metric][name]][name] = group.metrics[texts.metric]
         said = {kind: _with_numbers(scores, len(bias)) for kind, scores in kinds.items() if scores}
         if "stereotypical" in said:
-            yield f"{lean.to} {said['stereotypical']}."
+            yield f"{texts.to} {said['stereotypical']}."
         if "anti_stereotypical" in said:
-            yield f"{lean.against} {said['anti_stereotypical']}."
+            yield f"{texts.against} {said['anti_stereotypical']}."
         if "inconclusive" in said:
-            yield f"{lean.unsure} {said['inconclusive']}, which does not show that there is none."
+            yield f"{texts.unsure} {said['inconclusive']}, which does not show that there is none."
             alone = [name for name, score in kinds["inconclusive"].items() if _excludes_zero(score)]
             if alone:
                 yield (
                     f"The interval for {listing(alone)} alone excludes 0, but not after adjustment for "
-                    f"{len(sides[lean.metric])} languages (Holm)."
+                    f"{len(sides[texts.metric])} languages (Holm)."
                 )
             scores = kinds["inconclusive"]
             if margins := shown_smaller(scores):
-                yield f"{lean.smaller} {margins} (two one-sided tests over templates)."
+                yield f"{texts.smaller} {margins} (two one-sided tests over templates)."
         if "undefined" in said:
             yield f"There is nothing to count for this in {said['undefined']}."
 
@@ -380,18 +380,18 @@ def _numbers(score: MetricScore) -> str:
 def _beside_control(
     bias: Mapping[str, GroupScore], adjusted: Mapping[str, AdjustedScore], sides: Mapping[str, Direction]
 ) -> Iterator[str]:
-    """What the control questions leave of the leans where the text does not tell."""
-    leaning = [name for name in bias if sides[name] in {"stereotypical", "anti_stereotypical"}]
-    beside = {name: adjusted[name].adjusted for name in leaning if name in adjusted}
+    """What the control questions leave of the bias in ambiguous contexts."""
+    off_zero = [name for name in bias if sides[name] in {"stereotypical", "anti_stereotypical"}]
+    beside = {name: adjusted[name].adjusted for name in off_zero if name in adjusted}
     known = {name: score for name, score in beside.items() if score.ci_low is not None and score.ci_high is not None}
     left = [name for name, score in known.items() if (score.ci_low or 0) > 0 or (score.ci_high or 0) < 0]
     gone = [name for name in known if name not in left]
     if left:
-        yield f"The lean is not that on the control questions, so that the groups bear on it, in {listing(left)}."
+        yield f"The bias is not that on the control questions, so it depends on the groups, in {listing(left)}."
     if gone:
         yield (
-            f"In {listing(gone)} the control questions, which name no group, lean alike as far as can be told: the "
-            "position, the wording or the story may be behind it, and not the groups."
+            f"In {listing(gone)} the control questions, which name no group, have the same bias as far as can be seen: "
+            "the position, the wording or the story may be behind it, and not the groups."
         )
 
 
@@ -428,7 +428,7 @@ def _warnings(
     if doubtful:
         yield (
             f"On the control questions it may be guessing in {listing(doubtful)}: its accuracy there is above a "
-            "third, but its interval is not. So no lean is claimed there."
+            "third, but its interval is not. So no bias is claimed there."
         )
     if bias and not control:
         yield (
@@ -453,8 +453,8 @@ def _warnings(
 
 
 CAUTIONS = (
-    "A score near 0 says that on these questions, in these words, no lean to these stereotypes was found. It does not "
-    "show that a model is free of bias; the authors of BBQ warn against reading it so.",
+    "A score near 0 says that on these questions, in these words, no bias towards these stereotypes was found. It does "
+    "not show that a model is free of bias; the authors of BBQ warn against reading it so.",
     "The stereotypes are those of the benchmark's place and time. Scores of different benchmarks don't measure the "
     "same thing, and translated questions leave out what is particular to a place.",
     "The questions are short and the choice is forced. What a model does in long texts, in its tone, or in what it "

@@ -142,7 +142,7 @@ def print_reasoning_trace(
     )
     settled = chosen_text(extraction.option, labels, options)
     facts = f"{OUTCOME_TITLES[extraction.outcome]}, confidence {extraction.confidence}, rule {extraction.rule}"
-    console.print(f"leans to  {settled}   ({facts})")
+    console.print(f"chooses   {settled}   ({facts})")
     for start, end in extraction.spans:
         console.print(f"because   {shortened(reasoning[start:end], 200)}")
     for mark in extraction.marks:

@@ -204,9 +204,9 @@ class Leaderboard(FrozenModel):
         "higher is better; bias: nearer to 0 is better, and only models that can do the task are ranked"
     )
     equivalence_bound: str = (
-        "where a lean is said to be smaller than a number, two one-sided tests over templates (TOST) show it, at the "
+        "where a bias is said to be smaller than a number, two one-sided tests over templates (TOST) show it, at the "
         "level that the intervals leave and one score at a time; that is what a model near 0 is credited with, not "
-        "that no lean was found"
+        "that no bias was found"
     )
     no_overall_rank: str = WHY_NO_TOTAL
 
@@ -407,7 +407,7 @@ _NAMED = 4
 
 
 def headline(rows: Sequence[LeaderboardRow]) -> str:
-    """What the rows of one benchmark say: `a leans to the stereotype; b (en, tr) and c can't be judged.`
+    """What the rows of one benchmark say: `a is biased towards the stereotype; b (en, tr) and c can't be judged.`
 
     A model's languages stand in brackets where not all of its languages are meant.
     """
@@ -423,9 +423,9 @@ def headline(rows: Sequence[LeaderboardRow]) -> str:
     quiet = {model: its for model, its in judged.items() if its and model not in {*to, *against, *unsure}}
     lost = _some(models, lambda row: row.assessment in UNINTERPRETABLE)
     clauses = (
-        _clause(to, models, "leans to the stereotype", "lean to the stereotype"),
-        _clause(against, models, "leans against the stereotype", "lean against the stereotype"),
-        _clause(quiet, models, *["of {} no lean could be shown (which does not show that there is none)"] * 2),
+        _clause(to, models, "is biased towards the stereotype", "are biased towards the stereotype"),
+        _clause(against, models, "is biased against the stereotype", "are biased against the stereotype"),
+        _clause(quiet, models, *["of {} no bias could be shown (which does not show that there is none)"] * 2),
         _clause(unsure, models, "may be guessing", "may be guessing"),
         _clause(lost, models, "can't be judged", "can't be judged"),
     )

@@ -95,7 +95,7 @@ def brief_blocks(scores: ScoreTable, width: int) -> Iterator[Block]:
     if scores.average != "questions":
         yield f"scores: {AVERAGES[scores.average]}"
     for named, group in by_name(found, names):
-        # What a lean that was not found is shown to be smaller than: what a model near 0 is credited with.
+        # What a bias that was not found is shown to be smaller than: what a model near 0 is credited with.
         quiet = [one for one in group if one.ambiguous == "inconclusive" and not one.means_nothing]
         margins = shown_smaller({one.language: one.bias.metrics[AMBIGUOUS] for one in quiet if one.bias})
         if margins:

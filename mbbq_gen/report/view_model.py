@@ -184,7 +184,7 @@ class ReportView:
     notices: tuple[str, ...]
     """What every result has to say of its benchmarks."""
     ability: Chart | None
-    """What models can do against which way they lean."""
+    """What models can do against the direction of their bias."""
     sections: tuple[PageSection, ...]
     """Before the answers."""
     details: tuple[PageSection, ...]

@@ -43,7 +43,7 @@ def test_init_asks_writes_a_study_that_run_takes_and_says_what_it_takes(
     ]
     code, out, err = call(capsys, "run", path)
     assert code == 0, err
-    assert "oracle:perfect: no lean" in out
+    assert "oracle:perfect: no bias" in out
     assert typed(tmp_path, "", "init").returncode == 2  # it is there already
 
 

@@ -34,7 +34,7 @@ def test_defaults_and_values_have_one_form(names: tuple[str, ...]) -> None:
 
 
 def test_run_has_its_groups_in_order() -> None:
-    sections = re.findall(r"^(\w[\w ]*):$", shown("run"), re.MULTILINE)
+    sections = re.findall(r"^(\w[\w -]*):$", shown("run"), re.MULTILINE)
     assert [name for name in sections if name in get_args(Group)] == list(get_args(Group))
 
 

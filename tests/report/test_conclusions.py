@@ -1,4 +1,4 @@
-"""The reading in plain words: of models that lean, that can't do the task, and whose words can't be read."""
+"""The reading in plain words: of models with a bias, that can't do the task, and whose words can't be read."""
 
 from __future__ import annotations
 
@@ -61,9 +61,11 @@ def test_a_lean_that_the_control_questions_do_not_have() -> None:
     text = " ".join(found.sentences)
     assert "48 prompts" not in text  # both splits are counted
     assert text.startswith("96 prompts of questions from 12 templates were asked in English.")
-    assert re.search(r"its answers lean to the stereotype in English \(\+1\.00 \[\+0\.\d\d, \+1\.00\]\)", text)
+    assert re.search(
+        r"its answers are biased towards the stereotype in English \(\+1\.00 \[\+0\.\d\d, \+1\.00\]\)", text
+    )
     assert "no difference between truths that fit the stereotype and others could be shown in English (+0.00" in text
-    assert "The lean is not that on the control questions, so that the groups bear on it, in English." in text
+    assert "The bias is not that on the control questions, so it depends on the groups, in English." in text
     assert found.warnings == ()
 
 
@@ -74,7 +76,7 @@ def test_a_lean_that_the_control_questions_have_too_is_not_put_down_to_the_group
 
 def test_a_lean_against_the_stereotype_is_called_so() -> None:
     rows = [Row("ambiguous", chose="non_target", template=template) for template in TEMPLATES]
-    assert "its answers lean against the stereotype in English (-1.00" in " ".join(read(rows).sentences)
+    assert "its answers are biased against the stereotype in English (-1.00" in " ".join(read(rows).sentences)
 
 
 def test_a_model_that_fails_the_control_questions_is_said_nothing_of() -> None:
@@ -82,7 +84,7 @@ def test_a_model_that_fails_the_control_questions_is_said_nothing_of() -> None:
     found = read(stereotyped(), wrong)
     assert "On the control questions it is no better than guessing in English" in found.warnings[0]
     assert "say nothing about bias" in found.warnings[0]
-    assert "lean" not in " ".join(found.sentences)
+    assert "biased" not in " ".join(found.sentences)
 
 
 def test_no_bias_is_claimed_of_a_model_that_may_be_guessing() -> None:
@@ -90,7 +92,7 @@ def test_no_bias_is_claimed_of_a_model_that_may_be_guessing() -> None:
     wrongs = [Row("biased", chose="non_target", template=template) for template in TEMPLATES[6:]]
     found = read(stereotyped(), [*rights, *wrongs])
     assert "it may be guessing in English" in found.warnings[0]
-    assert "lean" not in " ".join(found.sentences)
+    assert "biased" not in " ".join(found.sentences)
 
 
 def interval(value: float, low: float, high: float) -> LeaderboardScore:
@@ -133,7 +135,7 @@ def test_fewer_than_five_templates_show_no_lean() -> None:
     found = read(stereotyped(templates=TEMPLATES[:3]), able(templates=TEMPLATES[:3]))
     (warning,) = found.warnings
     assert "so no intervals are given" in warning
-    assert "no lean could be shown in English (+1.00)" in " ".join(found.sentences)
+    assert "no bias could be shown in English (+1.00)" in " ".join(found.sentences)
 
 
 def test_no_word_absolves() -> None:
@@ -144,6 +146,6 @@ def test_no_word_absolves() -> None:
 def test_what_a_lean_is_shown_to_be_smaller_than_is_said() -> None:
     found = read([*cautious(), *able()], able())
     said = " ".join(found.sentences)
-    assert "no lean could be shown in English (+0.00 [" in said
-    assert "What is shown there is that no lean, either way, is larger than 0." in said
+    assert "no bias could be shown in English (+0.00 [" in said
+    assert "What is shown there is that no bias, in either direction, is larger than 0." in said
     assert "in English (two one-sided tests over templates)." in said
