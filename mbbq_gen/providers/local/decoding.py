@@ -427,6 +427,11 @@ class StaticBatcher:
     @torch.inference_mode()
     def _generate(self, group: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> list[Completion]:
         """The completions of a batch, in its order."""
+        from transformers import LogitsProcessorList, StoppingCriteriaList
+
+        def stop(input_ids: torch.Tensor, _scores: Any, **_: Any) -> torch.Tensor:
+            return torch.full((len(input_ids),), is_cancelled(), device=input_ids.device)
+
         started = time.perf_counter()
         width = max(len(prompt.tokens) for prompt in group)
         lines = [[self._settings.pad_token] * (width - len(prompt.tokens)) + [*prompt.tokens] for prompt in group]
@@ -439,20 +444,20 @@ class StaticBatcher:
                 input_ids=torch.tensor(lines, device=self._model.device),
                 attention_mask=torch.tensor(mask, device=self._model.device),
                 generation_config=self._configuration(group[0].limit),
-                stopping_criteria=_stop_when(is_cancelled),
-                logits_processor=numbers.processors(self._penalties(width)),
+                stopping_criteria=StoppingCriteriaList([stop]),
+                logits_processor=LogitsProcessorList([numbers.look, *self._penalties(width)]),
             )
         written, completions = output[:, width:].tolist(), list[Completion]()
         elapsed = time.perf_counter() - started
         for prompt, line, is_broken in zip(group, written, numbers.are_broken, strict=True):
             ends = (place for place, token in enumerate(line) if token in self._settings.stop_tokens)
-            stop = next(ends, None)  # what a line of the batch holds up to its stop token
+            end = next(ends, None)  # what a line of the batch holds up to its stop token
             if is_broken:
                 completions.append(fail(prompt, NOT_NUMBERS))
-            elif stop is None:
+            elif end is None:
                 completions.append(Completion(prompt.number, tuple(line), "length", len(line), elapsed))
             else:
-                completions.append(Completion(prompt.number, tuple(line[:stop]), "stop", stop + 1, elapsed))
+                completions.append(Completion(prompt.number, tuple(line[:end]), "stop", end + 1, elapsed))
         return completions
 
     def _penalties(self, width: int) -> list[Any]:
@@ -469,23 +474,14 @@ class StaticBatcher:
     def _configuration(self, limit: int) -> Any:
         from transformers import GenerationConfig
 
-        sampling: dict[str, Any] = {"do_sample": False}
-        if self._settings.repetition_penalty != 1:
-            sampling["repetition_penalty"] = self._settings.repetition_penalty
-        if self._settings.temperature > 0:
-            sampling |= {
-                "do_sample": True,
-                "temperature": self._settings.temperature,
-                "top_p": self._settings.top_p,
-                "top_k": self._settings.top_k,
-                "min_p": self._settings.min_p or None,
-            }
-        return GenerationConfig(
-            max_new_tokens=limit,
-            eos_token_id=sorted(self._settings.stop_tokens),
-            pad_token_id=self._settings.pad_token,
-            **sampling,
-        )
+        settings, sampling = self._settings, dict[str, Any](do_sample=False)
+        if settings.repetition_penalty != 1:
+            sampling["repetition_penalty"] = settings.repetition_penalty
+        if settings.temperature > 0:
+            sampling |= {"do_sample": True, "temperature": settings.temperature, "top_p": settings.top_p}
+            sampling |= {"top_k": settings.top_k, "min_p": settings.min_p or None}
+        sampling |= {"eos_token_id": sorted(settings.stop_tokens), "pad_token_id": settings.pad_token}
+        return GenerationConfig(max_new_tokens=limit, **sampling)
 
 
 class _Numbers:
@@ -495,25 +491,10 @@ class _Numbers:
         self.are_broken = [False] * rows
         """Whether a row had something that is no number before it was finished."""
 
-    def processors(self, others: list[Any]) -> Any:
-        """What the library calls at every token; a broken row goes on with numbers, since drawing takes no others."""
-        from transformers import LogitsProcessorList
-
-        return LogitsProcessorList([self._look, *others])
-
-    def _look(self, _tokens: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+    def look(self, _tokens: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
+        """Called at every token; a broken row goes on with numbers, since drawing takes no others."""
         broken = ~scores.amax(dim=-1).isfinite()
         if not broken.any():
             return scores
         self.are_broken = [was or now for was, now in zip(self.are_broken, broken.tolist(), strict=True)]
         return scores.masked_fill(broken[:, None], 0.0)
-
-
-def _stop_when(is_cancelled: Callable[[], bool]) -> Any:
-    """A criterion of the library that ends all rows once the work is cancelled."""
-    from transformers import StoppingCriteriaList
-
-    def stop(input_ids: torch.Tensor, _scores: Any, **_: Any) -> torch.Tensor:
-        return torch.full((len(input_ids),), is_cancelled(), device=input_ids.device)
-
-    return StoppingCriteriaList([stop])
