@@ -83,12 +83,11 @@ class ServerTokenizer:
             refusal = error.error.message
             if "chat template" not in refusal:
                 raise PromptError(refusal) from error
-            return await self._tokens_of(plain_text(messages), answers, uses_template=False, verbatim=verbatim)
+            _, found = await self._tokens_of(plain_text(messages), answers, uses_template=False, verbatim=verbatim)
+            return found
         text = (await self._post("/detokenize", {"model": self._model, "tokens": [*rendered]}))["prompt"]
-        found = await self._tokens_of(text, answers, uses_template=True, verbatim=verbatim)
-        if found.prompt != tuple(rendered[: len(found.prompt)]) or (
-            found.merged and await self.encode(text) != rendered
-        ):
+        read, found = await self._tokens_of(text, answers, uses_template=True, verbatim=verbatim)
+        if read != rendered:
             raise PromptError("the server's tokenizer gives other tokens for the text of a chat than for the chat")
         return found
 
@@ -98,12 +97,12 @@ class ServerTokenizer:
 
     async def _tokens_of(
         self, prompt: str, answers: Sequence[Continuation], *, uses_template: bool, verbatim: bool
-    ) -> ScoringPrompt:
+    ) -> tuple[list[int], ScoringPrompt]:
         texts = scored_texts(prompt, answers, uses_template=uses_template, verbatim=verbatim)
         read, *whole = await asyncio.gather(
             *(self._tokens({"prompt": text, "add_special_tokens": not uses_template}) for text in texts)
         )
-        return scoring_prompt(answers, read, whole)
+        return read, scoring_prompt(answers, read, whole)
 
     async def _tokens(self, body: dict[str, JsonValue]) -> list[int]:
         found = (await self._post("/tokenize", {"model": self._model, **body}))["tokens"]
