@@ -390,13 +390,13 @@ class OpenAIProvider(ApiProvider):
             UsageError: where the model is known not to take it.
         """
         if self._is_official and self.options.reasoning_by is None:
-            told = openai_reasoning(self.name, self.model, level, at_responses=self._at_responses)
+            settings = openai_reasoning(self.name, self.model, level, at_responses=self._at_responses)
         else:
             # by its address; a server that nobody knows is taken for one with chat templates
             known = {SERVICES[name]: by for name, by in REASONING_BY.items()}
             by = self.options.reasoning_by or known.get(self.base_url, "template")
-            told = server_reasoning(self.name, self.model, level, by)
-        return self.check_reasoning(told, "reasoning_effort")
+            settings = server_reasoning(self.name, self.model, level, by)
+        return self.check_reasoning(settings, "reasoning_effort")
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """Also learns that a model answers at the responses API only."""
@@ -458,9 +458,9 @@ class OpenAIProvider(ApiProvider):
             raise self._tells_nothing("its answers have no logprobs")
         answers = request.prompt.continuations
         scores = tuple(ContinuationScore.of(answer, tokens.get(answer.text), 1) for answer in answers)
-        told = {"scores": scores} if tokens else {"error": _NOT_TOLD}
+        fields = {"scores": scores} if tokens else {"error": _NOT_TOLD}
         kept = response.model_dump(exclude={"text", "refusal", "finish_reason", "scores", "error"})
-        return Response(**kept, **told, finish_reason="stop" if tokens else response.finish_reason)
+        return Response(**kept, **fields, finish_reason="stop" if tokens else response.finish_reason)
 
     def _tells_nothing(self, why: str) -> ProviderError:
         """Why the labels' probabilities can't be had, in one line."""

@@ -316,8 +316,8 @@ class TransformersProvider(Provider):
         if not self._is_told and self._loaded is not None:
             self._is_told = True
             if ignored := self._loaded.ignored_sampling:
-                told = ", ".join(f"{name} {value}" for name, value in ignored.items())
-                context.notify(f"{self.name}: sampling is neutral; not used of its generation_config.json: {told}")
+                named = ", ".join(f"{name} {value}" for name, value in ignored.items())
+                context.notify(f"{self.name}: sampling is neutral; not used of its generation_config.json: {named}")
 
     async def aclose(self) -> None:
         """Frees the model and its thread."""
