@@ -168,9 +168,7 @@ class Bench:
                         command = self.command(run, server.model("smol"), *scored)
                         yield self.row(run, command, *scored, kills=server if run == "kill" else None)
             elif name == "serve":
-                program = self.python("serve", "transformers.cli.serve, uvicorn, fastapi").replace(
-                    "python", "transformers"
-                )
+                python = self.python("serve", "transformers.cli.serve, uvicorn, fastapi")
                 model = self.folder_of_model()
                 program = str(Path(python).with_name("transformers"))
                 server = serving(program, "serve", model, "--device", "cpu", "--dtype", "float32")
