@@ -32,11 +32,11 @@ from mbbq_gen.core.records import Message, SamplingUnit
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
 from mbbq_gen.prompts.sampling import balanced_sample
+from mbbq_gen.providers.local.chat_format import shared_length
 from mbbq_gen.providers.local.decoding import ContinuousBatcher, DecodingPrompt, StaticBatcher
 from mbbq_gen.providers.local.files import smollm2_source
 from mbbq_gen.providers.local.model import LocalModel, load_model
 from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
-from mbbq_gen.providers.local.prefix_cache import shared_length
 
 WORDINGS = ("polite", "bare", "letters", "single_letter", "reasoned")
 BASELINE = "generate, batch 8"

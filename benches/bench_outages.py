@@ -15,121 +15,25 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import os
 import sys
 import tempfile
-import time
-from collections import Counter
 from collections.abc import Awaitable, Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import product
 from pathlib import Path
 from typing import Any
 
-from aiohttp import web
-from fake_api import ENVIRONMENT, questions, say, table
+from fake_api import questions, run_command, say, table
 
 from mbbq_gen.runs.run_folder import RunFolder
+from tests.support.unsteady import Unsteady
 
-_BEFORE = 300
-"""Answers before the outage."""
-_PAGE = "<html><head><title>502 Bad Gateway</title></head><body><center>nginx</center></body></html>"
-KINDS = ("refused", "closed", "500", "503", "529", "502 page", "429")
-
-
-@dataclass
-class Server:
-    """A server with one fault at a time, and what it counted."""
-
-    latency: float
-    slots: int = 10_000
-    """Requests that it works on at a time."""
-    kind: str | None = None
-    """How its outage looks."""
-    outage_s: float = 0.0
-    answered: int = 0
-    """Answers that it worked out, whether or not they arrived."""
-    in_flight: int = 0
-    peak: int = 0
-    """Most requests at a time."""
-    by_second: Counter[int] = field(default_factory=Counter)
-    """Second of the outage → requests in it."""
-    port: int = 0
-    _ended: bool = False
-    _began: float | None = None
-    _gate: asyncio.Semaphore | None = None
-    _runner: web.AppRunner | None = None
-    _site: web.TCPSite | None = None
-    _outage: asyncio.Task[None] | None = None
-
-    async def start(self) -> None:
-        app = web.Application()
-        app.router.add_post("/v1/chat/completions", self._answer)
-        self._gate = asyncio.Semaphore(self.slots)
-        self._runner = web.AppRunner(app, access_log=None)
-        await self._runner.setup()
-        await self._listen()
-
-    async def _listen(self) -> None:
-        assert self._runner is not None
-        self._site = web.TCPSite(self._runner, "127.0.0.1", self.port, backlog=1024, reuse_address=True)
-        await self._site.start()
-        self.port = self._site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
-
-    async def stop(self) -> None:
-        if self._outage is not None:
-            self._outage.cancel()
-        if self._runner is not None:
-            await self._runner.cleanup()
-
-    async def _fail(self) -> None:
-        """The outage: after it, everything is as before."""
-        if self.kind == "refused":
-            assert self._runner is not None
-            assert self._site is not None
-            await self._site.stop()
-            for connection in list(self._runner.server.connections):  # type: ignore[union-attr]
-                if connection.transport is not None:
-                    connection.transport.abort()
-        await asyncio.sleep(self.outage_s)
-        self._ended = True
-        if self.kind == "refused":
-            await self._listen()
-
-    async def _answer(self, request: web.Request) -> web.Response:
-        self.in_flight += 1
-        self.peak = max(self.peak, self.in_flight)
-        try:
-            await request.read()
-            return await self._answer_or_fail(request)
-        finally:
-            self.in_flight -= 1
-
-    async def _answer_or_fail(self, request: web.Request) -> web.Response:
-        if self._began is not None and not self._ended:
-            self.by_second[int(time.monotonic() - self._began)] += 1
-            if self.kind in ("closed", "refused"):
-                assert request.transport is not None
-                request.transport.abort()
-                return web.Response()
-            if self.kind == "502 page":
-                return web.Response(status=502, text=_PAGE, content_type="text/html")
-            return web.json_response({"error": {"message": "not now"}}, status=int(self.kind or 500))
-        assert self._gate is not None
-        async with self._gate:
-            await asyncio.sleep(self.latency)
-        self.answered += 1
-        if self.kind is not None and self.answered >= _BEFORE and self._began is None:
-            self._began = time.monotonic()
-            self._outage = asyncio.create_task(self._fail())
-        choice = {"index": 0, "message": {"role": "assistant", "content": "A"}, "finish_reason": "stop"}
-        usage = {"prompt_tokens": 60, "completion_tokens": 1}
-        return web.json_response({"id": "1", "model": "fake", "choices": [choice], "usage": usage})
+KINDS = ("refused", "closed", "500", "503", "529", "page", "429")
 
 
 @dataclass(frozen=True)
-class Ended:
+class Finished:
     """What became of a command."""
 
     code: int
@@ -141,22 +45,16 @@ class Ended:
     output: str
 
 
-async def run(folder: Path, server: Server, *options: str) -> Ended:
+async def run(folder: Path, server: Unsteady, *options: str) -> Finished:
     """One run against the server."""
-    model = ["--model", "openai:fake", "--base-url", f"http://127.0.0.1:{server.port}/v1"]
+    model = ["--model", "openai:fake", "--base-url", server.root]
     command = [sys.executable, "-m", "mbbq_gen", "run", str(folder), *model, "--benchmark", "starter", "--json"]
-    log, began = folder.with_suffix(".log"), time.monotonic()
-    with log.open("w", encoding="utf-8") as stream:
-        process = await asyncio.create_subprocess_exec(
-            *command, *options, stdout=stream, stderr=stream, env={**os.environ, **ENVIRONMENT}
-        )
-        code = await process.wait()
-    seconds = time.monotonic() - began
+    ended = await asyncio.to_thread(run_command, [*command, *options], folder.with_suffix(".log"))
     with RunFolder(folder).open_store(read_only=True) as store:
         progress = store.progress()
         (sent,) = store.query("SELECT total(json_extract(record, '$.n_attempts')) FROM responses").fetchone()
-    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
-    return Ended(code, seconds, progress.answered, progress.requests, int(sent), next(iter(lines[-1:]), ""))
+    output = ended.output.strip().rpartition("\n")[2]
+    return Finished(ended.code, ended.seconds, progress.answered, progress.requests, int(sent), output)
 
 
 Row = list[str]
@@ -164,9 +62,9 @@ Row = list[str]
 
 async def outage(folder: Path, kind: str, seconds: float, concurrency: int) -> Row:
     """One cell of the first table."""
-    server = Server(0.3, kind=kind, outage_s=seconds)
+    server = Unsteady(after=300, outage=kind, seconds=seconds, latency=0.3)
     await server.start()
-    name = folder / f"{kind.replace(' ', '-')}-{seconds:g}-{concurrency}"
+    name = folder / f"{kind}-{seconds:g}-{concurrency}"
     ended = await run(name, server, *questions("en", 375, "bare,letters", "--max-connections", str(concurrency)))
     await server.stop()
     most = max(server.by_second.values(), default=0)
@@ -180,7 +78,7 @@ async def outage(folder: Path, kind: str, seconds: float, concurrency: int) -> R
 
 async def slow(folder: Path, slots: int, latency: float) -> Row:
     """One cell of the second table."""
-    server = Server(latency, slots=slots)
+    server = Unsteady(latency=latency, slots=slots)
     await server.start()
     each = 6 if latency >= 10 else 30
     ended = await run(

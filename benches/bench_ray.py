@@ -2,7 +2,6 @@
 
     python benches/bench_ray.py                      scripted answers, kills, the pace
     python benches/bench_ray.py --only model         the small chat model: whole commands, with Ray and without
-    python benches/bench_ray.py --only blocks        what a model does at once and in blocks, in one process, no Ray
 
 Everything runs on this machine, as whole commands, so starting Ray is in the times.
 """
@@ -10,7 +9,6 @@ Everything runs on this machine, as whole commands, so starting Ray is in the ti
 from __future__ import annotations
 
 import argparse
-import asyncio
 import json
 import random
 import signal
@@ -24,19 +22,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from fake_api import server
-from lm_eval_peer import network_of
 
-from mbbq_gen.benchmarks.registry import load_benchmark
-from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Request, SamplingUnit
-from mbbq_gen.languages.prompt_pack import read_prompts
-from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
-from mbbq_gen.prompts.sampling import balanced_sample
-from mbbq_gen.providers.base import ExecutionContext, Provider
-from mbbq_gen.providers.local.options import TransformersOptions
-from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.runs.distributed.storage import ResponseShards
-from mbbq_gen.runs.distributed.worker import pack
 
 STARTER = ["--benchmark", "starter", "--languages", "en"]
 RAY = ["--ray", "local", "--workers", "2"]
@@ -74,58 +61,6 @@ def compare(folder: Path, name: str, model: Sequence[str]) -> None:
     print(f"{name}: {len(texts(plain)):,} answers; same texts: {same}")
     print(f"    plain   {seconds[0]:6.1f} s, first to last answer {asking[0]:6.1f} s")
     print(f"    2 workers {seconds[1]:4.1f} s, first to last answer {asking[1]:6.1f} s")
-
-
-def sample_requests(number: int) -> list[Request]:
-    """A balanced part of the starter's questions in one wording."""
-    (variant,) = [found for found in read_prompts(PackPaths(), "en").variant if found.id == "bare"]
-    instances = [one for one in load_benchmark("starter", languages=["en"]) if one.split == "bias"]
-    chosen = balanced_sample([SamplingUnit.of(instance) for instance in instances], number, seed=0)
-    taken = [instance for instance in instances if instance.key in chosen]
-    orders = plan_orders("balanced", [SamplingUnit.of(instance) for instance in taken], seed=0)
-    shown = [render_prompt(one, PromptSettings(variant), order) for one in taken for order in orders.orders(one, 0)]
-    return [
-        Request(request_key=str(key), messages=one.messages, prompt=one, instance=instance)
-        for key, (one, instance) in enumerate(zip(shown, taken, strict=True))
-    ]
-
-
-async def answered(provider: Provider, blocks: Sequence[Sequence[Request]], at_a_time: int) -> dict[str, str | None]:
-    """The texts, where so many blocks are under way at a time."""
-    room, found = asyncio.Semaphore(at_a_time), dict[str, str | None]()
-
-    async def ask(block: Sequence[Request]) -> None:
-        async with room:
-            async for response in provider.generate(block, ExecutionContext()):
-                found[response.request_key] = response.text
-
-    await asyncio.gather(*map(ask, blocks))
-    return found
-
-
-async def blocks(number: int, workers: int) -> None:
-    """What the small chat model does for some questions: at once, and in the blocks that workers get."""
-    asked = sample_requests(number)
-    packed = [block.requests for block in pack(asked, workers, "bench")]
-    provider = TransformersProvider.open("smollm2", TransformersOptions(threads=1, device="cpu"), PackPaths())
-    provider._loaded = model = provider.load()
-    forwards, texts = Counter[str](), []
-    ways: dict[str, tuple[Sequence[Sequence[Request]], int]] = {
-        "at once": ([asked], 1),
-        "a block at a time": (packed, 1),
-        "two blocks at a time": (packed, 2),
-    }
-    print(f"{len(asked)} questions; blocks of {', '.join(str(len(block)) for block in packed)} for {workers} workers")
-    for name, (parts, at_a_time) in ways.items():
-        counting = network_of(model).register_forward_hook(lambda *_, name=name: forwards.update([name]))
-        begin = time.process_time()
-        for worker in range(workers if len(parts) > 1 else 1):
-            texts.append(await answered(provider, parts[worker::workers], at_a_time))
-        seconds = time.process_time() - begin
-        counting.remove()
-        print(f"    {name:22} {seconds:6.1f} s of a processor, {forwards[name]} forwards", flush=True)
-    await provider.aclose()
-    print("    same texts:", all(text == texts[0][key] for part in texts for key, text in part.items()))
 
 
 def kills(folder: Path, script: Path, times: int) -> None:
@@ -175,7 +110,6 @@ def pace(folder: Path, workers: int, rpm: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--only", default="scripted,kills,pace")
-    parser.add_argument("--questions", type=int, default=144, help="of --only blocks")
     parser.add_argument("--kills", type=int, default=5)
     parser.add_argument("--rpm", type=int, default=2400)
     given = parser.parse_args()
@@ -189,8 +123,6 @@ def main() -> None:
         if "model" in wanted:
             part = ["--splits", "bias", "--variants", "bare", "--sample", "400"]
             compare(folder, "smollm2", ["--model", "transformers:smollm2", *STARTER, *part])
-        if "blocks" in wanted:
-            asyncio.run(blocks(given.questions, 2))
         if "kills" in wanted:
             kills(folder, script, given.kills)
         if "pace" in wanted:

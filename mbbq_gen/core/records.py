@@ -38,7 +38,7 @@ Method = Literal[
     "generate",  # what the model writes
     "loglikelihood",  # how likely each answer's text is after the question
     "label-loglikelihood",  # how likely each option's label is after the question that lists them
-    "first-token-logprobs",  # the labels' probabilities as first token, as a service tells them
+    "first-token-logprobs",  # the labels' probabilities as first token of the answer
 ]
 
 NonBlank = Annotated[str, StringConstraints(min_length=1, pattern=r"\S")]

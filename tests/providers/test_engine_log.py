@@ -8,6 +8,7 @@ import os
 import sys
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
@@ -34,7 +35,8 @@ def test_the_output_of_loggers_and_processes_is_in_the_file(
 ) -> None:
     log = EngineLog("vllm:m", tmp_path / "new" / "vllm.log")
     with log.taking_all():
-        started = multiprocessing.get_context(method).Process(target=noise)
+        processes: Any = multiprocessing.get_context(method)
+        started = processes.Process(target=noise)
         started.start()
         started.join()
         logging.getLogger("vllm.engine").info("from its logger")

@@ -171,7 +171,7 @@ def test_messages_that_the_template_refuses_fail_alone() -> None:
 def test_a_server_that_is_away_is_asked_again_later() -> None:
     async def check() -> None:
         asked = provider("openai:m", base_url="http://127.0.0.1:9/v1")
-        await asked.check_methods(("loglikelihood",))
+        await asked.check_methods(["loglikelihood"])
         await asked.aclose()
 
     asyncio.run(check())

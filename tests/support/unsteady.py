@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import hashlib
 import threading
+import time
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -41,10 +43,13 @@ class Unsteady:
     answered: int = 0
     in_outage: int = 0
     """Requests that came in the outage."""
+    by_second: Counter[int] = field(default_factory=Counter)
+    """Second of the outage → requests in it."""
     in_flight: int = 0
     peak: int = 0
     root: str = ""
     _port: int = 0
+    _began: float = 0.0
     _tasks: set[asyncio.Task[None]] = field(default_factory=set)
     _gate: asyncio.Semaphore | None = None
     _runner: web.AppRunner | None = None
@@ -67,12 +72,12 @@ class Unsteady:
 
     async def _listen(self) -> None:
         assert self._runner is not None
-        self._site = web.TCPSite(self._runner, "127.0.0.1", self._port, reuse_address=True)
+        self._site = web.TCPSite(self._runner, "127.0.0.1", self._port, backlog=1024, reuse_address=True)
         await self._site.start()
         self._port = self._site._server.sockets[0].getsockname()[1]  # type: ignore[union-attr]
 
     async def _fail_for_a_while(self) -> None:
-        self.fault = self.outage
+        self.fault, self._began = self.outage, time.monotonic()
         if self.outage == "refused":
             assert self._site is not None
             assert self._runner is not None
@@ -99,6 +104,7 @@ class Unsteady:
         if fault is None:
             return None
         self.in_outage += 1
+        self.by_second[int(time.monotonic() - self._began)] += 1
         if fault in ("closed", "refused"):
             assert request.transport is not None
             request.transport.abort()

@@ -83,12 +83,11 @@ class ServerTokenizer:
             refusal = error.error.message
             if "chat template" not in refusal:
                 raise PromptError(refusal) from error
-            return await self._tokens_of(plain_text(messages), answers, uses_template=False, verbatim=verbatim)
+            _, found = await self._tokens_of(plain_text(messages), answers, uses_template=False, verbatim=verbatim)
+            return found
         text = (await self._post("/detokenize", {"model": self._model, "tokens": [*rendered]}))["prompt"]
-        found = await self._tokens_of(text, answers, uses_template=True, verbatim=verbatim)
-        if found.prompt != tuple(rendered[: len(found.prompt)]) or (
-            found.merged and await self.encode(text) != rendered
-        ):
+        read, found = await self._tokens_of(text, answers, uses_template=True, verbatim=verbatim)
+        if read != rendered:
             raise PromptError("the server's tokenizer gives other tokens for the text of a chat than for the chat")
         return found
 
@@ -98,12 +97,12 @@ class ServerTokenizer:
 
     async def _tokens_of(
         self, prompt: str, answers: Sequence[Continuation], *, uses_template: bool, verbatim: bool
-    ) -> ScoringPrompt:
+    ) -> tuple[list[int], ScoringPrompt]:
         texts = scored_texts(prompt, answers, uses_template=uses_template, verbatim=verbatim)
         read, *whole = await asyncio.gather(
             *(self._tokens({"prompt": text, "add_special_tokens": not uses_template}) for text in texts)
         )
-        return scoring_prompt(answers, read, whole)
+        return read, scoring_prompt(answers, read, whole)
 
     async def _tokens(self, body: dict[str, JsonValue]) -> list[int]:
         found = (await self._post("/tokenize", {"model": self._model, **body}))["tokens"]
@@ -144,7 +143,7 @@ class LocalTokenizer:
 
 
 async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | None, post: Post) -> ServerScorer | None:
-    """What computes loglikelihoods at a server that was asked what it is; None if it can't be reached.
+    """What computes loglikelihoods at a server that `OwnServer` knows; None if it can't be reached.
 
     Args:
         provider: the model.
@@ -246,8 +245,8 @@ class ServerScorer:
         prompts: list[JsonValue] = [[*start] for start in starts]
         if self.kind == "generate":
             replies = await self._post(self.path, self._native({"input_ids": prompts}))
-            told = [reply["meta_info"]["output_token_logprobs"][0] for reply in replies]
-            return [(int(token), float(logprob)) for logprob, token, *_ in told]
+            entries = [reply["meta_info"]["output_token_logprobs"][0] for reply in replies]
+            return [(int(token), float(logprob)) for logprob, token, *_ in entries]
         body: dict[str, JsonValue] = {"model": self._model, "prompt": prompts, "max_tokens": 1, "temperature": 0.0}
         body |= {"logprobs": 1, **self._sampling}
         if self.kind == "prompt_logprobs":
@@ -295,14 +294,14 @@ class ServerScorer:
         if self.kind == "generate":
             first = max(0, min(lines.values(), default=1) - 1)
             return self._native({"input_ids": sequences, "logprob_start_len": first})
-        asked: dict[str, JsonValue] = {"model": self._model, "prompt": sequences, "max_tokens": 1, "temperature": 0.0}
+        fields: dict[str, JsonValue] = {"model": self._model, "prompt": sequences, "max_tokens": 1, "temperature": 0.0}
         echo: dict[str, JsonValue] = {"echo": True, "logprobs": 1}
-        return {**asked, **self._sampling, **({"prompt_logprobs": 1} if self.kind == "prompt_logprobs" else echo)}
+        return {**fields, **self._sampling, **({"prompt_logprobs": 1} if self.kind == "prompt_logprobs" else echo)}
 
-    def _native(self, asked: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    def _native(self, fields: dict[str, JsonValue]) -> dict[str, JsonValue]:
         """A body for SGLang's own API."""
         return {
-            **asked,
+            **fields,
             "return_logprob": True,
             "sampling_params": {"temperature": 0.0, "max_new_tokens": 1, **self._sampling},
         }
@@ -318,14 +317,16 @@ class ServerScorer:
         for reply, (line, start) in zip(replies, lines.items(), strict=True):
             answer = line[start:]
             if self.kind == "prompt_logprobs":
-                told = reply["prompt_logprobs"][start:]
-                values = [named[str(token)]["logprob"] for named, token in zip(told, answer, strict=True)]
+                entries = reply["prompt_logprobs"][start:]
+                values = [named[str(token)]["logprob"] for named, token in zip(entries, answer, strict=True)]
             elif self.kind == "generate":
-                told = reply["meta_info"]["input_token_logprobs"][-len(answer) :]
-                values = [logprob for (logprob, named, *_), token in zip(told, answer, strict=True) if named == token]
+                entries = reply["meta_info"]["input_token_logprobs"][-len(answer) :]
+                values = [
+                    logprob for (logprob, named, *_), token in zip(entries, answer, strict=True) if named == token
+                ]
             else:
-                told = reply["logprobs"]["token_logprobs"]
-                values = told[start : len(line)] if len(line) <= len(told) <= len(line) + 1 else []
+                entries = reply["logprobs"]["token_logprobs"]
+                values = entries[start : len(line)] if len(line) <= len(entries) <= len(line) + 1 else []
             if len(values) != len(answer):
                 raise ValueError("log-probabilities of other tokens")
             found[line] = float(sum(values))

@@ -294,6 +294,7 @@ class OpenAIProvider(ApiProvider):
         """
         url, data = f"{server_root(self.base_url)}{path}", encode(body)
         reply = await self.transport.send("POST", url, await self.headers_for("POST", url, data), data)
+        self.reached = True
         if 200 <= reply.status < 300:
             return reply.json()
         error = service_error(reply.status, error_payload(reply), reply.headers)

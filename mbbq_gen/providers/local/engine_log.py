@@ -12,7 +12,6 @@ import logging.config
 import os
 import sys
 import tempfile
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import wraps
@@ -78,8 +77,7 @@ class EngineLog:
             with self.taking_streams():
                 start(started)
 
-        with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with tempfile.TemporaryDirectory() as folder:
             settings = {} if any(name in os.environ for name in _OWN_SETTINGS) else self._settings(Path(folder))
             with self.taking_streams():
                 resource_tracker.ensure_running()

@@ -347,7 +347,7 @@ class LoglikelihoodScorer:
         Raises:
             ProviderError: where the model's probabilities are no numbers, or a question does not fit into memory.
         """
-        asked: list[Request] = []
+        accepted: list[Request] = []
         questions: list[ScoringPrompt] = []
         alone: dict[_Alone, ScoringPrompt] = {}
         for request in requests:
@@ -359,13 +359,13 @@ class LoglikelihoodScorer:
             except PromptError as error:
                 yield Response(request_key=request.request_key, error=str(error), model=self.name)
                 continue
-            asked.append(request)
+            accepted.append(request)
             questions.append(question)
         keys = list(alone)
         for number, sums in self._sums(list(alone.values()), is_cancelled):
             (self._unconditional[keys[number]],) = sums.values()
         for number, sums in self._sums(questions, is_cancelled):
-            yield self._respond(asked[number], questions[number], sums)
+            yield self._respond(accepted[number], questions[number], sums)
 
     def _sums(self, questions: Sequence[ScoringPrompt], is_cancelled: Callable[[], bool]) -> Iterator[tuple[int, Sums]]:
         """The number of each question and its sums, as they are done; fewer where it is cancelled."""

@@ -116,12 +116,12 @@ def iterate_scores(
     found: list[list[float]] = [[] for _ in prompts]
     for start in range(0, len(lines), max(1, max_tokens)):
         group = lines[start : start + max(1, max_tokens)]
-        asked = [{"prompt_token_ids": [*prompt, *answer]} for _, prompt, answer in group]
-        outputs = model.generate(asked, parameters, use_tqdm=False)
+        sequences = [{"prompt_token_ids": [*prompt, *answer]} for _, prompt, answer in group]
+        outputs = model.generate(sequences, parameters, use_tqdm=False)
         for (number, prompt, answer), output in zip(group, outputs, strict=True):
-            told = output.prompt_logprobs[len(prompt) :]
+            entries = output.prompt_logprobs[len(prompt) :]
             try:
-                total = sum(float(line[token].logprob) for line, token in zip(told, answer, strict=True))
+                total = sum(float(line[token].logprob) for line, token in zip(entries, answer, strict=True))
             except (KeyError, TypeError, ValueError) as error:
                 raise ProviderError("vLLM does not tell how likely each token of a prompt is") from error
             if math.isnan(total):
@@ -167,8 +167,8 @@ class VLLMProvider(TransformersProvider):
     def batch(self) -> dict[str, JsonValue]:
         """The settings of vLLM."""
         options = self._options
-        told = options.model_dump(include={"tensor_parallel_size", "max_model_len", "batch_size", "engine"})
-        return {name: value for name, value in told.items() if value not in (None, {})}
+        found = options.model_dump(include={"tensor_parallel_size", "max_model_len", "batch_size", "engine"})
+        return {name: value for name, value in found.items() if value not in (None, {})}
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
         """As `transformers:`; vLLM's output goes to the file `vllm.log` in the folder of the run."""
@@ -218,12 +218,12 @@ def load_engine(source: ModelSource, options: VLLMOptions, log: EngineLog) -> Lo
         "gpu_memory_utilization": options.gpu_memory_utilization,
         "max_model_len": options.max_model_len,
     }
-    told = {key: value for key, value in given.items() if value is not None}
+    arguments = {key: value for key, value in given.items() if value is not None}
     try:
         with log.taking_all(), quiet():
             from vllm import LLM
 
-            loaded = LLM(model=source.location, **{**told, **options.engine})
+            loaded = LLM(model=source.location, **{**arguments, **options.engine})
     except Exception as error:  # it starts processes and compiles kernels: anything may happen
         raise log.failure("can't load it", error) from error
     engine, tokenizer = LoggedEngine(loaded, log), loaded.get_tokenizer()
