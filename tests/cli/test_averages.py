@@ -62,7 +62,7 @@ def test_every_output_names_the_average(
 
 def test_an_oracle_is_exact(runs: dict[str, Path]) -> None:
     for average in ("questions", "templates", "random-effects"):
-        scores = Run(runs["right"]).scores(metrics=METRICS.split(","), average=average)  # type: ignore[arg-type]
+        scores = Run(runs["right"]).scores(metrics=METRICS.split(","), average=average)
         for group in scores.groups:
             values = [group.metrics[name].value for name in METRICS.split(",")]
             assert values == [1.0, 0.0]
