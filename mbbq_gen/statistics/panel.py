@@ -200,11 +200,11 @@ def panel_of(
     place = {name: number for number, name in enumerate(templates)}
     cells = np.zeros((len(tallies), len(templates), len(CELLS)))
     is_weighted = any(tally.without_weights is not None for tally in tallies)
-    counted = np.zeros_like(cells) if is_weighted and sampling.average != "questions" else None
+    unweighted = np.zeros_like(cells) if is_weighted and sampling.average != "questions" else None
     for row, tally in enumerate(tallies):
         cells[row, [place[name] for name in tally.templates]] = tally.cells
-        if counted is not None:
-            counted[row, [place[name] for name in tally.templates]] = tally.n_requested
+        if unweighted is not None:
+            unweighted[row, [place[name] for name in tally.templates]] = tally.n_requested
     strata = tuple(" / ".join(name.split(" / ")[:2]) for name in templates)
     by_variant = [tally.by_prompt_variant for tally in tallies if tally.by_prompt_variant is not None]
     crossed = None
@@ -221,7 +221,7 @@ def panel_of(
         strata=strata if is_stratified else None,
         crossed=crossed,
         is_resampled=is_resampled,
-        without_weights=counted,
+        without_weights=unweighted,
     )
 
 

@@ -35,7 +35,7 @@ AMBIGUOUS = [place for place, cell in enumerate(CELLS) if (cell.context, cell.po
 def panel_of(cells: np.ndarray[Any, Any], average: Average, n_resamples: int = 200) -> Panel:
     """A panel of groups × templates × cells."""
     names = tuple(f"b / c / {number:03d}" for number in range(cells.shape[1]))
-    groups = tuple({"language": str(place)} for place in range(len(cells)))
+    groups: tuple[dict[str, str | None], ...] = tuple({"language": str(place)} for place in range(len(cells)))
     return Panel(groups, (), names, cells, InferenceSettings(n_resamples=n_resamples, average=average))
 
 
