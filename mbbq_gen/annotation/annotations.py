@@ -236,7 +236,8 @@ def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[
     labels = []
     for (language, certain), rows in strata.items():
         if not any(row.reason for row in rows):
-            what = f"{len(rows):,} answers in {language} that were {'read' if certain else 'not read'} have no follow-up"
+            kind = "read" if certain else "not read"
+            what = f"{len(rows):,} answers in {language} that were {kind} have no follow-up"
             more = f"mbbq-gen run {folder.path} --follow-up unread --follow-up-check 200"
             raise UsageError(f"{folder.path}: {what}; first: {more}")
         replied = [row for row in rows if row.reply is not None]
