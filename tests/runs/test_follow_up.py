@@ -399,7 +399,7 @@ def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, tmp_path: 
 
 
 def test_python_asks_too(capsys: Capture, tmp_path: Path) -> None:
-    settings = {
+    settings: dict[str, Any] = {
         "model": "oracle:indirect",
         "benchmark": "starter",
         "languages": ["en"],
