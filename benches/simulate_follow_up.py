@@ -49,7 +49,7 @@ def follow_up(runs: int) -> None:
     head("unread", "missing", "replies", *names)
     for unread, (odds, pressed) in ((u, case) for u in (0.02, 0.1, 0.3) for case in ((1, 0), (3, 0), (3, 0.3))):
         generator = np.random.default_rng([round(100 * unread), odds, round(10 * pressed), runs])
-        value, low, high = np.moveaxis([draw(unread, odds, pressed, generator) for _ in range(runs)], 2, 0)
+        value, low, high = np.moveaxis(np.array([draw(unread, odds, pressed, generator) for _ in range(runs)]), 2, 0)
         columns = value.mean(0) - truth, 100 * ((low <= truth) & (truth <= high)).mean(0), (high - low).mean(0)
         cells = [f"{off:+.3f}, {held:.1f}, {wide:.2f}".removeprefix("+nan, ") for off, held, wide in zip(*columns)]  # noqa: B905
         row(f"{unread:.0%}", "by chance" if odds == 1 else "not by chance", "pressed" if pressed else "true", *cells)

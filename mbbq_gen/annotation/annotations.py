@@ -222,6 +222,9 @@ def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[
 
     Strata are languages and whether a first answer was read; within one, each of N answers has a label with
     probability n / N.
+
+    Raises:
+        UsageError: No answer of a stratum was followed up.
     """
     ensure_follow_ups_read(folder, resources)
     strata = defaultdict[tuple[str, bool], list[FollowUpRow]](list)
@@ -231,7 +234,12 @@ def follow_up_labels(folder: RunFolder, resources: PackPaths, versions: Mapping[
                 certain = row.first_outcome in PARSED and row.reason != "low"
                 strata[row.language, certain].append(row)
     labels = []
-    for rows in strata.values():
+    for (language, certain), rows in strata.items():
+        if not any(row.reason for row in rows):
+            kind = "read" if certain else "not read"
+            what = f"{len(rows):,} answers in {language} that were {kind} have no follow-up"
+            more = f"mbbq-gen run {folder.path} --follow-up unread --follow-up-check 200"
+            raise UsageError(f"{folder.path}: {what}; first: {more}")
         replied = [row for row in rows if row.reply is not None]
         chance = len(replied) / len(rows)
         labels += [AnnotatedAnswer(row.prompt_id, row.option, chance) for row in replied]

@@ -112,25 +112,25 @@ def report(
     from mbbq_gen.runs.run_folder import RunFolder
 
     wrong = {
-        "--open: give -o FILE.html too": open_browser and output is None,
-        f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out": (
+        UsageError("--open: give -o FILE.html too"): open_browser and output is None,
+        UsageError(f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out"): (
             correct_with is not None and prompt_effects != "fixed"
         ),
-        f"--correct-with {correct_with}: corrected scores are means over questions; leave --average out": (
+        UsageError(f"--correct-with {correct_with}: corrected scores are means over questions; leave --average out"): (
             correct_with is not None and statistics.average != "questions"
         ),
-        "--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case": (
+        UsageError("--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case"): (
             paper_figures and output is None
         ),
-        "--json: for the scores alone; leave -o and --figures out": as_json and bool(output or figures),
-        "--table: prints one table; leave -o, --figures and --correct-with out": (
+        UsageError("--json: for the scores alone; leave -o and --figures out"): as_json and bool(output or figures),
+        UsageError("--table: prints one table; leave -o, --figures and --correct-with out"): (
             table is not None and bool(output or figures or correct_with)
         ),
-        "--table-format: give --table mbbq-3 or --table mbbq-5 too": table is None and table_format != "text",
+        UsageError("--table-format: give --table mbbq-3 or --table mbbq-5 too"): table is None and table_format != "text",
     }
-    for message, is_wrong in wrong.items():
+    for error, is_wrong in wrong.items():
         if is_wrong:
-            raise UsageError(message)
+            raise error
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
     for folder in folders:
         folder.require()

@@ -146,24 +146,24 @@ def score(
     how = one_of("normalization", normalization, NORMALISATIONS) if normalization else None
     corrected = f"--correct-with {correct_with}"
     wrong = {
-        "give a run folder or --jsonl FILE, one of them": bool(paths) == (jsonl is not None),
-        f"--answers {kind}: leave --jsonl out; follow-ups are of runs": kind != "first" and jsonl is not None,
-        f"extract the lines first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE": (
+        UsageError("give a run folder or --jsonl FILE, one of them"): bool(paths) == (jsonl is not None),
+        UsageError(f"--answers {kind}: leave --jsonl out; follow-ups are of runs"): kind != "first" and jsonl is not None,
+        UsageError(f"extract the lines first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE"): (
             jsonl is not None and extractor != "rules"
         ),
-        f"{corrected}: annotations are of a whole run; leave --jsonl and --subset out": (
+        UsageError(f"{corrected}: annotations are of a whole run; leave --jsonl and --subset out"): (
             correct_with is not None and (jsonl is not None or part != "all")
         ),
-        f"{corrected}: corrected scores are for fixed prompt variants; leave --prompt-effects out": (
+        UsageError(f"{corrected}: corrected scores are for fixed prompt variants; leave --prompt-effects out"): (
             correct_with is not None and sampling.prompt_effects == "random"
         ),
-        f"{corrected}: corrected scores are means over questions; leave --average out": (
+        UsageError(f"{corrected}: corrected scores are means over questions; leave --average out"): (
             correct_with is not None and sampling.average != "questions"
         ),
     }
-    for message, is_wrong in wrong.items():
+    for error, is_wrong in wrong.items():
         if is_wrong:
-            raise UsageError(message)
+            raise error
     if helpers is not None:
         _check_addable(paths, jsonl, part, adjusted=control_adjusted, correct_with=correct_with)
     labelled = runs_labels(paths, where, correct_with, gold, extractor)

@@ -24,7 +24,16 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
             )
             for group in groups
         ]
-        titles = ("language", "split", "answers", "read", "followed up", "replied", "chose none", "read then")
+        titles: tuple[str, ...] = (
+            "language",
+            "split",
+            "answers",
+            "read",
+            "followed up",
+            "replied",
+            "chose none",
+            "read then",
+        )
         yield text_table(titles, rows, right=titles[2:], title="Read rates without and with follow-ups")
         scored: list[tuple[str, ...]] = [
             (
@@ -57,8 +66,8 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
              percent(one.agrees) if one.agrees.n else DASH)
             for one in found.checks
         ]  # fmt: skip
-        titles = ("language", "confidence", "sample", "replied", "confirm the reading")
-        yield text_table(titles, agreement, right=("sample", "replied"), title="Check of answers that were read")
+        columns = ("language", "confidence", "sample", "replied", "confirm the reading")
+        yield text_table(columns, agreement, right=("sample", "replied"), title="Check of answers that were read")
 
 
 def _share(part: int, whole: int) -> str:

@@ -99,7 +99,7 @@ def follow_up_estimate(
     settings: RunConfig,
     tokens: TokenEstimate,
     price: Price | None,
-    questions: Mapping[str, int],
+    questions: Mapping[str, float],
     rates: Mapping[tuple[str, str], FollowUpRates] | None,
 ) -> FollowUpEstimate:
     """What follow-ups take: each reads the prompt again, with the first answer and the question about it.

@@ -208,7 +208,7 @@ def follow_up_rows(store: Database, versions: Mapping[str, Sequence[str]]) -> It
         f" LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id WHERE {condition} ORDER BY p.number, e.extractor",
         wanted,
     )
-    return (FollowUpRow(*row[:-1], counts=bool(row[-1])) for row in rows)
+    return (FollowUpRow._make((*row[:-1], bool(row[-1]))) for row in rows)
 
 
 def first_outcomes(store: Database, versions: Mapping[str, Sequence[str]]) -> Iterator[tuple[Any, ...]]:

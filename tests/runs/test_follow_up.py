@@ -382,7 +382,7 @@ def test_a_body_without_a_conversation_is_refused(capsys: Capture, tmp_path: Pat
     file.write_text(
         'url = "http://127.0.0.1:9/x"\n[body]\nprompt = "{prompt}"\n[answer]\ntext = "text"\n', encoding="utf-8"
     )
-    given = ["--model", f"endpoint:{file}", *STARTER, "--languages", "en", "--follow-up", "unread"]
+    given = ["--model", f"http:{file}", *STARTER, "--languages", "en", "--follow-up", "unread"]
     code, _, err = call(capsys, "run", tmp_path / "run", *given)
     assert (code, "it takes no second turn" in err) == (2, True), err
 
@@ -399,7 +399,7 @@ def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, tmp_path: 
 
 
 def test_python_asks_too(capsys: Capture, tmp_path: Path) -> None:
-    settings = {
+    settings: dict[str, Any] = {
         "model": "oracle:indirect",
         "benchmark": "starter",
         "languages": ["en"],
@@ -422,7 +422,7 @@ def test_imported_answers_are_followed_up_by_the_model_that_gave_them(capsys: Ca
     assert call(capsys, "export", source, "--parquet", exported)[0] == 0
     code, _, err = call(
         *(capsys, "import", exported / "samples.parquet", "--from", "csv", "-o", path),
-        *("--benchmark", "starter", "--columns", exported / "import_map.toml"),
+        *("--benchmark", "starter", "--languages", "en", "--columns", exported / "import_map.toml"),
     )
     assert code == 0, err
     code, _, err = call(capsys, "run", path, "--follow-up", "unread")

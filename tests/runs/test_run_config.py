@@ -161,7 +161,7 @@ def recorded(path: Path) -> dict[str, Any]:
     [
         pytest.param(name, marks=pytest.mark.model) if name in LOCAL else name
         for name in RunConfig.model_fields
-        if name not in {*FOR_ONE_COMMAND, "threads", "prompt_source"}
+        if name not in {*FOR_ONE_COMMAND, "threads", "prompt_source", "follow_up_model"}
     ],
 )
 def test_a_setting_gives_one_manifest_through_every_door(name: str, place: Path) -> None:
@@ -208,7 +208,12 @@ def again(door: str, before: Path, place: Path, given: dict[str, Any]) -> tuple[
 
 @pytest.mark.parametrize("door", DOORS)
 @pytest.mark.parametrize(
-    "name", [name for name in RunConfig.model_fields if shapes(name) == "execution" and name != "threads"]
+    "name",
+    [
+        name
+        for name in RunConfig.model_fields
+        if shapes(name) == "execution" and name not in {"threads", "follow_up_model"}
+    ],
 )
 def test_an_execution_setting_may_change(
     name: str, door: str, place: Path, finished: Callable[[dict[str, Any]], Path]
