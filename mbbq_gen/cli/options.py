@@ -321,9 +321,15 @@ def terminal() -> ProgressBars:
     return ProgressBars(say)
 
 
+def load_extraction() -> None:
+    """Imports what extraction needs."""
+    import_module("mbbq_gen.extraction.engine")
+
+
 def load_report() -> None:
     """Imports what extraction and report need while the model is busy, because that is slow."""
-    for name in ("mbbq_gen.extraction.engine", "scipy.special", "mbbq_gen.report.score_tables"):
+    load_extraction()
+    for name in ("scipy.special", "mbbq_gen.report.score_tables"):
         import_module(name)
 
 

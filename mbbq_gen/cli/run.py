@@ -22,6 +22,7 @@ from mbbq_gen.cli.options import (
     RunPacks,
     RunPath,
     Verbose,
+    load_extraction,
     load_report,
     print_json,
     resources,
@@ -205,6 +206,14 @@ def status(run_path: RunPath, price_file: PriceFile = None, as_json: Json = Fals
     show_result(found, status_blocks, as_json=as_json)
 
 
+def _is_remote(model: str) -> bool:
+    """Whether a model is behind an API; raises as `options_class`."""
+    from mbbq_gen.providers.api.options import RemoteOptions
+    from mbbq_gen.providers.registry import options_class
+
+    return issubclass(options_class(model), RemoteOptions)
+
+
 def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: HelperProcess) -> list[Job]:
     """What is to be done for each run of a study; settings that are wrong are said before any request.
 
@@ -255,6 +264,8 @@ def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool)
 
     study, helper = read_study(path), HelperProcess(load_report)
     jobs = _study_jobs(study, config, where, helper)
+    if any(_is_remote(job.config.model) for job in jobs):
+        helper.start()
     failed: dict[Path, MbbqGenError] = {}
     results: list[JobResult] = []
     for number, job in enumerate(jobs, start=1):
@@ -369,12 +380,18 @@ def run(
     if not config.is_whole:
         folder.require()
     config = resolve_for(config, None if config.is_whole else folder.manifest().config, where)
-    helper = HelperProcess(load_report)
+    is_remote = _is_remote(config.model or folder.manifest().config.model)
+    # Two, because a large run takes much memory to extract and to report.
+    reporting, reading = HelperProcess(load_report), HelperProcess(load_extraction if is_remote else load_report)
     try:
-        result = Job(folder, config, where, terminal(), helper, rerun_lost).execute()
+        if is_remote:
+            reading.start()
+            reporting.start()
+        result = Job(folder, config, where, terminal(), reading, rerun_lost).execute()
         if as_json:
             print_json(asdict(result))
         elif not result.batches_under_way:
-            typer.echo(helper.call(report_text, folder, where, verbose), nl=False)
+            typer.echo(reporting.call(report_text, folder, where, verbose), nl=False)
     finally:
-        helper.close()
+        reporting.close()
+        reading.close()

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 import signal
 import sys
-import threading
 from collections.abc import Callable
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
+from pathlib import Path
 from typing import Any, TypeVar
 
 T = TypeVar("T")
@@ -33,7 +33,9 @@ class HelperProcess:
 
     def start(self) -> None:
         """Forks this process, where that is safe. No file that is locked, and no database, may be open."""
-        if self._prepare is None or self.is_running or sys.platform != "linux" or threading.active_count() > 1:
+        if self._prepare is None or self.is_running or sys.platform != "linux":
+            return
+        if len(list(Path("/proc/self/task").iterdir())) > 1:  # threads, of libraries such as polars too, may hold locks
             return
         context = get_context("fork")
         self._connection, theirs = context.Pipe()

@@ -122,8 +122,6 @@ class Job:
         provider.check_access()
         read_prices(config.prices)  # a price file that is wrong is said before anything is done
         extractor_versions(config.languages, self.resources)  # a pack that is wrong must not cost a run
-        if provider.capabilities.base_url is not None and config.ray is None:
-            self.helper.start()
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:
             manifest = self._plan(store, provider, config)
