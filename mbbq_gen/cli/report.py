@@ -113,9 +113,9 @@ def report(
 
     wrong = {
         UsageError("--open: give -o FILE.html too"): open_browser and output is None,
-        UsageError(f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out"): (
-            correct_with is not None and prompt_effects != "fixed"
-        ),
+        UsageError(
+            f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out"
+        ): (correct_with is not None and prompt_effects != "fixed"),
         UsageError(f"--correct-with {correct_with}: corrected scores are means over questions; leave --average out"): (
             correct_with is not None and statistics.average != "questions"
         ),
@@ -126,7 +126,8 @@ def report(
         UsageError("--table: prints one table; leave -o, --figures and --correct-with out"): (
             table is not None and bool(output or figures or correct_with)
         ),
-        UsageError("--table-format: give --table mbbq-3 or --table mbbq-5 too"): table is None and table_format != "text",
+        UsageError("--table-format: give --table mbbq-3 or --table mbbq-5 too"): table is None
+        and table_format != "text",
     }
     for error, is_wrong in wrong.items():
         if is_wrong:

@@ -147,7 +147,8 @@ def score(
     corrected = f"--correct-with {correct_with}"
     wrong = {
         UsageError("give a run folder or --jsonl FILE, one of them"): bool(paths) == (jsonl is not None),
-        UsageError(f"--answers {kind}: leave --jsonl out; follow-ups are of runs"): kind != "first" and jsonl is not None,
+        UsageError(f"--answers {kind}: leave --jsonl out; follow-ups are of runs"): kind != "first"
+        and jsonl is not None,
         UsageError(f"extract the lines first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE"): (
             jsonl is not None and extractor != "rules"
         ),
