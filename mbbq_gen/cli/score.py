@@ -149,7 +149,7 @@ def score(
         UsageError("give a run folder or --jsonl FILE, one of them"): bool(paths) == (jsonl is not None),
         UsageError(f"--answers {kind}: leave --jsonl out; follow-ups are of runs"): kind != "first"
         and jsonl is not None,
-        UsageError(f"extract the lines first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE"): (
+        UsageError(f"first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE; then score FILE"): (
             jsonl is not None and extractor != "rules"
         ),
         UsageError(f"{corrected}: annotations are of a whole run; leave --jsonl and --subset out"): (

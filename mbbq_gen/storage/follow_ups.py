@@ -235,9 +235,12 @@ class FollowUpReply(NamedTuple):
 def follow_up_columns(store: Database, prompt_ids: Sequence[str]) -> dict[str, FollowUpReply]:
     """Prompt id → its follow-up, of those that have one."""
     rows = store.query(
-        "SELECT u.prompt_id, u.reason, u.outcome, u.option, u.confidence, json_extract(r.record, '$.text')"
+        "SELECT u.prompt_id, u.reason, u.outcome, u.option, u.confidence, r.record"
         " FROM json_each(?) w JOIN follow_ups u ON u.prompt_id = w.value"
         " LEFT JOIN responses r ON r.request_key = u.request_key AND r.is_error = 0",
         (json.dumps(list(prompt_ids)),),
     )
-    return {name: FollowUpReply(*values) for name, *values in rows}
+    return {
+        name: FollowUpReply(*values, None if record is None else json.loads(record)["text"])
+        for name, *values, record in rows
+    }
