@@ -40,6 +40,7 @@ from pydantic import Field, ValidationError
 from mbbq_gen.core.errors import DataError, PackError, UsageError, describe_fault
 from mbbq_gen.core.records import FrozenModel, NonBlank, Usage
 from mbbq_gen.languages.packs import read_toml
+from mbbq_gen.providers.http.servers import known_services
 
 if TYPE_CHECKING:
     from genai_prices.types import ModelInfo, ModelPrice
@@ -54,7 +55,7 @@ OFFICIAL_HOSTS: Final = {
 }
 """Kinds of provider that genai-prices knows → the server where no base URL is given."""
 _SELLERS: Final[Mapping[str, tuple[str, ...]]] = {
-    "api.openai.com": ("openai",),
+    **{urlsplit(service.base_url).netloc: service.sellers for service in known_services().values()},
     "api.anthropic.com": ("anthropic",),
     "generativelanguage.googleapis.com": ("google",),
     "aiplatform.googleapis.com": ("google",),
@@ -63,12 +64,6 @@ _SELLERS: Final[Mapping[str, tuple[str, ...]]] = {
     "*.openai.azure.com": ("azure", "openai"),
     "*.cognitiveservices.azure.com": ("azure", "openai"),
     "*.services.ai.azure.com": ("azure", "openai"),
-    "openrouter.ai": ("openrouter",),
-    "api.deepseek.com": ("deepseek",),
-    "api.groq.com": ("groq",),
-    "api.mistral.ai": ("mistral",),
-    "api.together.xyz": ("together",),
-    "api.x.ai": ("x-ai",),
 }
 """Server → ids of the providers in genai-prices whose prices hold there, the first before the others."""
 _BATCH_DISCOUNTS: Final = {

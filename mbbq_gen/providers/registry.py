@@ -22,7 +22,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.providers.base import Provider, ProviderClass, ProviderOptions, is_installed
 from mbbq_gen.providers.http.credentials import HIDDEN, hide_typed, is_lookalike
-from mbbq_gen.providers.http.servers import known_servers
+from mbbq_gen.providers.http.servers import known_servers, known_services
 from mbbq_gen.providers.oracles import ORACLES
 from mbbq_gen.providers.synthetic import PERSONALITIES
 
@@ -174,16 +174,13 @@ def _load(name: str, kind: str) -> ProviderClass:
     raise _unknown_kind(kind, name.partition(":")[2])
 
 
-_HOSTED = ("azure", "deepseek", "groq", "mistral", "openrouter", "together", "xai")
-
-
 def _unknown_kind(kind: str, model: str) -> UsageError:
     """What to type instead: for servers and services of the kind `openai:`, the whole model option."""
     plain = re.sub(r"[-._]", "", kind.lower()).replace("llamaserver", "llamacpp")
     ports = {re.sub(r"[-._]", "", entry.name): entry.port for entry in known_servers()}
     if plain in ports:
         instead = f"--base-url http://127.0.0.1:{ports[plain]}/v1"
-    elif plain in _HOSTED:
+    elif plain == "azure" or plain in known_services():
         instead = f"--model-arg service={plain}"
     else:
         return UnknownNameError("kind of provider", kind, [*KINDS, *(point.name for point in _third_party_points())])

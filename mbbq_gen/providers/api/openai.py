@@ -27,7 +27,6 @@ from mbbq_gen.core.records import ContinuationScore, Method, Request, Response
 from mbbq_gen.providers.api.likelihood import LOGLIKELIHOODS, ServerScorer, open_scorer
 from mbbq_gen.providers.api.openai_replies import chat_fields, first_tokens, response_fields
 from mbbq_gen.providers.api.options import (
-    ReasoningParameters,
     RemoteOptions,
     checked_address,
     openai_reasoning,
@@ -39,7 +38,7 @@ from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOpti
 from mbbq_gen.providers.http.credentials import EntraTokens, find_key, missing_key
 from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, classify_error, service_error
 from mbbq_gen.providers.http.scheduler import Outcome
-from mbbq_gen.providers.http.servers import OwnServer, server_root
+from mbbq_gen.providers.http.servers import OwnServer, ReasoningParameters, known_services, server_root
 from mbbq_gen.providers.http.transport import (
     FormFile,
     HttpResponse,
@@ -48,26 +47,8 @@ from mbbq_gen.providers.http.transport import (
 )
 from mbbq_gen.providers.local.chat_format import PromptError
 
-SERVICES: Final[Mapping[str, str]] = {
-    "openai": "https://api.openai.com/v1",
-    "deepseek": "https://api.deepseek.com/v1",
-    "groq": "https://api.groq.com/openai/v1",
-    "mistral": "https://api.mistral.ai/v1",
-    "openrouter": "https://openrouter.ai/api/v1",
-    "together": "https://api.together.xyz/v1",
-    "xai": "https://api.x.ai/v1",
-}
+SERVICES: Final[Mapping[str, str]] = {name: service.base_url for name, service in known_services().items()}
 """Services whose address is known; any other is named by XYZ_BASE_URL."""
-REASONING_BY: Final[Mapping[str, ReasoningParameters]] = {
-    "openai": "effort",
-    "deepseek": "switch",
-    "groq": "groq",
-    "mistral": "effort",
-    "openrouter": "openrouter",
-    "together": "together",
-    "xai": "effort",
-}
-"""How each of them gets the reasoning effort."""
 _DEPLOYMENT: Final = re.compile(r"/openai/deployments/[^/]+/")
 _AZURE_VERSION: Final = "2024-10-21"
 _RESPONSES_ONLY: Final = re.compile(r"^(o\d+|gpt-[\d.]+)-pro\b|codex|deep-research|computer-use")
@@ -395,7 +376,7 @@ class OpenAIProvider(ApiProvider):
             found = openai_reasoning(self.name, self.model, level, at_responses=self._at_responses)
         else:
             # by its address; a server that nobody knows is taken for one with chat templates
-            known = {SERVICES[name]: by for name, by in REASONING_BY.items()}
+            known = {service.base_url: service.reasoning for service in known_services().values()}
             by = self.options.reasoning_by or known.get(self.base_url, "template")
             found = server_reasoning(self.name, self.model, level, by)
         return self.check_reasoning(found, "reasoning_effort")

@@ -26,10 +26,9 @@ from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance
 from mbbq_gen.core.tables import UnreadableError, json_value
 from mbbq_gen.providers.base import JsonTable, ProviderOptions
 from mbbq_gen.providers.http.credentials import header_fault, is_lookalike
+from mbbq_gen.providers.http.servers import ReasoningParameters
 from mbbq_gen.providers.http.transport import MOST_BYTES
 
-ReasoningParameters = Literal["effort", "groq", "openrouter", "together", "switch", "template"]
-"""Parameter of an OpenAI-compatible server."""
 _SAMPLING: Final = ("temperature", "top_p")
 _EFFORTS: Final = ("low", "medium", "high")
 _SWITCH_EFFORTS: Final = ("low", "high")

@@ -96,6 +96,25 @@ def known_servers() -> tuple[ServerEntry, ...]:
     return tuple(ServerEntry.model_validate(entry) for entry in tomllib.loads(text)["server"])
 
 
+ReasoningParameters = Literal["effort", "groq", "openrouter", "together", "switch", "template"]
+"""The parameter that sets the reasoning effort."""
+
+
+class HostedService(FrozenModel):
+    """A service that is known by name; `services.toml` explains the fields."""
+
+    base_url: str
+    reasoning: ReasoningParameters
+    sellers: tuple[str, ...]
+
+
+@cache
+def known_services() -> dict[str, HostedService]:
+    """The entries of `services.toml` by name."""
+    text = files("mbbq_gen.providers.http").joinpath("services.toml").read_text(encoding="utf-8")
+    return {name: HostedService.model_validate(entry) for name, entry in tomllib.loads(text).items()}
+
+
 def server_root(base_url: str) -> str:
     """The address of a server without the version of its API: `http://host:8000` of `http://host:8000/v1`."""
     return base_url.rstrip("/").removesuffix("/v1")
