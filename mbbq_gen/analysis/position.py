@@ -19,7 +19,7 @@ import polars as pl
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import stable_number
-from mbbq_gen.core.options import LABEL_STYLES
+from mbbq_gen.core.option_display import LABEL_STYLES
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, FrozenModel
 from mbbq_gen.scoring.cells import CELLS, Array, Counts, cell_expression, count_matrix, question_kinds
 from mbbq_gen.scoring.metrics import Metric

@@ -31,7 +31,7 @@ from pydantic import Field, JsonValue, ValidationError, field_serializer, model_
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import DataError, RunError, describe_fault
 from mbbq_gen.core.files import stable_digest, stable_number
-from mbbq_gen.core.options import shown_unknown
+from mbbq_gen.core.option_display import shown_unknown
 from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, NonBlank, Outcome, Request, Response
 from mbbq_gen.runs.extraction import JUDGE_PREFIX, question_of
 from mbbq_gen.storage.ledgers import ChosenBy, JudgeLedger, Judgement, judge_records

@@ -29,9 +29,9 @@ from mbbq_gen.providers.prices import Price, TokenCounter
 from mbbq_gen.providers.registry import open_provider, parse_name
 from mbbq_gen.runs.budget import judge_cost_report
 from mbbq_gen.runs.cost_estimate import JudgeEstimate
-from mbbq_gen.runs.estimate import TokenEstimate, cost_estimate, duration, estimate
 from mbbq_gen.runs.extraction import UNPARSED as UNPARSED_OUTCOMES
 from mbbq_gen.runs.status import JudgeStatus
+from mbbq_gen.runs.token_estimate import TokenEstimate, cost_estimate, duration, estimate
 from mbbq_gen.storage.ledgers import ChosenBy, completed_by_number
 from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, prompts_with_conflicts
 from mbbq_gen.storage.store import CompletedPrompt, RunStore

@@ -84,11 +84,11 @@ def make_estimate(
     from mbbq_gen.analysis.power import DEFAULTS
     from mbbq_gen.providers.prices import price_of, read_prices, token_counter
     from mbbq_gen.runs.cost_estimate import estimate_cost, follow_up_estimate
-    from mbbq_gen.runs.estimate import estimate, probe
     from mbbq_gen.runs.follow_up import follow_up_rates, follow_up_text, follows_up
     from mbbq_gen.runs.planner import PromptPlan
     from mbbq_gen.runs.resolve import InstanceSource, open_model
     from mbbq_gen.runs.run_folder import RunFolder
+    from mbbq_gen.runs.token_estimate import estimate, probe
     from mbbq_gen.storage.store import RunStore
 
     prices = read_prices(settings.prices)
@@ -157,8 +157,8 @@ def _judge(
 
 def measured_lengths(pilot: Path) -> dict[str, float]:
     """Prompt variant → tokens of a response in a pilot run."""
-    from mbbq_gen.runs.estimate import measured_outputs
     from mbbq_gen.runs.run_folder import RunFolder
+    from mbbq_gen.runs.token_estimate import measured_outputs
 
     folder = RunFolder(pilot)
     folder.require()

@@ -112,7 +112,7 @@ def show(
 ) -> None:
     """Shows the exact messages sent to a model for a question."""
     from mbbq_gen.benchmarks.registry import load_benchmark
-    from mbbq_gen.core.options import ORDER_POLICIES
+    from mbbq_gen.core.option_display import ORDER_POLICIES
     from mbbq_gen.core.records import SamplingUnit
     from mbbq_gen.languages.axes import parse_variant_name
     from mbbq_gen.languages.axes_pack import native_labels

@@ -16,7 +16,7 @@ from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, ValidationEr
 from pydantic.fields import FieldInfo
 
 from mbbq_gen.core.errors import PYTHON, ConfigError, Spelling
-from mbbq_gen.core.options import OPEN_VARIANT
+from mbbq_gen.core.option_display import OPEN_VARIANT
 from mbbq_gen.core.reasoning import parse_reasoning
 from mbbq_gen.core.records import FrozenModel, Method, Normalise, Split
 from mbbq_gen.core.text import Names, words

@@ -20,7 +20,7 @@ from mbbq_gen.benchmarks.registry import BENCHMARKS
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import MissingExtraError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.options import options_in_order
+from mbbq_gen.core.option_display import options_in_order
 from mbbq_gen.core.records import Extraction, Instance, Prompt, Response
 from mbbq_gen.core.text import Names, words
 from mbbq_gen.interchange.importers.inspect_log import FINISH, INSTANCE_KEY

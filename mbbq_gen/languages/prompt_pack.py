@@ -9,7 +9,7 @@ from pydantic import Field, StringConstraints, model_validator
 
 from mbbq_gen.core.errors import PackError, UnknownNameError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.options import OPEN_VARIANT
+from mbbq_gen.core.option_display import OPEN_VARIANT
 from mbbq_gen.languages.packs import PLACEHOLDER, Pack, PackInfo, Text, placeholders, read_pack, refuse_repeated
 
 REQUIRED_PLACEHOLDERS = frozenset(

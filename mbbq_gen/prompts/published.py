@@ -37,7 +37,7 @@ from pydantic import BaseModel, ConfigDict, TypeAdapter, ValidationError
 from mbbq_gen.benchmarks.readers.bharatbbq import LANGUAGES
 from mbbq_gen.benchmarks.rows import RowLocation, read_table
 from mbbq_gen.core.errors import DataError, UsageError, describe_fault
-from mbbq_gen.core.options import LABEL_STYLES
+from mbbq_gen.core.option_display import LABEL_STYLES
 from mbbq_gen.core.records import NonBlank
 from mbbq_gen.languages.prompt_pack import PromptVariant
 

@@ -21,7 +21,7 @@ from typing import Final
 
 from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.files import stable_digest, stable_number
-from mbbq_gen.core.options import (
+from mbbq_gen.core.option_display import (
     ALL_ORDERS,
     LATIN_SQUARES,
     OPEN_VARIANT,

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import stable_number
-from mbbq_gen.core.options import ALL_ORDERS
+from mbbq_gen.core.option_display import ALL_ORDERS
 from mbbq_gen.core.records import Kind, Role, SamplingUnit
 
 KINDS: tuple[Kind, ...] = (

@@ -13,7 +13,7 @@ from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig, name_in_copy
 from mbbq_gen.core.errors import ConfigError, UsageError
 from mbbq_gen.core.files import PackPaths, file_digest, stable_number
-from mbbq_gen.core.options import OPEN_VARIANT
+from mbbq_gen.core.option_display import OPEN_VARIANT
 from mbbq_gen.core.records import Instance, Method
 from mbbq_gen.languages.axes import parse_variant_name
 from mbbq_gen.languages.axes_pack import native_labels, read_axes

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.budget import CostReport
     from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, SampleSizeEstimate
     from mbbq_gen.runs.distributed.storage import DistributedStatus
-    from mbbq_gen.runs.estimate import Cost, Duration, SpeedProbe, TokenEstimate
     from mbbq_gen.runs.run_diff import MatchCounts, RunDiff
     from mbbq_gen.runs.status import BatchLine, RunStatus
+    from mbbq_gen.runs.token_estimate import Cost, Duration, SpeedProbe, TokenEstimate
     from mbbq_gen.storage.queries import ExtractionChange
 
 

@@ -22,9 +22,9 @@ from mbbq_gen.core.records import FrozenModel, SamplingUnit
 from mbbq_gen.prompts.render import orders_of
 from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.prices import MESSAGE_TOKENS, Price, TokenCounter
-from mbbq_gen.runs.estimate import Cost, Duration, SpeedProbe, TokenEstimate, cost_estimate, duration, estimate
 from mbbq_gen.runs.follow_up import FollowUpRates
 from mbbq_gen.runs.planner import PromptPlan
+from mbbq_gen.runs.token_estimate import Cost, Duration, SpeedProbe, TokenEstimate, cost_estimate, duration, estimate
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, Average, PromptEffects
 from mbbq_gen.scoring.metrics import Metric, kind_of, needed_kinds
 from mbbq_gen.storage.store import RunStore

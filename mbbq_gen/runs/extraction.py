@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final, Protocol, Self, get_args
 
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.options import options_in_order, shown_unknown
+from mbbq_gen.core.option_display import options_in_order, shown_unknown
 from mbbq_gen.core.records import NO_RESPONSE, NORMALISATIONS, PARSED, Extraction, Normalise, Outcome, Response
 from mbbq_gen.core.text import one_of
 from mbbq_gen.extraction import current_version

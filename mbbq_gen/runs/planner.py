@@ -2,7 +2,7 @@
 
     benchmark files ─► instances ─► balanced sample ─► option orders ─► prompts
 
-`Planner` stores the prompts; `runs.estimate` only counts them.
+`Planner` stores the prompts; `runs.token_estimate` only counts them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from mbbq_gen.benchmarks.rows import with_files
 from mbbq_gen.core.config import BenchmarkChoice, RunConfig, name_in_copy
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths, file_digest
-from mbbq_gen.core.options import OPEN_VARIANT, OrderPolicy
+from mbbq_gen.core.option_display import OPEN_VARIANT, OrderPolicy
 from mbbq_gen.core.records import Instance, Message, Method, Prompt, SamplingUnit, stored
 from mbbq_gen.languages.axes import parse_variant_name
 from mbbq_gen.languages.prompt_pack import VariantKind

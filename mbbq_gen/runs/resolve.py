@@ -19,7 +19,7 @@ from mbbq_gen.benchmarks.releases import benchmark_folder
 from mbbq_gen.core.config import OWN_DATA, PROVIDER_SETTINGS, BenchmarkChoice, RunConfig, chosen, shapes
 from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.options import LABEL_STYLES, OPEN_VARIANT, ORDER_POLICIES
+from mbbq_gen.core.option_display import LABEL_STYLES, OPEN_VARIANT, ORDER_POLICIES
 from mbbq_gen.core.records import Instance, Split
 from mbbq_gen.core.text import Names
 from mbbq_gen.languages.axes import AXES, factorial_design, parse_axes, parse_variant_name

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple, get_args
 
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.options import options_in_order
+from mbbq_gen.core.option_display import options_in_order
 from mbbq_gen.core.records import Role
 from mbbq_gen.runs.reasoning import reasoning_text
 from mbbq_gen.scoring.columns import (

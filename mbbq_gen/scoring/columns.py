@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from mbbq_gen.core.errors import DataError
-from mbbq_gen.core.options import OPEN_VARIANT
+from mbbq_gen.core.option_display import OPEN_VARIANT
 from mbbq_gen.core.records import Extraction, Instance, Outcome
 from mbbq_gen.scoring.observations import (
     INSTANCE_COLUMNS,

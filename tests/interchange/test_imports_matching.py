@@ -11,7 +11,7 @@ import pytest
 from mbbq_gen.benchmarks.recognition import QuestionIndex
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.options import LABEL_STYLES
+from mbbq_gen.core.option_display import LABEL_STYLES
 from mbbq_gen.core.records import ImportSource, Instance, Message
 from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedResponse, SkippedRow
 from mbbq_gen.interchange.importers.matching import Match, Matcher

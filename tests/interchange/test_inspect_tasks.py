@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.benchmarks.registry import BENCHMARKS
-from mbbq_gen.core.options import options_in_order
+from mbbq_gen.core.option_display import options_in_order
 from mbbq_gen.core.records import Instance, Prompt
 from mbbq_gen.interchange.importers.base import Archive
 from mbbq_gen.providers.oracles import ORACLES

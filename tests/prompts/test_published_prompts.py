@@ -11,7 +11,7 @@ import pytest
 
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
-from mbbq_gen.core.options import options_in_order
+from mbbq_gen.core.option_display import options_in_order
 from mbbq_gen.core.records import Instance
 from mbbq_gen.prompts.published import PublishedPrompt, read_published_prompts
 from mbbq_gen.prompts.render import PromptSettings, render_prompt

@@ -14,9 +14,9 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Prompt, SamplingUnit
 from mbbq_gen.providers.prices import TokenCounter
 from mbbq_gen.runs.cost_estimate import _notes_on_size, _samples
-from mbbq_gen.runs.estimate import TokenEstimate, duration, estimate
 from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.runs.token_estimate import TokenEstimate, duration, estimate
 from mbbq_gen.storage.store import RunStore
 from tests.support.extraction import call
 from tests.support.prices import write_prices

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from mbbq_gen.benchmarks.recognition import IndexedInstance, OptionSpan, QuestionIndex, plain, show_options
-from mbbq_gen.core.options import LABEL_STYLES
+from mbbq_gen.core.option_display import LABEL_STYLES
 from mbbq_gen.core.records import Continuation, ContinuationScore, Instance, Method
 from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedLoglikelihood, Reason, SkippedRow
 from mbbq_gen.prompts.render import UNLABELLED

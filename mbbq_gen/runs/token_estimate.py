@@ -17,7 +17,7 @@ from typing import Final, Literal
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.files import stable_number
-from mbbq_gen.core.options import OPEN_VARIANT
+from mbbq_gen.core.option_display import OPEN_VARIANT
 from mbbq_gen.core.reasoning import expected_tokens
 from mbbq_gen.core.records import FrozenModel, Instance, Method, Prompt, Request, Response
 from mbbq_gen.languages.prompt_pack import VariantKind
