@@ -241,6 +241,5 @@ def follow_up_columns(store: Database, prompt_ids: Sequence[str]) -> dict[str, F
         (json.dumps(list(prompt_ids)),),
     )
     return {
-        name: FollowUpReply(*values, None if record is None else json.loads(record)["text"])
-        for name, *values, record in rows
+        row[0]: FollowUpReply._make((*row[1:5], None if row[5] is None else json.loads(row[5])["text"])) for row in rows
     }
