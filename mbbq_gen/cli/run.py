@@ -209,9 +209,9 @@ def status(run_path: RunPath, price_file: PriceFile = None, as_json: Json = Fals
 def _is_remote(model: str) -> bool:
     """Whether a model is behind an API; raises as `options_class`."""
     from mbbq_gen.providers.api.options import RemoteOptions
-    from mbbq_gen.providers.registry import options_class
+    from mbbq_gen.providers.registry import IMPORTED, options_class
 
-    return issubclass(options_class(model), RemoteOptions)
+    return not model.startswith(f"{IMPORTED}:") and issubclass(options_class(model), RemoteOptions)
 
 
 def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: HelperProcess) -> list[Job]:
@@ -380,7 +380,7 @@ def run(
     if not config.is_whole:
         folder.require()
     config = resolve_for(config, None if config.is_whole else folder.manifest().config, where)
-    is_remote = _is_remote(config.model or folder.manifest().config.model)
+    is_remote = _is_remote(config.follow_up_model or config.model or folder.manifest().config.model)
     # Two, because a large run takes much memory to extract and to report.
     reporting, reading = HelperProcess(load_report), HelperProcess(load_extraction if is_remote else load_report)
     try:

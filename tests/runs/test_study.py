@@ -32,7 +32,7 @@ def test_a_study_asks_every_model_and_goes_on_where_it_stopped(capsys: pytest.Ca
         "synthetic-able-stereotyped--starter",
     ]
     assert re.search(r"^synthetic:able-stereotyped: ", out, re.MULTILINE)
-    assert re.search(r"^oracle:perfect: no lean could be shown", out, re.MULTILINE)
+    assert re.search(r"^oracle:perfect: no bias could be shown", out, re.MULTILINE)
     assert len(re.findall(r"^(?:synthetic\S+|oracle\S+|)\s+(?:en|tr)\s+\d+\s+100%", out, re.MULTILINE)) == 3
     settings = RunFolder(folder / "oracle-perfect--starter").manifest().config
     assert (settings.languages, settings.sample, settings.model_args) == (("en",), 12, {"speech": "sentence"})
