@@ -236,17 +236,11 @@ def stopped_estimates(paths: list[Path]) -> tuple[StoppedEstimate, ...]:
     from mbbq_gen.analysis.score_extras import StoppedEstimate
     from mbbq_gen.runs.run_folder import RunFolder
 
+    names = [name for name in StoppedEstimate.model_fields if name != "run"]
     folders = [RunFolder(path) for path in dict.fromkeys(paths)]
     stops = [(folder, folder.manifest().adaptive) for folder in folders if folder.manifest_path.is_file()]
     return tuple(
-        StoppedEstimate(
-            run=str(folder.path),
-            metric=target.metric,
-            group=target.group,
-            compared=target.compared,
-            value=target.value,
-            adjusted_value=target.adjusted_value,
-        )
+        StoppedEstimate(run=str(folder.path), **{name: getattr(target, name) for name in names})
         for folder, stop in stops
         for target in (() if stop is None else stop.targets)
         if target.adjusted_value is not None
