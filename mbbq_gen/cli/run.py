@@ -386,7 +386,8 @@ def run(
     try:
         if is_remote:
             reading.start()
-            reporting.start()
+            if not as_json:
+                reporting.start()
         result = Job(folder, config, where, terminal(), reading, rerun_lost).execute()
         if as_json:
             print_json(asdict(result))

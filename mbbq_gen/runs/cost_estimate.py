@@ -354,7 +354,7 @@ def priced_requests(
     draft: PromptPlan, store: RunStore, counter: TokenCounter, measured: dict[str, float]
 ) -> TokenEstimate:
     """What a balanced part of the requests takes; the questions of the draft are in `store`, and are fewer after it."""
-    store.ask_only(balanced_sample(store.outlines(), PRICED, draft.settings.seed))
+    store.select_only(balanced_sample(store.outlines(), PRICED, draft.settings.seed))
     return estimate(draft.prompts(store), counter, draft.kinds, measured)
 
 

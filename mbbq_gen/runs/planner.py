@@ -165,19 +165,19 @@ class PromptPlan:
                     raise duplicate_key(key)
             outlines = [outline for _, outline, _ in read]
             self._choose_shots(outlines)
-            asked = balanced_sample(outlines, size, self.settings.seed)
-            examples = {example.key for key in asked for example in self._shots.get(key, ())} - asked
+            drawn = balanced_sample(outlines, size, self.settings.seed)
+            examples = {example.key for key in drawn for example in self._shots.get(key, ())} - drawn
 
             def chosen() -> Iterator[tuple[Instance, str]]:
                 for key, _, start in read:
-                    if key in asked or key in examples:
+                    if key in drawn or key in examples:
                         records.seek(start)
                         record = records.readline().decode().rstrip("\n")
                         yield stored(Instance, record), record
 
             store.add_instances(chosen())
         if examples:
-            store.ask_only(asked)
+            store.select_only(drawn)
 
     def _choose_shots(self, outlines: Sequence[SamplingUnit]) -> None:
         """Chooses the examples of each question, out of all that were read."""

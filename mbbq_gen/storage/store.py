@@ -159,10 +159,10 @@ class RunStore(Database):
         for row in rows:
             yield SamplingUnit(*row)
 
-    def ask_only(self, asked: Set[str]) -> None:
-        """Leaves all instances but these out of the run: they are examples, or examples only."""
+    def select_only(self, keys: Set[str]) -> None:
+        """Leaves all instances but these out of the run: they serve as examples."""
         with self._writing():
-            others = [(key,) for (key,) in self._db.execute("SELECT key FROM instances") if key not in asked]
+            others = [(key,) for (key,) in self._db.execute("SELECT key FROM instances") if key not in keys]
             self._db.executemany("UPDATE main.instances SET asked = 0 WHERE key = ?", others)
 
     def instances(self) -> Iterator[Instance]:
