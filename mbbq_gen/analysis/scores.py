@@ -354,7 +354,7 @@ def _metric_score(
     method: IntervalMethod | None = None
     if low is not None:
         method = "few_templates" if estimate.n_templates < FEW_TEMPLATES else "expanded_percentile"
-        method = method if estimate.boundary is None else "near_boundary"
+        method = "near_boundary" if estimate.has_room else method
     dropped = estimate.n_resamples_dropped if low is not None else 0
     return MetricScore(
         value=value,
