@@ -36,6 +36,17 @@ Sizes = str
 """`equal`: 24 ambiguous questions of every template; `MBBQ`: templates of MBBQ's sizes."""
 
 
+@dataclass(frozen=True)
+class Grid:
+    """How much is simulated."""
+
+    runs: int
+    """Of a cell."""
+    templates: tuple[int, ...] = (5, 8, 15, 40, 98)
+    iccs: tuple[float, ...] = (0.05, 0.15, 0.5)
+    """Intraclass correlations of a template's answers."""
+
+
 def code(context: str, choice: str) -> int:
     """The cell of an answer to a negative question."""
     outcome = "unparsed" if choice == "unparsed" else "right" if choice == RIGHT[context] else "wrong"

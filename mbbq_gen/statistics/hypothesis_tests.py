@@ -458,17 +458,26 @@ def _least_level(is_found: Callable[[float], bool], first: float, most: float = 
     return math.exp(high)
 
 
+FLIPPED_FROM: Final = 20
+"""Templates from which sign flips keep their level whatever is parsed of each group (docs/evidence.md)."""
+UNEQUAL: Final = 1.5
+"""Largest over smallest standard error of groups, from which fewer templates are too few for sign flips."""
+
+
 def equality_test(estimates: Sequence[Estimate], hypothesis: str, sampling: InferenceSettings) -> TestResult:
     """Are the numbers equal? Two: is their difference 0; more: sign flips of templates.
 
-    Where prompt variants are random, several are compared by the least of their pairs' p values, as Holm adjusts it.
+    Where prompt variants are random, or fewer than FLIPPED_FROM templates tell the numbers unequally well, several are
+    compared by the least of their pairs' p values, as Holm adjusts it.
     """
     if (nothing := missing("sign_flip" if len(estimates) > 2 else "interval", estimates, hypothesis)) is not None:
         return nothing
     if len(estimates) < 2:
         return untestable("interval", "template", hypothesis, 0, "fewer than two groups", "not_applicable")
     pairs = combinations(estimates, 2)
-    if len(estimates) == 2 or estimates[0].crossed_effect is not None:
+    errors = [estimate.standard_error for estimate in estimates]
+    is_unequal = max(errors) > UNEQUAL * min(errors) and min(one.n_templates for one in estimates) < FLIPPED_FROM
+    if len(estimates) == 2 or is_unequal or estimates[0].crossed_effect is not None:
         tests = [zero_test(one.subtract(other), hypothesis, sampling) for one, other in pairs]
         known = [p for p in holm([test.p_value for test in tests]) if p is not None]
         if len(tests) == 1 or not known:

@@ -120,8 +120,8 @@ def _over_templates(low: Estimate, high: Estimate, plain: Estimate, confidence: 
         abs(high.value - low.value), max(errors), min(low.effective, high.effective), confidence
     )
     lowest, highest = low.value - margin * errors[0], high.value + margin * errors[1]
-    lowest = min(lowest, *(low.room(confidence) or ()))
-    highest = max(highest, *(high.room(confidence) or ()))
+    lowest = min(lowest, *(low.room(confidence) or own))
+    highest = max(highest, *(high.room(confidence) or own))
     return interval_hull((lowest, highest), own, _from_sides(low, high, plain, confidence))
 
 

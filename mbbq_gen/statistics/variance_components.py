@@ -7,9 +7,10 @@ their combinations, templates being nested in categories, and of the chance of i
     y = μ + Σ_A Z_A u_A + e,        u_A ~ N(0, σ²(A)),        e ~ N(0, chance / answers of the cell)
 
 The components are estimated by restricted maximum likelihood (Patterson & Thompson 1971, Biometrika 58; Searle, Casella
-& McCulloch 1992, "Variance Components", §6.6), by Fisher scoring (§8.3): no balance is needed, and cells count by the
-number of their answers. On a balanced design with no estimate at 0 it is the analysis of variance. The likelihood is
-that of blocks, one for each level of the factor with the most levels, joined by the other factors' few levels (Woodbury).
+& McCulloch 1992, "Variance Components", §6.6), by average information (Gilmour, Thompson & Cullis 1995, Biometrics 51):
+no balance is needed, and cells count by the number of their answers. On a balanced design with no estimate at 0 it is
+the analysis of variance. The likelihood is that of blocks, one for each level of the factor with the most levels,
+joined by the few levels of the others (Woodbury).
 
 Interval of a component: with P the projection of the likelihood and V_A = Z_A Z_A′, the mean square of A is distributed
 as σ²(A) + rest times χ²/df, where σ²(A) + rest = tr(P V_A) / tr(P V_A P V_A) and df = tr(P V_A)² / tr(P V_A P V_A)
@@ -43,8 +44,8 @@ AXES = ("language", "variant", "option_order", "label_style", "reasoning_effort"
 """Crossed factors, by the columns that hold them. Category and template, nested in it, come beside."""
 _ROUNDING = 1e-12
 """A variance below this is one of rounding, and has no shares."""
-_STEPS, _CLOSE = 100, 1e-9
-"""Of Fisher scoring: most steps, and the change, in shares of the variance of the cells, at which it ends."""
+_STEPS, _HALVINGS, _CLOSE = 100, 20, 1e-9
+"""Of the search: most steps, halvings of one, and the change, in shares of the cells' variance, at which it ends."""
 Term = tuple[str, ...]
 """A combination of factors; `template` implies `category`."""
 
@@ -221,40 +222,37 @@ def _codes(table: pl.DataFrame, nested: Sequence[str], varying: Sequence[str]) -
 # --- restricted maximum likelihood ------------------------------------------------------------------------------------
 
 
-def estimate_components(
-    cells: Cells, confidence: float = 0.95
-) -> dict[Term, tuple[float, float | None, float | None]]:
+def estimate_components(cells: Cells, confidence: float = 0.95) -> dict[Term, tuple[float, float | None, float | None]]:
     """Term → its variance by REML, and the interval of its sd."""
     likelihood = _Likelihood(cells)
-    scale = float(cells.scores.var())
+    number, scale = len(likelihood.terms), float(cells.scores.var())
     if scale <= _ROUNDING:
         return dict.fromkeys(likelihood.terms, (0.0, None, None))
-    variances = np.full(len(likelihood.terms), scale / len(likelihood.terms))
-    now = likelihood.at(variances)
+    now = likelihood.at(np.full(number, scale / number))
     for _ in range(_STEPS):
-        free = (variances > 0) | (now.squares > now.traces)
-        step = np.zeros_like(variances)
-        step[free] = np.linalg.lstsq(now.information[np.ix_(free, free)], (now.squares - now.traces)[free], rcond=None)[0]
-        for _halved in range(30):
-            new = np.maximum(variances + step, 0.0)
-            found = likelihood.at(new)
-            if found.log_likelihood >= now.log_likelihood - 1e-12 * abs(now.log_likelihood):
+        gain, step = now.squares - now.traces, np.zeros(number)
+        free = (now.variances > 0) | (gain > 0)
+        step[free] = np.linalg.lstsq(now.information[np.ix_(free, free)], gain[free], rcond=None)[0]
+        for _halved in range(_HALVINGS):
+            found = likelihood.at(np.maximum(now.variances + step, 0.0))
+            if found.log_likelihood >= now.log_likelihood - _ROUNDING * abs(now.log_likelihood):
                 break
             step = step / 2
-        moved, variances, now = float(np.abs(new - variances).max()), new, found
+        moved, now = float(np.abs(found.variances - now.variances).max()), found
         if moved < _CLOSE * scale:
             break
     templates = max((_levels(codes) for term, codes in cells.codes.items() if term[-1:] == ("template",)), default=1)
     result: dict[Term, tuple[float, float | None, float | None]] = {}
-    for place, term in enumerate(likelihood.terms):
-        trace, twice, square = now.traces[place], now.information[place, place], now.squares[place]
+    for term, variance, trace, square, twice in zip(
+        likelihood.terms, now.variances, now.traces, now.squares, likelihood.spread(now), strict=True
+    ):
         ends: tuple[float | None, float | None] = (None, None)
         if templates >= MIN_TEMPLATES and twice > 0 and square > 0:
             degrees, expected = trace**2 / twice, trace / twice
             tails = special.chdtri(degrees, [(1 - confidence) / 2, (1 + confidence) / 2])
-            reached = expected * square / trace * degrees / tails - (expected - variances[place])
-            ends = float(max(reached[0], 0.0) ** 0.5), float(max(reached[1], 0.0) ** 0.5)
-        result[term] = float(variances[place]), *ends
+            low, high = expected * square / trace * degrees / tails - (expected - variance)
+            ends = float(max(low, 0.0) ** 0.5), float(max(high, 0.0) ** 0.5)
+        result[term] = float(variance), *ends
     return result
 
 
@@ -262,13 +260,18 @@ def estimate_components(
 class _Point:
     """The restricted likelihood at some variances, with P its projection and V_A the derivative for component A."""
 
+    variances: Array
     log_likelihood: float
     traces: Array
     """tr(P V_A)."""
     squares: Array
     """y′ P V_A P y; equal to the trace where the likelihood is greatest."""
     information: Array
-    """tr(P V_A P V_B): twice Fisher's information."""
+    """y′ P V_A P V_B P y: twice the average information."""
+    inverse: Array
+    scaled: Array
+    between: Array
+    grams: Array
 
 
 class _Likelihood:
@@ -298,50 +301,89 @@ class _Likelihood:
         for number in self._inner:
             codes = laid(cells.codes[self.terms[number]].astype(float), -1.0)
             self._same.append(((codes[:, :, None] == codes[:, None, :]) & (codes[:, :, None] >= 0)).astype(float))
-        effects = [np.eye(_levels(codes))[codes] for codes in (cells.codes[self.terms[number]] for number in self._outer)]
+        outer = [cells.codes[self.terms[number]] for number in self._outer]
+        effects = [np.eye(_levels(codes))[codes] for codes in outer]
         self._columns = laid(np.column_stack([np.ones(block.size), *effects]), 0.0)
         self._owner = np.repeat([-1, *self._outer], [1, *(effect.shape[1] for effect in effects)])
         """Of each column: its component; −1 for the mean."""
 
+        alike = np.unique((self._columns != 0).any(axis=1), axis=0, return_inverse=True)
+        self._parts = [
+            (np.flatnonzero(alike[1].reshape(-1) == number), np.flatnonzero(used))
+            for number, used in enumerate(alike[0])
+        ]
+        """Blocks, and the columns that are not 0 there: those of a category are 0 in the others."""
+
     def at(self, variances: Array) -> _Point:
         """The likelihood and its derivatives."""
-        places = np.arange(self._scores.shape[1])
-        covariance = sum(variances[number] * same for number, same in zip(self._inner, self._same, strict=True))
-        covariance = covariance + np.zeros((*self._scores.shape, places.size))
+        places, roots = np.arange(self._scores.shape[1]), np.where(self._owner < 0, 1.0, variances[self._owner] ** 0.5)
+        covariance = np.zeros((*self._scores.shape, places.size))
+        for number, same in zip(self._inner, self._same, strict=True):
+            covariance += variances[number] * same
         covariance[:, places, places] += np.maximum(self._chance, _ROUNDING)
         inverse = np.linalg.inv(covariance)
-        roots = np.where(self._owner < 0, 1.0, variances[self._owner] ** 0.5)
-        columns, is_mean = self._columns, np.diag((self._owner < 0).astype(float))
-        solved = inverse @ columns
-        scaled = solved * roots
-        inner = np.einsum("tnc,tnd->cd", columns * roots, scaled) + np.eye(roots.size) - is_mean
+        solved = inverse @ self._columns
+        scaled, plain = solved * roots, self._across(self._columns, solved)
+        inner = plain * roots * roots[:, None] + np.diag((self._owner >= 0).astype(float))
         between = np.linalg.inv(inner)
-        across = np.einsum("tnc,tnd->cd", scaled, columns)
-        projected = solved - scaled @ (between @ across)
-        plain = np.einsum("tnm,tm->tn", inverse, self._scores)
-        residual = plain - scaled @ (between @ np.einsum("tnc,tn->c", scaled, self._scores))
+        grams = plain - plain * roots @ between @ (plain * roots).T
+
+        def project(values: Array) -> Array:
+            found = (inverse @ values[..., None])[..., 0]
+            lost: Array = found - scaled @ (between @ _summed(scaled, values))
+            return lost
+
+        residual = project(self._scores)
+        pulls = _summed(self._columns, residual)
+        traces, squares, moved = np.zeros(len(self.terms)), np.zeros(len(self.terms)), []
+        carried = self._carried(scaled, between)
+        for number in range(len(self.terms)):
+            if number in self._outer:
+                own = self._owner == number
+                traces[number] = np.diag(grams)[own].sum()
+                moved.append(self._columns[..., own] @ pulls[own])
+            else:
+                same = self._same[self._inner.index(number)]
+                traces[number] = np.sum(inverse * same) - np.sum(carried * (same @ scaled))
+                moved.append((same @ residual[..., None])[..., 0])
+            squares[number] = np.sum(residual * moved[-1])
+        projected = np.array([project(part) for part in moved])
+        information = np.einsum("atn,btn->ab", np.array(moved), projected)
         logs = np.linalg.slogdet(covariance)[1].sum() + np.linalg.slogdet(inner)[1]
-        number = len(self.terms)
-        traces, squares, information = np.zeros(number), np.zeros(number), np.zeros((number, number))
-        grams = np.einsum("tnc,tnd->cd", columns, projected)
-        pulls = np.einsum("tnc,tn->c", columns, residual)
-        own = [self._owner == outer for outer in range(number)]
-        for one in self._outer:
-            traces[one], squares[one] = np.trace(grams[np.ix_(own[one], own[one])]), pulls[own[one]] @ pulls[own[one]]
-            for other in self._outer:
-                information[one, other] = (grams[np.ix_(own[one], own[other])] ** 2).sum()
-        products = [inverse @ same for same in self._same]
-        carried = [same @ scaled for same in self._same]
-        sums = [between @ np.einsum("tnc,tnd->cd", scaled, part) for part in carried]
-        for place, one in enumerate(self._inner):
-            traces[one] = np.einsum("tnn->", products[place]) - np.trace(sums[place])
-            squares[one] = np.einsum("tn,tnm,tm->", residual, self._same[place], residual)
-            spread = np.einsum("tnc,tnc->c", projected, self._same[place] @ projected)
-            for other in self._outer:
-                information[one, other] = information[other, one] = spread[own[other]].sum()
-            for second, other in enumerate(self._inner[: place + 1]):
-                mixed = np.einsum("tnc,tnd->cd", carried[place], inverse @ carried[second])
-                found = np.einsum("tnm,tmn->", products[place], products[second]) - 2 * np.sum(between * mixed)
-                information[one, other] = information[other, one] = found + np.sum(sums[place] * sums[second].T)
-        fit = float((self._scores * residual).sum())
-        return _Point(-0.5 * float(logs + fit), traces, squares, information)
+        likelihood = -0.5 * float(logs + np.sum(self._scores * residual))
+        return _Point(variances, likelihood, traces, squares, information, inverse, scaled, between, grams)
+
+    def spread(self, point: _Point) -> Array:
+        """Of each component: tr(P V_A P V_A)."""
+        found = np.zeros(len(self.terms))
+        for number in self._outer:
+            own = self._owner == number
+            found[number] = np.sum(point.grams[np.ix_(own, own)] ** 2)
+        for number, same in zip(self._inner, self._same, strict=True):
+            product, effects = point.inverse @ same, same @ point.scaled
+            whole = point.between @ self._across(point.scaled, effects)
+            mixed = np.sum((same @ self._carried(point.scaled, point.between)) * (point.inverse @ effects))
+            found[number] = np.sum(product * product.swapaxes(1, 2)) - 2 * mixed + np.sum(whole * whole.T)
+        return found
+
+    def _across(self, one: Array, other: Array) -> Array:
+        """The products of columns, summed over blocks and places."""
+        found = np.zeros((one.shape[-1], other.shape[-1]))
+        for blocks, used in self._parts:
+            first, second = (part[np.ix_(blocks, range(part.shape[1]), used)] for part in (one, other))
+            found[np.ix_(used, used)] += first.reshape(-1, used.size).T @ second.reshape(-1, used.size)
+        return found
+
+    def _carried(self, scaled: Array, between: Array) -> Array:
+        """scaled · between, where the columns are not 0."""
+        found = np.zeros_like(scaled)
+        for blocks, used in self._parts:
+            part = np.ix_(blocks, range(scaled.shape[1]), used)
+            found[part] = scaled[part] @ between[np.ix_(used, used)]
+        return found
+
+
+def _summed(columns: Array, values: Array) -> Array:
+    """The product of each column with the values."""
+    found: Array = values.reshape(-1) @ columns.reshape(-1, columns.shape[-1])
+    return found

@@ -107,7 +107,9 @@ def two_way_frame(scores: Any) -> pl.DataFrame:
 
 
 def test_a_balanced_design_gives_the_analysis_of_variance() -> None:
-    scores = np.random.default_rng(3).integers(-1, 2, (12, 4)).astype(float)
+    generator = np.random.default_rng(3)
+    effects = generator.normal(0, 0.5, (12, 1)) + generator.normal(0, 0.4, 4) + generator.normal(0, 0.5, (12, 4))
+    scores = np.clip(np.round(effects), -1, 1)
     table = variance_components(two_way_frame(scores), AMBIGUOUS, SAMPLING)
     found = {component.factor: component.variance for component in table.components}
     rows, columns = scores.shape
@@ -115,6 +117,7 @@ def test_a_balanced_design_gives_the_analysis_of_variance() -> None:
     rest = ((scores - by_row[:, None] - by_column[None] + grand) ** 2).sum() / ((rows - 1) * (columns - 1))
     between_rows = columns * ((by_row - grand) ** 2).sum() / (rows - 1)
     between_columns = rows * ((by_column - grand) ** 2).sum() / (columns - 1)
+    assert min(between_rows, between_columns) > rest
     assert found["template"] == pytest.approx((between_rows - rest) / columns)
     assert found["variant"] == pytest.approx((between_columns - rest) / rows)
     assert found["template × variant"] == pytest.approx(rest)
