@@ -292,7 +292,7 @@ def _effects(cells: Sequence[str], templates: int, seed: int, shifts: Mapping[st
 def effects(grid: Grid) -> None:
     """Prints estimates of effects of axes and coverage, and how often any is found where none is."""
     head("design", "templates", "effect", "truth", "mean estimate", "held")
-    runs = max(grid.runs // 4, 5)
+    runs = max(grid.runs // 4, 2)
     for kind, axes in AXES.items():
         cells = factorial_design(parse_axes(axes), kind)
         for templates in (8, 30, 98):
@@ -346,7 +346,7 @@ def _pairs(frame: pl.DataFrame, *names: str) -> list[PairDifference]:
 
 def comparison(grid: Grid) -> None:
     """Prints in how many per cent of the runs `compare` makes each statement about two languages."""
-    metrics, runs = ("mbbq_bias_ambiguous", "diff_bias_disambiguated"), max(grid.runs // 8, 5)
+    metrics, runs = ("mbbq_bias_ambiguous", "diff_bias_disambiguated"), max(grid.runs // 8, 2)
     head("world", "score", *STATEMENTS)
     for title, (one, other) in PAIRS.items():
         model = SimulatedModel({"en": one, "tr": other})

@@ -6,14 +6,8 @@ variance and says what each would be under another design. A design asks, in eve
     N templates × n answers of each: m questions in k prompt variants and o orders each, n = m · k · o; a template that
     has fewer questions gives its n answers in other prompt variants and orders, as far as there are some
 
-and the questions take K ≥ k prompt variants in turns. The variance of
-
-    one score                           (σ²_T + σ²_TL) / N + σ²_W / K + σ²_TW / (N · min(K, m·k)) + answers
-    a difference between two languages  2 · (σ²_TL / N + σ²_LW / K + answers)
-    answers                             mean over templates of (σ²_Q / its questions + σ²_A / its answers) / N
-
-with σ²_Q of a question and σ²_A of one answer to it; templates count alike. The terms of σ²_W and σ²_LW stand there
-only where prompt variants are `random`; held `fixed`, as intervals and tests hold them by default, they are left out. A
+and the questions take K ≥ k prompt variants in turns. The variance is that of `mbbq_gen.analysis.power`, in which a
+template meets min(K, m·k) prompt variants and templates count alike: the answers' part is the mean over templates. A
 width is that of a 95 % interval, 2 · t(N − 1) · √variance, about templates like those of the run; where prompt variants
 are random, about prompt variants like those too: their part has t with K − 1 degrees of freedom, and the squares of the
 two are added. `within` is the width of the interval about what this very benchmark would say if every question
@@ -32,7 +26,16 @@ import numpy as np
 import polars as pl
 from scipy import special
 
-from mbbq_gen.analysis.power import DEFAULTS, QUESTION_SHARE, VarianceAssumptions, answer_variance, assumptions_of
+from mbbq_gen.analysis.power import (
+    DEFAULTS,
+    QUESTION_SHARE,
+    Question,
+    VarianceAssumptions,
+    answer_variance,
+    assumptions_of,
+    variance_of,
+    variance_of_variants,
+)
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
@@ -44,7 +47,11 @@ from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.variance_components import variance_components
 
 DesignTarget = Literal["score", "difference between languages"]
-DESIGN_TARGETS: Final[tuple[DesignTarget, ...]] = ("score", "difference between languages")
+_QUESTIONS: Final[dict[DesignTarget, Question]] = {
+    "score": "one score against 0",
+    "difference between languages": "two languages",
+}
+DESIGN_TARGETS: Final = tuple(_QUESTIONS)
 EVERY: Final = 48
 """Numbers of questions up to which each is looked at; above, every step is a twentieth."""
 ORDERS: Final = (1, 2, 3, 6)
@@ -283,10 +290,9 @@ class _Block:
                 if self.prompt_variants >= MIN_PROMPT_VARIANTS
                 else float("inf")
             )
-            sd, offer = self.study.components.assumptions, self.study.offer
-            left = 1 - within * self.prompt_variants / offer.prompt_variants
-            one = sd.prompt_variant**2 if self.study.target == "score" else 2 * sd.language_prompt_variant**2
-            squares = squares + reach**2 * (one / self.prompt_variants * left)
+            left = 1 - within * self.prompt_variants / self.study.offer.prompt_variants
+            sd, question = self.study.components.assumptions, _QUESTIONS[self.study.target]
+            squares = squares + reach**2 * variance_of_variants(question, sd, self.prompt_variants) * left
         width: Array = 2 * squares**0.5
         return width
 
@@ -301,13 +307,7 @@ class _Block:
         left_out = 1 - within * taken / stock, 1 - within * given / every
         answers = answer_variance(sd.answer, share, taken, given, left_out).mean(axis=-1) / templates
         met = np.minimum(self.prompt_variants, questions * self.each)  # prompt variants that a template meets
-        if study.target == "score":
-            variance = (sd.template**2 + sd.template_language**2) / templates * left + answers
-            variance = variance + sd.template_prompt_variant**2 / (templates * met) * np.maximum(left, unasked)
-        else:
-            variance = 2 * (sd.template_language**2 / templates * left + answers)
-        found: Array = variance
-        return found
+        return variance_of(_QUESTIONS[study.target], sd, templates, met, answers, (left, np.maximum(left, unasked)))
 
 
 def check_offer(offer: DesignSpace, speaks_of: PromptEffects = "fixed") -> None:

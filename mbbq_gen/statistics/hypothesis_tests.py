@@ -315,12 +315,10 @@ def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestRe
     """Do groups over the same templates have the same score? Each template's differences keep or change their sign.
 
     `shares` is groups × templates: what each template adds to each group's score, so that rows add up to the scores.
-    Under the hypothesis a template's differences between groups could as well have the other sign; that holds however
-    unequal the groups are in what could be parsed of them. Whole templates change places in a permutation test as well,
-    but their answers weigh unequally then: with 95 % read in one language and 12 % in the other it finds a difference
-    in 10 to 13 % of runs without one (docs/evidence.md). For two groups the statistic is the difference of the
-    scores; for more it is the sum s of the templates' deviations from their mean, as s′ C⁺ s, where C is the sum of
-    their outer products, which no flip changes. Assumes symmetric differences, as `sign_flip` does.
+    Under the hypothesis a template's differences between groups could as well have the other sign (Fisher 1935, "The
+    Design of Experiments", §21). For two groups the statistic is the difference of the scores; for more it is the sum s
+    of the templates' deviations from their mean, as s′ C⁺ s, where C is the sum of their outer products, which no flip
+    changes. Assumes symmetric differences.
     """
     groups, n = shares.shape
     if np.isnan(shares).any():
