@@ -184,24 +184,31 @@ class Benchmark:
     variants: int
     sd: tuple[float, float, float] = (0.15, 0.1, 0.08)
     """Of template, template × language, template × prompt variant, in units of the score."""
+    variant_sd: float = 0.0
+    """Of prompt variants, and of language × prompt variant; above 0: they are random."""
 
     def draw(self, effects: tuple[float, ...], runs: int, share: float, generator: Generator) -> Array:
         """Cells of runs × languages × templates × prompt variants, every question asked once in each variant.
 
-        Two answers to one question are correlated by `share`: with probability √share an answer goes by a number that
-        belongs to the question, else by one of its own.
+        Two answers to one question are correlated by `share`: with probability √share an answer is one that belongs to
+        the question, whatever the prompt variant, else it is drawn anew.
         """
         languages, templates, variants = len(effects), self.sizes.size, self.variants
         template, crossed, worded = self.sd
         mean = generator.normal(0, template, (runs, 1, templates, 1))
         mean = mean + generator.normal(0, crossed, (runs, languages, templates, 1))
-        mean = mean + generator.normal(0, worded, (runs, 1, templates, variants))
-        mean = np.clip(mean + np.array(effects)[:, None, None], -NAMED, NAMED)
+        mean = mean + np.array(effects)[:, None, None]
+        moved = generator.normal(0, worded, (runs, 1, templates, variants))
+        moved = moved + generator.normal(0, self.variant_sd, (runs, 1, 1, variants))
+        moved = moved + generator.normal(0, self.variant_sd, (runs, languages, 1, variants))
+        anew = np.clip(mean + moved / (1 - share**0.5), -NAMED, NAMED)
+        mean = np.clip(mean, -NAMED, NAMED)
         owner = np.repeat(np.arange(templates), self.sizes)
         shape = (runs, languages, owner.size, variants)
         own = generator.random((*shape[:3], 1))
-        draws = np.where(generator.random(shape) < share**0.5, own, generator.random(shape))
-        chosen = 0 + (draws > ((NAMED + mean) / 2)[:, :, owner]) + (draws > NAMED)
+        is_own, draws = generator.random(shape) < share**0.5, generator.random(shape)
+        draws, chances = np.where(is_own, own, draws), np.where(is_own, mean[:, :, owner], anew[:, :, owner])
+        chosen = 0 + (draws > (NAMED + chances) / 2) + (draws > NAMED)
         cells = np.zeros((runs, languages, templates, variants, len(CELLS)))
         starts = np.cumsum(self.sizes) - self.sizes
         for place in range(3):
@@ -214,42 +221,55 @@ class Benchmark:
         template, crossed, worded = self.sd
         answer = (NAMED - template**2 - crossed**2 - worded**2) ** 0.5
         return VarianceAssumptions(
-            template=template, template_language=crossed, prompt_variant=0.0, template_prompt_variant=worded,
-            language_prompt_variant=0.0, answer=answer, source="true",
-        )  # fmt: skip
+            template=template,
+            template_language=crossed,
+            prompt_variant=2**0.5 * self.variant_sd,
+            template_prompt_variant=worded,
+            language_prompt_variant=self.variant_sd,
+            answer=answer,
+            source="true",
+        )
 
 
 def promises(grid: Grid) -> None:
     """How often the difference is found that `power` says is found in 80 %."""
-    generator = np.random.default_rng(5)
+    generator, equal = np.random.default_rng(5), np.full(24, 12)
     kobbq = np.clip(np.round(generator.normal(4.2, 0.93, 269)), 1, None).astype(int)
-    benchmarks = [Benchmark("starter", np.full(24, 12), 1), Benchmark("starter", np.full(24, 12), 5)]
-    benchmarks += [Benchmark("MBBQ", ALL_SIZES, 1), Benchmark("MBBQ", ALL_SIZES, 3), Benchmark("KoBBQ", kobbq, 1)]
+    shapes = (("starter", equal, 1), ("starter", equal, 5), ("MBBQ", ALL_SIZES, 1), ("MBBQ", ALL_SIZES, 3))
+    benchmarks = [Benchmark(*shape) for shape in (*shapes, ("KoBBQ", kobbq, 1))]
+    benchmarks += [Benchmark("starter", equal, number, variant_sd=0.03) for number in (5, 12)]
     head("benchmark", "prompt variants", "question", "detectable difference", "found")
-    sampling = InferenceSettings(n_resamples=1000)
     for bench in benchmarks:
+        is_random = bench.variant_sd > 0
+        sampling = InferenceSettings(n_resamples=1000, prompt_effects="random" if is_random else "fixed")
         table = power_table(
-            "mine", bench.sizes.size, bench.variants, questions=float(bench.sizes.mean()),
+            "mine",
+            bench.sizes.size,
+            bench.variants,
+            questions=float(bench.sizes.mean()),
             effective_share=float(bench.sizes.sum() ** 2 / (bench.sizes**2).sum() / bench.sizes.size),
             assumptions=bench.assumptions,
-        )  # fmt: skip
+            prompt_effects=sampling.prompt_effects,
+        )
         for entry in table.detectable:
             size, found = entry.minimum_detectable_effect, 0
-            if size is None or (entry.question == "two prompt variants" and bench.variants == 1):
-                continue
             is_score, by_variant = entry.question == "one score against 0", entry.question == "two prompt variants"
-            effects = (size,) if is_score else (0.05,) if by_variant else (0.05 + size, 0.05)
+            if size is None or (by_variant and (is_random or bench.variants == 1)):
+                continue
+            effects = (size,) if is_score else (0.05,) if by_variant else (size / 2, -size / 2)
             for start in range(0, grid.runs, 20):
                 cells = bench.draw(effects, min(20, grid.runs - start), QUESTION_SHARE, generator)
                 groups = np.moveaxis(cells[:, 0, :, :2], 2, 1) if by_variant else cells.sum(axis=3)
-                estimates = panel_of(groups.reshape(-1, *groups.shape[2:]), sampling).estimates(BIAS)
+                crossed = cells.reshape(-1, *cells.shape[2:]) if is_random else None
+                estimates = panel_of(groups.reshape(-1, *groups.shape[2:]), sampling, crossed).estimates(BIAS)
                 for run in range(len(cells)):
                     own = estimates[run * groups.shape[1] : (run + 1) * groups.shape[1]]
                     gap = own[0] if is_score else own[0].subtract(own[1])
                     ends = gap.interval(0.95)
                     shift = size if by_variant else 0.0
                     found += ends is not None and (ends[0] + shift > 0 or ends[1] + shift < 0)
-            row(bench.name, bench.variants, entry.question, f"{size:.3f}", f"{100 * found / grid.runs:.1f}")
+            variants = f"{bench.variants}, random" if is_random else bench.variants
+            row(bench.name, variants, entry.question, f"{size:.3f}", f"{100 * found / grid.runs:.1f}")
 
 
 def widths(grid: Grid) -> None:
