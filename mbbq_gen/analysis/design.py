@@ -44,7 +44,13 @@ from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, answer_scores
 from mbbq_gen.statistics.crossed_effects import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.statistics.variance_components import variance_components
+from mbbq_gen.statistics.variance_components import (
+    Cells,
+    Codes,
+    Term,
+    estimate_components,
+    variance_components,
+)
 
 DesignTarget = Literal["score", "difference between languages"]
 _QUESTIONS: Final[dict[DesignTarget, Question]] = {
@@ -366,8 +372,8 @@ def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> Va
 
     Where hardly any prompt variant was met twice by a template, as in the first rounds of a run, a full table of
     components tells nothing: chance can't be estimated from prompt variants there. Then it is taken within templates,
-    languages and kinds of question, a little of the prompt variants with it, and templates from their means (two-way
-    analysis of variance).
+    languages and kinds of question, a little of the prompt variants with it, and templates from the means of templates
+    and languages.
 
     Raises:
         UsageError: where nothing varies, or the metric is no mean over answers.
@@ -389,22 +395,22 @@ _KIND = (TEMPLATE, "language", "condition", "polarity", "alignment")
 def _of_few_answers(answers: pl.DataFrame) -> dict[str, float]:
     """Standard deviations of templates, template × language and one answer; nothing where answers are too few."""
     freedom = answers.height - answers.select(pl.struct(_KIND).n_unique()).item()
-    cells = answers.group_by(TEMPLATE, "language").agg(pl.col("score").mean(), (1 / pl.len()).alias("part"))
-    wide = cells.pivot(on="language", index=TEMPLATE, values="score").drop_nulls().drop(TEMPLATE)
-    if freedom < LEAST_FREEDOM or wide.height < 2:
+    cells = answers.group_by(TEMPLATE, "language").agg(pl.col("score").mean(), pl.len()).sort(TEMPLATE, "language")
+    if freedom < LEAST_FREEDOM or cells[TEMPLATE].n_unique() < 2:
         return {}
     gaps = answers.select((pl.col("score") - pl.col("score").mean().over(_KIND)) ** 2)
     answer = float(gaps["score"].sum()) / freedom
-    noise = answer * float(cells["part"].mean())  # type: ignore[arg-type]
-    scores = wide.to_numpy() - wide.to_numpy().mean(axis=0)
-    templates, languages = scores.shape
-    means = scores.mean(axis=1)
-    between = languages * float((means**2).sum()) / (templates - 1)
-    crossed = noise
-    if languages > 1:
-        crossed = float(((scores - means[:, None]) ** 2).sum()) / (templates - 1) / (languages - 1)
-    variances = {"template": (between - crossed) / languages, "template_language": crossed - noise, "answer": answer}
-    return {name: float(np.sqrt(max(variance, 0.0))) for name, variance in variances.items()}
+    codes: dict[Term, Codes] = {("template",): _numbers(cells[TEMPLATE])}
+    if cells["language"].n_unique() > 1:
+        codes |= {("language",): _numbers(cells["language"]), ("template", "language"): np.arange(cells.height)}
+    found = estimate_components(Cells(cells["score"].to_numpy(), codes, answer, cells["len"].to_numpy().astype(float)))
+    names = {("template",): "template", ("template", "language"): "template_language"}
+    variances = {name: found[term][0] if term in found else 0.0 for term, name in names.items()}
+    return {name: variance**0.5 for name, variance in {**variances, "answer": answer}.items()}
+
+
+def _numbers(column: pl.Series) -> Codes:
+    return np.unique(column.cast(pl.String).to_numpy(), return_inverse=True)[1].reshape(-1)
 
 
 def question_share(frame: pl.DataFrame, metric: Metric) -> float | None:
