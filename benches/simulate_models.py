@@ -138,34 +138,31 @@ def corrected(grid: Grid) -> None:
         "strong": Model((0.98,) * 2, (0.75,) * 2, 0.97, 0.1),
     }
     shapes = (("equal", 15), ("equal", 40), ("MBBQ", 98))
-    runs, sampling = max(grid.runs // 4, 10), InferenceSettings(n_resamples=600)
-    head(
-        "model",
-        "extracted wrongly",
-        "templates",
-        *(f"{labels} labels: score, difference, width" for labels in (50, 100, 400)),
-    )
-    for (name, model), rate, (sizes, templates) in product(models.items(), (0.0, 0.01, 0.05, 0.15), shapes):
+    runs, sampling = max(grid.runs // 3, 10), InferenceSettings(n_resamples=600)
+    head("model", "extracted wrongly", *(f"{count} labels: score, difference, width" for count in (50, 100, 400)))
+    for (name, model), rate in product(models.items(), (0.0, 0.01, 0.05, 0.15)):
         truths, columns = {metric: model.truth(METRICS[metric]) for metric in CORRECTED}, []
         for labels in (50, 100, 400):
-            generator = np.random.default_rng([templates, labels, round(1000 * rate), grid.runs])
-            found: defaultdict[tuple[str, str], Held] = defaultdict(Held)
-            for _ in range(runs):
-                drawn = draw_sizes(sizes, 1, templates, generator)[0]
-                groups = annotated(model, drawn, (rate, rate), labels, generator)
-                panel = panel_of(np.stack([group.cells for group in groups]), sampling)
-                for metric in CORRECTED:
-                    plain = panel.estimates(METRICS[metric])
-                    both = zip(groups, plain, strict=True)
-                    one, other = (correct(METRICS[metric], group, "discard", part) for group, part in both)
-                    found[metric, "score"].add(one.interval(0.95), truths[metric])
-                    found[metric, "difference"].add(one.minus(other).interval(0.95), 0.0)
-                    found[metric, "plain"].add(plain[0].interval(0.95), truths[metric])
-            parts = [[found[metric, what].rate for metric in CORRECTED] for what in ("score", "difference")]
-            wider = [found[metric, "score"].width / found[metric, "plain"].width for metric in CORRECTED]
+            found: defaultdict[tuple[str, int, str], Held] = defaultdict(Held)
+            for sizes, templates in shapes:
+                generator = np.random.default_rng([templates, labels, round(1000 * rate), grid.runs])
+                for _ in range(runs):
+                    drawn = draw_sizes(sizes, 1, templates, generator)[0]
+                    groups = annotated(model, drawn, (rate, rate), labels, generator)
+                    panel = panel_of(np.stack([group.cells for group in groups]), sampling)
+                    for metric in CORRECTED:
+                        plain = panel.estimates(METRICS[metric])
+                        both = zip(groups, plain, strict=True)
+                        one, other = (correct(METRICS[metric], group, "discard", part) for group, part in both)
+                        found["score", templates, metric].add(one.interval(0.95), truths[metric])
+                        found["difference", templates, metric].add(one.minus(other).interval(0.95), 0.0)
+                        found["plain", templates, metric].add(plain[0].interval(0.95), truths[metric])
+            keys = list(product((templates for _, templates in shapes), CORRECTED))
+            parts = [[found[what, *key].rate for key in keys] for what in ("score", "difference")]
+            wider = [found["score", *key].width / found["plain", *key].width for key in keys]
             means = [f"{np.mean(part):.1f} ({min(part):.1f})" for part in parts]
             columns.append(f"{', '.join(means)}, {np.mean(wider):.2f}")
-        row(name, f"{rate:.0%}", f"{templates} {sizes}", *columns)
+        row(name, f"{rate:.0%}", *columns)
 
 
 # --- what `power` and `design` promise -------------------------------------------------------------------------------

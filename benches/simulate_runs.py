@@ -291,27 +291,29 @@ def _effects(cells: Sequence[str], templates: int, seed: int, shifts: Mapping[st
 
 def effects(grid: Grid) -> None:
     """Prints estimates of effects of axes and coverage, and how often any is found where none is."""
-    head("design", "templates", "effect", "truth", "mean estimate", "held")
-    runs = max(grid.runs // 4, 2)
+    runs, numbers = max(grid.runs // 4, 2), (8, 30, 98)
+    head("design", "effect", "truth", *(f"{number} templates: mean estimate, held" for number in numbers))
     for kind, axes in AXES.items():
         cells = factorial_design(parse_axes(axes), kind)
-        for templates in (8, 30, 98):
-            rows: dict[str, list[tuple[float, float, bool]]] = defaultdict(list)
+        rows: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for templates in numbers:
+            found_ones: dict[tuple[str, str], list[tuple[float, bool]]] = defaultdict(list)
             false_finds = 0
             for seed in range(runs):
                 for effect in _effects(cells, templates, seed, {cell: shift(cell) for cell in cells}):
                     true, found = true_effect(effect, cells), effect.difference
-                    held = (
-                        found.ci_low is not None and found.ci_high is not None and found.ci_low <= true <= found.ci_high
-                    )
-                    rows[" × ".join(effect.levels)].append((true, found.value or 0.0, held))
+                    low, high = found.ci_low, found.ci_high
+                    held = low is not None and high is not None and low <= true <= high
+                    found_ones[" × ".join(effect.levels), f"{true:+.3f}"].append((found.value or 0.0, held))
                 empty = _effects(cells, templates, seed + runs, dict.fromkeys(cells, 0.0))
                 adjusted = [effect.test.p_adjusted for effect in empty]
                 false_finds += any(p is not None and p < 0.05 for p in adjusted)
-            for name, found_ones in rows.items():
-                true, estimate, rate = (sum(column) / runs for column in zip(*found_ones, strict=True))
-                row(kind, templates, name, f"{true:+.3f}", f"{estimate:+.3f}", f"{rate:.1%}")
-            row(kind, templates, "any, where none is", "", "", f"found in {false_finds / runs:.1%}")
+            for name, pairs in found_ones.items():
+                estimate, rate = (sum(column) / runs for column in zip(*pairs, strict=True))
+                rows[name].append(f"{estimate:+.3f}, {rate:.1%}")
+            rows["any, where none is", ""].append(f"found in {false_finds / runs:.1%}")
+        for name, columns in rows.items():
+            row(kind, *name, *columns)
 
 
 # --- compare ---------------------------------------------------------------------------------------------------------
