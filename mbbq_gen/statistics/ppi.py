@@ -54,8 +54,7 @@ _REST = "(rest)"
 USUAL_ERRORS = 1.0
 """As how many wrong extractions the usual rate of errors counts in each class."""
 RARE_SHARE = 0.5
-"""Of the variance of errors that may be in any class unseen: they are not in all classes at once. Simulated intervals of
-ordinary and strong models then hold in 95 to 99 % (docs/evidence.md)."""
+"""Of the variance of errors that may be in any class unseen: they are not in all classes at once (docs/evidence.md)."""
 
 
 @dataclass(frozen=True)
