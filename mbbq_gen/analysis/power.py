@@ -175,6 +175,19 @@ def power_table(
         assumptions.answer**2 * (1 - question_share) / (asked * orders)
     )  # two prompt variants ask the same questions
     reach, further = _reach(effective, level, power), _reach(max(variants, 2), level, power)
+
+    def detectable(name: Question) -> DetectableEffect:
+        chance = again if name == "two prompt variants" else answers
+        variance = float(variance_of(name, assumptions, effective, variants, chance))
+        drawn = variance_of_variants(name, assumptions, variants) if prompt_effects == "random" else 0.0
+        size = (reach**2 * variance + further**2 * drawn) ** 0.5
+        largest = 1.0 if name == "one score against 0" else 2.0  # of biases, from −1 to 1
+        return DetectableEffect(
+            question=name,
+            standard_error=(variance + drawn) ** 0.5,
+            minimum_detectable_effect=size if size <= largest else None,
+        )
+
     return PowerTable(
         benchmark=benchmark,
         metric=metric,
@@ -187,23 +200,8 @@ def power_table(
         power=power,
         assumptions=assumptions,
         question_share=question_share,
-        detectable=tuple(
-            DetectableEffect(
-                question=name,
-                standard_error=(variance + drawn) ** 0.5,
-                minimum_detectable_effect=_possible((reach**2 * variance + further**2 * drawn) ** 0.5, name),
-            )
-            for name in get_args(Question)
-            for chance in [again if name == "two prompt variants" else answers]
-            for variance in [float(variance_of(name, assumptions, effective, variants, chance))]
-            for drawn in [variance_of_variants(name, assumptions, variants) if prompt_effects == "random" else 0.0]
-        ),
+        detectable=tuple(detectable(name) for name in get_args(Question)),
     )
-
-
-def _possible(difference: float, question: Question) -> float | None:
-    """The difference, where a bias (from −1 to 1) can be so large."""
-    return difference if difference <= (1.0 if question == "one score against 0" else 2.0) else None
 
 
 def answer_variance(
