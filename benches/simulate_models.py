@@ -179,7 +179,7 @@ class Benchmark:
     sizes: Array
     """Ambiguous questions of each template."""
     variants: int
-    sd: tuple[float, float, float] = (0.15, 0.1, 0.08)
+    sd: tuple[float, float, float] = (0.12, 0.1, 0.05)
     """Of template, template × language, template × prompt variant, in units of the score."""
     variant_sd: float = 0.0
     """Of prompt variants, and of language × prompt variant; above 0: they are random."""
