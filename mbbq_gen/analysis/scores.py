@@ -53,8 +53,8 @@ WARNINGS: dict[WarningCode, str] = {
     "too_few_templates": TOO_FEW,
     "too_few_prompt_variants": TOO_FEW_PROMPT_VARIANTS,
     "few_templates": f"fewer than {FEW_TEMPLATES} templates: the interval is rough",
-    "near_boundary": "nearly all templates have the same score, a few differ much, or the score is near an end of its "
-    f"scale: the interval allows for an unseen template, up to {UNSEEN_TEMPLATE_DEVIATION:g} away "
+    "near_boundary": "nearly all templates have the same score, or a few differ much: "
+    f"the interval allows for an unseen template, up to {UNSEEN_TEMPLATE_DEVIATION:g} away "
     f"({STRETCH * UNSEEN_TEMPLATE_DEVIATION:g} near an end)",
     "low_parse_rate": LOW_PARSING_TEXT,
     "template_size_effect": "larger templates have other scores than small ones and dominate: with equal template "
