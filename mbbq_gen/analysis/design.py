@@ -402,7 +402,10 @@ def _of_few_answers(answers: pl.DataFrame) -> dict[str, float]:
     answer = float(gaps["score"].sum()) / freedom
     codes: dict[Term, Codes] = {("template",): _numbers(cells[TEMPLATE])}
     if cells["language"].n_unique() > 1:
-        codes |= {("language",): _numbers(cells["language"]), ("template", "language"): np.arange(cells.height)}
+        codes |= {
+            ("language",): _numbers(cells["language"]),
+            ("template", "language"): np.arange(cells.height, dtype=np.int64),
+        }
     found = estimate_components(Cells(cells["score"].to_numpy(), codes, answer, cells["len"].to_numpy().astype(float)))
     names = {("template",): "template", ("template", "language"): "template_language"}
     variances = {name: found[term][0] if term in found else 0.0 for term, name in names.items()}
@@ -410,7 +413,7 @@ def _of_few_answers(answers: pl.DataFrame) -> dict[str, float]:
 
 
 def _numbers(column: pl.Series) -> Codes:
-    return np.unique(column.cast(pl.String).to_numpy(), return_inverse=True)[1].reshape(-1)
+    return np.unique(column.cast(pl.String).to_numpy(), return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def question_share(frame: pl.DataFrame, metric: Metric) -> float | None:

@@ -227,7 +227,7 @@ def estimate_components(cells: Cells, confidence: float = 0.95) -> dict[Term, tu
     likelihood = _Likelihood(cells)
     number, scale = len(likelihood.terms), float(cells.scores.var())
     if scale <= _ROUNDING:
-        return dict.fromkeys(likelihood.terms, (0.0, None, None))
+        return {term: (0.0, None, None) for term in likelihood.terms}
     now = likelihood.at(np.full(number, scale / number))
     for _ in range(_STEPS):
         gain, step = now.squares - now.traces, np.zeros(number)
@@ -335,7 +335,8 @@ class _Likelihood:
 
         residual = project(self._scores)
         pulls = _summed(self._columns, residual)
-        traces, squares, moved = np.zeros(len(self.terms)), np.zeros(len(self.terms)), []
+        traces, squares = np.zeros(len(self.terms)), np.zeros(len(self.terms))
+        moved: list[Array] = []
         carried = self._carried(scaled, between)
         for number in range(len(self.terms)):
             if number in self._outer:

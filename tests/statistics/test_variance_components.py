@@ -29,7 +29,9 @@ def design(templates: int, generator: np.random.Generator, kept: float = 1.0) ->
     places = places[generator.random(len(places)) < kept]
     names = ("template", "language", "variant")
     return {
-        term: np.unique(places[:, [names.index(name) for name in term]], axis=0, return_inverse=True)[1].reshape(-1)
+        term: np.unique(places[:, [names.index(name) for name in term]], axis=0, return_inverse=True)[1]
+        .reshape(-1)
+        .astype(np.int64)
         for term in TERMS
     }
 
