@@ -205,14 +205,13 @@ def _chance(answers: pl.DataFrame, keys: Sequence[str]) -> float | None:
 
 
 def _codes(table: pl.DataFrame, nested: Sequence[str], varying: Sequence[str]) -> dict[Term, Codes]:
-    """Term → the number of each cell's combination; from nothing to everything."""
+    """Term → the number of each cell's combination; from single factors to all together."""
     chain: list[Term] = [(), *(tuple(nested[: depth + 1]) for depth in range(len(nested)))]
     found: dict[Term, Codes] = {}
     for above, *chosen in product(chain, *(((), (name,)) for name in varying)):
         term = (*above, *(name for part in chosen for name in part))
         keys = [TEMPLATE if name == "template" else name for name in term]
         if not keys:
-            found[term] = np.zeros(table.height, dtype=np.int64)
             continue
         combined = table.select(pl.concat_str(keys, separator="\x1f").rank("dense").alias("code"))
         found[term] = combined["code"].to_numpy().astype(np.int64) - 1
@@ -227,7 +226,8 @@ def estimate_components(cells: Cells, confidence: float = 0.95) -> dict[Term, tu
     likelihood = _Likelihood(cells)
     number, scale = len(likelihood.terms), float(cells.scores.var())
     if scale <= _ROUNDING:
-        return {term: (0.0, None, None) for term in likelihood.terms}
+        nothing: tuple[float, float | None, float | None] = (0.0, None, None)
+        return dict.fromkeys(likelihood.terms, nothing)
     now = likelihood.at(np.full(number, scale / number))
     for _ in range(_STEPS):
         gain, step = now.squares - now.traces, np.zeros(number)
@@ -281,7 +281,7 @@ class _Likelihood:
     """
 
     def __init__(self, cells: Cells) -> None:
-        self.terms = [term for term in cells.codes if term]
+        self.terms = list(cells.codes)
         single = [term for term in self.terms if len(_shown(term)) == 1]
         most = max(single, key=lambda term: _levels(cells.codes[term]))
         self._inner = [number for number, term in enumerate(self.terms) if most[-1] in term]
