@@ -5,6 +5,7 @@
 The models have scores that are known exactly (`simulated.py`). The tables stand in docs/evidence.md:
 
 scores       accuracies and biases, 5 to 98 templates of equal and of MBBQ's sizes, even, uneven and little parsing
+posteriors   accuracies against the posterior of a beta-binomial model
 metrics      all other metrics
 differences  two languages with one score: coverage, which is the level of the test `interval`
 tests        how often rank tests, sign flips and `tost` reject where they must not
@@ -153,7 +154,8 @@ class Summary:
         for names, held in self._cells:
             found[names[rows]][names[columns]].append(held.rate)
         heads = list(dict.fromkeys(names[columns] for names, _ in self._cells))
-        head(title, *heads)
+        print()
+        head(title, *(f"{name} templates" for name in heads))
         for name, parts in found.items():
             row(name, *(f"{np.mean(part):.1f} ({min(part):.1f})" if (part := parts[key]) else "–" for key in heads))
 
@@ -173,44 +175,47 @@ class Summary:
 
 
 def scores(grid: Grid) -> None:
-    """Coverage of accuracies and biases; widths against CR2 and the posterior of a beta-binomial model."""
-    summary, widths, posterior = Summary(grid), defaultdict(list), BetaBinomial(240)
+    """Coverage of accuracies and biases; widths against CR2."""
+    summary, widths = Summary(grid), defaultdict(list)
     wanted = [("accuracy", ACCURACY, value, accurate) for value in ACCURACIES]
     wanted += [("bias", BIAS, value, biased) for value in BIASES]
     for (kind, metric, value, make), sizes, icc, reading, templates in product(
         wanted, ("equal", "MBBQ"), grid.iccs, READINGS, grid.templates
     ):
-        model, held, plain, bayes = make(value, icc), Held(), Held(), Held()
+        model, held, plain = make(value, icc), Held(), Held()
         truth = model.truth(metric, reading.shares[0])
-        for asked, cells in cells_of(model, sizes, templates, reading, grid.runs):
-            for run, (estimate,) in enumerate(pairs(cells, metric)):
+        for _, cells in cells_of(model, sizes, templates, reading, grid.runs):
+            for (estimate,) in pairs(cells, metric):
                 held.add(estimate.interval(0.95), truth)
                 plain.add(clustered(estimate), truth)
-                if kind == "accuracy" and sizes == "equal" and reading is READINGS[0] and bayes.tried < 100:
-                    bayes.add(posterior.interval(cells[run, 0, :, CODES[0, 2]].astype(int), asked[run]), truth)
         summary.add((f"{kind} {value:g}", sizes, f"icc {icc:g}", reading.name, templates), held)
-        if plain.made and held.made:
-            widths[kind, f"{value:g}", templates].append((held, plain, bayes))
-    summary.table("score", 0, 4)
-    summary.table("", 1, 4)
-    summary.table("", 2, 4)
-    summary.table("", 3, 4)
+        if plain.wide > 0 and held.made:
+            widths[f"{kind} {value:g}", templates].append((held.width / plain.width, plain.rate))
+    for place, title in enumerate(("score", "sizes", "correlation", "parsed")):
+        summary.table(title, place, 4)
     summary.low()
-    head("widths against", *(f"{number} templates" for number in grid.templates))
-    for value in ("0.75", "0.9", "0.97"):
-        parts = [[(h, b) for h, _, b in widths["accuracy", value, number] if b.made] for number in grid.templates]
-        cells = [
-            f"{np.mean([h.width / b.width for h, b in part]):.2f}; {np.mean([b.rate for _, b in part]):.1f}"
-            for part in parts
-        ]
-        row(f"beta-binomial posterior, accuracy {value} (and its coverage)", *cells)
-    for kind, value in (("accuracy", "0.6"), ("accuracy", "0.9"), ("bias", "0"), ("bias", "0.5"), ("bias", "0.95")):
-        parts = [widths[kind, value, number] for number in grid.templates]
-        cells = [
-            f"{np.median([h.width / p.width for h, p, _ in part]):.2f}; {np.mean([p.rate for _, p, _ in part]):.1f}"
-            for part in parts
-        ]
-        row(f"CR2, {kind} {value} (and its coverage)", *cells)
+    head("width over that of CR2; its coverage", *(f"{number} templates" for number in grid.templates))
+    for name in ("accuracy 0.6", "accuracy 0.9", "bias 0", "bias 0.5", "bias 0.95"):
+        parts = [list(zip(*widths[name, number], strict=True)) or [[np.nan]] * 2 for number in grid.templates]
+        row(name, *(f"{np.median(ratios):.2f}; {np.mean(rates):.1f}" for ratios, rates in parts))
+
+
+def posteriors(grid: Grid) -> None:
+    """Coverage and widths of accuracies against the posterior of a beta-binomial model, all answers parsed."""
+    posterior = BetaBinomial(24)
+    head(
+        "accuracy", "icc", *(f"{number} templates: coverage; posterior's; width over its" for number in grid.templates)
+    )
+    for value, icc in product((0.6, 0.75, 0.9, 0.97), grid.iccs):
+        columns = []
+        for templates in grid.templates:
+            held, bayes = Held(), Held()
+            for asked, cells in cells_of(accurate(value, icc), "equal", templates, Reading("", (1.0,)), grid.runs):
+                for run, (estimate,) in enumerate(pairs(cells, ACCURACY)):
+                    held.add(estimate.interval(0.95), value)
+                    bayes.add(posterior.interval(cells[run, 0, :, CODES[0, 2]].astype(int), asked[run]), value)
+            columns.append(f"{held.rate:.1f}; {bayes.rate:.1f}; {held.width / bayes.width:.2f}")
+        row(value, f"{icc:g}", *columns)
 
 
 def metrics(grid: Grid) -> None:
@@ -260,7 +265,7 @@ def differences(grid: Grid) -> None:
                 held.add(one.subtract(other).interval(0.95), truth)
         summary.add((name, sizes, f"icc {icc:g}", reading.name, templates), held)
     summary.table("difference", 0, 4)
-    summary.table("", 3, 4)
+    summary.table("parsed", 3, 4)
     summary.low()
 
 
@@ -450,6 +455,7 @@ def selection(grid: Grid) -> None:
 
 TABLES: dict[str, Callable[[Grid], None]] = {
     "scores": scores,
+    "posteriors": posteriors,
     "metrics": metrics,
     "differences": differences,
     "tests": tests,
