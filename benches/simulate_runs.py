@@ -221,7 +221,7 @@ WORLDS = (
     World("one template in twelve carries it all", spread=0.05, share=1 / 12, other=0.9),
     World("languages differ (difference)", (0.3, 0.1)),
     World("languages alike (difference)", (0.2, 0.2)),
-    World("30 % unread, small bias", (0.1,), lost=0.3),
+    World("30 % unparsed, small bias", (0.1,), lost=0.3),
     World("24 templates of 12 questions, no bias", shape=Shape(np.repeat(12, 24)), width=0.3),
     World("8 templates of 12 questions, no bias", shape=Shape(np.repeat(12, 8)), width=0.5),
 )
@@ -230,7 +230,7 @@ WORLDS = (
 def stops(grid: Grid) -> None:
     """Prints how often the interval at the stop holds the truth, and the median share of the requests asked by then."""
     rules = ("until a width", "until decided", f"to find {FIND}")
-    head("model", *(f"{rule}: {what}" for rule in rules for what in ("held", "asked")), "decided wrong")
+    head("model", *(f"{rule}: {what}" for rule in rules for what in ("holds", "requests")), "decided wrong")
     for world in WORLDS:
         true, found = world.truth(), []
         for looks in simulated(world, grid.runs, 7):
