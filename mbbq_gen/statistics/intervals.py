@@ -145,6 +145,8 @@ STRETCH: Final = 1.2
 """How much farther it may lie off near an end of the scale, away from the end: there the tail has one side only."""
 ENOUGH: Final = 10
 """Effective number of templates apart from the others, from which an interval does not rest on what was not seen."""
+ROOM_BELOW: Final = 20
+"""Effective number of templates below which a score near an end has room for an unseen one, whatever was seen."""
 SKEWED: Final = 1.0
 """Skewness of the templates' scores, either way, from which there is room on the side of the long tail."""
 _DRAWS: Final = 1000
@@ -179,7 +181,7 @@ def boundary_interval(
 
     Templates and one more get random weights, as in the Bayesian bootstrap (Rubin 1981); the one more lies as far off
     as the farthest that was seen, or as `unseen`. There is room on both sides where nearly all templates say the same,
-    else on the side of a long tail.
+    else on the side of a long tail: one that is seen, or, with few templates near an end of the scale, to be expected.
 
     Args:
         scores: of each template.
@@ -206,8 +208,9 @@ def boundary_interval(
         spread = float(sizes @ away**2) / whole
         skew = float(sizes @ away**3) / whole / spread**1.5 if spread > 0 else 0.0
         start = middle
-        down = np.maximum(-away, 0.0) if skew < -SKEWED else None
-        up = np.maximum(away, 0.0) if skew > SKEWED else None
+        is_rough = effective_number(sizes) < ROOM_BELOW
+        down = np.maximum(-away, 0.0) if skew < -SKEWED or (near_high and is_rough) else None
+        up = np.maximum(away, 0.0) if skew > SKEWED or (near_low and is_rough) else None
         if down is None and up is None:
             return None
         are_few = any(effective_number(sizes * tail) < ENOUGH for tail in (down, up) if tail is not None)

@@ -67,10 +67,11 @@ def test_properties(scores: list[float], size: int) -> None:
     sizes, middle = np.full(len(scores), float(size)), float(np.mean(scores))
     found = boundary_interval(np.array(scores), sizes, (0.0, 1.0))
     usual = max(scores.count(value) for value in set(scores)) > len(scores) / 2
-    assert (found is not None) >= (usual and sum(value != 1.0 for value in scores) < ENOUGH)
+    is_near = not UNSEEN_TEMPLATE_DEVIATION <= middle <= 1 - UNSEEN_TEMPLATE_DEVIATION
+    assert (found is not None) >= (is_near or (usual and sum(value != 1.0 for value in scores) < ENOUGH))
     if found is None:
         return
-    assert usual or abs(stats.skew(scores)) > SKEWED
+    assert usual or is_near or abs(stats.skew(scores)) > SKEWED
     low, high = found.ends(0.95)
     assert -1e-9 <= low <= middle + 0.02
     assert middle - 0.02 <= high <= 1 + 1e-9
@@ -115,6 +116,20 @@ def test_near_an_end_of_the_scale_the_interval_is_that_of_scores(templates: int)
     for nothing in ((1.0, error), (value, 0.0), (math.nan, error)):
         assert score_interval(*nothing, templates, 0.95, (0.0, 1.0)) is None
     assert score_interval(value, error, templates, 0.95, (-math.inf, math.inf)) is None
+
+
+@pytest.mark.parametrize("templates", [5, 8, 15, 40])
+def test_few_templates_near_an_end_of_the_scale_have_room_on_the_other_side(templates: int) -> None:
+    """Whatever the spread that was seen: here a symmetric one, and no template far off."""
+    scores = np.linspace(0.85, 0.99, templates)
+    found = boundary_interval(scores, np.ones(templates), (0.0, 1.0))
+    assert (found is None) == (templates == 40)
+    if found is not None:
+        (low, high), middle = found.ends(0.95), float(scores.mean())
+        assert high == pytest.approx(middle)
+        assert middle - STRETCH * UNSEEN_TEMPLATE_DEVIATION < low < middle - UNSEEN_TEMPLATE_DEVIATION / (2 * templates)
+        mirrored = interval(list(1 - scores))
+        assert mirrored == pytest.approx((1 - high, 1 - low))
 
 
 def test_more_templates_leave_less_room() -> None:
