@@ -214,4 +214,4 @@ def head(*names: str) -> None:
 
 def row(*cells: object) -> None:
     """Prints a line of a table."""
-    print("| " + " | ".join(map(str, cells)) + " |", flush=True)
+    print("|" + "|".join(map(str, cells)) + "|", flush=True)
