@@ -290,7 +290,7 @@ def test_power_by_hand() -> None:
 def test_power_is_that_of_the_simulation() -> None:
     """Of 400 simulated samples of 40 templates, a difference of 0.098 was found in 76 %.
 
-    Persons were named in 0.7 · 0.7 of the answers, the direction's interaction had sd 0.15, and 22.8 answers were parsed.
+    Persons were named in 0.7 · 0.7 of the answers, the direction's interaction had sd 0.15; 22.8 answers were parsed.
     """
     named = 0.7 * 0.7
     assumed = DEFAULTS.model_copy(
