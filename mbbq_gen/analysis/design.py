@@ -6,15 +6,9 @@ variance and says what each would be under another design. A design asks, in eve
     N templates × n answers of each: m questions in k prompt variants and o orders each, n = m · k · o; a template that
     has fewer questions gives its n answers in other prompt variants and orders, as far as there are some
 
-and the questions take K ≥ k prompt variants in turns. The variance of
-
-    one score                           (σ²_T + σ²_TL) / N + σ²_W / K + σ²_TW / (N · min(K, m·k)) + answers
-    a difference between two languages  2 · (σ²_TL / N + σ²_LW / K + answers)
-    answers                             mean over templates of (σ²_Q / its questions + σ²_A / its answers) / N
-
-with σ²_Q of a question and σ²_A of one answer to it; templates count alike. The variance of a random-effects mean is
-1 / Σ 1 / u_t over templates, u_t being what the terms are for one template. The terms of σ²_W and σ²_LW stand there
-only where prompt variants are `random`; held `fixed`, as intervals and tests hold them by default, they are left out. A
+and the questions take K ≥ k prompt variants in turns. The variance is that of `mbbq_gen.analysis.power`, in which a
+template meets min(K, m·k) prompt variants and templates count alike: the answers' part is the mean over templates. That
+of a random-effects mean is 1 / Σ 1 / u_t over templates, u_t being the variance of one template. A
 width is that of a 95 % interval, 2 · t(N − 1) · √variance, about templates like those of the run; where prompt variants
 are random, about prompt variants like those too: their part has t with K − 1 degrees of freedom, and the squares of the
 two are added. `within` is the width of the interval about what this very benchmark would say if every question
@@ -33,7 +27,16 @@ import numpy as np
 import polars as pl
 from scipy import special
 
-from mbbq_gen.analysis.power import DEFAULTS, QUESTION_SHARE, VarianceAssumptions, answer_variance, assumptions_of
+from mbbq_gen.analysis.power import (
+    DEFAULTS,
+    QUESTION_SHARE,
+    Question,
+    VarianceAssumptions,
+    answer_variance,
+    assumptions_of,
+    variance_of,
+    variance_of_variants,
+)
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
@@ -42,10 +45,20 @@ from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, answer_scores
 from mbbq_gen.statistics.crossed_effects import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS
 from mbbq_gen.statistics.estimate import InferenceSettings
-from mbbq_gen.statistics.variance_components import variance_components
+from mbbq_gen.statistics.variance_components import (
+    Cells,
+    Codes,
+    Term,
+    estimate_components,
+    variance_components,
+)
 
 DesignTarget = Literal["score", "difference between languages"]
-DESIGN_TARGETS: Final[tuple[DesignTarget, ...]] = ("score", "difference between languages")
+_QUESTIONS: Final[dict[DesignTarget, Question]] = {
+    "score": "one score against 0",
+    "difference between languages": "two languages",
+}
+DESIGN_TARGETS: Final = tuple(_QUESTIONS)
 EVERY: Final = 48
 """Numbers of questions up to which each is looked at; above, every step is a twentieth."""
 ORDERS: Final = (1, 2, 3, 6)
@@ -287,10 +300,9 @@ class _Block:
                 if self.prompt_variants >= MIN_PROMPT_VARIANTS
                 else float("inf")
             )
-            sd, offer = self.study.components.assumptions, self.study.offer
-            left = 1 - within * self.prompt_variants / offer.prompt_variants
-            one = sd.prompt_variant**2 if self.study.target == "score" else 2 * sd.language_prompt_variant**2
-            squares = squares + reach**2 * (one / self.prompt_variants * left)
+            left = 1 - within * self.prompt_variants / self.study.offer.prompt_variants
+            sd, question = self.study.components.assumptions, _QUESTIONS[self.study.target]
+            squares = squares + reach**2 * variance_of_variants(question, sd, self.prompt_variants) * left
         width: Array = 2 * squares**0.5
         return width
 
@@ -305,20 +317,11 @@ class _Block:
         left_out = 1 - within * taken / stock, 1 - within * given / every
         answer = answer_variance(sd.answer, share, taken, given, left_out)
         met = np.minimum(self.prompt_variants, questions * self.each)  # prompt variants that a template meets
-        unseen = np.maximum(left, unasked)
+        unseen, question = np.maximum(left, unasked), _QUESTIONS[study.target]
         if study.average == "random-effects":  # templates weighted by the inverse of their variances
-            is_score = study.target == "score"
-            between = (sd.template**2 * is_score + sd.template_language**2) * left
-            between = between + is_score * sd.template_prompt_variant**2 / met * unseen
-            each = np.maximum(between[..., None] + answer, _LEAST_VARIANCE)
-            variance = (1 if is_score else 2) / (1 / each).mean(axis=-1) / templates
-        elif study.target == "score":
-            variance = (sd.template**2 + sd.template_language**2) / templates * left + answer.mean(axis=-1) / templates
-            variance = variance + sd.template_prompt_variant**2 / (templates * met) * unseen
-        else:
-            variance = 2 * (sd.template_language**2 / templates * left + answer.mean(axis=-1) / templates)
-        found: Array = variance
-        return found
+            each = variance_of(question, sd, 1.0, met[..., None], answer, (left[..., None], unseen[..., None]))
+            return np.asarray(1 / (1 / np.maximum(each, _LEAST_VARIANCE)).mean(axis=-1) / templates)
+        return variance_of(question, sd, templates, met, answer.mean(axis=-1) / templates, (left, unseen))
 
 
 _LEAST_VARIANCE: Final = 1e-12
@@ -380,8 +383,8 @@ def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> Va
 
     Where hardly any prompt variant was met twice by a template, as in the first rounds of a run, a full table of
     components tells nothing: chance can't be estimated from prompt variants there. Then it is taken within templates,
-    languages and kinds of question, a little of the prompt variants with it, and templates from their means (two-way
-    analysis of variance).
+    languages and kinds of question, a little of the prompt variants with it, and templates from the means of templates
+    and languages.
 
     Raises:
         UsageError: where nothing varies, or the metric is no mean over answers.
@@ -403,22 +406,25 @@ _KIND = (TEMPLATE, "language", "condition", "polarity", "alignment")
 def _of_few_answers(answers: pl.DataFrame) -> dict[str, float]:
     """Standard deviations of templates, template × language and one answer; nothing where answers are too few."""
     freedom = answers.height - answers.select(pl.struct(_KIND).n_unique()).item()
-    cells = answers.group_by(TEMPLATE, "language").agg(pl.col("score").mean(), (1 / pl.len()).alias("part"))
-    wide = cells.pivot(on="language", index=TEMPLATE, values="score").drop_nulls().drop(TEMPLATE)
-    if freedom < LEAST_FREEDOM or wide.height < 2:
+    cells = answers.group_by(TEMPLATE, "language").agg(pl.col("score").mean(), pl.len()).sort(TEMPLATE, "language")
+    if freedom < LEAST_FREEDOM or cells[TEMPLATE].n_unique() < 2:
         return {}
     gaps = answers.select((pl.col("score") - pl.col("score").mean().over(_KIND)) ** 2)
     answer = float(gaps["score"].sum()) / freedom
-    noise = answer * float(cells["part"].mean())  # type: ignore[arg-type]
-    scores = wide.to_numpy() - wide.to_numpy().mean(axis=0)
-    templates, languages = scores.shape
-    means = scores.mean(axis=1)
-    between = languages * float((means**2).sum()) / (templates - 1)
-    crossed = noise
-    if languages > 1:
-        crossed = float(((scores - means[:, None]) ** 2).sum()) / (templates - 1) / (languages - 1)
-    variances = {"template": (between - crossed) / languages, "template_language": crossed - noise, "answer": answer}
-    return {name: float(np.sqrt(max(variance, 0.0))) for name, variance in variances.items()}
+    codes: dict[Term, Codes] = {("template",): _numbers(cells[TEMPLATE])}
+    if cells["language"].n_unique() > 1:
+        codes |= {
+            ("language",): _numbers(cells["language"]),
+            ("template", "language"): np.arange(cells.height, dtype=np.int64),
+        }
+    found = estimate_components(Cells(cells["score"].to_numpy(), codes, answer, cells["len"].to_numpy().astype(float)))
+    names = {("template",): "template", ("template", "language"): "template_language"}
+    variances = {name: found[term][0] if term in found else 0.0 for term, name in names.items()}
+    return {name: variance**0.5 for name, variance in {**variances, "answer": answer}.items()}
+
+
+def _numbers(column: pl.Series) -> Codes:
+    return np.unique(column.cast(pl.String).to_numpy(), return_inverse=True)[1].reshape(-1).astype(np.int64)
 
 
 def question_share(frame: pl.DataFrame, metric: Metric) -> float | None:

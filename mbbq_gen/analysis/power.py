@@ -20,7 +20,7 @@ the squares of the two are added. N is the effective number of templates, for th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, Literal
+from typing import TYPE_CHECKING, Final, Literal, get_args
 
 import numpy as np
 from scipy import special
@@ -169,8 +169,25 @@ def power_table(
         )
     if prompt_effects == "random" and variants < MIN_PROMPT_VARIANTS:
         raise UsageError(f"--variants {variants}: {TOO_FEW_PROMPT_VARIANTS}; give {MIN_PROMPT_VARIANTS} or more")
-    variances = _variances(assumptions, question_share, effective, variants, templates * n_questions, orders)
+    asked = templates * n_questions
+    answers = float(answer_variance(assumptions.answer, question_share, asked, asked * orders * variants))
+    again = (
+        assumptions.answer**2 * (1 - question_share) / (asked * orders)
+    )  # two prompt variants ask the same questions
     reach, further = _reach(effective, level, power), _reach(max(variants, 2), level, power)
+
+    def detectable(name: Question) -> DetectableEffect:
+        chance = again if name == "two prompt variants" else answers
+        variance = float(variance_of(name, assumptions, effective, variants, chance))
+        drawn = variance_of_variants(name, assumptions, variants) if prompt_effects == "random" else 0.0
+        size = (reach**2 * variance + further**2 * drawn) ** 0.5
+        largest = 1.0 if name == "one score against 0" else 2.0  # of biases, from −1 to 1
+        return DetectableEffect(
+            question=name,
+            standard_error=(variance + drawn) ** 0.5,
+            minimum_detectable_effect=size if size <= largest else None,
+        )
+
     return PowerTable(
         benchmark=benchmark,
         metric=metric,
@@ -183,21 +200,8 @@ def power_table(
         power=power,
         assumptions=assumptions,
         question_share=question_share,
-        detectable=tuple(
-            DetectableEffect(
-                question=name,
-                standard_error=(variance + drawn) ** 0.5,
-                minimum_detectable_effect=_possible((reach**2 * variance + further**2 * drawn) ** 0.5, name),
-            )
-            for name, (variance, of_variants) in variances.items()
-            for drawn in [of_variants if prompt_effects == "random" else 0.0]
-        ),
+        detectable=tuple(detectable(name) for name in get_args(Question)),
     )
-
-
-def _possible(difference: float, question: Question) -> float | None:
-    """The difference, where a bias (from −1 to 1) can be so large."""
-    return difference if difference <= (1.0 if question == "one score against 0" else 2.0) else None
 
 
 def answer_variance(
@@ -215,24 +219,32 @@ def answer_variance(
     return np.asarray(sd**2 * (share / questions * left_out[0] + (1 - share) / answers * left_out[1]))
 
 
-def _variances(  # noqa: PLR0917
-    sd: VarianceAssumptions, share: float, templates: float, variants: int, questions: float, orders: float
-) -> dict[Question, tuple[float, float]]:
-    """The variance with fixed prompt variants, and what random ones add."""
-    answers = float(answer_variance(sd.answer, share, questions, questions * orders * variants))
-    one = (
-        (sd.template**2 + sd.template_language**2) / templates
-        + sd.template_prompt_variant**2 / (templates * variants)
-        + answers
-    )
-    languages = 2 * (sd.template_language**2 / templates + answers)
-    again = sd.answer**2 * (1 - share) / (questions * orders)
-    prompt_variants = 2 * (sd.template_prompt_variant**2 / templates + again)
-    return {
-        "one score against 0": (one, sd.prompt_variant**2 / variants),
-        "two languages": (languages, 2 * sd.language_prompt_variant**2 / variants),
-        "two prompt variants": (prompt_variants, 0.0),
-    }
+def variance_of(  # noqa: PLR0917
+    question: Question,
+    sd: VarianceAssumptions,
+    templates: Array | float,
+    variants: Array | float,
+    answers: Array | float,
+    left_out: tuple[Array | float, Array | float] = (1.0, 1.0),
+) -> Array:
+    """The variance of a score, or of a difference, with fixed prompt variants: the formulas above.
+
+    `variants`: that a template meets; `answers`: what `answer_variance` says; `left_out`: the shares of templates, and
+    of template × prompt variant, that are left out.
+    """
+    if question == "one score against 0":
+        of_templates = (sd.template**2 + sd.template_language**2) / templates * left_out[0]
+        return np.asarray(of_templates + sd.template_prompt_variant**2 / (templates * variants) * left_out[1] + answers)
+    crossed = sd.template_language if question == "two languages" else sd.template_prompt_variant
+    return np.asarray(2 * (crossed**2 / templates * left_out[0] + answers))
+
+
+def variance_of_variants(question: Question, sd: VarianceAssumptions, variants: float) -> float:
+    """What random prompt variants add to it."""
+    if question == "two prompt variants":
+        return 0.0
+    one = sd.prompt_variant**2 if question == "one score against 0" else 2 * sd.language_prompt_variant**2
+    return one / variants
 
 
 def _reach(units: float, level: float, power: float) -> float:

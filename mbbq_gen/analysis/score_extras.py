@@ -246,9 +246,9 @@ def group_tests(
     against_zero: bool = True,
     margin: float | None = None,
 ) -> list[GroupTest]:
-    """Every group's scores against 0, by sign flips and by Wilcoxon's test, with the false discovery rate held.
+    """Every group's scores against 0, by their intervals and by Wilcoxon's test, with the false discovery rate held.
 
-    Where prompt variants are random, by the test over templates and prompt variants instead.
+    Where prompt variants are random, by the interval over templates and prompt variants alone.
 
     Only metrics whose 0 means no bias are tested. With a margin, also whether each is shown to be smaller than it.
     """

@@ -55,8 +55,8 @@ WarningCode = Literal[
 
 def _near_boundary(deviation: float, stretch: float) -> str:
     return (
-        "nearly all templates have the same score, a few differ much, or the score is near an end of its scale: the "
-        f"interval allows for an unseen template, up to {deviation:g} away ({stretch * deviation:g} near an end)"
+        "nearly all templates have the same score, or a few differ much: the interval allows for an unseen template, "
+        f"up to {deviation:g} away ({stretch * deviation:g} near an end)"
     )
 
 
@@ -385,7 +385,7 @@ def _metric_score(
     if low is not None:
         method = "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
         method = "few_templates" if estimate.n_templates < FEW_TEMPLATES else method
-        method = method if estimate.boundary is None else "near_boundary"
+        method = "near_boundary" if estimate.has_room else method
     dropped = estimate.n_resamples_dropped if low is not None else 0
     return MetricScore(
         value=value,

@@ -43,6 +43,7 @@ from mbbq_gen.statistics.intervals import (
     interval_hull,
     mover_interval,
     percentile_interval,
+    score_interval,
     t_interval,
     t_interval_units,
     t_quantile,
@@ -305,8 +306,22 @@ class Estimate:
         """
         units = t_interval_units(self._n_weighted, self.units, 0.0 if self.is_curved else beyond)
         least = t_interval(self.value, self.standard_error, units, confidence, self.bounds)
-        room = None if self.boundary is None else self.boundary.ends(confidence)
-        return interval_hull((low, high), least, room, self.from_sides(confidence))
+        return interval_hull((low, high), least, self.room(confidence), self.from_sides(confidence))
+
+    def room(self, confidence: float) -> Ends | None:
+        """The interval with room for what was not seen, and near an end of its scale the score interval; None where
+        neither is needed.
+        """
+        if not self.has_room:
+            return None
+        ends = (self.value, self.value) if self.boundary is None else self.boundary.ends(confidence)
+        return interval_hull(ends, score_interval(self.value, self.standard_error, self.units, confidence, self.bounds))
+
+    @cached_property
+    def has_room(self) -> bool:
+        """Whether its interval is more than a bootstrap's: near an end of the scale, or with a boundary interval."""
+        near = min(self.value - self.bounds[0], self.bounds[1] - self.value) < self.unseen_deviation
+        return self.n_templates >= MIN_TEMPLATES and (near or self.boundary is not None)
 
     def from_sides(self, confidence: float) -> Ends | None:
         """The interval of a difference that the intervals of its sides make, where one of few templates has room.
@@ -316,7 +331,7 @@ class Estimate:
         """
         if self.operands is None or self.n_templates >= FEW_TEMPLATES:
             return None
-        if all(side.boundary is None for side in self.operands):
+        if not any(side.has_room for side in self.operands):
             return None
         one, other = self.operands
         first, second = one.over_templates(confidence), other.over_templates(confidence)

@@ -315,12 +315,10 @@ def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestRe
     """Do groups over the same templates have the same score? Each template's differences keep or change their sign.
 
     `shares` is groups × templates: what each template adds to each group's score, so that rows add up to the scores.
-    Under the hypothesis a template's differences between groups could as well have the other sign; that holds however
-    unequal the groups are in what could be parsed of them. Whole templates change places in a permutation test as well,
-    but their answers weigh unequally then: with 95 % read in one language and 12 % in the other it finds a difference
-    in 10 to 13 % of runs without one (docs/evidence.md). For two groups the statistic is the difference of the
-    scores; for more it is the sum s of the templates' deviations from their mean, as s′ C⁺ s, where C is the sum of
-    their outer products, which no flip changes. Assumes symmetric differences, as `sign_flip` does.
+    Under the hypothesis a template's differences between groups could as well have the other sign (Fisher 1935, "The
+    Design of Experiments", §21). For two groups the statistic is the difference of the scores; for more it is the sum s
+    of the templates' deviations from their mean, as s′ C⁺ s, where C is the sum of their outer products, which no flip
+    changes. Assumes symmetric differences.
     """
     groups, n = shares.shape
     if np.isnan(shares).any():
@@ -458,17 +456,26 @@ def _least_level(is_found: Callable[[float], bool], first: float, most: float = 
     return math.exp(high)
 
 
+FLIPPED_FROM: Final = 20
+"""Templates from which sign flips keep their level whatever is parsed of each group (docs/evidence.md)."""
+UNEQUAL: Final = 1.5
+"""Largest over smallest standard error of groups, from which fewer templates are too few for sign flips."""
+
+
 def equality_test(estimates: Sequence[Estimate], hypothesis: str, sampling: InferenceSettings) -> TestResult:
     """Are the numbers equal? Two: is their difference 0; more: sign flips of templates.
 
-    Where prompt variants are random, several are compared by the least of their pairs' p values, as Holm adjusts it.
+    Where prompt variants are random, or fewer than FLIPPED_FROM templates tell the numbers unequally well, several are
+    compared by the least of their pairs' p values, as Holm adjusts it.
     """
     if (nothing := missing("sign_flip" if len(estimates) > 2 else "interval", estimates, hypothesis)) is not None:
         return nothing
     if len(estimates) < 2:
         return untestable("interval", "template", hypothesis, 0, "fewer than two groups", "not_applicable")
     pairs = combinations(estimates, 2)
-    if len(estimates) == 2 or estimates[0].crossed_effect is not None:
+    errors = [estimate.standard_error for estimate in estimates]
+    is_unequal = max(errors) > UNEQUAL * min(errors) and min(one.n_templates for one in estimates) < FLIPPED_FROM
+    if len(estimates) == 2 or is_unequal or estimates[0].crossed_effect is not None:
         tests = [zero_test(one.subtract(other), hypothesis, sampling) for one, other in pairs]
         known = [p for p in holm([test.p_value for test in tests]) if p is not None]
         if len(tests) == 1 or not known:

@@ -100,6 +100,24 @@ def t_interval(value: float, error: float, units: float | None, confidence: floa
     return max(value - reach, ends[0]), min(value + reach, ends[1])
 
 
+def score_interval(value: float, error: float, units: float, confidence: float, ends: Ends) -> Ends | None:
+    """The values that lie within t standard errors of the score, were the errors those of that value.
+
+    Between the ends of a scale, variance goes with (value − low) · (high − value), as that of a share does. So this is
+    Wilson's interval (1927, JASA 22, eq. 2) of the effective number of answers, with t in place of the normal (Korn &
+    Graubard 1998, Survey Methodology 24; Franco, Little, Louis & Slud 2019, J. Survey Statistics and Methodology 7).
+
+    Returns:
+        None where the value is an end, nothing varies, or the scale has no ends.
+    """
+    length = ends[1] - ends[0]
+    share = (value - ends[0]) / length
+    if not (0 < share < 1 and error > 0 and units > 1 and math.isfinite(length)):
+        return None
+    low, high = wilson(share, share * (1 - share) / (error / length) ** 2, t_quantile(confidence, units))
+    return ends[0] + length * low, ends[0] + length * high
+
+
 def interval_hull(interval: Ends, *others: Ends | None) -> Ends:
     """The widest of intervals, end by end; None among the others does not count."""
     found = [interval, *(other for other in others if other is not None)]
@@ -122,11 +140,13 @@ def mover_interval(values: tuple[float, float], first: Ends, second: Ends, corre
 
 UNSEEN_TEMPLATE_DEVIATION: Final = 0.3
 """How far a template that was not seen may lie from the others: an assumption, larger than what is usually seen.
-Nearer than this to an end of the scale, a score has a tail on the other side."""
+A score that is nearer than this to an end of its scale gets a score interval."""
 STRETCH: Final = 1.2
 """How much farther it may lie off near an end of the scale, away from the end: there the tail has one side only."""
 ENOUGH: Final = 10
 """Effective number of templates apart from the others, from which an interval does not rest on what was not seen."""
+ROOM_BELOW: Final = 20
+"""Effective number of templates below which a score near an end has room for an unseen one, whatever was seen."""
 SKEWED: Final = 1.0
 """Skewness of the templates' scores, either way, from which there is room on the side of the long tail."""
 _DRAWS: Final = 1000
@@ -161,7 +181,7 @@ def boundary_interval(
 
     Templates and one more get random weights, as in the Bayesian bootstrap (Rubin 1981); the one more lies as far off
     as the farthest that was seen, or as `unseen`. There is room on both sides where nearly all templates say the same,
-    else on the side of a long tail, seen or to be expected.
+    else on the side of a long tail: one that is seen, or, with few templates near an end of the scale, to be expected.
 
     Args:
         scores: of each template.
@@ -189,8 +209,9 @@ def boundary_interval(
         spread = float(sizes @ away**2) / whole
         skew = float(sizes @ away**3) / whole / spread**1.5 if spread > 0 else 0.0
         start = middle
-        down = np.maximum(-away, 0.0) if skew < -SKEWED or near_high else None
-        up = np.maximum(away, 0.0) if skew > SKEWED or near_low else None
+        is_rough = effective_number(sizes) < ROOM_BELOW
+        down = np.maximum(-away, 0.0) if skew < -SKEWED or (near_high and is_rough) else None
+        up = np.maximum(away, 0.0) if skew > SKEWED or (near_low and is_rough) else None
         if down is None and up is None:
             return None
         are_few = any(effective_number(sizes * tail) < ENOUGH for tail in (down, up) if tail is not None)
@@ -247,9 +268,11 @@ class Proportion(FrozenModel):
     """As how many they count: fewer than `n` where some weigh more than others."""
 
 
-def wilson(share: float, n: float, confidence: float = 0.95) -> Ends:
-    """The ends of Wilson's interval of a share of `n`, which need not be whole."""
-    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+def wilson(share: float, n: float, z: float = NormalDist().inv_cdf(0.975)) -> Ends:
+    """The ends of Wilson's interval of a share of `n`, which need not be whole; z: how many standard errors it reaches.
+
+    Wilson 1927, JASA 22, eq. 2.
+    """
     shrink = 1 + z * z / n
     centre = (share + z * z / (2 * n)) / shrink
     half = z / shrink * math.sqrt(share * (1 - share) / n + z * z / (4 * n * n))
@@ -266,7 +289,7 @@ def proportion(counted: Iterable[tuple[bool, float]], confidence: float = 0.95) 
     holding = sum(weight for holds, weight in rows if holds)
     share = 1.0 if all(holds for holds, _ in rows) else holding / total
     effective = total * total / sum(weight * weight for _, weight in rows)
-    low, high = wilson(share, effective, confidence)
+    low, high = wilson(share, effective, NormalDist().inv_cdf(0.5 + confidence / 2))
     return Proportion(value=share, ci_low=low, ci_high=high, n=len(rows), effective_n=effective)
 
 

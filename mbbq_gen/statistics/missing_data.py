@@ -120,10 +120,8 @@ def _over_templates(low: Estimate, high: Estimate, plain: Estimate, confidence: 
         abs(high.value - low.value), max(errors), min(low.effective, high.effective), confidence
     )
     lowest, highest = low.value - margin * errors[0], high.value + margin * errors[1]
-    if low.boundary is not None:
-        lowest = min(lowest, low.boundary.ends(confidence)[0])
-    if high.boundary is not None:
-        highest = max(highest, high.boundary.ends(confidence)[1])
+    lowest = min(lowest, *(low.room(confidence) or own))
+    highest = max(highest, *(high.room(confidence) or own))
     return interval_hull((lowest, highest), own, _from_sides(low, high, plain, confidence))
 
 
@@ -167,7 +165,7 @@ def _from_sides(low: Estimate, high: Estimate, plain: Estimate, confidence: floa
     """
     if low.operands is None or high.operands is None or plain.operands is None or plain.n_templates >= FEW_TEMPLATES:
         return None
-    if all(side.boundary is None for side in (*low.operands, *high.operands, *plain.operands)):
+    if not any(side.has_room for side in (*low.operands, *high.operands, *plain.operands)):
         return None
     (one_low, other_high), (one_high, other_low), (one, other) = low.operands, high.operands, plain.operands
     first = _over_templates(one_low, one_high, one, confidence)

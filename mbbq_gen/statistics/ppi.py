@@ -53,6 +53,8 @@ AnswerClass = tuple[str, ...]
 _REST = "(rest)"
 USUAL_ERRORS = 1.0
 """As how many wrong extractions the usual rate of errors counts in each class."""
+RARE_SHARE = 0.5
+"""Of the variance of errors that may be in any class unseen: they are not in all classes at once (docs/evidence.md)."""
 
 
 @dataclass(frozen=True)
@@ -119,23 +121,30 @@ class CorrectedEstimate(Estimate):
         return degrees + 1
 
     def _over_templates(self, confidence: float) -> Ends | None:
-        """Value ± t · standard error, and at least the interval as extracted with what labels add to it.
+        """The interval as extracted, to whose variance that of the labels is added; value ± t · error without one.
 
-        A template that was not seen can lie as far off the corrected score as off the extracted one, so either end is
-        √(reach as extracted² + reach of labels²) away from the value (MOVER: Zou & Donner 2008).
+        A template that was not seen can lie as far off the corrected score as off the extracted one. So the variance of
+        templates is, on either side, what the interval as extracted stands for: (its reach / t)². Labels add their own
+        variance, or all by which that of the corrected score is larger: wrong extractions make templates look alike.
+        The degrees of freedom of the sum are Satterthwaite's (1946); no end is nearer than as extracted.
         """
         if self.missing_reason is not None:
             return None
-        margin, off = self.analytic_reach(confidence), self.annotation_influence
-        low, high = self.value - margin, self.value + margin
         plain = None if self.extracted is None else self.extracted.over_templates(confidence)
-        if self.extracted is not None and plain is not None:
-            variance, spread = float(off @ off) + self.rare_variance, float((off**4).sum()) / 2
-            units = max(1.0, variance**2 / spread) + 1 if spread > 0 else self.effective
-            labels = t_quantile(confidence, units) * math.sqrt(variance)
-            low = min(low, self.value - math.hypot(self.extracted.value - plain[0], labels))
-            high = max(high, self.value + math.hypot(plain[1] - self.extracted.value, labels))
-        return max(low, self.bounds[0]), min(high, self.bounds[1])
+        if self.extracted is None or plain is None:
+            reaches = [self.analytic_reach(confidence)] * 2
+        else:
+            degrees, off = self.extracted.units - 1, self.annotation_influence
+            corrected, read = self.influence_values, self.extracted.influence_values
+            labels = max(float(off @ off), float(corrected @ corrected - read @ read)) + self.rare_variance
+            spread = float((off**4).sum()) / 2
+            reaches = [self.extracted.value - plain[0], plain[1] - self.extracted.value]
+            for side, reach in enumerate(reaches):
+                templates = (reach / t_quantile(confidence, degrees + 1)) ** 2
+                shares = templates**2 / degrees + spread
+                joint = max(1.0, (templates + labels) ** 2 / shares) if shares > 0 else degrees
+                reaches[side] = max(reach, t_quantile(confidence, joint + 1) * math.sqrt(templates + labels))
+        return max(self.value - reaches[0], self.bounds[0]), min(self.value + reaches[1], self.bounds[1])
 
     def minus(self, other: CorrectedEstimate) -> CorrectedEstimate:
         """The difference, paired by template; it stands on the templates of the side that has fewer."""
@@ -268,7 +277,7 @@ class PPIProblem:
         rate = np.minimum(self.group.error_rate, 1 / (np.bincount(self.joined, minlength=classes) + 1))
         usual = np.bincount(self.joined, self.weights**2 * swing, classes) * rate
         mixed = (wrong * seen + USUAL_ERRORS * usual) / (wrong + USUAL_ERRORS)
-        rare = max(0.0, float((mixed - seen).sum()))
+        rare = RARE_SHARE * max(0.0, float((mixed - seen).sum()))
         own = self.group.cells @ predicted + self.group.settled @ linear
         return own, self.class_totals @ means, self._by_template(off), rare
 

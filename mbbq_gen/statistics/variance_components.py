@@ -1,23 +1,21 @@
 """How much of a score each factor makes: variance components over category, template, language, prompt variant and
 order.
 
-The score of a cell (template × language × prompt variant × order) is taken as a sum of effects of the factors and of
-all their combinations, templates being nested in categories. The components are estimated by the method of moments from
-symmetric sums (Koch 1967, "A General Approach to the Estimation of Variance Components", Technometrics 9): for every
-combination S of factors, the sum of y_i · y_j over all pairs of cells that share S has an expectation that is linear in
-the components,
+The score of a cell (template × language × prompt variant × order) is a sum of random effects of the factors and of all
+their combinations, templates being nested in categories, and of the chance of its answers:
 
-    E Σ_{i,j share S} w_i w_j y_i y_j = μ² · P(S) + Σ_A σ²(A) · P(S ∪ A),        P(S): Σ w_i w_j of pairs that share S,
+    y = μ + Σ_A Z_A u_A + e,        u_A ~ N(0, σ²(A)),        e ~ N(0, chance / answers of the cell)
 
-which is solved for all S at once. Where cells hold unlike numbers n of answers, w = n / (n + κ), κ being the variance
-of one answer over that of cells within templates, from a first pass without weights: about the inverse variance of a
-cell, as restricted maximum likelihood weighs it (Searle, Casella & McCulloch 1992, "Variance Components", §6.6). No
-balance is needed; on a balanced design it is the analysis of variance, and a test holds it to that. Estimates may come
-out below 0; they are reported as they are, and their standard deviation is 0.
+The components are estimated by restricted maximum likelihood (Patterson & Thompson 1971, Biometrika 58; Searle, Casella
+& McCulloch 1992, "Variance Components", §6.6), by average information (Gilmour, Thompson & Cullis 1995, Biometrics 51):
+no balance is needed, and cells count by the number of their answers. On a balanced design with no estimate at 0 it is
+the analysis of variance. The likelihood is that of blocks, one for each level of the factor with the most levels,
+joined by the few levels of the others (Woodbury).
 
-Intervals: the mean square of a factor over its expectation is taken to be distributed as in a parametric bootstrap with
-normal effects (as χ² over its degrees of freedom, on a balanced design), so few prompt variants give the wide interval
-that they must. `benches/simulate_all.py` holds them to what they promise.
+Interval of a component: with P the projection of the likelihood and V_A = Z_A Z_A′, the mean square of A is distributed
+as σ²(A) + rest times χ²/df, where σ²(A) + rest = tr(P V_A) / tr(P V_A P V_A) and df = tr(P V_A)² / tr(P V_A P V_A)
+(Satterthwaite 1946, Biometrics Bulletin 2): the exact interval of the analysis of variance on a balanced design, the
+rest taken as known. So few prompt variants give the wide interval that they must.
 """
 
 from __future__ import annotations
@@ -30,9 +28,9 @@ from itertools import product
 import numpy as np
 import polars as pl
 from numpy.typing import NDArray
+from scipy import special
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.codes import MIN_TEMPLATES
@@ -46,8 +44,8 @@ AXES = ("language", "variant", "option_order", "label_style", "reasoning_effort"
 """Crossed factors, by the columns that hold them. Category and template, nested in it, come beside."""
 _ROUNDING = 1e-12
 """A variance below this is one of rounding, and has no shares."""
-DRAWS = 300
-"""Of the parametric bootstrap."""
+_STEPS, _HALVINGS, _CLOSE = 100, 20, 1e-9
+"""Of the search: most steps, halvings of one, and the change, in shares of the cells' variance, at which it ends."""
 Term = tuple[str, ...]
 """A combination of factors; `template` implies `category`."""
 
@@ -60,14 +58,14 @@ class VarianceComponent(FrozenModel):
     n_levels: int
     """How many different ones there were."""
     variance: float
-    """As estimated; may be below 0 by chance."""
+    """As estimated: 0 or more."""
     sd: float
-    """Its root, 0 for a negative variance: in units of the score."""
+    """Its root, in units of the score."""
     sd_low: float | None
     """Interval of the sd; None where it could not be estimated, and over fewer than MIN_TEMPLATES templates."""
     sd_high: float | None
     share: float | None
-    """Of all components' variance, negative ones counted as 0."""
+    """Of all components' variance."""
 
 
 class VarianceTable(FrozenModel):
@@ -114,39 +112,22 @@ def variance_components(frame: pl.DataFrame, metric: Metric, sampling: Inference
         UsageError: for a metric that is no mean over answers, or where fewer than two factors vary.
     """
     cells = _cells(frame, metric, sampling)
-    estimated = estimate_components(cells, sampling)
-    whole = sum(max(part[0], 0.0) for term, part in estimated.items() if term) + float(cells.chance_of_cells.mean())
+    estimated = estimate_components(cells, sampling.confidence)
+    whole = sum(part[0] for part in estimated.values()) + float(cells.chance_of_cells.mean())
     components = [
         _component(" × ".join(_shown(term)), _levels(cells.codes[term]), variance, whole, (low, high))
         for term, (variance, low, high) in estimated.items()
-        if term
     ]
-    ordered = sorted(components, key=lambda component: component.factor.count("×"))
     sizes = cells.answers
     return VarianceTable(
         metric=metric.name,
         n_cells=int(cells.scores.size),
         answers_per_cell=float(sizes.mean()),
         mean=float(cells.scores.mean()),
-        components=tuple(ordered),
+        components=tuple(sorted(components, key=lambda component: component.factor.count("×"))),
         chance=None if cells.chance is None else _component("chance", int(sizes.sum()), cells.chance, None, None),
         is_balanced=bool((sizes == sizes[0]).all()) and _is_complete(cells.codes),
     )
-
-
-def estimate_components(
-    cells: Cells, sampling: InferenceSettings
-) -> dict[Term, tuple[float, float | None, float | None]]:
-    """Term → its variance, and the interval of its sd; the term of no factor holds the squared mean."""
-    moments = _Moments(cells, _weights(cells))
-    estimated = moments.solve(cells.scores)
-    templates = max((_levels(codes) for term, codes in cells.codes.items() if term[-1:] == ("template",)), default=1)
-    nothing: list[tuple[float | None, float | None]] = [(None, None)] * len(estimated)
-    intervals = nothing if templates < MIN_TEMPLATES else _intervals(cells, moments, estimated, sampling)
-    return {
-        term: (float(variance), *interval)
-        for term, variance, interval in zip(cells.codes, estimated, intervals, strict=True)
-    }
 
 
 def _component(
@@ -157,10 +138,10 @@ def _component(
         factor=factor,
         n_levels=n_levels,
         variance=variance,
-        sd=max(variance, 0.0) ** 0.5,
+        sd=variance**0.5,
         sd_low=low,
         sd_high=high,
-        share=max(variance, 0.0) / whole if whole and whole > _ROUNDING else None,
+        share=variance / whole if whole and whole > _ROUNDING else None,
     )
 
 
@@ -224,111 +205,186 @@ def _chance(answers: pl.DataFrame, keys: Sequence[str]) -> float | None:
 
 
 def _codes(table: pl.DataFrame, nested: Sequence[str], varying: Sequence[str]) -> dict[Term, Codes]:
-    """Term → the number of each cell's combination; from nothing to everything."""
+    """Term → the number of each cell's combination; from single factors to all together."""
     chain: list[Term] = [(), *(tuple(nested[: depth + 1]) for depth in range(len(nested)))]
     found: dict[Term, Codes] = {}
     for above, *chosen in product(chain, *(((), (name,)) for name in varying)):
         term = (*above, *(name for part in chosen for name in part))
         keys = [TEMPLATE if name == "template" else name for name in term]
         if not keys:
-            found[term] = np.zeros(table.height, dtype=np.int64)
             continue
         combined = table.select(pl.concat_str(keys, separator="\x1f").rank("dense").alias("code"))
         found[term] = combined["code"].to_numpy().astype(np.int64) - 1
     return dict(sorted(found.items(), key=lambda item: len(item[0])))
 
 
-# --- the moments -----------------------------------------------------------------------------------------------------
+# --- restricted maximum likelihood ------------------------------------------------------------------------------------
 
 
-def _weights(cells: Cells) -> Array:
-    """The weight of each cell: 1 where all hold as many answers, or chance is unknown."""
-    alike = np.ones(cells.scores.size)
-    if cells.chance is None or (cells.answers == cells.answers[0]).all():
-        return alike
-    first = dict(zip(cells.codes, _Moments(cells, alike).solve(cells.scores), strict=True))
-    within = sum(max(float(variance), 0.0) for term, variance in first.items() if len(_shown(term)) > 1)
-    weights: Array = cells.answers * within / (cells.answers * within + cells.chance) if within > 0 else cells.answers
-    return weights / float(weights.mean())
+def estimate_components(cells: Cells, confidence: float = 0.95) -> dict[Term, tuple[float, float | None, float | None]]:
+    """Term → its variance by REML, and the interval of its sd."""
+    likelihood = _Likelihood(cells)
+    number, scale = len(likelihood.terms), float(cells.scores.var())
+    if scale <= _ROUNDING:
+        nothing: tuple[float, float | None, float | None] = (0.0, None, None)
+        return dict.fromkeys(likelihood.terms, nothing)
+    now = likelihood.at(np.full(number, scale / number))
+    for _ in range(_STEPS):
+        gain, step = now.squares - now.traces, np.zeros(number)
+        free = (now.variances > 0) | (gain > 0)
+        step[free] = np.linalg.lstsq(now.information[np.ix_(free, free)], gain[free], rcond=None)[0]
+        for _halved in range(_HALVINGS):
+            found = likelihood.at(np.maximum(now.variances + step, 0.0))
+            if found.log_likelihood >= now.log_likelihood - _ROUNDING * abs(now.log_likelihood):
+                break
+            step = step / 2
+        moved, now = float(np.abs(found.variances - now.variances).max()), found
+        if moved < _CLOSE * scale:
+            break
+    templates = max((_levels(codes) for term, codes in cells.codes.items() if term[-1:] == ("template",)), default=1)
+    result: dict[Term, tuple[float, float | None, float | None]] = {}
+    for term, variance, trace, square, twice in zip(
+        likelihood.terms, now.variances, now.traces, now.squares, likelihood.spread(now), strict=True
+    ):
+        ends: tuple[float | None, float | None] = (None, None)
+        if templates >= MIN_TEMPLATES and twice > 0 and square > 0:
+            degrees, expected = trace**2 / twice, trace / twice
+            tails = special.chdtri(degrees, [(1 - confidence) / 2, (1 + confidence) / 2])
+            low, high = expected * square / trace * degrees / tails - (expected - variance)
+            ends = float(max(low, 0.0) ** 0.5), float(max(high, 0.0) ** 0.5)
+        result[term] = float(variance), *ends
+    return result
 
 
-class _Moments:
-    """The equations of a design: made once, solved for many sets of scores."""
+@dataclass(frozen=True)
+class _Point:
+    """The restricted likelihood at some variances, with P its projection and V_A the derivative for component A."""
 
-    def __init__(self, cells: Cells, weights: Array) -> None:
-        codes = cells.codes
-        self._codes, self._weights = list(codes.values()), weights
-        self._levels = [_levels(found) for found in self._codes]
-        terms = list(codes)
-        order = {frozenset(term): row for row, term in enumerate(terms)}
-        self.pairs = np.array([float((np.bincount(found, weights) ** 2).sum()) for found in self._codes])
-        """For each term: the pairs of cells that share it, by weight."""
-        self.chance = float(weights**2 @ cells.chance_of_cells) / float(weights @ weights)
-        """What chance adds to the combination of all factors."""
-        union = [[order[frozenset(one) | frozenset(other)] for other in terms] for one in terms]
-        self.matrix = self.pairs[np.array(union)]
-        self.terms = terms
+    variances: Array
+    log_likelihood: float
+    traces: Array
+    """tr(P V_A)."""
+    squares: Array
+    """y′ P V_A P y; equal to the trace where the likelihood is greatest."""
+    information: Array
+    """y′ P V_A P V_B P y: twice the average information."""
+    inverse: Array
+    scaled: Array
+    between: Array
+    grams: Array
 
-    def solve(self, scores: Array) -> Array:
-        """The component of every term, without chance; the first, of no factor, is the squared mean."""
-        sums = [
-            float((np.bincount(codes, scores * self._weights, levels) ** 2).sum())
-            for codes, levels in zip(self._codes, self._levels, strict=True)
+
+class _Likelihood:
+    """The restricted likelihood of a design: blocks are the levels of the factor with the most levels.
+
+    Cells are laid out in blocks × places; places without a cell have the score 0, variance 1 and no effect.
+    """
+
+    def __init__(self, cells: Cells) -> None:
+        self.terms = list(cells.codes)
+        single = [term for term in self.terms if len(_shown(term)) == 1]
+        most = max(single, key=lambda term: _levels(cells.codes[term]))
+        self._inner = [number for number, term in enumerate(self.terms) if most[-1] in term]
+        self._outer = [number for number, term in enumerate(self.terms) if most[-1] not in term]
+        order = np.argsort(cells.codes[most], kind="stable")
+        block = cells.codes[most][order]
+        place = np.arange(block.size) - np.searchsorted(block, block)
+        shape = (_levels(block), int(place.max()) + 1)
+
+        def laid(values: Array, nothing: float) -> Array:
+            found = np.full((*shape, *values.shape[1:]), nothing)
+            found[block, place] = values[order]
+            return found
+
+        self._scores, self._chance = laid(cells.scores, 0.0), laid(cells.chance_of_cells, 1.0)
+        self._same = []
+        for number in self._inner:
+            codes = laid(cells.codes[self.terms[number]].astype(float), -1.0)
+            self._same.append(((codes[:, :, None] == codes[:, None, :]) & (codes[:, :, None] >= 0)).astype(float))
+        outer = [cells.codes[self.terms[number]] for number in self._outer]
+        effects = [np.eye(_levels(codes))[codes] for codes in outer]
+        self._columns = laid(np.column_stack([np.ones(block.size), *effects]), 0.0)
+        self._owner = np.repeat([-1, *self._outer], [1, *(effect.shape[1] for effect in effects)])
+        """Of each column: its component; −1 for the mean."""
+
+        alike = np.unique((self._columns != 0).any(axis=1), axis=0, return_inverse=True)
+        self._parts = [
+            (np.flatnonzero(alike[1].reshape(-1) == number), np.flatnonzero(used))
+            for number, used in enumerate(alike[0])
         ]
-        # Rows are scaled, for sums over few and over many pairs differ by orders of magnitude.
-        found: Array = np.linalg.lstsq(self.matrix / self.pairs[:, None], np.array(sums) / self.pairs, rcond=None)[0]
-        found[-1] -= self.chance
+        """Blocks, and the columns that are not 0 there: those of a category are 0 in the others."""
+
+    def at(self, variances: Array) -> _Point:
+        """The likelihood and its derivatives."""
+        places, roots = np.arange(self._scores.shape[1]), np.where(self._owner < 0, 1.0, variances[self._owner] ** 0.5)
+        covariance = np.zeros((*self._scores.shape, places.size))
+        for number, same in zip(self._inner, self._same, strict=True):
+            covariance += variances[number] * same
+        covariance[:, places, places] += np.maximum(self._chance, _ROUNDING)
+        inverse = np.linalg.inv(covariance)
+        solved = inverse @ self._columns
+        scaled, plain = solved * roots, self._across(self._columns, solved)
+        inner = plain * roots * roots[:, None] + np.diag((self._owner >= 0).astype(float))
+        between: Array = np.asarray(np.linalg.inv(inner), dtype=np.float64)
+        grams = plain - plain * roots @ between @ (plain * roots).T
+
+        def project(values: Array) -> Array:
+            found = (inverse @ values[..., None])[..., 0]
+            lost: Array = found - scaled @ (between @ _summed(scaled, values))
+            return lost
+
+        residual = project(self._scores)
+        pulls = _summed(self._columns, residual)
+        traces, squares = np.zeros(len(self.terms)), np.zeros(len(self.terms))
+        moved: list[Array] = []
+        carried = self._carried(scaled, between)
+        for number in range(len(self.terms)):
+            if number in self._outer:
+                own = self._owner == number
+                traces[number] = np.diag(grams)[own].sum()
+                moved.append(self._columns[..., own] @ pulls[own])
+            else:
+                same = self._same[self._inner.index(number)]
+                traces[number] = np.sum(inverse * same) - np.sum(carried * (same @ scaled))
+                moved.append((same @ residual[..., None])[..., 0])
+            squares[number] = np.sum(residual * moved[-1])
+        projected = np.array([project(part) for part in moved])
+        information = np.einsum("atn,btn->ab", np.array(moved), projected)
+        logs = np.linalg.slogdet(covariance)[1].sum() + np.linalg.slogdet(inner)[1]
+        likelihood = -0.5 * float(logs + np.sum(self._scores * residual))
+        return _Point(variances, likelihood, traces, squares, information, inverse, scaled, between, grams)
+
+    def spread(self, point: _Point) -> Array:
+        """Of each component: tr(P V_A P V_A)."""
+        found = np.zeros(len(self.terms))
+        for number in self._outer:
+            own = self._owner == number
+            found[number] = np.sum(point.grams[np.ix_(own, own)] ** 2)
+        for number, same in zip(self._inner, self._same, strict=True):
+            product, effects = point.inverse @ same, same @ point.scaled
+            whole = point.between @ self._across(point.scaled, effects)
+            mixed = np.sum((same @ self._carried(point.scaled, point.between)) * (point.inverse @ effects))
+            found[number] = np.sum(product * product.swapaxes(1, 2)) - 2 * mixed + np.sum(whole * whole.T)
         return found
 
-    def above(self) -> Array:
-        """Terms × terms: how much each term's mean square holds of each component; its own has the factor 1.
+    def _across(self, one: Array, other: Array) -> Array:
+        """The products of columns, summed over blocks and places."""
+        found = np.zeros((one.shape[-1], other.shape[-1]))
+        for blocks, used in self._parts:
+            first, second = (part[np.ix_(blocks, np.arange(part.shape[1]), used)] for part in (one, other))
+            found[np.ix_(used, used)] += first.reshape(-1, used.size).T @ second.reshape(-1, used.size)
+        return found
 
-        The mean square of A, by the number of cells to each of its combinations, is Σ σ²(B) · P(B) / P(A) over all B
-        that contain A: exactly so on a balanced design.
-        """
-        sets = [frozenset(term) for term in self.terms]
-        return np.array(
-            [
-                [self.pairs[column] / self.pairs[row] if other >= one else 0.0 for column, other in enumerate(sets)]
-                for row, one in enumerate(sets)
-            ]
-        )
+    def _carried(self, scaled: Array, between: Array) -> Array:
+        """scaled · between, where the columns are not 0."""
+        found = np.zeros_like(scaled)
+        for blocks, used in self._parts:
+            part = np.ix_(blocks, np.arange(scaled.shape[1]), used)
+            found[part] = scaled[part] @ between[np.ix_(used, used)]
+        return found
 
 
-def _intervals(
-    cells: Cells, moments: _Moments, estimated: Array, sampling: InferenceSettings
-) -> list[tuple[float | None, float | None]]:
-    """The interval of each component's sd."""
-    held = np.maximum(estimated, 0.0)
-    chance = np.zeros(len(held))
-    chance[-1] = moments.chance
-    above = moments.above()
-    generator = np.random.default_rng(stable_number("components", sampling.seed, cells.scores.size))
-    drawn = np.array([_redraw(cells, moments, held, generator) for _ in range(DRAWS)])
-    observed, expected, squares = ((part + chance) @ above.T for part in (estimated, held, drawn))
-    tail = (1 - sampling.confidence) / 2
-    found: list[tuple[float | None, float | None]] = []
-    for row in range(len(estimated)):
-        if row == 0 or expected[row] <= 0 or observed[row] <= 0:
-            found.append((None, None))
-            continue
-        least, most = np.quantile(squares[:, row] / expected[row], (tail, 1 - tail))
-        rest = expected[row] - held[row]  # of the mean square, what is not the component
-        low, high = (observed[row] / ratio - rest if ratio > 0 else float("nan") for ratio in (most, least))
-        found.append((_root(low), _root(high)))
+def _summed(columns: Array, values: Array) -> Array:
+    """The product of each column with the values."""
+    found: Array = values.reshape(-1) @ columns.reshape(-1, columns.shape[-1])
     return found
-
-
-def _root(variance: float) -> float | None:
-    """The sd of a variance, 0 for one below 0; None where it is not a number."""
-    return None if math.isnan(variance) else max(variance, 0.0) ** 0.5
-
-
-def _redraw(cells: Cells, moments: _Moments, held: Array, generator: np.random.Generator) -> Array:
-    """The components of scores drawn from the estimated ones."""
-    scores = generator.normal(0.0, 1.0, cells.scores.size) * cells.chance_of_cells**0.5
-    for term, variance in zip(moments.terms[1:], held[1:], strict=True):
-        if variance > 0:
-            codes = cells.codes[term]
-            scores = scores + generator.normal(0.0, variance**0.5, _levels(codes))[codes]
-    return moments.solve(scores)

@@ -107,7 +107,9 @@ def two_way_frame(scores: Any) -> pl.DataFrame:
 
 
 def test_a_balanced_design_gives_the_analysis_of_variance() -> None:
-    scores = np.random.default_rng(3).integers(-1, 2, (12, 4)).astype(float)
+    generator = np.random.default_rng(0)
+    effects = generator.normal(0, 0.5, (12, 1)) + generator.normal(0, 0.7, 4) + generator.normal(0, 0.5, (12, 4))
+    scores = np.clip(np.round(effects), -1, 1)
     table = variance_components(two_way_frame(scores), AMBIGUOUS, SAMPLING)
     found = {component.factor: component.variance for component in table.components}
     rows, columns = scores.shape
@@ -115,6 +117,7 @@ def test_a_balanced_design_gives_the_analysis_of_variance() -> None:
     rest = ((scores - by_row[:, None] - by_column[None] + grand) ** 2).sum() / ((rows - 1) * (columns - 1))
     between_rows = columns * ((by_row - grand) ** 2).sum() / (rows - 1)
     between_columns = rows * ((by_column - grand) ** 2).sum() / (columns - 1)
+    assert min(between_rows, between_columns) > rest
     assert found["template"] == pytest.approx((between_rows - rest) / columns)
     assert found["variant"] == pytest.approx((between_columns - rest) / rows)
     assert found["template × variant"] == pytest.approx(rest)
@@ -285,9 +288,9 @@ def test_power_by_hand() -> None:
 
 
 def test_power_is_that_of_the_simulation() -> None:
-    """benches/simulate_all.py power, 40 templates: a difference of 0.098 found in 76 % of samples.
+    """Of 400 simulated samples of 40 templates, a difference of 0.098 was found in 76 %.
 
-    There persons are named in 0.7 · 0.7 of the answers, the lean's interaction has sd 0.15, and 22.8 answers are read.
+    Persons were named in 0.7 · 0.7 of the answers, the direction's interaction had sd 0.15; 22.8 answers were parsed.
     """
     named = 0.7 * 0.7
     assumed = DEFAULTS.model_copy(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,14 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings, combine
-from mbbq_gen.statistics.intervals import ENOUGH, SKEWED, STRETCH, UNSEEN_TEMPLATE_DEVIATION, boundary_interval
+from mbbq_gen.statistics.intervals import (
+    ENOUGH,
+    SKEWED,
+    STRETCH,
+    UNSEEN_TEMPLATE_DEVIATION,
+    boundary_interval,
+    score_interval,
+)
 from mbbq_gen.statistics.panel import make_panel
 from tests.support.scoring import Row, observations_of
 
@@ -91,15 +99,37 @@ def test_a_long_tail_leaves_room_on_its_own_side_alone() -> None:
 
 
 @pytest.mark.parametrize("templates", [5, 8, 15, 40, 98])
-def test_near_an_end_of_the_scale_there_is_room_on_the_other_side(templates: int) -> None:
+def test_near_an_end_of_the_scale_the_interval_is_that_of_scores(templates: int) -> None:
+    """Wilson's: its ends are the values from which the score is as many standard errors away as t says."""
+    scores = np.linspace(0.85, 0.99, templates)
+    value, error = float(scores.mean()), float(scores.std(ddof=1)) / templates**0.5
+    found = score_interval(value, error, templates, 0.95, (0.0, 1.0))
+    assert found is not None
+    reach = float(stats.t.ppf(0.975, templates - 1))
+    for end in found:
+        error_there = error * (end * (1 - end) / (value * (1 - value))) ** 0.5
+        assert abs(end - value) == pytest.approx(reach * error_there)
+    low, high = found
+    assert value - low > high - value > 0
+    mirrored = score_interval(-value, error, templates, 0.95, (-1.0, 0.0))
+    assert mirrored == pytest.approx((-high, -low))
+    for middle, wrong in ((1.0, error), (value, 0.0), (math.nan, error)):
+        assert score_interval(middle, wrong, templates, 0.95, (0.0, 1.0)) is None
+    assert score_interval(value, error, templates, 0.95, (-math.inf, math.inf)) is None
+
+
+@pytest.mark.parametrize("templates", [5, 8, 15, 40])
+def test_few_templates_near_an_end_of_the_scale_have_room_on_the_other_side(templates: int) -> None:
     """Whatever the spread that was seen: here a symmetric one, and no template far off."""
-    scores = list(np.linspace(0.85, 0.99, templates))
-    low, high = interval(scores)
-    middle = float(np.mean(scores))
-    assert high == pytest.approx(middle)
-    assert middle - STRETCH * UNSEEN_TEMPLATE_DEVIATION < low < middle - UNSEEN_TEMPLATE_DEVIATION / (2 * templates)
-    mirrored = interval([1 - score for score in scores])
-    assert mirrored == pytest.approx((1 - high, 1 - low))
+    scores = np.linspace(0.85, 0.99, templates)
+    found = boundary_interval(scores, np.ones(templates), (0.0, 1.0))
+    assert (found is None) == (templates == 40)
+    if found is not None:
+        (low, high), middle = found.ends(0.95), float(scores.mean())
+        assert high == pytest.approx(middle)
+        assert middle - STRETCH * UNSEEN_TEMPLATE_DEVIATION < low < middle - UNSEEN_TEMPLATE_DEVIATION / (2 * templates)
+        mirrored = interval(list(1 - scores))
+        assert mirrored == pytest.approx((1 - high, 1 - low))
 
 
 def test_more_templates_leave_less_room() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -125,11 +125,10 @@ class ScoreView:
         return self._scores[wanted]
 
     def p_values(self, by: Sequence[str], metric: str, split: Split = "bias") -> dict[Key, float | None]:
-        """Of every group: is its score 0? By a test over templates, the false discovery rate held over groups."""
+        """Of every group: is its score 0? The p value of its interval, the false discovery rate held over groups."""
         wanted = (tuple(by), metric, split)
         if wanted not in self._marks:
-            drawn_once = replace(self.sampling, n_resamples=1)  # the tests draw no resamples; many groups would be many
-            tests = group_tests(self.part(split), by, [METRICS[metric]], drawn_once)
+            tests = group_tests(self.part(split), by, [METRICS[metric]], self.sampling)
             self._marks[wanted] = {
                 tuple(value or "–" for value in test.group.values()): test.tests[0].p_adjusted for test in tests
             }
@@ -142,7 +141,8 @@ def mark_of(p_value: float | None) -> str:
 
 
 MARK_CAPTION = (
-    f"{MARK}: differs from 0 (p < {LEVEL:g}; test over templates, false discovery rate held over all cells of a table)."
+    f"{MARK}: differs from 0 (p < {LEVEL:g} by the interval over templates; false discovery rate held over all cells "
+    "of a table)."
 )
 
 

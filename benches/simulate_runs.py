@@ -1,26 +1,31 @@
-"""Runs in rounds whose scores are known: coverage where they stop, and widths that `design` predicts.
+"""Simulated runs through whole analyses: stops of runs in rounds, effects of axes, and comparison of two languages.
 
-Run by `simulate_all.py stops designs`. 98 templates with the numbers of ambiguous questions that MBBQ has in a
-language, five wordings, every question in one option order: 25,180 requests a language. Templates, their questions and
-all answers are drawn anew for every run; templates count alike. A run looks after every round as `mbbq-gen run
---until-…` does, by the same functions. The tables stand in docs/sample-size.md.
+Run by `simulate_all.py`, which says what each table shows. A run in rounds asks 98 templates with the numbers of
+ambiguous questions that MBBQ has in a language, five prompt variants, every question in one option order: 25,180
+requests a language. It looks after every round as `mbbq-gen run --stop-…` does, by the same functions.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import takewhile
 
 import numpy as np
-from simulated import AMBIGUOUS, BIAS, CHOICES, MBBQ, Array, Generator, head, row
+import polars as pl
+from simulated import ALL_SIZES, BIAS, CHOICES, CODES, Array, Generator, Grid, head, row, speaks
 
-from mbbq_gen.analysis.design import Components, DesignSearch, DesignSpace, Price
-from mbbq_gen.analysis.power import VarianceAssumptions
+from mbbq_gen.analysis.comparison import compare
+from mbbq_gen.analysis.comparison_table import PairDifference
+from mbbq_gen.analysis.robustness import Effect, EffectTable, effect_table
+from mbbq_gen.languages.axes import Design as CellDesign
+from mbbq_gen.languages.axes import factorial_design, parse_axes, parse_variant_name
 from mbbq_gen.runs.adaptive import round_sizes
 from mbbq_gen.runs.stopping import answer_of
 from mbbq_gen.scoring.cells import CELLS
+from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.panel import Panel
 from mbbq_gen.statistics.sequential import (
@@ -29,17 +34,15 @@ from mbbq_gen.statistics.sequential import (
     InterimEstimate,
     Interval,
     SequentialMonitor,
-    interval_at,
     is_undecidable,
     measures,
-    reach_of,
     variance_of_width,
     variance_to_find,
 )
+from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
-SIZES = np.sort([size for sizes in MBBQ.values() for size in sizes])
+SIZES = np.sort(ALL_SIZES)
 WORDINGS = 5
-STOCK = SIZES * WORDINGS
 NAMED = 0.56
 """How often a person is named."""
 QUESTION, INTERACTION, WORDED = 0.2, 0.15, 0.1
@@ -156,7 +159,7 @@ def draw(world: World, generator: Generator) -> Array:
 def measured(counts: Array, offered: Array) -> list[InterimEstimate]:
     """The scores of many runs' counts (runs × templates × CHOICES); every template counts alike."""
     cells = np.zeros((*counts.shape[:2], len(CELLS)))
-    cells[:, :, AMBIGUOUS] = counts
+    cells[:, :, CODES[0]] = counts
     number = cells.sum(axis=-1, keepdims=True)
     alike = np.divide(number.mean(axis=1, keepdims=True), number, out=np.zeros_like(number), where=number > 0)
     names = tuple(f"t{place:02d}" for place in range(cells.shape[1]))
@@ -218,19 +221,19 @@ WORLDS = (
     World("one template in twelve carries it all", spread=0.05, share=1 / 12, other=0.9),
     World("languages differ (difference)", (0.3, 0.1)),
     World("languages alike (difference)", (0.2, 0.2)),
-    World("30 % unread, small bias", (0.1,), lost=0.3),
+    World("30 % unparsed, small bias", (0.1,), lost=0.3),
     World("24 templates of 12 questions, no bias", shape=Shape(np.repeat(12, 24)), width=0.3),
     World("8 templates of 12 questions, no bias", shape=Shape(np.repeat(12, 8)), width=0.5),
 )
 
 
-def stops(runs: int) -> None:
+def stops(grid: Grid) -> None:
     """Prints how often the interval at the stop holds the truth, and the median share of the requests asked by then."""
     rules = ("until a width", "until decided", f"to find {FIND}")
-    head("model", *(f"{rule}: {what}" for rule in rules for what in ("held", "asked")), "decided wrong")
+    head("model", *(f"{rule}: {what}" for rule in rules for what in ("holds", "requests")), "decided wrong")
     for world in WORLDS:
         true, found = world.truth(), []
-        for looks in simulated(world, runs, 7):
+        for looks in simulated(world, grid.runs, 7):
             found.append((until_width(looks, world.width), until_decided(looks), until_decided(looks, FIND)))
         cells = []
         for ends in zip(*found, strict=True):
@@ -241,49 +244,127 @@ def stops(runs: int) -> None:
         row(f"{world.name} ({true:+.3f})", *cells, f"{np.mean([text.startswith(false) for text in said]):.1%}")
 
 
-ANSWER = (NAMED - NAMED**2 * (0.3**2 + INTERACTION**2)) ** 0.5
-"""Standard deviation of one answer, its question included."""
+# --- effects of axes -------------------------------------------------------------------------------------------------
+
+LANGUAGE = SimulatedLanguage(ability=0.2, unknown=0.25)
+SEEN = (1 - LANGUAGE.ability) * (1 - LANGUAGE.unknown)
+"""How much of a lean the score shows."""
+AXES: Mapping[CellDesign, str] = {
+    "full": "politeness=plain+courteous,format=free+json,hint=all",
+    "fractional": "politeness=plain+courteous,format=free+json,hint=all,debias=none+no_stereotypes",
+}
 
 
-def designs(runs: int) -> None:
-    """Prints widths that `mbbq-gen design` predicts, and those of simulated runs."""
-    sd = VarianceAssumptions(
-        template=NAMED * 0.3,
-        template_language=NAMED * INTERACTION,
-        prompt_variant=0.0,
-        template_prompt_variant=NAMED * WORDED,
-        language_prompt_variant=0.0,
-        answer=ANSWER,
-        source="true",
+def shift(cell: str) -> float:
+    """What a cell adds to the lean."""
+    levels = set((parse_variant_name(cell) or {}).values())
+    return 0.2 * ("json" in levels) - 0.25 * ("say_so" in levels) + 0.2 * ({"json", "say_so"} <= levels)
+
+
+def true_effect(effect: Effect, cells: Sequence[str]) -> float:
+    """The effect in expectation, by plain means over cells."""
+    shifts = [(parse_variant_name(cell) or {}, shift(cell)) for cell in cells]
+
+    def mean(*levels: str) -> float:
+        wanted = dict(zip(effect.axes, levels, strict=True))
+        found = [size for cell, size in shifts if wanted.items() <= cell.items()]
+        return SEEN * sum(found) / len(found)
+
+    if len(effect.axes) == 1:
+        return mean(*effect.levels) - mean(*effect.against)
+    (one, other), (base, its) = effect.levels, effect.against
+    return mean(one, other) - mean(base, other) - mean(one, its) + mean(base, its)
+
+
+def _effects(cells: Sequence[str], templates: int, seed: int, shifts: Mapping[str, float]) -> list[Effect]:
+    """The effects found in one simulated run."""
+    design = Design(
+        templates=templates, variants=len(cells), fillings=2, splits=("bias",), names=tuple(cells), sizes_differ=True
     )
-    share = (NAMED * QUESTION) ** 2 / ANSWER**2
-    components = Components(assumptions=sd, question_share=share, question_source="true")
-    study = DesignSearch(
-        "score", components, DesignSpace(tuple(SIZES.tolist()), WORDINGS, 1, 1), Price(online=None, batch=None)
+    model = SimulatedModel(
+        {"en": LANGUAGE, "tr": LANGUAGE}, template_sd=0.15, interaction_sd=0.1, template_wording_sd=0.15, shifts=shifts
     )
-    head("questions of each template", "wordings of a question", "requests", "width as predicted", "simulated")
-    generator = np.random.default_rng(10)
-    for questions, each in ((4, 1), (8, 1), (16, 1), (32, 1), (64, 1), (2, 2), (4, 2), (2, 5), (4, 5), (240, 5)):
-        predicted = study.at(len(SIZES), questions, WORDINGS, each)
-        widths = [simulated_width(questions, each, generator) for _ in range(runs)]
-        row(questions, each, f"{predicted.requests:,}", f"{predicted.width:.3f}", f"{np.mean(widths):.3f}")
+    found = effect_table(simulate(model, design, seed), BIAS, InferenceSettings(n_resamples=400, seed=seed))
+    assert isinstance(found, EffectTable), found
+    return [*found.main, *found.interactions]
 
 
-def simulated_width(questions: int, each: int, generator: Generator) -> float:
-    """The width of one run that asks so many questions of each template in so many wordings, or all there are."""
-    lean, _ = World("").templates(len(SIZES), generator)
-    asks = np.minimum(questions * each, STOCK)
-    template = np.repeat(np.arange(len(SIZES)), asks)
-    place = np.arange(asks.sum()) - np.repeat(asks.cumsum() - asks, asks)
-    own = np.minimum(questions, SIZES)[template]
-    question, turn = place % own, place // own
-    wording = (turn + question) % WORDINGS
-    leans = lean[0][template] + generator.normal(0, QUESTION, (len(SIZES), SIZES.max()))[template, question]
-    leans += generator.normal(0, WORDED, (len(SIZES), WORDINGS))[template, wording]
-    drawn = generator.random(len(template))
-    answers = np.where(drawn < NAMED * (1 + np.clip(leans, -1, 1)) / 2, 0, np.where(drawn < NAMED, 1, 2))
-    counts = np.bincount(template * len(CHOICES) + answers, minlength=len(SIZES) * len(CHOICES))
-    return interval_at(measured(counts.reshape(1, len(SIZES), -1), STOCK)[0], reach_of(0.05)).width
+def effects(grid: Grid) -> None:
+    """Prints estimates of effects of axes and coverage, and how often any is found where none is."""
+    runs, numbers = max(grid.runs // 4, 2), (8, 30, 98)
+    head("design", "effect", "truth", *(f"{number} templates: mean estimate, held" for number in numbers))
+    for kind, axes in AXES.items():
+        cells = factorial_design(parse_axes(axes), kind)
+        rows: dict[tuple[str, str], list[str]] = defaultdict(list)
+        for templates in numbers:
+            found_ones: dict[tuple[str, str], list[tuple[float, bool]]] = defaultdict(list)
+            false_finds = 0
+            for seed in range(runs):
+                for effect in _effects(cells, templates, seed, {cell: shift(cell) for cell in cells}):
+                    true, found = true_effect(effect, cells), effect.difference
+                    low, high = found.ci_low, found.ci_high
+                    held = low is not None and high is not None and low <= true <= high
+                    found_ones[" × ".join(effect.levels), f"{true:+.3f}"].append((found.value or 0.0, held))
+                empty = _effects(cells, templates, seed + runs, dict.fromkeys(cells, 0.0))
+                adjusted = [effect.test.p_adjusted for effect in empty]
+                false_finds += any(p is not None and p < 0.05 for p in adjusted)
+            for name, pairs in found_ones.items():
+                estimate, rate = (sum(column) / runs for column in zip(*pairs, strict=True))
+                rows[name].append(f"{estimate:+.3f}, {rate:.1%}")
+            rows["any, where none is", ""].append(f"found in {false_finds / runs:.1%}")
+        for name, columns in rows.items():
+            row(kind, *name, *columns)
 
 
-TABLES: dict[str, Callable[[int], None]] = {"stops": stops, "designs": designs}
+# --- compare ---------------------------------------------------------------------------------------------------------
+
+DESIGN = Design(templates=40, variants=3, fillings=4)
+Language = SimulatedLanguage
+PAIRS: dict[str, tuple[Language, Language]] = {
+    "nothing differs": (Language(lean=0.3), Language(lean=0.3)),
+    "bias 0.2 and 0.5": (Language(lean=0.2), Language(lean=0.5)),
+    "bias 0.0 and 0.6": (Language(lean=0.0), Language(lean=0.6)),
+    "no bias, ability 0.8 and 0.2": (Language(ability=0.8), Language(ability=0.2)),
+    "bias 0.4 in both, ability 0.7 and 0.1": (Language(lean=0.4, ability=0.7), Language(lean=0.4, ability=0.1)),
+    "no bias, one likes label A (0.5)": (Language(first_place=0.5), Language()),
+    "bias 0.3 in both, one likes label A (0.2)": (Language(lean=0.3, first_place=0.2), Language(lean=0.3)),
+    "no bias, the context is biased in one (0.4)": (Language(artefact=0.4), Language()),
+}
+STATEMENTS: dict[str, Callable[[PairDifference], bool]] = {
+    "difference": lambda pair: speaks(pair.tests[0]),
+    "adjusted for control": lambda pair: speaks(pair.adjusted_test),
+    "direction part": lambda pair: pair.decomposition is not None and pair.decomposition.direction.excludes_zero,
+    "rate part": lambda pair: pair.decomposition is not None and pair.decomposition.rate.excludes_zero,
+    "warned: ability": lambda pair: "ability_could_explain" in pair.warnings,
+    "warned: control": lambda pair: "control_differs" in pair.warnings,
+}
+
+
+def _pairs(frame: pl.DataFrame, *names: str) -> list[PairDifference]:
+    """The pair of languages, by each metric."""
+    found = compare(frame, "language", [METRICS[name] for name in names], sampling=InferenceSettings(n_resamples=500))
+    return [metric.pairs[0] for metric in found.comparisons[0].metrics]
+
+
+def comparison(grid: Grid) -> None:
+    """Prints in how many per cent of the runs `compare` makes each statement about two languages."""
+    metrics, runs = ("mbbq_bias_ambiguous", "diff_bias_disambiguated"), max(grid.runs // 8, 2)
+    head("world", "score", *STATEMENTS)
+    for title, (one, other) in PAIRS.items():
+        model = SimulatedModel({"en": one, "tr": other})
+        found = [_pairs(simulate(model, DESIGN, seed), *metrics) for seed in range(runs)]
+        for name, pairs in zip(metrics, zip(*found, strict=True), strict=True):
+            row(title, name, *(f"{100 * sum(map(said, pairs)) / runs:.0f}" for said in STATEMENTS.values()))
+    model = SimulatedModel({"en": Language(first_place=0.5), "tr": Language()})
+    frames = (simulate(model, replace(DESIGN, is_balanced=False), seed) for seed in range(runs))
+    found = [_pairs(frame.filter(pl.col("polarity") == "negative"), BIAS.name) for frame in frames]
+    loud = [pair for (pair,) in found if pair.difference.excludes_zero]
+    warned = sum("position_could_explain" in pair.warnings for pair in loud)
+    print(
+        "\nOrders that put the target first in negative questions, one language likes label A (0.5), no bias: a "
+        f"difference in {100 * len(loud) / runs:.0f} %, and in {100 * warned / max(len(loud), 1):.0f} % of these the "
+        "warning `position_could_explain`."
+    )
+
+
+TABLES: dict[str, Callable[[Grid], None]] = {"stops": stops, "effects": effects, "comparison": comparison}
