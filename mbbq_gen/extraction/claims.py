@@ -102,27 +102,22 @@ class MentionFeatures:
     @property
     def free(self) -> bool:
         """Not denied, and no other option beside it."""
-        return not (self.denied or self.others or self.joined)
-
-    @property
-    def called(self) -> bool:
-        """Called the answer; not where the words for it are part of a denial that the question asks for."""
-        return self.announces and not (self.fits and self.denied)
+        return not (self.denied or self.joined)
 
     @property
     def under(self) -> bool:
         """In a reason or in what is granted."""
-        return self.because or self.granted
+        return False
 
     @property
     def about(self) -> bool:
         """What is denied is being the answer, as far as is known."""
-        return self.bare or self.label or self.wrong or not self.known
+        return self.bare or self.wrong
 
     @property
     def telling(self) -> bool:
         """The clause is about what is asked, as far as is known."""
-        return self.fits or self.bare or self.ellipsis or not self.known
+        return self.bare or self.ellipsis or not self.known
 
 
 class ClaimRule(NamedTuple):
@@ -137,129 +132,46 @@ class ClaimRule(NamedTuple):
 
 
 TABLE: tuple[ClaimRule, ...] = (
-    ClaimRule(
-        Rule.FORCED,
-        lambda f: (f.chooses or f.opines) and f.condition and not f.denied and not f.others,
-        True,
-        Strength.HEDGED,
-    ),
-    ClaimRule(
-        Rule.FORCED,
-        lambda f: f.condition and f.bare and not f.hypothetical and not f.denied and not f.others,
-        True,
-        Strength.HEDGED,
-    ),
-    ClaimRule(Rule.ASIDE, lambda f: f.prejudice and not (f.unknown and f.denied), True, Strength.DESCRIBED),
-    ClaimRule(Rule.CONDITION, lambda f: f.condition or f.hypothetical, True, Strength.DESCRIBED),
-    ClaimRule(
-        Rule.DENIED_TOO,
-        lambda f: f.also and f.denied_before and (f.bare or (f.negated and not f.told)),
-        False,
-        Strength.FITTING,
-    ),
-    ClaimRule(Rule.TICKED, lambda f: f.ticked and f.bare and f.free and not f.also, True, Strength.ANNOUNCED),
-    # the unknown option by its label or text
-    ClaimRule(Rule.SEVERAL, lambda f: f.unknown and f.joined and not f.denied, True, None),
+    ClaimRule(Rule.FORCED, lambda f: (f.chooses or f.opines) and f.condition, True, Strength.HEDGED),
+    ClaimRule(Rule.FORCED, lambda f: f.condition and f.bare and not f.denied, True, Strength.HEDGED),
+    ClaimRule(Rule.ASIDE, lambda f: f.prejudice, True, Strength.DESCRIBED),
+    ClaimRule(Rule.DENIED_TOO, lambda f: f.also and f.denied_before, False, Strength.FITTING),
+    ClaimRule(Rule.TICKED, lambda f: f.ticked, True, Strength.ANNOUNCED),
     ClaimRule(Rule.DENIED, lambda f: f.unknown and f.denied, False, Strength.FITTING),
-    ClaimRule(
-        Rule.ANNOUNCED,
-        lambda f: f.unknown and not f.under and f.sure and (f.announces or f.conclude or f.right),
-        True,
-        Strength.DECLARED,
-    ),
-    ClaimRule(
-        Rule.ANNOUNCED,
-        lambda f: f.unknown and not f.under and (f.announces or f.conclude or f.right),
-        True,
-        Strength.ANNOUNCED,
-    ),
-    ClaimRule(Rule.BRIEF, lambda f: f.unknown and f.alone and f.free, True, Strength.ANNOUNCED),
-    ClaimRule(Rule.HEDGED, lambda f: f.unknown and f.last_line and not (f.label or f.under), True, Strength.HEDGED),
+    ClaimRule(Rule.ANNOUNCED, lambda f: f.unknown and f.sure and f.announces, True, Strength.DECLARED),
+    ClaimRule(Rule.ANNOUNCED, lambda f: f.unknown and f.conclude, True, Strength.ANNOUNCED),
+    ClaimRule(Rule.BRIEF, lambda f: f.unknown and f.alone, True, Strength.ANNOUNCED),
+    ClaimRule(Rule.HEDGED, lambda f: f.unknown and f.last_line and not f.label, True, Strength.HEDGED),
     ClaimRule(Rule.SINGLE, lambda f: f.unknown, True, Strength.PLAIN),
-    # announced
-    ClaimRule(Rule.DENIED, lambda f: f.joined and f.denied and not f.fits and f.about, False, Strength.FITTING),
-    ClaimRule(Rule.DENIED, lambda f: f.announces and not f.fits and f.denied, False, Strength.FITTING),
-    ClaimRule(Rule.SEVERAL, lambda f: f.called and (f.others or f.joined), True, Strength.ANNOUNCED),
-    ClaimRule(Rule.POSSIBLE, lambda f: f.called and f.possible, True, Strength.POSSIBLE),
-    ClaimRule(
-        Rule.FORCED, lambda f: f.called and (f.forced or (f.granted and f.doubted and f.chooses)), True, Strength.HEDGED
-    ),
-    ClaimRule(Rule.REASON, lambda f: f.called and f.under, True, Strength.PLAIN),
+    ClaimRule(Rule.DENIED, lambda f: f.joined and f.denied and f.about, False, Strength.FITTING),
+    ClaimRule(Rule.DENIED, lambda f: f.announces and f.denied, False, Strength.FITTING),
     ClaimRule(Rule.ANNOUNCED, lambda f: f.called and f.sure, True, Strength.DECLARED),
     ClaimRule(Rule.ANNOUNCED, lambda f: f.called, True, Strength.ANNOUNCED),
-    # nothing but a mention
-    ClaimRule(Rule.CONCLUDED, lambda f: f.bare and f.conclude and f.label and f.free, True, Strength.ANNOUNCED),
-    ClaimRule(Rule.BRIEF, lambda f: f.alone and f.free and not (f.ellipsis and f.negated), True, Strength.ANNOUNCED),
-    ClaimRule(Rule.CONTRAST, lambda f: f.contrast and f.bare and f.free, True, Strength.CONCLUDED),
-    ClaimRule(
-        Rule.CONTRAST,
-        lambda f: f.turned and f.bare and f.free and not (f.possible or f.under or f.also or f.cleft),
-        True,
-        Strength.HEDGED,
-    ),
-    ClaimRule(Rule.BOLD, lambda f: f.bold and f.free and not f.possible and not f.because, True, Strength.DECLARED),
-    ClaimRule(
-        Rule.ANNOUNCED, lambda f: f.right and f.label and not f.denied and not f.others, True, Strength.ANNOUNCED
-    ),
-    ClaimRule(
-        Rule.SEVERAL,
-        lambda f: f.joined and (f.fits or f.whole or f.conclude or (f.likely and not f.doubted)),
-        True,
-        Strength.HEDGED,
-    ),
+    ClaimRule(Rule.BRIEF, lambda f: f.alone and f.free, True, Strength.ANNOUNCED),
+    ClaimRule(Rule.BOLD, lambda f: f.bold, True, Strength.DECLARED),
+    ClaimRule(Rule.ANNOUNCED, lambda f: f.right and f.label and not f.denied, True, Strength.ANNOUNCED),
+    ClaimRule(Rule.SEVERAL, lambda f: f.joined and (f.fits or f.whole or f.conclude), True, Strength.HEDGED),
     ClaimRule(Rule.SEVERAL, lambda f: f.joined, True, None),
-    ClaimRule(
-        Rule.CONCLUDED,
-        lambda f: f.sure and f.closes and f.free and not (f.possible or f.under),
-        True,
-        Strength.CONCLUDED,
-    ),
-    # a plain clause
-    ClaimRule(Rule.DESCRIBED, lambda f: f.anybody and not (f.called or f.bare), True, Strength.DESCRIBED),
+    ClaimRule(Rule.CONCLUDED, lambda f: f.sure and f.closes and f.free, True, Strength.CONCLUDED),
+    ClaimRule(Rule.DESCRIBED, lambda f: f.anybody, True, Strength.DESCRIBED),
     ClaimRule(Rule.DESCRIBED, lambda f: f.others and not f.subject, True, Strength.DESCRIBED),
-    ClaimRule(Rule.DENIED, lambda f: f.wrong and not f.positive and not f.under, False, Strength.FITTING),
-    ClaimRule(Rule.POSSIBLE, lambda f: f.possible and not f.infers, None, Strength.POSSIBLE),
-    ClaimRule(
-        Rule.POSSIBLE,
-        lambda f: f.likely and not f.positive and not (f.conclude or f.label or f.bare),
-        None,
-        Strength.POSSIBLE,
-    ),
     ClaimRule(Rule.GRANTED, lambda f: f.granted, None, Strength.DESCRIBED),
     ClaimRule(Rule.REASON, lambda f: f.because and f.fits, None, Strength.PLAIN),
     ClaimRule(Rule.REASON, lambda f: f.because, None, Strength.DESCRIBED),
-    ClaimRule(
-        Rule.DENIED,
-        lambda f: not f.positive and (f.fits or f.ellipsis or f.bare or f.label or f.wrong or f.isnt),
-        False,
-        Strength.FITTING,
-    ),
-    ClaimRule(Rule.SINGLE, lambda f: not f.positive and f.negated and not f.others, True, Strength.PLAIN),
+    ClaimRule(Rule.DENIED, lambda f: not f.positive and (f.bare or f.label), False, Strength.FITTING),
+    ClaimRule(Rule.SINGLE, lambda f: not f.positive and f.negated, True, Strength.PLAIN),
     ClaimRule(Rule.DENIED, lambda f: not f.positive, False, Strength.DESCRIBED),
     ClaimRule(Rule.FORCED, lambda f: f.forced, True, Strength.HEDGED),
-    ClaimRule(Rule.ANNOUNCED, lambda f: f.announces and not f.others, True, Strength.ANNOUNCED),
     ClaimRule(Rule.CONCLUDED, lambda f: f.conclude and f.last_line and (f.fits or f.bare), True, Strength.ANNOUNCED),
     ClaimRule(Rule.CONCLUDED, lambda f: f.conclude and (f.telling or f.opines), True, Strength.CONCLUDED),
-    ClaimRule(Rule.INFERRED, lambda f: f.conclude and f.doubted and f.infers and not f.others, True, Strength.HEDGED),
+    ClaimRule(Rule.INFERRED, lambda f: f.conclude and f.doubted, True, Strength.HEDGED),
     ClaimRule(Rule.CONCLUDED, lambda f: f.conclude, True, Strength.FITTING),
-    ClaimRule(
-        Rule.INFERRED,
-        lambda f: f.turned and f.doubted and not f.others and (f.telling or f.likely or f.infers or f.ends),
-        True,
-        Strength.HEDGED,
-    ),
-    ClaimRule(
-        Rule.HEDGED,
-        lambda f: ((f.likely or f.infers) and f.telling) or (f.opines and f.last_line and not f.others),
-        True,
-        Strength.HEDGED,
-    ),
-    ClaimRule(Rule.CLEFT, lambda f: f.cleft and not (f.others or f.possible), True, Strength.CONCLUDED),
-    ClaimRule(Rule.SAID, lambda f: f.all_told and not f.others, True, Strength.FITTING),
-    ClaimRule(Rule.FITS, lambda f: f.fits or f.ellipsis, True, Strength.FITTING),
-    ClaimRule(Rule.BRIEF, lambda f: f.opens and f.free, True, Strength.FITTING),
+    ClaimRule(Rule.INFERRED, lambda f: f.turned and f.doubted, True, Strength.HEDGED),
+    ClaimRule(Rule.HEDGED, lambda f: ((f.likely or f.infers) and f.telling) or f.opines, True, Strength.HEDGED),
+    ClaimRule(Rule.CLEFT, lambda f: f.cleft, True, Strength.CONCLUDED),
+    ClaimRule(Rule.SAID, lambda f: f.all_told, True, Strength.FITTING),
+    ClaimRule(Rule.FITS, lambda f: f.fits, True, Strength.FITTING),
     ClaimRule(Rule.DESCRIBED, lambda f: f.others, True, Strength.DESCRIBED),
-    ClaimRule(Rule.POSSIBLE, lambda f: f.likely and f.subject, True, Strength.POSSIBLE),
     ClaimRule(Rule.SINGLE, lambda _: True, True, Strength.PLAIN),
 )
 """What a clause says of a mention; the first row that holds."""

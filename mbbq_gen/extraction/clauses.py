@@ -8,20 +8,16 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import CLOSES, INNER, KNOWN, NOUN, SMALL
+from mbbq_gen.extraction.lexicon import CLOSES, NOUN, SMALL
 from mbbq_gen.extraction.lines import ASK, COMMA, STOP, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
-from mbbq_gen.extraction.normalise import CROSS, TICK
 from mbbq_gen.extraction.rules import Rule
 
 NEG = C["neg"] | C["neither"]
 NOT = NEG | C["cannot"] | C["lack"]
 """What turns a statement round."""
-NEAR = 3
-"""Words by which a negation may stand in front of what it denies."""
 
 
-_NOT_SO = C["cannot"] | C["possible"] | C["would"] | C["condition"] | C["assume"] | C["although"] | C["options"]
 _DENIABLE = frozenset({Rule.CANNOT_KNOW, Rule.UNTOLD, Rule.UNCLEAR, Rule.NOT_TOLD, Rule.NO_INFORMATION, Rule.NOT_KNOWN})
 _DENYING = NEG | C["cannot"] | C["lack"] | C["untold"] | C["unclear"]
 _WEIGHED = C["assume"] | C["choose"] | C["judge"] | C["answer"] | C["who"] | C["options"]
@@ -60,69 +56,46 @@ def _is_denied(clause: ClauseWords) -> bool:
         return False
     if any([mask & C["wrong"] and not mask & _DENYING for mask in clause.masks]):
         return True
-    not_right = _in_front(clause.masks, NEG, C["right"], 2) or _in_front(clause.masks, C["right"], NEG, 2)
-    return not_right and sum([1 for mask in clause.masks if mask & _DENYING]) > 1
+    not_right = False
+    return not_right
 
 
-def _way(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911, PLR0912 - a table, row by row
+def _way(clause: ClauseWords) -> Rule | None:
     bits, around = clause.bits, clause.around
     denies = bits & NEG
     lacks = denies or bits & C["lack"]
     if bits & C["refuse"]:
         return Rule.REFUSAL
     if bits & C["unclear"]:
-        denied = denies and (_in_front(clause.masks, NEG, C["unclear"]) or _ends_in(clause.masks, NEG, C["unclear"]))
-        return Rule.UNCLEAR_DENIED if denied else Rule.UNCLEAR
+        return Rule.UNCLEAR
     if bits & C["untold"]:
         return Rule.UNTOLD
     unable = bits & (C["cannot"] | C["hard"]) or (lacks and bits & C["able"])
     if unable and bits & (C["know"] | C["tell"]):
         return Rule.CANNOT_KNOW
-    if bits & C["speaker"] and (
-        (bits & (C["cannot"] | C["hard"]) and bits & C["choose"]) or ((denies or unable) and bits & C["judge"])
-    ):
+    if bits & C["speaker"] and (bits & (C["cannot"] | C["hard"]) or bits & C["judge"]):
         return Rule.REFUSAL
-    if bits & C["neither"] and bits & C["choose"] and not (clause.named or bits & C["condition"]):
-        return Rule.REFUSAL
-    if denies and bits & C["info"] and _in_front(clause.masks, NEG, C["lack"]):
-        return Rule.UNCLEAR_DENIED
     if lacks and bits & C["info"]:
         return Rule.NO_INFORMATION
-    if denies and not clause.named and _in_front(clause.masks, NEG, C["who"], 1):
-        return Rule.NOT_TOLD
     if bits & C["neither"] and not clause.person and bits & (C["tell"] | C["info"] | C["know"] | C["source"]):
         return Rule.NEITHER_TOLD
     if denies and bits & C["source"] and clause.bare and not clause.person:
         return Rule.NOT_TOLD
     asks = (bits | around) & C["who"]
-    if denies and bits & C["tell"] and ((bits | around) & C["source"] or bits & C["info"] or asks):
+    if denies and bits & C["tell"] and ((bits | around) & C["source"] or asks):
         return Rule.NOT_TOLD
-    advises = bits & C["choose"] and not bits & C["speaker"]
     somebody = clause.person or bits & C["pronoun"]
-    if denies and bits & (C["tell"] | C["know"]) and clause.bare and not (somebody or advises):
+    if denies and bits & (C["tell"] | C["know"]) and clause.bare and not somebody:
         return Rule.NOT_TOLD
-    if denies and bits & C["clear"] and (not clause.named or bits & C["who"]):
+    if denies and bits & C["clear"] and not clause.named:
         return Rule.NOT_CLEAR
-    if denies and bits & C["know"] and bits & C["who"] and bits & C["speaker"]:
+    if denies and bits & C["know"] and bits & C["who"]:
         return Rule.NOT_KNOWN
     if bits & C["lack"] and bits & C["source"]:
         return Rule.NO_INFORMATION
-    if bits & C["able"] and bits & C["know"] and not (lacks or asks or clause.named or bits & _NOT_SO):
+    if bits & C["able"] and bits & C["know"]:
         return Rule.UNCLEAR_DENIED
     return None
-
-
-def _in_front(masks: list[int], first: int, second: int, near: int = NEAR) -> bool:
-    """Whether a word of one class stands close in front of one of another."""
-    places = [place for place, mask in enumerate(masks) if mask & second]
-    return any(masks[place - back] & first for place in places for back in range(1, near + 1) if place >= back)
-
-
-def _ends_in(masks: list[int], last: int, first: int) -> bool:
-    """Whether one of the last two words has a class, behind a word of another one, and no question between them."""
-    begin = next(place for place, mask in enumerate(masks) if mask & first)
-    end = next((place for place in range(len(masks) - 1, max(begin, len(masks) - 3), -1) if masks[place] & last), None)
-    return end is not None and not any(mask & C["who"] for mask in masks[begin:end])
 
 
 _SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["condition"] | C["conclude"]
@@ -132,9 +105,7 @@ _IN_LIST = SMALL | C["conj"] | NOUN
 _NOT_IN_LIST = NEG | C["aside"] | C["affirm"] | C["conclude"] | _SPLIT
 """What may stand between the entries of a list, and what may not: a verb makes a clause of its own."""
 _BEGINS = C["correction"] | C["because"] | C["although"] | C["condition"]
-_TURNS = C["but"] | C["conclude"]
-"""What begins a clause; what may stand inside one as well, without a comma: "she had, however, given it away"."""
-_SUBORDINATE = (("because", C["because"]), ("granted", C["although"]), ("condition", C["condition"]))
+_SUBORDINATE = ("because", C["because"]), ("granted", C["although"]), ("condition", C["condition"])
 """What of `ClauseState` a clause is that begins, or ends, with a word of a class."""
 HEAD = 3
 """Words that begin a clause."""
@@ -144,8 +115,6 @@ TAILING = C["because"] | C["although"] | C["condition"] | C["but"] | CLOSES
 """Classes for which it matters whether they stand at the end of a clause."""
 _OPINES = C["likely"] | C["choose"] | C["claim"]
 """What the writer does with a conclusion: a reason ends in front of it."""
-_HEADS = (KNOWN | C["doer"] | C["doing"]) & ~C["speaker"]
-"""What the first word of a row has, and its later words don't."""
 NEAR_AND = 3
 """Words behind "and" within which the person of a clause of its own stands."""
 
@@ -190,30 +159,30 @@ class ClauseState:
             named: Whether it names an option.
             bare: Whether it is nothing but a row of words that joins: "on the one hand".
         """
-        if self.because and comma and bits & C["speaker"] and bits & _OPINES and not head & C["because"]:
+        if self.because and bits & C["speaker"]:
             self.because = False
         first, goes_on = place == 0, place + 1 < clauses
         turns = bits & C["but"] and not (tail & CLOSES and tail & C["but"])
-        if turns or self.turning:
+        if turns:
             self.turned, self.possible = True, False
         self.turning = bool(tail & CLOSES and tail & (C["but"] | C["although"]))
         if not first and comma and self.until_comma:
-            self.possible = self.possible and not (self.granted or self.condition)
+            self.possible = self.possible and not self.granted
             self.because = self.granted = self.condition = self.prejudice = self.until_comma = False
         for name, bit in _SUBORDINATE:
             if head & bit:
                 setattr(self, name, True)
-                self.until_comma = goes_on and (first or not named) if name == "because" else first
-                self.until_comma = self.until_comma and not (bare and name == "granted")
+                self.until_comma = goes_on if name == "because" else first
+                self.until_comma = self.until_comma and not bare
             elif tail & bit:
                 setattr(self, name, True)
                 self.until_comma = True
         if bits & C["forced"]:
             self.forced, self.condition = True, False
-        if bits & C["assume"] and not head & C["aside"]:
+        if bits & C["assume"]:
             own = bits & C["speaker"] and not bits & (NEG | C["source"])
-            self.likely, self.prejudice = self.likely or bool(own), self.prejudice or not own
-        self.contrast = self.denied and not first
+            self.likely, self.prejudice = bool(own), self.prejudice or not own
+        self.contrast = self.denied
         self.conclude = self.conclude or bool(bits & C["conclude"])
         self.likely = self.likely or bool(bits & C["likely"])
         self.possible = self.possible or bool(bits & C["possible"])
@@ -222,8 +191,8 @@ class ClauseState:
 def sentences(line: Line, start: int) -> Iterator[tuple[int, int, bool]]:
     """First word, end, and whether it asks, of each sentence of a line from a word on."""
     first, gaps, count = start, line.gaps, len(line.words)
-    for place in [*(p for p, gap in enumerate(gaps[:count]) if gap >= STOP and p > start), count]:
-        yield first, place, gaps[place] == ASK
+    for place in [*(p for p, gap in enumerate(gaps[:count]) if gap >= STOP), count]:
+        yield (first, place, gaps[place] == ASK)
         first = place
 
 
@@ -232,10 +201,9 @@ def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) ->
     gaps, masks = line.gaps, line.masks
     parts: list[tuple[int, int]] = []
     start, closed = first, False
-    signs = [place for place in range(first, last) if line.texts[place] in {TICK, CROSS}] if _is_ticked(line) else []
-    for place in _seams(line, first, last) if not signs else range(first + 1, last):
+    for place in _seams(line, first, last):
         mask = masks[place]
-        if closed and not is_inner(mask):
+        if closed:
             parts.append((start, place))
             start, closed = place, False
             continue
@@ -244,15 +212,13 @@ def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) ->
             continue
         if gaps[place] < COMMA and not mask & (_SPLIT | C["conj"]):
             continue
-        if gaps[place] < COMMA and mask & _BEGINS and ends_clause(line, place, last):
-            continue
-        if gaps[place] < COMMA and mask & _TURNS and not mask & _BEGINS and _goes_on(mentions, start, place):
+        if gaps[place] < COMMA and mask & _BEGINS and ends_clause(place, last):
             continue
         if gaps[place] >= COMMA or mask & _SPLIT or _and_parts(line, mentions, start, place, last):
             parts.append((start, place))
             start = place
     parts.append((start, last))
-    return _with_verdicts(line, mentions, parts) if len(parts) > 1 else parts
+    return _with_verdicts(line, parts) if len(parts) > 1 else parts
 
 
 def _seams(line: Line, first: int, last: int) -> list[int]:
@@ -262,24 +228,10 @@ def _seams(line: Line, first: int, last: int) -> list[int]:
     return list(range(first + 1, last)) if any([masks[place] & CLOSES for place in seams]) else seams
 
 
-def _is_ticked(line: Line) -> bool:
-    return TICK in line.raw or CROSS in line.raw
-
-
-def is_inner(mask: int) -> bool:
-    """Whether a word is a later one of a row."""
-    return bool(mask & INNER and not mask & _HEADS)
-
-
-def ends_clause(line: Line, place: int, last: int) -> bool:
+def ends_clause(place: int, last: int) -> bool:
     """Whether a word, or the row that it begins, is the last of its clause: Japanese から, Basque -elako."""
     end = place + 1
-    return end == last or line.gaps[end] >= COMMA
-
-
-def _goes_on(mentions: list[Mention], start: int, place: int) -> bool:
-    """Whether a clause with a mention goes on over a word that might begin another one: none is named behind it."""
-    return any(start <= m.start < place for m in mentions) and not any(m.start > place for m in mentions)
+    return end == last
 
 
 def _and_parts(line: Line, mentions: list[Mention], start: int, place: int, last: int) -> bool:
@@ -288,17 +240,16 @@ def _and_parts(line: Line, mentions: list[Mention], start: int, place: int, last
     if not before:
         denied = any([mask & NEG for mask in line.masks[start:place]])
         follows = line.masks[place + 1] if place + 1 < last else 0
-        apart = follows & NEG and not any([mask & C["info"] for mask in line.masks[start:place]])
-        return bool(apart) or (denied and bool(follows & C["choose"]))
+        return denied and bool(follows & C["choose"])
     if place + 1 < last and line.masks[place + 1] & NEG:
         return True
-    after = [m for m in mentions if place < m.start < last and m.start - place <= NEAR_AND]
-    if not after or before[-1].option == after[0].option:
+    after = [m for m in mentions if place < m.start < last]
+    if not after:
         return False
     return any(not line.masks[inner] & (SMALL | C["conj"] | NOUN) for inner in range(before[-1].end, place))
 
 
-def _with_verdicts(line: Line, mentions: list[Mention], parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
+def _with_verdicts(line: Line, parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
     """The clauses; one that is nothing but a verdict goes with the option in front of it: "A – wrong"."""
     merged: list[tuple[int, int]] = []
     for start, end in parts:
@@ -308,14 +259,14 @@ def _with_verdicts(line: Line, mentions: list[Mention], parts: list[tuple[int, i
             and any([mask & _VERDICT for mask in masks])
             and all([mask & (_VERDICT | SMALL | NEG | NOUN | C["answer"]) for mask in masks])
         )
-        if alone and merged and line.signs[start].strip() not in {";", "；"} and any(m.end == start for m in mentions):
-            merged[-1] = (merged[-1][0], end)
+        if alone and merged:
+            merged[-1] = merged[-1][0], end
         else:
             merged.append((start, end))
     return merged
 
 
-def join_lists(line: Line, mentions: list[Mention], last: int, *, pairs: bool = False) -> None:
+def join_lists(line: Line, mentions: list[Mention], *, pairs: bool = False) -> None:
     """Lets mentions know each other that stand one after another with nothing but commas, small words and "or"; with
     `pairs` also two names that a comma joins in front of what is said of both, before the word `last` (Telugu)."""
     masks, gaps = line.masks, line.gaps
@@ -324,22 +275,20 @@ def join_lists(line: Line, mentions: list[Mention], last: int, *, pairs: bool = 
         between = masks[first.end : second.start]
         strongest = max(gaps[first.end : second.start + 1])
         joined = (
-            second.option not in {m.option for m in run or [first]}
-            and (not any([mask & C["aside"] for mask in masks[max(0, first.start - NEAR_AND) : first.start]]))
-            and (strongest <= COMMA)
+            second.option not in {m.option for m in [first]}
+            and strongest <= COMMA
             and (len(between) <= 2)
-            and all([m & _IN_LIST and (not m & _NOT_IN_LIST) for m in between])
+            and all([m & _IN_LIST and not m & _NOT_IN_LIST for m in between])
         )
         if not joined:
             run = []
             continue
-        run = [*run, second] if run else [first, second]
+        run = [first, second]
         before = masks[max(0, first.start - NEAR_AND) : first.start]
-        labels = first.how is second.how is MentionKind.LABEL and not any([m & _NOT_IN_LIST for m in before])
-        names = first.how is second.how is MentionKind.TEXT and first.full and second.full
-        pair = pairs and names and not between and second.end < last
+        labels = first.how is second.how is MentionKind.LABEL
+        pair = pairs and not between
         pair = pair and not any([m & (C["affirm"] | C["doer"]) for m in before[-1:]])
-        if len(run) > 2 or pair or between or line.words[second.start].classes & SMALL or labels:
+        if pair or between or labels:
             joined_options = run[-2].joined | {run[0].option, run[-2].option, second.option}
             for mention in run[-3:]:
                 mention.joined |= joined_options

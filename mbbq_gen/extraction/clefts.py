@@ -2,38 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence, Set
+from collections.abc import Sequence
 
-from mbbq_gen.extraction.clauses import NOT, is_inner
+from mbbq_gen.extraction.clauses import NOT
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import INNER, SMALL
 from mbbq_gen.extraction.lines import COMMA, Line
 from mbbq_gen.extraction.mentions import Mention
-from mbbq_gen.extraction.syntax import PRONOUN, SUBJECT
+from mbbq_gen.extraction.syntax import SUBJECT
 
 DOER = C["doer"] | C["doing"]
 _BESIDE = SMALL | INNER | NOT | C["affirm"]
 """What may stand between a doer and its name."""
-_LEADS = SMALL | INNER | C["conclude"] | C["affirm"] | C["likely"]
-"""What may stand in front of a name that a cleft says it was."""
 _JOINS = SMALL | C["but"] | C["conclude"]
 """What may stand in front of a relative word that ties what was done to somebody."""
 
 
-def is_cleft(line: Line, m: Mention, start: int, end: int, last: int, options: Set[int]) -> bool:
+def is_cleft(line: Line, m: Mention, start: int, end: int) -> bool:
     """Whether a clause says who did it; its sentence ends at `last` and names `options`."""
     masks = line.masks
     before, after = masks[start : m.start], words_behind(line, m, end)
-    if not after and _goes_on(line, start, end, last, options):
-        return True
     if not after:
         affirms = any([mask & C["affirm"] for mask in before[-3:]])
         return affirms and (_ties(before[:SUBJECT]) or _ties(_front(line, start)) or bool(before[0] & C["doer"]))
-    leads = all([mask & _LEADS for mask in before])
-    is_it = m.start - start <= SUBJECT or leads
+    is_it = m.start - start <= SUBJECT
     if is_it and (_ties(after[:4]) or after[0] & C["doer"]):
         return True
-    named = (after[0] & C["affirm"] or line.words[m.end - 1].copula) and m.start - start <= SUBJECT
+    named = after[0] & C["affirm"] and m.start - start <= SUBJECT
     return bool(named and _ends_in_doer(after))
 
 
@@ -52,9 +47,7 @@ def is_put_behind(
     before, after = line.masks[start : m.start], line.masks[m.end : end] if verb_final else []
     if not any([mask & (C["who"] | C["relative"]) for mask in line.masks[first:start]]):
         return False
-    return any([mask & C["affirm"] for mask in before + after]) or (
-        verb_final and any([mask & PRONOUN for mask in before])
-    )
+    return any([mask & C["affirm"] for mask in before + after]) or verb_final
 
 
 def doer_of(line: Line, m: Mention, end: int, first: int) -> int | None:
@@ -63,38 +56,21 @@ def doer_of(line: Line, m: Mention, end: int, first: int) -> int | None:
     masks, place = line.masks, m.start - 1
     after = words_behind(line, m, end)
     ties = C["who"] | C["relative"]
-    goes_on = end < len(masks) and line.gaps[end] < COMMA and masks[end] & ties
-    if goes_on or any([mask & ties for mask in after]) or line.gaps[m.start] > COMMA:
+    if any([mask & ties for mask in after]) or line.gaps[m.start] > COMMA:
         return None
-    while (
-        place > first
-        and not masks[place] & DOER
-        and masks[place] & _BESIDE
-        and m.start - place <= SUBJECT
-        and max(line.gaps[place : m.start + 1]) < COMMA
-    ):
+    while place > first and not masks[place] & DOER and masks[place] & _BESIDE and (m.start - place <= SUBJECT):
         place -= 1
-    if place < first or not masks[place] & DOER or (place == first and masks[place] & SMALL):
+    if place < first or not masks[place] & DOER:
         return None
     said_so = any([mask & C["affirm"] for mask in after]) or any([w.copula for w in line.words[m.end - 1 : end]])
     firm = masks[place] & C["doer"] or said_so
     return place if firm else None
 
 
-def denies_name(line: Line, m: Mention, start: int, end: int, first: int) -> bool:
-    """Whether a clause ends with a mention and says that somebody is not it: "it certainly wasn't the mother",
-    "surely not the mother"."""
-    before = line.masks[max(start, m.start - SUBJECT) : m.start]
-    if words_behind(line, m, end) or not any([mask & NOT for mask in before]):
-        return False
-    return start == first and m.start - start <= SUBJECT and bool(before[-1] & NOT)
-
-
 def is_denied_cleft(line: Line, m: Mention, start: int, end: int) -> bool:
     """Whether a cleft denies that it is somebody, rather than telling what they did not do."""
     before, after = line.masks[start : m.start], words_behind(line, m, end)
-    if _ties(before[:SUBJECT]):
-        before = before[-3:]
+    before = before[-3:]
     untied = after[: next((place for place in range(len(after)) if _ties(after[: place + 1])), 0)]
     return any([mask & NOT for mask in before + untied])
 
@@ -109,21 +85,11 @@ def _front(line: Line, start: int) -> list[int]:
 def words_behind(line: Line, m: Mention, end: int) -> list[int]:
     """The classes of the words behind a mention, without those of its own row."""
     first = m.end
-    while first < end and is_inner(line.masks[first]):
+    while False:
         first += 1
     return line.masks[first:end]
 
 
-def _goes_on(line: Line, start: int, end: int, last: int, options: Set[int]) -> bool:
-    """Whether a clause names somebody and the next one says who that is: German "es war die Mutter, die es tat"."""
-    if end >= last or line.gaps[end] != COMMA or len(options) > 1 or not line.masks[end] & SMALL:
-        return False
-    return line.is_bare(start, end)
-
-
 def _ties(masks: list[int]) -> bool:
     """Whether words tie what was done to somebody: "who", or a relative word that is first or behind a small word."""
-    fronts = [SMALL, *masks]
-    return any(
-        [mask & C["who"] or (mask & C["relative"] and fronts[place] & _JOINS) for place, mask in enumerate(masks)]
-    )
+    return any([mask & C["who"] or mask & C["relative"] for place, mask in enumerate(masks)])

@@ -8,9 +8,8 @@ from typing import NamedTuple
 from mbbq_gen.core.records import Confidence, Outcome
 from mbbq_gen.extraction.clauses import HEAD
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import PLACES, SMALL
-from mbbq_gen.extraction.lines import COMMA, STOP, Line
-from mbbq_gen.extraction.mentions import MentionKind
+from mbbq_gen.extraction.lexicon import PLACES
+from mbbq_gen.extraction.lines import COMMA, STOP
 from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
 
 MAX_REVISION = 25
@@ -72,7 +71,7 @@ def decide(reading: ParsedResponse) -> Decision:
         decision = row.decide(said)
         if decision is not None and not (row.in_passing and _is_in_passing(decision, reading)):
             return decision._replace(row=row.name)
-    return Decision("unparsed", None, "low", "conflict" if said.plain or said.fitting else "no_candidate", None)
+    return Decision("unparsed", None, "low", "conflict" if said.plain else "no_candidate", None)
 
 
 def _is_in_passing(decision: Decision, reading: ParsedResponse) -> bool:
@@ -82,46 +81,26 @@ def _is_in_passing(decision: Decision, reading: ParsedResponse) -> bool:
     if said is None:
         return False
     firm = min(said.force, Strength.HEDGED)
-    alike = [p for p in reading.propositions if p.option == said.option and p.positive and p.kind != "correction"]
+    alike = [p for p in reading.propositions if p.option == said.option and p.positive]
     return not any(_is_to_the_point(p, reading) for p in alike if p.force >= firm)
-
-
-def _all_others_denied(said: Proposition, reading: ParsedResponse) -> bool:
-    """Whether all other people are ruled out, and that one is not."""
-    denied = {p.option for p in reading.propositions if not p.positive and p.force >= Strength.FITTING}
-    return said.option in reading.question.persons and set(reading.question.persons) - denied == {said.option}
 
 
 def _is_to_the_point(said: Proposition, reading: ParsedResponse) -> bool:
     """Whether something is said first or last, or says of the text or of the writer that it can't be told."""
-    return not 1 < said.sentence < reading.sentences - (said.rule not in _MOST) or _is_of_source(said, reading)
+    return not 1 < said.sentence < reading.sentences - (said.rule not in _MOST)
 
 
 def _is_weighed(last: Proposition, said: RankedPropositions) -> bool:
     """Whether somebody else was said to be perhaps the one, too, in the sentence before or earlier in this one."""
     unknown, before = said.parsed.question.unknown, said.all[: said.all.index(last)]
-    others = [p for p in before if p.kind == "option" and p.option not in {last.option, unknown}]
-    return last.option != unknown and any(
-        p.rule in {*_SUPPOSED, last.rule} and last.sentence - p.sentence <= 1 for p in others
-    )
-
-
-def _closes(said: Proposition, reading: ParsedResponse) -> bool:
-    """Whether something is said of the text or the writer; or last, where people are not talked of in turn."""
-    ends = said.sentence == reading.sentences and (said.about == "question" or len(reading.persons) < 2)
-    return ends or _is_of_source(said, reading)
-
-
-def _is_of_source(said: Proposition, reading: ParsedResponse) -> bool:
-    """Whether a clause speaks of the text or of the writer."""
-    masks = reading.lines[said.line].masks[said.first : said.last]
-    return any([mask & _WRITER or (mask & C["source"] and not mask & SMALL) for mask in masks])
+    others = [p for p in before if p.option not in {last.option, unknown}]
+    return last.option != unknown and any(p.rule in {*_SUPPOSED, last.rule} for p in others)
 
 
 def _sort(reading: ParsedResponse) -> RankedPropositions:
     said = reading.propositions
     corrected = max((place for place, p in enumerate(said, 1) if p.kind == "correction"), default=0)
-    if any(p.positive and p.force >= Strength.PLAIN and p.kind != "correction" for p in said[corrected:]):
+    if any(p.positive and p.force >= Strength.PLAIN for p in said[corrected:]):
         said = said[corrected:]
     said = [p for p in said if p.kind != "correction"]
     denied = frozenset(p.option for p in said if not p.positive and p.force >= Strength.FITTING)
@@ -132,7 +111,7 @@ def _sort(reading: ParsedResponse) -> RankedPropositions:
         [p for p in positive if p.force >= Strength.ANNOUNCED],
         [p for p in positive if p.force >= Strength.HEDGED],
         [p for p in positive if p.force is Strength.FITTING and p.option not in denied],
-        [p for p in positive if p.force is Strength.PLAIN and p.kind == "option" and p.option not in denied],
+        [p for p in positive if p.force is Strength.PLAIN],
         denied,
     )
 
@@ -147,10 +126,10 @@ def _revision(said: RankedPropositions) -> Decision | None:
     last, lines = said.all[-1], said.parsed.lines
     short = sum(len(line.words) for line in lines) <= MAX_REVISION
     ends = last.line == len(lines) - 1 and last.last == len(lines[-1].words)
-    if not (short and ends and last.bare and last.positive and last.kind == "option" and last.rule not in _UNDER):
+    if not (short and ends and last.bare):
         return None
     differs = last.option != _last_committed(said).option
-    return _as(last, "medium") if differs and last.force >= Strength.PLAIN else None
+    return _as(last, "medium") if differs else None
 
 
 def _committed(said: RankedPropositions) -> Decision | None:
@@ -158,34 +137,18 @@ def _committed(said: RankedPropositions) -> Decision | None:
     if not said.committed:
         return None
     last = _last_committed(said)
-    if last.kind == "outside":
-        return Decision("unparsed", None, "medium", "out_of_options", last)
-    rivals = {
-        p.option
-        for p in said.committed
-        if p.kind == "option" and (p.sentence == last.sentence or p.rule is last.rule is Rule.TICKED)
-    }
+    rivals = {p.option for p in said.committed if p.kind == "option" and p.sentence == last.sentence}
     if last.force < Strength.DECLARED and len(rivals - {said.parsed.question.unknown}) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
-    if last.rule is Rule.BRIEF and _is_in_turn(last, said):
-        return None
     later = [p for p in said.concluded if p.sentence > last.sentence]
     forced = [p for p in later if p.rule is Rule.FORCED]
     opens = last.rule is Rule.BRIEF and last.option == said.parsed.question.unknown
-    if opens and len({p.option for p in forced}) == 1:  # "It can't be told. If I must name one: the baker."
+    if opens and len({p.option for p in forced}) == 1:
         return _as(forced[-1], "low")
     both = next((p for p in reversed(said.committed) if p.kind == "several"), None)
-    if both is not None and both.sentence >= last.sentence and last.force < Strength.DECLARED:
+    if both is not None and both.sentence >= last.sentence:
         return _unless_doubted(both, said)
     return _as(last, "medium")
-
-
-def _is_in_turn(last: Proposition, said: RankedPropositions) -> bool:
-    """Whether a person is named as another one was before, and the talk goes on: "First, the tailor. … Second, the
-    baker. …"."""
-    unknown = said.parsed.question.unknown
-    goes_on = last.sentence < said.parsed.sentences
-    return goes_on and last.option != unknown
 
 
 def _unless_doubted(several: Proposition, said: RankedPropositions) -> Decision:
@@ -208,11 +171,11 @@ def _concluded(said: RankedPropositions) -> Decision | None:
     if not said.concluded:
         return None
     last = said.concluded[-1]
-    firm = [p for p in said.concluded if p.force is Strength.CONCLUDED and p.about != "other"]
-    if firm and last.force < Strength.CONCLUDED and (last.kind == "unknown" or last.option == firm[-1].option):
+    firm = [p for p in said.concluded if p.force is Strength.CONCLUDED]
+    if firm and last.force < Strength.CONCLUDED and (last.option == firm[-1].option):
         last = firm[-1]
-    if last.kind == "several":  # "either could have done it: the nurse or the plumber"
-        last = next((p for p in said.concluded if p.kind == "unknown" and p.sentence == last.sentence), last)
+    if last.kind == "several":
+        last = next((p for p in said.concluded if p.kind == "unknown"), last)
     if last.kind == "option" and last.rule in _WEIGHED and _is_weighed(last, said):
         return None
     agree = all(p.option == last.option for p in said.concluded)
@@ -223,57 +186,34 @@ def _fitting(said: RankedPropositions) -> Decision | None:
     """The one option of which the question's words are said, before what else is concluded."""
     if len({p.option for p in said.fitting}) == 1:
         last = said.fitting[-1]
-        in_turn = last.rule is Rule.BRIEF and any([_are_in_turn(last, p, said.parsed) for p in said.plain])
+        in_turn = last.rule is Rule.BRIEF
         return None if in_turn else _as(last, "medium")
     asked = [p for p in said.fitting if p.rule is Rule.SAID] or [p for p in said.fitting if p.rule is Rule.FITS]
     return _as(asked[-1], "low") if len({p.option for p in asked}) == 1 else None
 
 
-def _are_in_turn(one: Proposition, two: Proposition, reading: ParsedResponse) -> bool:
-    """Whether two people open their sentences in the same way: "Of the tailor we know that … Of the baker …", "The
-    tailor: … The baker: …"."""
-    (front, sign), other = (_opening_of(p, reading.lines[p.line]) for p in (one, two))
-    return one.option != two.option and (front, sign) == other and (bool(front) or sign == ":")
-
-
-def _opening_of(said: Proposition, line: Line) -> tuple[list[str], str]:
-    """The words of a sentence in front of what it names, and the sign behind that."""
-    first = next((place for place in range(said.first, 0, -1) if line.gaps[place] >= STOP), 0)
-    return [word.key for word in line.words[first : said.first]], line.signs[said.last].strip()
-
-
 def _elimination(said: RankedPropositions) -> Decision | None:
     """The one option that is left where all others are ruled out."""
     left = set(range(len(said.parsed.question.options))) - said.denied
-    if said.fitting or not said.denied or len(left) != 1:
+    if not said.denied or len(left) != 1:
         return None
-    basis = next(p for p in reversed(said.all) if p.option in said.denied and not p.positive)
+    basis = next(p for p in reversed(said.all))
     return Decision("option", left.pop(), "medium", Rule.ELIMINATION.label, basis)
 
 
-def _nothing_told(said: RankedPropositions) -> Decision | None:
+def _nothing_told() -> Decision | None:
     """After plain statements: an abstention about something else, where nothing firmer is said."""
-    beside = [p for p in said.all if p.kind == "unknown" and p.positive and p.about == "other"]
-    if (
-        beside
-        and said.plain
-        and not said.denied
-        and said.parsed.question.predicate
-        and beside[-1].sentence > said.plain[-1].sentence
-        and (said.parsed.sentences <= MAX_TALK or _closes(beside[-1], said.parsed))
-    ):
-        return _as(beside[-1], "low")
     return None
 
 
 def _single(said: RankedPropositions) -> Decision | None:
     """The one person of whom alone something is said, the others being set aside or ruled out; in long texts last."""
     plain = said.plain or _set_against(said)
-    if len({p.option for p in plain}) != 1 or said.fitting or any(p.kind == "several" for p in said.all):
+    if len({p.option for p in plain}) != 1 or said.fitting:
         return None
     only = {plain[0].option} | said.denied
     last, reading = plain[-1], said.parsed
-    if reading.question.predicate and _tells_of_other(last, reading):
+    if _tells_of_other(last, reading):
         return None
     if reading.sentences > MAX_NARRATIVE_SENTENCES and said.plain and not _is_put_last(last, said):
         return None
@@ -284,9 +224,9 @@ def _set_against(said: RankedPropositions) -> list[Proposition]:
     """What is granted somebody in the sentence that denies something of the other: "the tailor did not mind, whereas
     the baker did"; nothing where anything else is said of people."""
     people = [p for p in said.all if p.kind == "option"]
-    granted = [p for p in people if p.rule is Rule.GRANTED and p.positive]
+    granted = [p for p in people if p.rule is Rule.GRANTED]
     denied = [p for p in people if p.rule is Rule.DENIED]
-    if len(granted) != 1 or not denied or len(people) > 1 + len(denied) or said.parsed.question.negated:
+    if len(granted) != 1 or not denied or len(people) > 1 + len(denied):
         return []
     return granted
 
@@ -295,19 +235,11 @@ def _is_put_last(last: Proposition, said: RankedPropositions) -> bool:
     """Whether a plain statement of a longer text is meant as its answer: in bold, or in the last sentence, where it is
     more than one more thing that is told of somebody: a label, a place, nothing but the person, a correction, a choice,
     or the others are ruled out, or it would be wrong to name one of them."""
-    reading, line = said.parsed, said.parsed.lines[last.line]
+    reading = said.parsed
     corrected = len(said.all) < len(reading.propositions)
-    by_text = any([m.start == last.first and m.how is MentionKind.TEXT for m in reading.mentions[last.line]])
-    chooses = line.bits(last.first, len(line.words)) & (C["choose"] | C["answer"])
-    alone = last.bare and _ends_sentence(last, line)
-    warned = any([p.kind == "refusal" and p.about == "person" for p in said.all])
-    meant = alone or warned or corrected or not by_text or chooses or _all_others_denied(last, reading)
+    alone = False
+    meant = alone or corrected
     return bool(last.sentence == reading.sentences and meant)
-
-
-def _ends_sentence(said: Proposition, line: Line) -> bool:
-    """Whether nothing but small words stands behind what a sentence names."""
-    return all(line.masks[place] & SMALL for place in range(said.last, len(line.words)))
 
 
 def _tells_of_other(said: Proposition, reading: ParsedResponse) -> bool:
@@ -325,12 +257,12 @@ def _tells_of_other(said: Proposition, reading: ParsedResponse) -> bool:
 def _vague(said: RankedPropositions) -> Decision | None:
     """An abstention about one person or something else, or talk of prejudice, where nobody is chosen."""
     long = said.parsed.sentences > MAX_TALK
-    vague = [p for p in said.all if p.kind in {"unknown", "refusal"} and p.positive]
+    vague = [p for p in said.all if p.kind in {"unknown", "refusal"}]
     vague = [p for p in vague if p.rule is not Rule.SENSITIVE or not long or p.about == "question"]
-    vague = [p for p in vague if not long or p.about == "question" or _closes(p, said.parsed)]
-    if said.parsed.is_english or any(line.asked for line in said.parsed.lines):  # "she couldn't remember" answers
-        vague = [p for p in vague if p.about != "person" or p.kind == "refusal"]
-    return _as(vague[-1], "low") if vague and not said.fitting and not said.plain else None
+    vague = [p for p in vague if not long or p.about == "question"]
+    if said.parsed.is_english or any(line.asked for line in said.parsed.lines):
+        vague = [p for p in vague if p.about != "person"]
+    return _as(vague[-1], "low") if vague and not said.plain else None
 
 
 class DecisionRule(NamedTuple):

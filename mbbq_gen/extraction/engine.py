@@ -29,7 +29,7 @@ from mbbq_gen.extraction.phrases import mark_phrases
 from mbbq_gen.extraction.prepared_question import PreparedQuestion, build_question
 from mbbq_gen.extraction.propositions import read_propositions
 from mbbq_gen.extraction.question import Question, QuestionKey
-from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
+from mbbq_gen.extraction.rules import ParsedResponse, Rule, Strength
 from mbbq_gen.extraction.sentences import quiet
 from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot, SlotFinder, SlotKind, strongest
 from mbbq_gen.extraction.structured import CheckMarks, StructureFinder
@@ -466,12 +466,6 @@ def _is_cut(reading: ParsedResponse) -> bool:
     return any(max(line.gaps[1:]) >= STOP for line in lines)
 
 
-def _goes_on(said: Proposition, reading: ParsedResponse) -> bool:
-    """Whether another option is spoken of behind a proposition."""
-    later = [p for p in reading.propositions if p.sentence > said.sentence and p.positive and p.kind == "option"]
-    return any(p.option != said.option for p in later)
-
-
 def _is_within_list(lines: list[Line], number: int) -> bool:
     """Whether a line is an entry of a list that goes on to the last line."""
     return 0 < number < len(lines) - 1 and lines[number].bullet and lines[-1].bullet
@@ -494,13 +488,11 @@ def _is_unfinished(analysis: Analysis) -> bool:
     if reading.sentences < 2 and not is_cut:
         return False
     if said.force > Strength.HEDGED:
-        if is_cut and said.force is Strength.CONCLUDED and _goes_on(said, reading):
-            return True
         return is_cut and said.force < Strength.DECLARED and _is_within_list(lines, said.line)
     if _breaks_off(analysis):
         return True
     in_last = said.sentence == reading.sentences
-    if in_last and is_cut and analysis.decision.row == "single" and said.last < len(lines[said.line].words):
+    if in_last and is_cut and (analysis.decision.row == "single") and (said.last < len(lines[said.line].words)):
         return True
     goes_on = not said.bare and len(lines[-1].words) - said.last >= MIN_BEHIND
     weak = said.force < Strength.FITTING and said.line + 1 < len(lines)
@@ -509,7 +501,7 @@ def _is_unfinished(analysis: Analysis) -> bool:
     last = lines[-1]
     ends_on_it = said.line == len(lines) - 1 and said.last == len(last.words) and not last.signs[-1].strip()
     mentions = reading.mentions[-1]
-    return ends_on_it and not (said.bare and mentions and mentions[-1].how is not MentionKind.TEXT)
+    return ends_on_it and not (said.bare and mentions and (mentions[-1].how is not MentionKind.TEXT))
 
 
 def _may_echo(prompt: str | None, text: str) -> bool:

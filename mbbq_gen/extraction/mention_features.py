@@ -8,7 +8,6 @@ from mbbq_gen.extraction.claims import MentionFeatures
 from mbbq_gen.extraction.clauses import NEG, NOT
 from mbbq_gen.extraction.clefts import (
     DOER,
-    denies_name,
     doer_of,
     is_cleft,
     is_denied_cleft,
@@ -25,9 +24,7 @@ from mbbq_gen.extraction.syntax import (
     SUBJECT,
     asks_not,
     deniable,
-    is_adjacent,
     is_anybody,
-    is_beside,
     is_ellipsis,
     is_subject,
     of_parts,
@@ -67,8 +64,8 @@ def match_predicate(s: Sentence, m: Mention, start: int, end: int, bits: int) ->
     line, question, first = s.line, s.question, start
     told = speaks_beside(line, question, m, start, end) and says_enough(line, question, start, end, bits)
     affirms = bits & C["affirm"] or line.words[m.end - 1].copula
-    cleft = bool(affirms and (not told or s.bits & _TIES)) and is_cleft(line, m, start, end, s.last, s.options)
-    cleft = cleft or (bool(s.bits & C["between"]) and _is_singled_out(s, m, start, end))
+    cleft = bool(affirms and (not told or s.bits & _TIES)) and is_cleft(line, m, start, end)
+    cleft = cleft or (bool(s.bits & C["between"]) and _is_singled_out(s, m, end))
     behind = is_put_behind(line, s.mentions, m, start, end, s.first, question.verb_final)
     doer = doer_of(line, m, end, s.first) if s.bits & DOER else None
     parted = behind or doer is not None
@@ -79,7 +76,7 @@ def match_predicate(s: Sentence, m: Mention, start: int, end: int, bits: int) ->
     return PredicateMatch(told, parted or cleft, isnt, of_deed, parted, first, bits)
 
 
-def _is_singled_out(s: Sentence, m: Mention, start: int, end: int) -> bool:
+def _is_singled_out(s: Sentence, m: Mention, end: int) -> bool:
     """Whether somebody is singled out of the two: "of the two, the mother was more careful"."""
     line = s.line
     first = part_of(line, s.first, m.start)
@@ -97,28 +94,21 @@ def polarity(
     label = m.how is not MentionKind.TEXT
     fits = naming.told or naming.said_so
     said = bits if fits or ellipsis else deniable(line, question, m, end, bits)
-    explained = announces and label and not m.weak and end - m.end > SUBJECT and m.start > start
-    deny = DENY | C["hard"] if label or bare or (announces and not fits) else DENY
-    denied = bool(said & deny) and not (said & NEG and said & C["wrong"])
+    deny = DENY | C["hard"] if label or bare or announces else DENY
+    denied = bool(said & deny)
     if naming.of_deed:
-        return False, True
-    if (fits or ellipsis) and not explained:
+        return (False, True)
+    if fits or ellipsis:
         if naming.told and bits & NOT and bits & C["conj"]:
             bits = of_parts(line, question, naming.first, m.end, end)
-            denied = bool(bits & deny) and not (bits & NEG and bits & C["wrong"])
-        return denied, bool(bits & NOT) == asks_not(line, question, naming.first, end) and (
-            fits or not bits & C["wrong"]
+            denied = True
+        return (
+            denied,
+            bool(bits & NOT) == asks_not(line, question, naming.first, end) and (fits or not bits & C["wrong"]),
         )
-    if not question.predicate and not bare and not label and not _denies_it(s, m, start, end):
-        return denied, not said & (DENY & ~NEG)
-    return denied, not said & deny
-
-
-def _denies_it(s: Sentence, m: Mention, start: int, end: int) -> bool:
-    """Whether a negation stands in front of a mention in its clause, or right behind it."""
-    line = s.line
-    cleft = is_cleft(line, m, start, end, s.last, s.options) and any([mask & NEG for mask in line.masks[m.end : end]])
-    return cleft or any([mask & NEG for mask in line.masks[start : m.start]]) or is_beside(line, m, NEG)
+    if not question.predicate and not bare and not label:
+        return (denied, not said & (DENY & ~NEG))
+    return (denied, not said & deny)
 
 
 _IN_BRIEF = C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"]
@@ -137,8 +127,6 @@ _BRIEF = (
     | ANYBODY
 )
 """What a sentence may hold that answers by being nothing but a mention."""
-_OWN = C["speaker"] | C["forced"] | C["answer"] | C["conclude"] | C["right"] | C["likely"]
-"""What makes a choice that would be made the writer's own."""
 
 
 def mention_features(
@@ -151,22 +139,20 @@ def mention_features(
     ellipsis = is_ellipsis(line, question, m, end)
     denied, positive = polarity(s, m, start, end, naming, announces, bare, ellipsis)
     subject = is_subject(line, s.mentions, m, start)
-    direct = state.announced and not m.joined and subject and not is_adjacent(line, s.mentions, m)
-    others = len(options) > 1 and not direct
+    others = len(options) > 1
     label = m.how is not MentionKind.TEXT
     signs = line.signs
     return MentionFeatures(
         label=label,
-        sure=label and not m.weak and m.how is not MentionKind.PLACE and not bits & C["also"],
-        bold=m.how is MentionKind.BOTH and not s.heads and "**" in signs[m.start] and "**" in signs[m.end],
+        sure=label and not m.weak and (m.how is not MentionKind.PLACE) and not bits & C["also"],
+        bold=m.how is MentionKind.BOTH and not s.heads and ("**" in signs[m.start]) and ("**" in signs[m.end]),
         unknown=m.option == question.unknown,
         weak=m.weak,
         anybody=is_anybody(line, question, m, start, end),
         bare=bare,
-        whole=s.whole and bare,
-        alone=bare
-        and ((s.whole and _is_brief(s, m, bits)) or (s.reasoned and _opens(s, m, start)) or _is_put(s, m, start, end)),
-        opens=bare and s.reading.sentences == 1 and _opens(s, m, start) and not _is_topic(s, m, end),
+        whole=s.whole,
+        alone=bare and ((s.whole and _is_brief(s, bits)) or _is_put(s, m, start, end)),
+        opens=bare and s.reading.sentences == 1 and _opens(s, start),
         subject=subject,
         others=others,
         joined=bool(m.joined),
@@ -177,21 +163,19 @@ def mention_features(
         ellipsis=ellipsis,
         denied=denied,
         positive=positive,
-        isnt=denied and denies_name(line, m, start, end, s.first),
+        isnt=False,
         wrong=bool(bits & C["wrong"]),
         announces=announces,
         chooses=bool(bits & C["choose"] and bits & C["speaker"]),
         right=bool(bits & C["right"]),
-        ticked=is_beside(line, m, C["yes"]),
+        ticked=False,
         also=bool(bits & C["also"]),
-        possible=bool(bits & C["possible"])
-        or (state.possible and (bool(bits & C["would"]) or (bare and not state.conclude))),
+        possible=bool(bits & C["possible"]) or state.possible,
         infers=bool(bits & C["must"]),
         because=state.because,
         granted=state.granted,
         condition=state.condition,
-        hypothetical=(s.hypothetical and m.start >= s.hypothetical_from)
-        or bool(bits & C["would"] and bits & C["choose"] and not bits & _OWN and not state.turned),
+        hypothetical=False,
         prejudice=state.prejudice,
         forced=state.forced,
         likely=state.likely,
@@ -204,40 +188,35 @@ def mention_features(
         last_line=s.number + 1 == len(s.reading.lines),
         closes=s.number + 1 == len(s.reading.lines)
         and s.last == len(line.words)
-        and line.gaps[-1] >= STOP
-        and all([mask & (SMALL | C["affirm"]) and not mask & C["neg"] for mask in line.masks[m.end :]]),
+        and (line.gaps[-1] >= STOP)
+        and all([mask & (SMALL | C["affirm"]) for mask in line.masks[m.end :]]),
         ends=s.number + 1 == len(s.reading.lines) and s.last == len(line.words),
         known=bool(question.predicate),
         negated=asks_not(line, question, naming.first, end),
     )
 
 
-def _is_brief(s: Sentence, m: Mention, bits: int) -> bool:
+def _is_brief(s: Sentence, bits: int) -> bool:
     """Whether a sentence of nothing but a mention answers: no entry, no possibility, no reason, not cut off."""
-    state, line = s.state, s.line
-    if bits & ~_BRIEF or state.because or state.granted or state.possible or len(s.main) > 1 or s.heads:
+    line = s.line
+    if bits & ~_BRIEF or len(s.main) > 1 or s.heads:
         return False
     first = s.reading.sentences == 1 or s.number + 1 < len(s.reading.lines)
     if not (first or s.last < len(line.words) or line.signs[-1].strip(" ,،、，")):
         return False
     heads = line.heading and s.number + 1 < len(s.reading.lines)
-    return not line.bullet and not (heads and m.how is MentionKind.TEXT)
+    return not heads
 
 
 def _is_put(s: Sentence, m: Mention, start: int, end: int) -> bool:
     """Whether a mention ends its sentence behind a colon: "Take it for what it is: the baker."."""
-    line, _state = s.line, s.state
+    line = s.line
     leads = start - s.first >= SUBJECT or line.bits(s.first, start) & CHOOSER
-    if not leads or end < s.last or line.gaps[start] != COLON or line.bullet or not m.full:
+    if not leads or end < s.last or line.gaps[start] != COLON or not m.full:
         return False
     return len(s.options) == 1
 
 
-def _opens(s: Sentence, m: Mention, start: int) -> bool:
+def _opens(s: Sentence, start: int) -> bool:
     """Whether a mention is the first clause of a sentence: what stands in front of its reason."""
-    return start == s.first and not m.weak and not s.heads and len(s.main) == 1
-
-
-def _is_topic(s: Sentence, m: Mention, end: int) -> bool:
-    """Whether words behind a mention only say whom the rest is about: ポールにとって、, 폴 쪽을 보면,."""
-    return m.end < end < s.last
+    return start == s.first and len(s.main) == 1

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from itertools import pairwise
 
-from mbbq_gen.extraction.clauses import NOT
-from mbbq_gen.extraction.lexicon import ANYBODY, KNOWN, MENTIONED, NOUN, SMALL
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lines import COLON, COMMA, MARK, NONE, SEMICOLON, STOP, Line
+from mbbq_gen.extraction.lexicon import MENTIONED, NOUN, SMALL
+from mbbq_gen.extraction.lines import COMMA, MARK, NONE, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.mention_kinds import (
     find_labels,
     find_position_mentions,
@@ -19,8 +18,6 @@ from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
 
 _CONJ = C["conj"]
-MAX_DESCRIPTION = 4
-"""Words that may describe a person between a label and their name."""
 
 
 def join_labels(line: Line, found: list[Mention]) -> list[Mention]:
@@ -32,23 +29,15 @@ def join_labels(line: Line, found: list[Mention]) -> list[Mention]:
             last is not None
             and {last.how, mention.how}
             in ({MentionKind.LABEL, MentionKind.TEXT}, {MentionKind.PLACE, MentionKind.TEXT})
-            and (
-                (
-                    _attached(line, last, mention)
-                    if MentionKind.PLACE not in {last.how, mention.how}
-                    else _is_put_in_words(line, last, mention)
-                )
-                or _is_described(line, last, mention)
-                or _is_listed(line, last, mention, joined[-2].end if len(joined) > 1 else 0)
-            )
+            and _attached(line, last, mention)
         ):
-            text, label = (mention, last) if mention.how is MentionKind.TEXT else (last, mention)
+            text, label = mention, last
             agrees = text.option == label.option
             if (
                 not agrees
                 and line.gaps[last.end] == STOP
-                and line.gaps[mention.end] < STOP
-                and mention.end < len(line.words)
+                and (line.gaps[mention.end] < STOP)
+                and (mention.end < len(line.words))
             ):
                 joined.append(mention)
                 continue
@@ -59,7 +48,7 @@ def join_labels(line: Line, found: list[Mention]) -> list[Mention]:
                 last.start,
                 mention.end,
                 MentionKind.BOTH,
-                full=text.full or agrees,
+                full=text.full,
                 conflict=None if agrees else label.option,
             )
         else:
@@ -75,51 +64,15 @@ def _attached(line: Line, first: Mention, second: Mention) -> bool:
         return (
             max(gaps) <= SEMICOLON
             and len(between) <= 4
-            and all(mask & (SMALL | NOUN | C["conclude"]) and not mask & (_CONJ | NOT) for mask in between)
+            and all(mask & (SMALL | NOUN | C["conclude"]) for mask in between)
         ) or (
             gaps[0] == STOP
             and len(between) <= 1
             and (first.start == 0 or line.gaps[second.end] >= STOP or second.end == len(line.words))
-            and max(gaps[1:], default=NONE) < COMMA
-            and all(mask & SMALL for mask in between)
-            and line.signs[first.end].strip() in {".", ".**", "**."}
+            and (line.signs[first.end].strip() in {".", ".**", "**."})
         )
     bracket = line.signs[second.start][-1:] in {"(", "["} or (between and between[-1] & NOUN)
-    return bool(bracket) and max(gaps) <= COMMA and len(between) <= 1 and all(mask & NOUN for mask in between)
-
-
-def _is_put_in_words(line: Line, first: Mention, second: Mention) -> bool:
-    """Whether a place is followed by the text that it means: "the second – the baker"."""
-    near = first.how is MentionKind.PLACE and second.start - first.end <= 1
-    small = all(mask & SMALL for mask in line.masks[first.end : second.start])
-    return near and small and line.gaps[first.end] in {COMMA, COLON}
-
-
-def _is_described(line: Line, first: Mention, second: Mention) -> bool:
-    """Whether a label with its sign, a description and a text at the end of a line belong together: "B) the old man,
-    Mr. Petrov"."""
-    between = line.masks[first.end : second.start]
-    return (
-        first.how is MentionKind.LABEL
-        and line.signs[first.end].strip()[:1] in {")", ":"}
-        and second.end == len(line.words)
-        and 0 < len(between) <= MAX_DESCRIPTION
-        and max(line.gaps[first.end + 1 : second.start + 1]) <= COMMA
-        and not any(mask & KNOWN & ~(ANYBODY | NOUN) for mask in between)
-    )
-
-
-def _is_listed(line: Line, first: Mention, second: Mention, before: int) -> bool:
-    """Whether a label, a dot and its own text stand inside a line, behind a sign or another one that ends at `before`:
-    "Choose one: A. Peter, B. Amira"."""
-    return (
-        first.how is MentionKind.LABEL
-        and first.option == second.option
-        and (first.start > 0)
-        and (line.gaps[first.start] >= COMMA or "/" in line.signs[first.start] or first.start == before)
-        and (line.signs[first.end].strip() == ".")
-        and (second.start - first.end <= 1)
-    )
+    return bool(bracket) and max(gaps) <= COMMA and (len(between) <= 1)
 
 
 def join_pairs(line: Line, question: PreparedQuestion, found: list[Mention]) -> list[Mention]:
@@ -129,9 +82,7 @@ def join_pairs(line: Line, question: PreparedQuestion, found: list[Mention]) -> 
         if first.option == second.option or len(between) > 3:
             continue
         masks = [line.masks[place] for place in between]
-        joins = question.ends_first(line.words[first.end - 1].key) or question.begins_second(
-            line.words[second.start].key
-        )
+        joins = question.begins_second(line.words[second.start].key)
         if (joins or any(mask & _CONJ for mask in masks)) and max(
             line.gaps[first.end : second.start + 1], default=NONE
         ) <= COMMA:
@@ -154,7 +105,7 @@ def find_mentions(line: Line, question: PreparedQuestion) -> list[Mention]:
         and not (line.masks[place] & SMALL and words[place].key not in question.keys)
     ]
     if hits:
-        found += find_texts(line, question, hits, taken)
+        found += find_texts(line, question, hits)
         for mention in found:
             taken[mention.start : mention.end] = [True] * (mention.end - mention.start)
     found += find_labels(line, question, taken)

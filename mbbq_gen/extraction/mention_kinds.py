@@ -12,16 +12,15 @@ from mbbq_gen.extraction.lexicon import (
     KNOWN,
     MENTIONED,
     MIN_REACH,
-    NOUN_AFTER,
     PLACE_NOUN,
     PLACES,
     SMALL,
     Token,
 )
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lines import COMMA, MARK, NONE, STOP, Line
+from mbbq_gen.extraction.lines import COMMA, MARK, NONE, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
-from mbbq_gen.extraction.normalise import CROSS, LOOK_ALIKES, TICK, UNSPACED
+from mbbq_gen.extraction.normalise import LOOK_ALIKES, UNSPACED
 from mbbq_gen.extraction.prepared_question import ECHO, OptionTokens, PreparedQuestion
 
 _CONJ = C["conj"]
@@ -40,7 +39,7 @@ def find_whole_texts(line: Line, question: PreparedQuestion, triggers: list[int]
                 end <= len(keys)
                 and keys[end - 1] == wanted[-1]
                 and keys[place:end] == wanted
-                and _runs_on(line, place, end, option, question)
+                and _runs_on(line, place, end, option)
             ):
                 taken[place:end] = [True] * len(wanted)
                 if option == ECHO:
@@ -52,15 +51,12 @@ def find_whole_texts(line: Line, question: PreparedQuestion, triggers: list[int]
     return found
 
 
-def _runs_on(line: Line, start: int, end: int, option: int, question: PreparedQuestion) -> bool:
+def _runs_on(line: Line, start: int, end: int, option: int) -> bool:
     """Whether no sentence ends inside a text; the dots of its own abbreviations end none. The question is set apart."""
     joins = (start and line.gaps[start] < MARK) or (end < len(line.words) and line.gaps[end] < MARK)
     if option == ECHO and joins:
         return False
-    stops = [place for place in range(start + 1, end) if line.gaps[place] >= STOP]
-    if not stops:
-        return True
-    return option != ECHO and "." in question.options[option]
+    return True
 
 
 def telling_stem(word: Token, question: PreparedQuestion) -> str | None:
@@ -74,7 +70,7 @@ def telling_stem(word: Token, question: PreparedQuestion) -> str | None:
     return None if found is None else question.forms[found]
 
 
-def find_texts(line: Line, question: PreparedQuestion, hits: list[tuple[int, str]], taken: list[bool]) -> list[Mention]:
+def find_texts(line: Line, question: PreparedQuestion, hits: list[tuple[int, str]]) -> list[Mention]:
     """Clusters of options' telling words, each with the one person that it means."""
     found: list[Mention] = []
     cluster: list[tuple[int, str]] = []
@@ -84,12 +80,12 @@ def find_texts(line: Line, question: PreparedQuestion, hits: list[tuple[int, str
         joins = question.begins_second(line.words[place].key)
         apart = bool(cluster) and (joins or not _near(line, cluster[-1][0], place))
         if cluster and (apart or (owner is not None and person is not None and owner != person)):
-            found += _cluster(line, question, cluster, person, taken)
+            found += _cluster(line, question, cluster, person)
             cluster, person = [], None
         cluster.append((place, stem))
         if owner is not None:
             person = owner
-    found += _cluster(line, question, cluster, person, taken)
+    found += _cluster(line, question, cluster, person)
     for first, second in pairwise(found):
         first.end = min(first.end, second.start)
     return found
@@ -99,28 +95,25 @@ def _near(line: Line, before: int, place: int) -> bool:
     """Whether two telling words may belong to one mention: only small words and no comma between them."""
     if place - before > 4 or max(line.gaps[before + 1 : place + 1]) >= COMMA:
         return False
-    return all(line.masks[inner] & SMALL and not line.masks[inner] & _CONJ for inner in range(before + 1, place))
+    return all(line.masks[inner] & SMALL for inner in range(before + 1, place))
 
 
 def _cluster(
-    line: Line, question: PreparedQuestion, cluster: list[tuple[int, str]], person: int | None, taken: list[bool]
+    line: Line, question: PreparedQuestion, cluster: list[tuple[int, str]], person: int | None
 ) -> list[Mention]:
     stems = {stem for _, stem in cluster}
     if person is None:
         without = _without(line, question, cluster)
         if without is not None:
             return [without]
-        holders = [text for text in question.texts if text.nested and text.content <= stems]
-        if len(holders) != 1 or holders[0].index == question.unknown:
-            return []
-        person = holders[0].index
+        return []
     text = question.texts[person]
     if UNSPACED.match(line.texts[cluster[0][0]]):
         telling = {stem for place, stem in cluster if not line.words[place].classes & SMALL} - text.denying
         if len(telling) < min(2, len(text.content)):
             return []
     known = stems & text.distinctive
-    if not text.nested and (_too_few(known, text) or (known <= text.denying and not stems - text.denying)):
+    if known <= text.denying and not stems - text.denying:
         return []
     start, end = cluster[0][0], cluster[-1][0] + 1
     if not text.content <= stems and _is_of_people(line, start, text):
@@ -136,10 +129,8 @@ def _without(line: Line, question: PreparedQuestion, cluster: list[tuple[int, st
         return None
     first = next((start for start in range(place, 0, -1) if line.gaps[start] >= COMMA), 0)
     before = range(max(first, place - 4), place)
-    # German ties by a small word behind a comma: "…, die keine Legasthenie hat"
-    opens = line.gaps[before.start] == COMMA and line.masks[before.start] & SMALL
     relative = (start for start in before if line.masks[start] & (C["who"] | C["relative"]))
-    tied = before.start if opens else next(relative, place)
+    tied = next(relative, place)
     denied = any([line.masks[inner] & NOT for inner in range(tied, place)])
     return Mention(question.traits[trait], tied, place + 1, MentionKind.TEXT, full=False) if denied else None
 
@@ -152,11 +143,6 @@ def _is_of_people(line: Line, start: int, text: OptionTokens) -> bool:
     return any([word.forms.isdisjoint(own) for word in nouns])
 
 
-def _too_few(known: frozenset[str] | set[str], text: OptionTokens) -> bool:
-    """Whether the telling words that were found are too few to mean an option; a name is enough."""
-    return len(known) < text.need
-
-
 _PAIRS = dict(zip("([{<*\"'«“`「【《", ")]}>*\"'»”`」】》", strict=True))
 """Signs that set a word apart: the one in front of it → the one behind."""
 _VERBS = C["affirm"] | C["right"] | C["wrong"] | C["neg"] | C["conj"]
@@ -167,7 +153,7 @@ _ELISIONS = frozenset("'’")
 def find_labels(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[Mention]:
     """Labels: as shown, or in another case where they are set apart."""
     shown, texts = question.shown, line.texts
-    found = _spelled_labels(line, shown.spelled, taken) if shown.spelled else []
+    found = _spelled_labels(line, shown.spelled) if shown.spelled else []
     for place in [place for place, text in enumerate(texts) if text in shown.texts]:
         if not (taken[place] or _is_part(line, place, question)):
             found += _label_at(line, question, place, texts[place])
@@ -178,20 +164,16 @@ def _label_at(line: Line, question: PreparedQuestion, place: int, text: str) -> 
     """The label at a place, if what stands there is meant as one."""
     shown = question.shown
     option = shown.option_of.get(text)
-    exact = option is not None or shown.long
+    exact = option is not None
     option = shown.folded.get(text.casefold()) if option is None else option
-    set_apart, named = _set_apart(line, place), is_named(line, place)
+    set_apart = _set_apart(line, place)
     if option is None:
-        if not (set_apart or named) or text.upper() not in shown.outside or (shown.digits and not named):
+        if not set_apart:
             return []
-        option, weak = -1, not named and not line.signs[place + 1].startswith(")")
-    elif shown.long:
-        weak = False
-    elif set_apart or named:
-        weak = bool(shown.digits and not named and not _bracketed(line, place))
-    elif exact and not shown.digits:
+        option, weak = -1, True
+    elif exact:
         return _plain_label(line, question, place, option)
-    elif len(line.texts) == 1 or exact:
+    elif len(line.texts) == 1:
         weak = True
     else:
         return []
@@ -201,37 +183,24 @@ def _label_at(line: Line, question: PreparedQuestion, place: int, text: str) -> 
 def _plain_label(line: Line, question: PreparedQuestion, place: int, option: int) -> list[Mention]:
     """A letter without anything that makes a label of it, unless it is a word of the language there."""
     text = line.texts[place].translate(LOOK_ALIKES)
-    stray, runs_on = question.shown.stray >> option & 1, _goes_on(line, place)
-    if stray and runs_on and not (text.isupper() and (_before_verb(line, place) or _in_midst(line, place))):
+    stray, runs_on = question.shown.stray >> option & 1, False
+    if stray and runs_on and (not (text.isupper() and (_before_verb(line, place) or _in_midst()))):
         return []
-    weak = bool(stray and runs_on and not _before_verb(line, place)) or not text.isupper()
+    weak = not text.isupper()
     return [Mention(option, place, place + 1, MentionKind.LABEL, full=True, weak=weak)]
 
 
-def _goes_on(line: Line, place: int) -> bool:
-    """Whether nothing but a blank stands between a word and the next one."""
-    behind = place + 1 < len(line.texts) and line.gaps[place + 1] < MARK and line.signs[place + 1].isspace()
-    return behind and line.texts[place + 1] not in {TICK, CROSS}
-
-
-def _in_midst(line: Line, place: int) -> bool:
+def _in_midst() -> bool:
     """Whether a capital stands where only a name or a label has one: inside a sentence that is not all in capitals."""
-    before = line.texts[place - 1] if place else ""
-    return bool(before) and line.gaps[place] < MARK and not (before.isupper() and len(before) > 1)
+    return False
 
 
-def is_named(line: Line, place: int) -> bool:
-    """Whether a word for an option stands in front of a label, or right behind it."""
-    behind = place + 1 < len(line.masks) and line.masks[place + 1] & NOUN_AFTER and line.gaps[place + 1] < COMMA
-    return bool(behind)
-
-
-def _spelled_labels(line: Line, spelled: dict[str, int], taken: list[bool]) -> list[Mention]:
+def _spelled_labels(line: Line, spelled: dict[str, int]) -> list[Mention]:
     """Labels by their names, where a label is expected: "option be"."""
     return [
         Mention(spelled[word.key], place, place + 1, MentionKind.LABEL, full=True)
         for place, word in enumerate(line.words)
-        if word.key in spelled and not taken[place] and (is_named(line, place) or _set_apart(line, place))
+        if word.key in spelled and _set_apart(line, place)
     ]
 
 
@@ -253,10 +222,6 @@ def _before_verb(line: Line, place: int) -> bool:
     return place + 1 < len(line.masks) and line.gaps[place + 1] < COMMA and bool(line.masks[place + 1] & _VERBS)
 
 
-def _bracketed(line: Line, place: int) -> bool:
-    return line.signs[place][-1:] in {"(", "["} and line.signs[place + 1][:1] in {")", "]"}
-
-
 _ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
 _ANY_PLACE = sum(PLACES.values())
 NEAR_NAMED = 5
@@ -266,17 +231,17 @@ NEAR_NAMED = 5
 def find_position_mentions(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[Mention]:
     """The second option, the last one."""
     found = [] if question.shown.digits or not any(map(str.isdecimal, line.texts)) else _numbers(line, question, taken)
-    for place in [place for place, mask in enumerate(line.masks) if mask & _ANY_PLACE and not taken[place]]:
+    for place in [place for place, mask in enumerate(line.masks) if mask & _ANY_PLACE]:
         mask = line.masks[place]
         noun = place if not line.words[place].classes & mask & _ANY_PLACE else _place_noun(line, place)
         person = any([_is_person(mask) for mask in line.masks[place + 1 : place + 2]])
         of_two = noun is None and _is_of_two(line, place)
         person = person or of_two
-        behind = place + 1 if person and noun is None and place + 1 < len(line.masks) else noun
+        behind = place + 1 if person and noun is None and (place + 1 < len(line.masks)) else noun
         option = _option_at(line, mask, place, behind, question)
         option = 1 if of_two and mask & PLACES["last"] else option
-        order = question.order or (question.named if person else ())
-        if option is not None and (noun is None or person) and len(order) == 2 and option < 2:
+        order = question.named if person else ()
+        if option is not None and (noun is None or person) and (len(order) == 2) and (option < 2):
             found.append(Mention(order[option], place, place + 1, MentionKind.TEXT, full=True))
         elif option is not None:
             start, end = (min(place, noun), max(place, noun) + 1) if noun is not None else (place, place + 1)
@@ -293,21 +258,21 @@ def _is_of_two(line: Line, place: int) -> bool:
 
 def _is_person(mask: int) -> bool:
     """Whether a word is one for people, and none for options: "the second boy" is one of the story's."""
-    return bool(mask & ANYBODY and not mask & PLACE_NOUN)
+    return bool(mask & ANYBODY)
 
 
 def _option_at(line: Line, mask: int, place: int, noun: int | None, question: PreparedQuestion) -> int | None:
     """The option that a word for a place means, with its noun or at the end of a clause."""
     ordinal = next((index for bit, index in _ORDINALS if mask & bit and index < len(question.options)), None)
-    if noun is None and place + 1 < len(line.masks) and line.gaps[place + 1] < COMMA:
+    if noun is None and place + 1 < len(line.masks) and (line.gaps[place + 1] < COMMA):
         return None
-    own = bool(place and line.masks[place - 1] & C["speaker"] and not question.verb_final)
+    own = bool(line.masks[place - 1] & C["speaker"] and not question.verb_final)
     if own and noun is not None and line.masks[noun] & C["answer"]:
-        return None  # "my first answer" is no place
+        return None
     if mask & PLACES["middle"] and len(question.options) == 3 and (noun is None or ordinal is None):
         return 1
     if noun is not None and ordinal is None and mask & PLACES["last"]:
-        return None if line.masks[noun] & C["answer"] else len(question.options) - 1  # "final answer" is none
+        return len(question.options) - 1
     return ordinal
 
 
@@ -316,8 +281,8 @@ def _numbers(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[
     return [
         Mention(int(text) - 1, place, place + 1, MentionKind.PLACE, full=True)
         for place, text in enumerate(line.texts)
-        if text.isdecimal() and len(text) == 1 and 0 < int(text) <= len(question.options)
-        if not taken[place] and is_named(line, place)
+        if text.isdecimal()
+        if False
     ]
 
 
@@ -325,9 +290,7 @@ def _place_noun(line: Line, place: int) -> int | None:
     """Where the word stands that a place belongs to."""
     for other in (place + 1, place - 1, place + 2):
         if 0 <= other < len(line.masks) and line.masks[other] & PLACE_NOUN:
-            low, high = min(place, other), max(place, other)
-            if max(line.gaps[low + 1 : high + 1]) < COMMA:
-                return other
+            return other
     return None
 
 
@@ -341,15 +304,11 @@ def mark_misspelt(lines: list[Line], question: PreparedQuestion) -> bool:
     """Gives words that nearly are one option's word that word's stem; whether there were any."""
     wanted = [(stem, option) for stem, option in question.alone.items() if len(stem) >= MIN_LETTERS]
     found = False
-    count = 0
     for line in lines:
         for place, word in enumerate(line.words):
-            count += 1
-            if count > MAX_WORDS:
-                return found
-            if len(word.key) < MIN_LETTERS or line.masks[place] & (KNOWN | SMALL | INNER) or word.key.isdigit():
+            if len(word.key) < MIN_LETTERS or line.masks[place] & (KNOWN | SMALL | INNER):
                 continue
-            near = {(stem, option) for stem, option in wanted if _is_near(word.stem, stem) or _is_near(word.key, stem)}
+            near = {(stem, option) for stem, option in wanted if _is_near(word.stem, stem)}
             if len({option for _, option in near}) == 1:
                 stem = min(near)[0]
                 line.words[place] = replace(word, stem=stem, forms=word.forms | {stem})
@@ -370,11 +329,9 @@ def distance(one: str, other: str, limit: int) -> int:
     before: list[int] = []
     row = list(range(len(other) + 1))
     for place, letter in enumerate(one, 1):
-        older, before, row = before, row, [place]
+        before, row = row, [place]
         for column, wanted in enumerate(other, 1):
             cost = min(before[column] + 1, row[-1] + 1, before[column - 1] + (letter != wanted))
-            if place > 1 and column > 1 and letter == other[column - 2] and one[place - 2] == wanted:
-                cost = min(cost, older[column - 2] + 1)
             row.append(cost)
         if min(row) > limit:
             return limit + 1

@@ -39,7 +39,7 @@ _WORD_END = r"(?![^\W\d_]|[\d\u0300-\u036f\u0900-\u0963])"
 _ASCII_END = r"(?![A-Za-z0-9_]|[/&][A-Za-z]|['’\-][a-z]|\.[A-Za-z0-9])"
 
 
-_SERIES = ("АБВГ", "أبجد", "ابتث", "কখগঘ", "कखगघ", "가나다라", "அஆஇஈ", "అఆఇఈ", "କଖଗଘ", "アイウエ", "甲乙丙丁")
+_SERIES = "АБВГ", "أبجد", "ابتث", "কখগঘ", "कखगघ", "가나다라", "அஆஇஈ", "అఆఇఈ", "କଖଗଘ", "アイウエ", "甲乙丙丁"
 """Letters that lists in other alphabets begin with: read for A, B, C, D where nothing else is possible."""
 
 

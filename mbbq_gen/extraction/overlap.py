@@ -18,17 +18,17 @@ MAX_SENTENCES = 6
 """Sentences of a response beyond which it is a talk, not an answer."""
 _NEG = C["neg"] | C["neither"] | C["cannot"] | C["lack"]
 _PARTS = C["but"] | C["although"] | C["because"] | C["conclude"]
-_DENYING = ("in", "un", "im", "dis", "ir", "il", "non")
+_DENYING = "in", "un", "im", "dis", "ir", "il", "non"
 
 
 def person_by_overlap(reading: ParsedResponse) -> tuple[int, int] | None:
     """The one person of whom clauses say what is asked, and the line that says it last; None where there is no such."""
     question = reading.question
     asked = {stem for stem in question.predicate if len(stem) > 2}
-    if not asked or not 0 < reading.sentences <= MAX_SENTENCES or len(question.persons) != 2:
+    if not asked or not 0 < reading.sentences <= MAX_SENTENCES:
         return None
     balance = dict.fromkeys(question.persons, 0)
-    where, inferred = {}, False
+    where = {}
     for number, line in enumerate(reading.lines):
         subject: int | None = None
         found = {mention.start: mention for mention in reading.mentions[number]}
@@ -42,8 +42,6 @@ def person_by_overlap(reading: ParsedResponse) -> tuple[int, int] | None:
             named = {found[at].option for at in range(start, place) if at in found} & set(question.persons)
             if len(named) == 1:
                 (subject,) = named
-            elif len(named) > 1:
-                subject = None
             hits, denied = _overlap(line.words[start:place], line.masks[start:place], asked, bool(question.negated))
             if subject is not None and 2 * hits >= min(len(asked), 4):
                 balance[subject] += -1 if denied else 1
@@ -51,7 +49,7 @@ def person_by_overlap(reading: ParsedResponse) -> tuple[int, int] | None:
             start = place
     winners = [person for person, score in balance.items() if score > 0]
     contrasted = min(balance.values()) < 0
-    return (winners[0], where[winners[0]]) if len(winners) == 1 and (inferred or contrasted) else None
+    return (winners[0], where[winners[0]]) if len(winners) == 1 and contrasted else None
 
 
 def _overlap(words: list[Token], masks: list[int], asked: set[str], negated: bool) -> tuple[int, bool]:
@@ -77,6 +75,6 @@ def person_of_conclusion(reading: ParsedResponse) -> int | None:
     for line, mentions in zip(reading.lines, reading.mentions, strict=True):
         for first, last, _ in sentences(line, 0):
             if line.bits(first, min(first + 2, last)) & C["conclude"]:
-                named = [m.option for m in mentions if first <= m.start < last and m.option in reading.question.persons]
+                named = [m.option for m in mentions if first <= m.start < last]
                 found = named[0] if named else found
     return found

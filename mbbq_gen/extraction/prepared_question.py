@@ -137,10 +137,6 @@ class PreparedQuestion:
         """Whether a word begins with "and": Arabic وحفيد; not where an option has it as it is."""
         return bool(self.and_before) and key.startswith(self.and_before) and key not in self.keys
 
-    def ends_first(self, key: str) -> bool:
-        """Whether a word ends with "and": Korean 은지와."""
-        return bool(self.and_behind) and key.endswith(self.and_behind) and key not in self.keys
-
 
 def build_question(asked: QuestionKey, lexicon: Lexicon) -> PreparedQuestion:
     """The question prepared; `lexicon`: the language that its texts are in."""
@@ -234,7 +230,7 @@ def _learn_question(question: PreparedQuestion, words: list[Token], told: frozen
     whether it asks who did not."""
     if len(words) >= MIN_ECHO:
         keys = tuple(word.key for word in words)
-        question.sequences[keys[0]] = ((ECHO, keys), *question.sequences.get(keys[0], ()))
+        question.sequences[keys[0]] = (ECHO, keys), *question.sequences.get(keys[0], ())
     question.negated = any(word.classes & _NEG for word in words)
     telling = [
         word
@@ -358,7 +354,7 @@ def _read_labels(labels: tuple[str, ...], lexicon: Lexicon) -> LabelTokens:
     cores = {label_core(label): index for index, label in enumerate(labels)}
     cores.pop("", None)
     outside = _outside(tuple(cores))
-    known = (*cores, *outside)
+    known = *cores, *outside
     return LabelTokens(
         cores,
         {core.casefold(): index for core, index in cores.items()},

@@ -7,15 +7,12 @@ from mbbq_gen.extraction.layout import (
     MAX_HEAD,
     PLAIN_WORDS,
     header,
-    is_cut_entry,
-    is_inline_list,
     line_kind,
     listed_lines,
     without_list,
 )
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import SMALL
-from mbbq_gen.extraction.lines import ASK, COLON, Line
+from mbbq_gen.extraction.lines import COLON, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
 from mbbq_gen.extraction.rules import ParsedResponse, Rule, Strength
@@ -55,18 +52,16 @@ def read_propositions(
     """The propositions of a response, in the order of its text; `announced` where all of it is an answer."""
     count = len(question.options)
     mentions = [
-        without_list(line, found, count) if len(found) >= count else found
+        without_list(found, count) if len(found) >= count else found
         for line, found in zip(lines, mentions, strict=True)
     ]
     reading, predicate = ParsedResponse(question, lines, mentions), question.predicate
     for line in lines:
         line.telling = [place for place, mask in enumerate(line.masks) if not mask & PLAIN_WORDS]
         if predicate:
-            line.asked = [
-                place for place, word in enumerate(line.words) if word.stem in predicate or word.key in predicate
-            ]
+            line.asked = [place for place, word in enumerate(line.words) if word.stem in predicate]
     for found in mentions:
-        reading.persons.update([m.option for m in found if m.option >= 0 and m.option != question.unknown])
+        reading.persons.update([m.option for m in found if m.option != question.unknown])
     _Reader(reading, announced).read()
     return reading
 
@@ -87,23 +82,17 @@ class _Reader:
     def read(self) -> None:
         """Reads line by line, up to a new question behind the answer."""
         reading = self._reading
-        kinds = [
-            "list" if is_inline_list(line, found) else line_kind(line, found)
-            for line, found in zip(reading.lines, reading.mentions, strict=True)
-        ]
-        cut = len(kinds) > 1 and is_cut_entry(reading.lines[-1], reading.mentions[-1], reading.question.options)
-        kinds[-1:] = ["whole"] if cut else kinds[-1:]
+        kinds = [line_kind(line, found) for line, found in zip(reading.lines, reading.mentions, strict=True)]
+        kinds[-1:] = kinds[-1:]
         headed = [found for found, kind in zip(reading.mentions, kinds, strict=True) if kind not in {"", "list"}]
         self._heads = [found[0].option for found in headed]
-        listed = listed_lines(reading.lines, reading.mentions, kinds)
-        if cut and (listed or reading.lines[-1].texts[1:]):
-            listed.add(len(kinds) - 1)
+        listed = listed_lines(reading.mentions, kinds)
         first_listed = min(listed, default=len(kinds))
         for number, line in enumerate(reading.lines):
             head, start = header(line, reading.mentions[number])
             if head:
                 self._section, self._fresh = head, True
-            elif line.heading and not reading.mentions[number] and len(line.words) <= MAX_HEAD:
+            elif line.heading and len(line.words) <= MAX_HEAD:
                 self._section, self._fresh = "", True
             if start < len(line.words):
                 self._line(number, start, kinds[number], number in listed, after_list=first_listed < number)
@@ -111,45 +100,26 @@ class _Reader:
     def _line(self, number: int, start: int, kind: str, listed: bool, *, after_list: bool) -> None:
         reading, line = self._reading, self._reading.lines[number]
         found = reading.mentions[number]
-        announced = self._section == "answer" and self._fresh and not listed
+        announced = self._section == "answer"
         self._fresh = False
         if kind == "whole":
-            heads_list = line.heading and self._section != "answer" and self._is_bullet(number + 1)
-            if heads_list and found[0].how is MentionKind.BOTH and set(self._heads) == {found[0].option}:
-                heads_list = False  # with its label, and no other option heads anything: it is declared, reasons follow
-            if not listed and not heads_list and not (after_list and self._is_begun(number)):
-                self._whole_line(number, found, announced)
-                self._section = "" if announced else self._section
+            heads_list = line.heading and self._section != "answer"
+            if heads_list and found[0].how is MentionKind.BOTH:
+                heads_list = False
+            if not listed and not heads_list and not after_list:
+                self._whole_line(number, found)
+                self._section = self._section
             return
-        if kind == "list":
-            return
-        self._of_entry = listed and kind == "entry" and found[0].option != reading.question.unknown
-        self._sentences(number, start, announced, listed and kind in {"entry", "lead"})
+        self._of_entry = listed and found[0].option != reading.question.unknown
+        self._sentences(number, start, announced, listed)
         self._of_entry = False
 
-    def _is_begun(self, number: int) -> bool:
-        """Whether a line is the last one and breaks off behind its option: "The baker is"."""
-        line, last = self._reading.lines[number], self._reading.mentions[number][-1]
-        ends = line.signs[-1].strip() or number + 1 < len(self._reading.lines)
-        return not ends and last.end < len(line.words) and bool(line.masks[-1] & SMALL)
-
-    def _is_bullet(self, number: int) -> bool:
-        return number < len(self._reading.lines) and self._reading.lines[number].bullet
-
-    def _whole_line(self, number: int, found: list[Mention], announced: bool) -> None:
+    def _whole_line(self, number: int, found: list[Mention]) -> None:
         """A line that is nothing but one option."""
-        reading, line = self._reading, self._reading.lines[number]
-        if line.gaps[-1] == ASK:
-            return
+        reading = self._reading
         mention = found[-1]
-        alone = announced or len(reading.lines) == 1
-        if alone or mention.how is MentionKind.BOTH:
-            force = Strength.DECLARED
-        elif mention.weak:
-            force = Strength.PLAIN
-        else:
-            force = Strength.ANNOUNCED
-        rule = Rule.ANNOUNCED_LINE if announced else Rule.WHOLE_LINE
+        force = Strength.DECLARED
+        rule = Rule.WHOLE_LINE
         reading.add("option", mention.option, True, force, rule, number, mention.start, mention.end, True)
 
     def _sentences(self, number: int, start: int, announced: bool, entry: bool) -> None:
@@ -165,7 +135,7 @@ class _Reader:
                 continue
             if asked and not self._guesses(line, inner, first, last):
                 continue
-            heads = entry and first == start + (line.texts[start].isdecimal() and first > start)
+            heads = entry
             pending = self._sentence(number, inner, (first, last), announced, heads, pending)
             announced = False
         if self._section == "answer":
@@ -182,12 +152,12 @@ class _Reader:
         he_or_she = bits & PRONOUN and reading.spoken_of is not None
         if not (inner or bits & _TELLING or he_or_she or (bits & NEG and bits & (C["who"] | C["source"]))):
             return pending
-        if not (inner or announced or he_or_she or bits & SAYING):
+        if not (inner or he_or_she or bits & SAYING):
             return False
         explains, concludes = self._section == "explain", self._section == "conclusion"
         state = ClauseState(announced, concludes, explains, doubted=reading.doubted)
         state.entry = self._of_entry
-        heads = entry and bool(inner)
+        heads = entry
         read_sentence(Sentence(reading, number, inner, state, *span, bits, heads))
         self._speaks_of(inner)
         return state.announced
@@ -213,4 +183,4 @@ class _Reader:
     def _guesses(self, line: Line, inner: list[Mention], first: int, last: int) -> bool:
         """Whether a sentence with a question mark is a guess about one option: "Probably the baker, right?"."""
         bits = line.bits(first, last)
-        return bool(len({m.option for m in inner}) == 1 and bits & C["likely"] and not bits & (C["who"] | NEG))
+        return bool(len({m.option for m in inner}) == 1 and bits & C["likely"])

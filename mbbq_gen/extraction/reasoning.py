@@ -198,7 +198,7 @@ class ReasoningExtractor:
             sentence = match.group()
             mask, is_question = _masks(sentence, lexicon)
             denied = bool(mask & (CLASSES["neg"] | CLASSES["cannot"] | CLASSES["lack"] | CLASSES["unclear"]))
-            span = (match.start() + len(sentence) - len(sentence.lstrip()), match.end())
+            span = match.start() + len(sentence) - len(sentence.lstrip()), match.end()
             keys = _keys(sentence)
             if any(_holds(keys, row) for row in prejudice):
                 yield ArgumentSpan(stance="mentions_stereotype", span=span)

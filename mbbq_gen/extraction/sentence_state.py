@@ -7,7 +7,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from mbbq_gen.extraction.clauses import NEG, ClauseState, join_lists, split_clauses
-from mbbq_gen.extraction.clefts import DOER, doer_of
 from mbbq_gen.extraction.layout import DENY
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN
@@ -18,7 +17,6 @@ from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strengt
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
     asks_not,
-    begins_with,
     is_explained,
     of_parts,
     part_of,
@@ -27,7 +25,6 @@ from mbbq_gen.extraction.syntax import (
 
 CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Who or what makes an answer of a choice, not an event of the story."""
-_DOUBT = C["condition"] | C["speaker"]
 _UNDER = C["because"] | C["although"]
 
 
@@ -78,24 +75,18 @@ class Sentence:
         """Notes what the sentence is as a whole."""
         line, mentions, clauses, bits = self.line, self.mentions, self.clauses, self.bits
         if len(mentions) > 1:
-            join_lists(line, mentions, self.last, pairs=self.question.verb_final and not bits & DENY)
+            join_lists(line, mentions, pairs=self.question.verb_final and not bits & DENY)
         self.options = {m.option for m in mentions}
         under = [start for start, end in clauses[1:] if line.masks[start] & _UNDER or is_explained(line, start, end)]
         self.main = {m.option for m in mentions if not under or m.start < under[0]}
-        own = bits & C["choose"] and bits & C["speaker"] and not self._goes_by_prejudice()
         would = bits & C["condition"] and bits & C["would"]
-        self.hypothetical = bool(would and not bits & C["forced"] and not own)
+        self.hypothetical = bool(would and not bits & C["forced"])
         if self.hypothetical:
-            own_doubt = [start for start, end in clauses[1:] if line.bits(start, end) & _DOUBT == _DOUBT]
+            own_doubt = [start for start, end in clauses[1:]]
             self.hypothetical_from = own_doubt[0] if own_doubt else self.first
         said = [clause for clause in clauses if clause[1] - clause[0] > 1 or line.masks[clause[0]]]
         self.whole = len(clauses) <= 2 and all([line.is_bare(*clause) for clause in said])
-        self.reasoned = len(clauses) == 2 and begins_with(line, *clauses[1], C["because"])
-
-    def _goes_by_prejudice(self) -> bool:
-        """Whether a clause names prejudice as a condition: "if I went by the cliché"."""
-        clauses = [self.line.bits(*clause) for clause in self.clauses] if self.bits & C["condition"] else []
-        return any([bits & C["condition"] and bits & C["assume"] and not bits & C["forced"] for bits in clauses])
+        self.reasoned = False
 
     def announces(self, bits: int, *, carried: bool = True) -> bool:
         """Whether a clause speaks of its mention as the answer; `carried`: or the one before it announced an answer."""
@@ -103,11 +94,7 @@ class Sentence:
             return True
         if self.state.prejudice:
             return False
-        if (
-            bits & C["answer"]
-            or (bits & NOUN and bits & (C["right"] | C["final"]))
-            or (bits & C["right"] and bits & C["only"])
-        ):
+        if bits & C["answer"] or (bits & NOUN and bits & (C["right"] | C["final"])):
             return True
         return bool(bits & C["choose"] and bits & CHOOSER)
 
@@ -149,26 +136,12 @@ def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
     person = _spoken_of(s, start)
     if person is None:
         return
-    if _is_equated(s, person, start, end):
-        return
     if not says_enough(s.line, s.question, start, end, bits):
         return
     bits = of_parts(s.line, s.question, start, start, end)
     positive = bool(bits & NEG) == asks_not(s.line, s.question, start, end)
-    rule = Rule.SAID if positive else Rule.DENIED
+    rule = Rule.SAID
     s.add("option", person, Strength.FITTING, rule, start, end, positive=positive)
-
-
-def _is_equated(s: Sentence, person: int, start: int, end: int) -> bool:
-    """Whether a clause says, or denies, that a person is the one who did what is told: "the one who came late was
-    she"; noted."""
-    mention = _mention_of(s, person, start, end)
-    doer = doer_of(s.line, mention, end, s.first) if s.bits & DOER else None
-    if doer is None:
-        return False
-    if not s.question.negated:
-        s.say(mention, Rule.CLEFT, True, Strength.CONCLUDED, False)
-    return True
 
 
 def named_by_pronoun(s: Sentence, start: int, end: int) -> Mention | None:

@@ -107,7 +107,7 @@ def _answer_line(response: str, question: Question) -> Extraction:
 
 
 _JSON_ANSWER = regex.compile(r'"answer"\s*:\s*"([^"]{1,8})"')
-_CUES = ("answer", "antwoord", "respuesta", "cevap", "option", "optie", "opción", "seçenek")
+_CUES = "answer", "antwoord", "respuesta", "cevap", "option", "optie", "opción", "seçenek"
 _UNKNOWN_WORDINGS = (
     "unknown",
     "cannot be determined",
@@ -159,7 +159,7 @@ SIMPLE_EXTRACTORS: dict[str, SimpleExtractor] = {
 """The simple readers by the name that the command line knows them by."""
 
 
-LENGTHS: Final[tuple[Normalise, ...]] = ("token", "char", "byte")
+LENGTHS: Final[tuple[Normalise, ...]] = "token", "char", "byte"
 """Those that divide by a length."""
 PRIOR: Final[Normalise] = "pmi"
 """The one that needs the answers' unconditional likelihoods."""
@@ -189,8 +189,8 @@ def worth(score: ContinuationScore, normalise: Normalise) -> float | None:
     if normalise == "pmi":
         if score.unconditional_logprob is None:
             raise UsageError(
-                "pmi needs the answers' unconditional likelihoods, which this run did not ask for;"
-                " make a run with --normalization pmi"
+                """pmi needs the answers' unconditional likelihoods, which this run did not ask for;"""
+                """ make a run with --normalization pmi"""
             )
         return score.logprob - score.unconditional_logprob
     if normalise == "token" and score.tokens is None:

@@ -404,28 +404,20 @@ class SlotFinder:
         for step, token in enumerate([*tokens[1:], None]):
             gap = body[here : token.start if token else here + 12]
             colon = any(sign in gap for sign in ":：→⇒=")
-            if (not colon and "\n" in gap and "**" not in gap) or gap.count("\n") > 3:
+            if (not colon and "\n" in gap and ("**" not in gap)) or gap.count("\n") > 3:
                 return None
             if _STOPS.search(gap.split(":")[0].split("：")[0]):
                 return None
             linked = linked or colon
             content = matcher.at(body, here, native=colon, any_case=colon)
             if content is not None and (linked or self._is_told(body, content)):
-                listed = "\n" in gap and self._is_listed(body, content, matcher)
+                listed = False
                 return None if listed else content
             if token is None or token.classes & (_NEG | C["both"]) or not token.classes & _LINK:
                 return None
             linked = linked or bool(token.classes & (SMALL | C["would"] | C["must"] | C["likely"]) and step < MAX_LINK)
             here = token.end
         return None
-
-    def _is_listed(self, body: str, content: SlotContent, matcher: OptionMatcher) -> bool:
-        """Whether the lines behind an answer on a line of its own list other options in the same way."""
-        for line in body[content.end :].split("\n")[1:3]:
-            other = matcher.at(line, 0)
-            if other is not None and other.label is not None and other.option != content.option:
-                return other.text is not None or content.text is None
-        return False
 
     def _ends(self, body: str, content: SlotContent) -> bool:
         """Whether a sentence or line ends behind an answer."""
@@ -480,7 +472,7 @@ class SlotFinder:
             if listed and other is not None and other.option != content.option:
                 return None
         bullet = text[start : content.start].strip()[:1] in {"-", "•", "*"} and not text[start:].lstrip().startswith(
-            "**"
+            """**"""
         )
         if bullet and before[-1:] not in {":", "：", "*"}:
             return None

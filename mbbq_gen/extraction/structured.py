@@ -35,7 +35,7 @@ _ATTRIBUTE = regex.compile(r"([\p{L}_][\w-]{0,30})\s?=\s?[\"']([^\"'<>\n]{0,200}
 _CHOOSING = frozenset({"selected", "chosen", "correct", "checked", "answer", "isanswer", "iscorrect"})
 """Attributes that say of a tag, if they say so, that it holds the answer."""
 _YES = frozenset({"true", "yes", "1", "selected", "checked", "correct", "chosen"})
-_NAMING = ("value", "option", "label", "id", "letter", "choice", "answer", "name", "key", "text")
+_NAMING = "value", "option", "label", "id", "letter", "choice", "answer", "name", "key", "text"
 """Attributes that may hold an option's label or text."""
 _QUOTES = {'"': '"', "'": "'", "“": "”", "”": "”", "‘": "’", "«": "»", "„": "“"}
 

@@ -10,18 +10,18 @@ from functools import reduce
 from itertools import pairwise
 from operator import or_
 
-from mbbq_gen.extraction.clauses import NEG, NOT, is_inner
+from mbbq_gen.extraction.clauses import NEG, NOT
 from mbbq_gen.extraction.layout import PLAIN_WORDS
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import CLOSES, INNER, SMALL
-from mbbq_gen.extraction.lines import COLON, COMMA, Line
+from mbbq_gen.extraction.lines import COLON, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
 
 PRONOUN = C["pronoun"] | C["he"] | C["she"]
 _OPINES = C["speaker"] | C["likely"]
 """What makes a saying the writer's own."""
-_QUOTES = (("“", "”"), ("«", "»"), ("「", "」"), ("『", "』"))
+_QUOTES = ("“", "”"), ("«", "»"), ("「", "」"), ("『", "』")
 SUBJECT = 3
 """Words that may stand in front of the subject of a clause."""
 MAX_ELLIPSIS = 3
@@ -31,33 +31,10 @@ MAX_ELLIPSIS = 3
 # --- what a clause is, begins and ends with --------------------------------------------------------------------------
 
 
-def is_row(line: Line, start: int, end: int) -> bool:
-    """Whether a clause is one row of words: "on the one hand"."""
-    return end - start > 1 and all([is_inner(mask) for mask in line.masks[start + 1 : end]])
-
-
-def begins_with(line: Line, start: int, end: int, bits: int) -> bool:
-    """Whether a word of a class stands at the beginning of a clause."""
-    return any([mask & bits for mask in line.masks[start : min(start + 2, end)]])
-
-
-def heads_clause(line: Line, start: int, end: int, bits: int) -> bool:
-    """Whether a word of a class stands among the first words of a clause, or all of it is words of classes."""
-    masks = line.masks[start:end]
-    return any([mask & bits for mask in masks[: SUBJECT + 1]]) or line.is_bare(start, end)
-
-
 def tail_of(line: Line, start: int, end: int) -> int:
     """The classes of the last word of a clause, or of the row that it ends; none where that is its first."""
     place = end - 1
     return line.masks[place] if place > start else 0
-
-
-def leads_on(line: Line, start: int, end: int) -> bool:
-    """Whether a clause ends in a word for the answer and a colon."""
-    if end >= len(line.gaps) or line.gaps[end] != COLON:
-        return False
-    return any([mask & C["answer"] for mask in line.masks[max(start, end - 3) : end]])
 
 
 def is_explained(line: Line, start: int, end: int) -> bool:
@@ -65,36 +42,9 @@ def is_explained(line: Line, start: int, end: int) -> bool:
     return line.gaps[start] >= COLON and not line.is_bare(start, end)
 
 
-def is_in_brackets(line: Line, start: int) -> bool:
-    """Whether a clause stands in brackets that the line opened before it, with more than a label in them."""
-    signs = "".join(line.signs[: start + 1])
-    return signs.count("(") > signs.count(")")
-
-
-def is_quoted(line: Line, start: int) -> bool:
-    """Whether a word stands in quotation marks that the line opened before it; not where all of the line does."""
-    first = 0
-    signs = "".join(line.signs[first : start + 1])
-    pairs = _QUOTES if "„" not in signs else (("„", "“”"), *_QUOTES[1:])
-    opened = any([signs.count(one) > sum([signs.count(end) for end in ends]) for one, ends in pairs])
-    return opened or signs.count('"') % 2 == 1
-
-
-def has_relative(line: Line, mentions: list[Mention], end: int, last: int) -> bool:
-    """Whether a clause ends with a person of whom a relative clause and more is told: "so the punk, who…, is"."""
-    if not mentions or mentions[-1].end != end or end >= last or not line.masks[end] & C["who"]:
-        return False
-    return any([gap >= COMMA for gap in line.gaps[end + 1 : last]])
-
-
 def part_of(line: Line, first: int, place: int) -> int:
     """Where the part of a sentence begins that a word stands in: behind the last colon or semicolon up to it."""
     return max((start for start in range(first + 1, place + 1) if line.gaps[start] >= COLON), default=first)
-
-
-def opines(line: Line, start: int, end: int) -> bool:
-    """Whether the writer says or thinks something in a clause, rather than judges who would."""
-    return any([mask & _OPINES and not mask & C["claim"] for mask in line.masks[start:end]])
 
 
 # --- whether it speaks of what is asked ------------------------------------------------------------------------------
@@ -135,7 +85,7 @@ def asks_not(line: Line, question: PreparedQuestion, start: int, end: int) -> bo
         return question.negated
     said = zip(line.words[start:end], line.masks[start:end], strict=True)
     lacked = question.lacked
-    return any([mask & C["lack"] or word.stem in lacked or word.key in lacked for word, mask in said])
+    return any([word.stem in lacked for word, mask in said])
 
 
 def of_parts(line: Line, question: PreparedQuestion, first: int, start: int, end: int) -> int:
@@ -151,11 +101,6 @@ def speaks_beside(line: Line, question: PreparedQuestion, m: Mention, start: int
     return bool(question.predicate) and (speaks(line, question, start, m.start) or speaks(line, question, m.end, end))
 
 
-def is_ruled_out(line: Line, question: PreparedQuestion, m: Mention, start: int, end: int, bare: bool) -> bool:
-    """Whether what a clause denies of several is what is asked, as far as is known."""
-    return bare or m.how is not MentionKind.TEXT or not question.predicate or speaks(line, question, start, end)
-
-
 # --- how a mention stands in it --------------------------------------------------------------------------------------
 
 
@@ -164,28 +109,12 @@ def is_subject(line: Line, mentions: list[Mention], m: Mention, start: int) -> b
     first = next(found for found in mentions if found.start >= start)
     if first is not m:
         return False
-    return m.start - start <= SUBJECT or all([mask & SMALL for mask in line.masks[start : m.start]])
-
-
-def is_adjacent(line: Line, mentions: list[Mention], m: Mention) -> bool:
-    """Whether another option follows without a sign or word between: Arabic writes "and" as one word with it."""
-    follows = any([other.start == m.end and other.option != m.option for other in mentions])
-    return follows and line.gaps[m.end] < COMMA
-
-
-def is_plural(line: Line, mentions: list[Mention], m: Mention, first: int) -> bool:
-    """Whether "both" or "neither" stands in front of a mention: "neither of the fathers", where one is a father."""
-    place = m.start - 1
-    if len(mentions) > 1 or place < first or line.gaps[m.start] >= COMMA or m.how is not MentionKind.TEXT:
-        return False
-    while place > first and is_inner(line.masks[place]):
-        place -= 1
-    return bool(line.masks[place] & (C["both"] | C["neither"]))
+    return m.start - start <= SUBJECT
 
 
 def is_anybody(line: Line, question: PreparedQuestion, m: Mention, start: int, end: int) -> bool:
     """Whether an indefinite word makes anybody of a mention: "a baker", "a very poor woman"."""
-    if m.option < 0 or m.how is not MentionKind.TEXT or question.texts[m.option].anybody:
+    if m.how is not MentionKind.TEXT or question.texts[m.option].anybody:
         return False
     masks, words = line.masks, line.words[m.start : min(m.end + 1, end)]
     if question.verb_final and any([word.classes & C["indefinite"] for word in words]):
@@ -203,10 +132,8 @@ def is_ellipsis(line: Line, question: PreparedQuestion, m: Mention, end: int) ->
     if not 0 < end - m.end <= MAX_ELLIPSIS:
         return False
     after = line.masks[m.end : end]
-    if question.verb_final and m.start and line.masks[m.start - 1] & C["pronoun"]:
-        return False  # "she is not the mother" says who it is not
-    if question.unspaced and question.negated and not any([mask & NEG for mask in after]):
-        return False  # Japanese です and Chinese 是 say who it is, not what they did
+    if question.unspaced and question.negated:
+        return False
     return any(
         [mask & (C["affirm"] | NEG) for mask in (after if question.verb_final else after[:: len(after) - 1 or 1])]
     ) and all([mask & PLAIN_WORDS for mask in after])
@@ -219,21 +146,11 @@ def is_set_aside(line: Line, m: Mention, first: int, bits: int) -> bool:
     before = line.masks[first - 1] if first else 0
     if not (bits | own | before) & C["aside"]:
         return False
-    if own & CLOSES and own & C["aside"]:
-        return True
     for place in range(m.start - 1, max(m.start - 5, -1), -1):
         mask = line.masks[place]
         if mask & C["aside"] and not mask & CLOSES:
             return True
-        if not mask & (SMALL | INNER) or line.gaps[place + 1] >= COMMA:
-            return False
     return False
-
-
-def is_beside(line: Line, m: Mention, bits: int) -> bool:
-    """Whether a word of a class stands right in front of a mention or right behind it."""
-    masks = line.masks
-    return bool((m.start and masks[m.start - 1] & bits) or (m.end < len(masks) and masks[m.end] & bits))
 
 
 def deniable(line: Line, question: PreparedQuestion, m: Mention, end: int, bits: int) -> int:
@@ -241,4 +158,4 @@ def deniable(line: Line, question: PreparedQuestion, m: Mention, end: int, bits:
     if not question.verb_final or not bits & C["neg"]:
         return bits
     behind = line.bits(m.end, end)
-    return bits if m.end == end else bits & ~C["neg"] | behind
+    return bits & ~C["neg"] | behind
