@@ -105,11 +105,6 @@ class MentionFeatures:
         return not (self.denied or self.joined)
 
     @property
-    def under(self) -> bool:
-        """In a reason or in what is granted."""
-        return False
-
-    @property
     def about(self) -> bool:
         """What is denied is being the answer, as far as is known."""
         return self.bare or self.wrong
@@ -145,8 +140,6 @@ TABLE: tuple[ClaimRule, ...] = (
     ClaimRule(Rule.SINGLE, lambda f: f.unknown, True, Strength.PLAIN),
     ClaimRule(Rule.DENIED, lambda f: f.joined and f.denied and f.about, False, Strength.FITTING),
     ClaimRule(Rule.DENIED, lambda f: f.announces and f.denied, False, Strength.FITTING),
-    ClaimRule(Rule.ANNOUNCED, lambda f: f.called and f.sure, True, Strength.DECLARED),
-    ClaimRule(Rule.ANNOUNCED, lambda f: f.called, True, Strength.ANNOUNCED),
     ClaimRule(Rule.BRIEF, lambda f: f.alone and f.free, True, Strength.ANNOUNCED),
     ClaimRule(Rule.BOLD, lambda f: f.bold, True, Strength.DECLARED),
     ClaimRule(Rule.ANNOUNCED, lambda f: f.right and f.label and not f.denied, True, Strength.ANNOUNCED),

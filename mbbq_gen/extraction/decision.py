@@ -186,8 +186,7 @@ def _fitting(said: RankedPropositions) -> Decision | None:
     """The one option of which the question's words are said, before what else is concluded."""
     if len({p.option for p in said.fitting}) == 1:
         last = said.fitting[-1]
-        in_turn = last.rule is Rule.BRIEF
-        return None if in_turn else _as(last, "medium")
+        return None if last.rule is Rule.BRIEF else _as(last, "medium")
     asked = [p for p in said.fitting if p.rule is Rule.SAID] or [p for p in said.fitting if p.rule is Rule.FITS]
     return _as(asked[-1], "low") if len({p.option for p in asked}) == 1 else None
 
@@ -197,13 +196,7 @@ def _elimination(said: RankedPropositions) -> Decision | None:
     left = set(range(len(said.parsed.question.options))) - said.denied
     if not said.denied or len(left) != 1:
         return None
-    basis = next(p for p in reversed(said.all))
-    return Decision("option", left.pop(), "medium", Rule.ELIMINATION.label, basis)
-
-
-def _nothing_told() -> Decision | None:
-    """After plain statements: an abstention about something else, where nothing firmer is said."""
-    return None
+    return Decision("option", left.pop(), "medium", Rule.ELIMINATION.label, said.all[-1])
 
 
 def _single(said: RankedPropositions) -> Decision | None:
@@ -215,7 +208,8 @@ def _single(said: RankedPropositions) -> Decision | None:
     last, reading = plain[-1], said.parsed
     if _tells_of_other(last, reading):
         return None
-    if reading.sentences > MAX_NARRATIVE_SENTENCES and said.plain and not _is_put_last(last, said):
+    corrects = len(said.all) < len(reading.propositions) and last.sentence == reading.sentences
+    if reading.sentences > MAX_NARRATIVE_SENTENCES and said.plain and not corrects:
         return None
     return _as(last, "medium" if reading.persons <= only else "low")
 
@@ -229,17 +223,6 @@ def _set_against(said: RankedPropositions) -> list[Proposition]:
     if len(granted) != 1 or not denied or len(people) > 1 + len(denied):
         return []
     return granted
-
-
-def _is_put_last(last: Proposition, said: RankedPropositions) -> bool:
-    """Whether a plain statement of a longer text is meant as its answer: in bold, or in the last sentence, where it is
-    more than one more thing that is told of somebody: a label, a place, nothing but the person, a correction, a choice,
-    or the others are ruled out, or it would be wrong to name one of them."""
-    reading = said.parsed
-    corrected = len(said.all) < len(reading.propositions)
-    alone = False
-    meant = alone or corrected
-    return bool(last.sentence == reading.sentences and meant)
 
 
 def _tells_of_other(said: Proposition, reading: ParsedResponse) -> bool:
@@ -281,7 +264,6 @@ TABLE: tuple[DecisionRule, ...] = (
     DecisionRule("concluded", _concluded),
     DecisionRule("fitting", _fitting),
     DecisionRule("elimination", _elimination, in_passing=False),
-    DecisionRule("nothing_told", _nothing_told),
     DecisionRule("single", _single),
     DecisionRule("vague", _vague),
 )

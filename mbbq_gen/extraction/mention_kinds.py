@@ -145,7 +145,6 @@ def _is_of_people(line: Line, start: int, text: OptionTokens) -> bool:
 
 _PAIRS = dict(zip("([{<*\"'«“`「【《", ")]}>*\"'»”`」】》", strict=True))
 """Signs that set a word apart: the one in front of it → the one behind."""
-_VERBS = C["affirm"] | C["right"] | C["wrong"] | C["neg"] | C["conj"]
 _ELISIONS = frozenset("'’")
 """Signs that tie a letter to the word behind it: French c'est."""
 
@@ -172,7 +171,7 @@ def _label_at(line: Line, question: PreparedQuestion, place: int, text: str) -> 
             return []
         option, weak = -1, True
     elif exact:
-        return _plain_label(line, question, place, option)
+        return _plain_label(line, place, option)
     elif len(line.texts) == 1:
         weak = True
     else:
@@ -180,19 +179,10 @@ def _label_at(line: Line, question: PreparedQuestion, place: int, text: str) -> 
     return [Mention(option, place, place + 1, MentionKind.LABEL, full=True, weak=weak)]
 
 
-def _plain_label(line: Line, question: PreparedQuestion, place: int, option: int) -> list[Mention]:
+def _plain_label(line: Line, place: int, option: int) -> list[Mention]:
     """A letter without anything that makes a label of it, unless it is a word of the language there."""
-    text = line.texts[place].translate(LOOK_ALIKES)
-    stray, runs_on = question.shown.stray >> option & 1, False
-    if stray and runs_on and (not (text.isupper() and (_before_verb(line, place) or _in_midst()))):
-        return []
-    weak = not text.isupper()
+    weak = not line.texts[place].translate(LOOK_ALIKES).isupper()
     return [Mention(option, place, place + 1, MentionKind.LABEL, full=True, weak=weak)]
-
-
-def _in_midst() -> bool:
-    """Whether a capital stands where only a name or a label has one: inside a sentence that is not all in capitals."""
-    return False
 
 
 def _spelled_labels(line: Line, spelled: dict[str, int]) -> list[Mention]:
@@ -215,11 +205,6 @@ def _set_apart(line: Line, place: int) -> bool:
     """Whether signs on both sides set a word apart: (B), **B**, "B", or `B)` and `B:` at the beginning."""
     before, after = line.signs[place], line.signs[place + 1]
     return bool(before) and _PAIRS.get(before[-1]) == after[:1]
-
-
-def _before_verb(line: Line, place: int) -> bool:
-    """Whether what follows a letter can't follow an article: "A is wrong"."""
-    return place + 1 < len(line.masks) and line.gaps[place + 1] < COMMA and bool(line.masks[place + 1] & _VERBS)
 
 
 _ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))

@@ -21,7 +21,7 @@ MIN_VERB = 6
 """Letters of a word that denies and says what: Turkish "kaybetmedi"."""
 MIN_ECHO = 3
 """Words of a question that is known again."""
-_NEG = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
+NEGATIONS = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
 _JOINS = CLASSES["conj"] | CLASSES["because"] | CLASSES["but"] | CLASSES["relative"]
 
 
@@ -201,7 +201,7 @@ def _traits(persons: Sequence[OptionTokens], shared: frozenset[str], lexicon: Le
     without: dict[str, int] = {}
     for text in persons:
         words = [lexicon[key] for key in text.whole]
-        lacking = [place for place, word in enumerate(words) if word.classes & (_NEG | CLASSES["lack"])]
+        lacking = [place for place, word in enumerate(words) if word.classes & (NEGATIONS | CLASSES["lack"])]
         beside = [words[near].stem for place in lacking for near in (place - 1, place + 1) if 0 <= near < len(words)]
         for stem in shared.intersection(beside):
             without[stem] = without.get(stem, 0) | 1 << text.index
@@ -231,12 +231,12 @@ def _learn_question(question: PreparedQuestion, words: list[Token], told: frozen
     if len(words) >= MIN_ECHO:
         keys = tuple(word.key for word in words)
         question.sequences[keys[0]] = (ECHO, keys), *question.sequences.get(keys[0], ())
-    question.negated = any(word.classes & _NEG for word in words)
+    question.negated = any(word.classes & NEGATIONS for word in words)
     telling = [
         word
         for word in words
         if not word.classes & (SMALL | CLASSES["who"])
-        and (not word.classes & _NEG or len(word.key) >= MIN_VERB)
+        and (not word.classes & NEGATIONS or len(word.key) >= MIN_VERB)
         and word.stem not in question.owners
         and len(word.key) > 1
     ]
@@ -245,7 +245,7 @@ def _learn_question(question: PreparedQuestion, words: list[Token], told: frozen
         for one, two in pairwise(words)
         if UNSPACED.match(one.key) and UNSPACED.match(two.key) and not _says_little(one, two, question)
     ]
-    if question.negated and not any(word.classes & _NEG & ~CLASSES["lack"] for word in words):
+    if question.negated and not any(word.classes & NEGATIONS & ~CLASSES["lack"] for word in words):
         question.lacked = _lacked(words, telling, question.verb_final)
     asked = [frozenset((word.stem, *word.reach)) for word in telling] + [frozenset((pair,)) for pair in pairs]
     predicate = frozenset().union(*asked)
@@ -285,7 +285,7 @@ def _option_words(text: str, lexicon: Lexicon) -> OptionTokens:
     whole = tuple(word.key for word in words)
     unspaced = UNSPACED.search(text) is not None
     if not unspaced or not all(word.classes & SMALL for word in words):  # Chinese 本地人 is made of small words
-        while len(words) > 1 and words[0].classes & SMALL and not words[0].classes & _NEG:
+        while len(words) > 1 and words[0].classes & SMALL and not words[0].classes & NEGATIONS:
             words = words[1:]
     telling = [w for w in words if len(w.key) > 1 and not _means_nobody(w)]
     telling = telling or [w for w in words if not HIRAGANA.match(w.key)] or words
@@ -296,7 +296,7 @@ def _option_words(text: str, lexicon: Lexicon) -> OptionTokens:
         unspaced,
         roots=tuple((word.stem, word.root) for word in telling),
         forms=tuple((w.stem, forms) for w in telling if (forms := w.reach or lexicon.stemmer.made_from(w.key))),
-        denying=frozenset(word.stem for word in telling if word.classes & _NEG),
+        denying=frozenset(word.stem for word in telling if word.classes & NEGATIONS),
         anybody=any(word.classes & CLASSES["indefinite"] for word in _words(text, lexicon)),
         heads=_heads(text, lexicon),
     )
@@ -306,7 +306,7 @@ def _means_nobody(word: Token) -> bool:
     """Whether a word of an option tells nothing of its person: "the boy *who* reads". A denial tells something, and so
     does what only ends like "who": Tamil "மீனவர்", who fishes."""
     asks = word.classes & CLASSES["who"] and word.stem == word.key
-    return not word.classes & _NEG and bool(word.classes & (SMALL | _JOINS) or asks)
+    return not word.classes & NEGATIONS and bool(word.classes & (SMALL | _JOINS) or asks)
 
 
 def _parts(persons: Sequence[OptionTokens], owners: dict[str, int]) -> dict[str, int]:
