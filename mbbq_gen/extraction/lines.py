@@ -1,69 +1,15 @@
-"""Guesses the language of an answer that is in none of the languages it was expected in."""
+"""Lines of a text as words with their classes, and how strongly the signs between the words part them."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import or_
 
-import regex
-
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction.lexicon import KNOWN, Lexicon, Token
 from mbbq_gen.extraction.normalise import ASCII_WORD, WORD
-from mbbq_gen.languages.extraction_pack import Grammar
-from mbbq_gen.languages.packs import read_pack
-
-MOST_WORDS = 300
-"""Words of a text that its language is guessed from."""
-MIN_KNOWN = 0.2
-"""Share of them that the guessed language must know."""
-MIN_SIGNS = 4
-"""Letters of a script beyond which a text is in that script's language."""
-_SCRIPTS = {
-    "ja": regex.compile(r"[\p{Hiragana}\p{Katakana}]"),
-    "zh": regex.compile(r"\p{Han}"),
-    "ko": regex.compile(r"\p{Hangul}"),
-    "ar": regex.compile(r"\p{Arabic}"),
-    "ru": regex.compile(r"\p{Cyrillic}"),
-    "or": regex.compile(r"\p{Oriya}"),
-    "ta": regex.compile(r"\p{Tamil}"),
-    "te": regex.compile(r"\p{Telugu}"),
-}
-"""Language → a letter of its script, where no other language with a pack is written in it; kana before Han."""
-_LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
-MIN_FOREIGN = 2
-"""Words of a third language that a response must hold to be read in it."""
-
-
-def best_language(text: str, expected: str, resources: PackPaths) -> str | None:
-    """The language that a longer text is in, as far as packs know languages; None where none knows enough of it.
-
-    By script where a script has one language, else by who knows most of its words; `expected` wins a tie.
-    """
-    script = next((code for code, signs in _SCRIPTS.items() if len(signs.findall(text[:2000])) > MIN_SIGNS), None)
-    lexicons = _lexicons(resources)
-    if script is not None:
-        return script if script in lexicons else None
-    words = _LETTERS.findall(text)[:MOST_WORDS]
-    known = {
-        language: sum(1 for word in words if len(word) > 1 and lexicon.knows(word))
-        for language, lexicon in lexicons.items()
-    }
-    best = max(known, key=lambda language: (known[language], language == expected), default=None)
-    return best if best is not None and known[best] >= max(MIN_FOREIGN, MIN_KNOWN * len(words)) else None
-
-
-@lru_cache(maxsize=8)
-def _lexicons(resources: PackPaths) -> dict[str, Lexicon]:
-    """The words of every language that has a pack."""
-    return {
-        language: Lexicon(read_pack(resources, "extractors", language, Grammar))
-        for language in resources.names("extractors")
-    }
-
 
 NONE, MARK, COMMA, COLON, SEMICOLON, STOP, ASK = range(7)
 """How strongly signs part the words around them: not at all, quotes or emphasis, comma, colon or dash, semicolon, the
