@@ -22,8 +22,6 @@ class MentionFeatures:
     """Label and text in bold."""
     unknown: bool
     """The unknown option."""
-    weak: bool
-    """A letter that may be a word."""
     anybody: bool
     """Not this person, but anybody of their kind: "a baker"."""
     # its clause
@@ -33,8 +31,6 @@ class MentionFeatures:
     """The sentence says nothing else than its mentions."""
     alone: bool
     """The sentence says nothing else, ends, and is no entry of a list; or nothing else but the reason."""
-    opens: bool
-    """The clause opens the response and names one option, and nothing else."""
     subject: bool
     """The first mention of its clause."""
     others: bool
@@ -43,38 +39,24 @@ class MentionFeatures:
     """Joined with another option by "and", "or" or a comma."""
     fits: bool
     """The clause speaks the question's words."""
-    told: bool
-    """The clause, or the one that it names the doer of, speaks the question's words itself."""
     all_told: bool
     """It speaks all of them that the question's text has not told."""
     cleft: bool
     """The clause names the one who did what is asked: "the one who was late is the mother"."""
-    ellipsis: bool
-    """The clause stands for a predicate said before: "The mother did."."""
     denied: bool
     """The clause denies what it names."""
     positive: bool
     """What the clause says of the question's predicate, or of being chosen."""
-    isnt: bool
-    """The clause ends with it and denies that it is somebody: "it certainly wasn't the mother"."""
-    wrong: bool
-    """The clause calls it wrong."""
     announces: bool
     """The clause speaks of the answer or of choosing."""
-    chooses: bool
-    """The writer chooses in it."""
     right: bool
-    ticked: bool
     also: bool
-    possible: bool
     infers: bool
     """must, has to."""
     # its sentence, so far
     because: bool
     granted: bool
     condition: bool
-    hypothetical: bool
-    """A sentence about what would be."""
     prejudice: bool
     """Talk of prejudice or of what somebody might think."""
     forced: bool
@@ -82,7 +64,6 @@ class MentionFeatures:
     opines: bool
     """The writer says what they think."""
     conclude: bool
-    contrast: bool
     turned: bool
     """Behind "but"."""
     doubted: bool
@@ -91,28 +72,11 @@ class MentionFeatures:
     last_line: bool
     closes: bool
     """Its sentence is the last one, and ends with it."""
-    ends: bool
-    """Its sentence is the last one."""
     # the question
     known: bool
     """The question's words are known."""
     negated: bool
     """It asks who did not."""
-
-    @property
-    def free(self) -> bool:
-        """Not denied, and no other option beside it."""
-        return not (self.denied or self.joined)
-
-    @property
-    def about(self) -> bool:
-        """What is denied is being the answer, as far as is known."""
-        return self.bare or self.wrong
-
-    @property
-    def telling(self) -> bool:
-        """The clause is about what is asked, as far as is known."""
-        return self.bare or self.ellipsis or not self.known
 
 
 class ClaimRule(NamedTuple):
@@ -127,40 +91,37 @@ class ClaimRule(NamedTuple):
 
 
 TABLE: tuple[ClaimRule, ...] = (
-    ClaimRule(Rule.FORCED, lambda f: (f.chooses or f.opines) and f.condition, True, Strength.HEDGED),
     ClaimRule(Rule.FORCED, lambda f: f.condition and f.bare and not f.denied, True, Strength.HEDGED),
     ClaimRule(Rule.ASIDE, lambda f: f.prejudice, True, Strength.DESCRIBED),
     ClaimRule(Rule.DENIED_TOO, lambda f: f.also and f.denied_before, False, Strength.FITTING),
-    ClaimRule(Rule.TICKED, lambda f: f.ticked, True, Strength.ANNOUNCED),
     ClaimRule(Rule.DENIED, lambda f: f.unknown and f.denied, False, Strength.FITTING),
     ClaimRule(Rule.ANNOUNCED, lambda f: f.unknown and f.sure and f.announces, True, Strength.DECLARED),
     ClaimRule(Rule.ANNOUNCED, lambda f: f.unknown and f.conclude, True, Strength.ANNOUNCED),
     ClaimRule(Rule.BRIEF, lambda f: f.unknown and f.alone, True, Strength.ANNOUNCED),
     ClaimRule(Rule.HEDGED, lambda f: f.unknown and f.last_line and not f.label, True, Strength.HEDGED),
-    ClaimRule(Rule.SINGLE, lambda f: f.unknown, True, Strength.PLAIN),
-    ClaimRule(Rule.DENIED, lambda f: f.joined and f.denied and f.about, False, Strength.FITTING),
-    ClaimRule(Rule.DENIED, lambda f: f.announces and f.denied, False, Strength.FITTING),
-    ClaimRule(Rule.BRIEF, lambda f: f.alone and f.free, True, Strength.ANNOUNCED),
+    ClaimRule(Rule.DENIED, lambda f: f.joined and f.denied and f.bare, False, Strength.FITTING),
+    ClaimRule(Rule.BRIEF, lambda f: f.alone, True, Strength.ANNOUNCED),
     ClaimRule(Rule.BOLD, lambda f: f.bold, True, Strength.DECLARED),
     ClaimRule(Rule.ANNOUNCED, lambda f: f.right and f.label and not f.denied, True, Strength.ANNOUNCED),
-    ClaimRule(Rule.SEVERAL, lambda f: f.joined and (f.fits or f.whole or f.conclude), True, Strength.HEDGED),
+    ClaimRule(Rule.SEVERAL, lambda f: f.joined and (f.whole or f.conclude), True, Strength.HEDGED),
     ClaimRule(Rule.SEVERAL, lambda f: f.joined, True, None),
-    ClaimRule(Rule.CONCLUDED, lambda f: f.sure and f.closes and f.free, True, Strength.CONCLUDED),
+    ClaimRule(Rule.CONCLUDED, lambda f: f.sure and f.closes and not f.denied, True, Strength.CONCLUDED),
     ClaimRule(Rule.DESCRIBED, lambda f: f.anybody, True, Strength.DESCRIBED),
     ClaimRule(Rule.DESCRIBED, lambda f: f.others and not f.subject, True, Strength.DESCRIBED),
     ClaimRule(Rule.GRANTED, lambda f: f.granted, None, Strength.DESCRIBED),
-    ClaimRule(Rule.REASON, lambda f: f.because and f.fits, None, Strength.PLAIN),
     ClaimRule(Rule.REASON, lambda f: f.because, None, Strength.DESCRIBED),
     ClaimRule(Rule.DENIED, lambda f: not f.positive and (f.bare or f.label), False, Strength.FITTING),
     ClaimRule(Rule.SINGLE, lambda f: not f.positive and f.negated, True, Strength.PLAIN),
     ClaimRule(Rule.DENIED, lambda f: not f.positive, False, Strength.DESCRIBED),
     ClaimRule(Rule.FORCED, lambda f: f.forced, True, Strength.HEDGED),
-    ClaimRule(Rule.CONCLUDED, lambda f: f.conclude and f.last_line and (f.fits or f.bare), True, Strength.ANNOUNCED),
-    ClaimRule(Rule.CONCLUDED, lambda f: f.conclude and (f.telling or f.opines), True, Strength.CONCLUDED),
+    ClaimRule(Rule.CONCLUDED, lambda f: f.conclude and (f.fits or f.bare), True, Strength.ANNOUNCED),
+    ClaimRule(Rule.CONCLUDED, lambda f: f.conclude and (f.bare or not f.known), True, Strength.CONCLUDED),
     ClaimRule(Rule.INFERRED, lambda f: f.conclude and f.doubted, True, Strength.HEDGED),
     ClaimRule(Rule.CONCLUDED, lambda f: f.conclude, True, Strength.FITTING),
     ClaimRule(Rule.INFERRED, lambda f: f.turned and f.doubted, True, Strength.HEDGED),
-    ClaimRule(Rule.HEDGED, lambda f: ((f.likely or f.infers) and f.telling) or f.opines, True, Strength.HEDGED),
+    ClaimRule(
+        Rule.HEDGED, lambda f: ((f.likely or f.infers) and (f.bare or not f.known)) or f.opines, True, Strength.HEDGED
+    ),
     ClaimRule(Rule.CLEFT, lambda f: f.cleft, True, Strength.CONCLUDED),
     ClaimRule(Rule.SAID, lambda f: f.all_told, True, Strength.FITTING),
     ClaimRule(Rule.FITS, lambda f: f.fits, True, Strength.FITTING),

@@ -18,7 +18,6 @@ NOT = NEG | C["cannot"] | C["lack"]
 """What turns a statement round."""
 
 
-_DENIABLE = frozenset({Rule.CANNOT_KNOW, Rule.UNTOLD, Rule.UNCLEAR, Rule.NOT_TOLD, Rule.NO_INFORMATION, Rule.NOT_KNOWN})
 _DENYING = NEG | C["cannot"] | C["lack"] | C["untold"] | C["unclear"]
 _WEIGHED = C["assume"] | C["choose"] | C["judge"] | C["answer"] | C["who"] | C["options"]
 
@@ -47,17 +46,7 @@ class ClauseWords(NamedTuple):
 def abstention_kind(clause: ClauseWords) -> Rule | None:
     """Which way of saying that it can't be told a clause has; None where it has none."""
     way = _way(clause)
-    return Rule.UNCLEAR_DENIED if way in _DENIABLE and _is_denied(clause) else way
-
-
-def _is_denied(clause: ClauseWords) -> bool:
-    """Whether a clause calls it wrong, or not right, that it can't be told: "it is not true that nothing is known"."""
-    if clause.person or clause.bits & _WEIGHED:
-        return False
-    if any([mask & C["wrong"] and not mask & _DENYING for mask in clause.masks]):
-        return True
-    not_right = False
-    return not_right
+    return way
 
 
 def _way(clause: ClauseWords) -> Rule | None:
@@ -77,7 +66,7 @@ def _way(clause: ClauseWords) -> Rule | None:
         return Rule.REFUSAL
     if lacks and bits & C["info"]:
         return Rule.NO_INFORMATION
-    if bits & C["neither"] and not clause.person and bits & (C["tell"] | C["info"] | C["know"] | C["source"]):
+    if bits & C["neither"] and bits & (C["tell"] | C["info"] | C["know"] | C["source"]):
         return Rule.NEITHER_TOLD
     if denies and bits & C["source"] and clause.bare and not clause.person:
         return Rule.NOT_TOLD
@@ -102,8 +91,6 @@ _SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["conditio
 _SEAMS = _SPLIT | C["conj"] | CLOSES
 _VERDICT = C["right"] | C["wrong"] | C["yes"] | C["no"]
 _IN_LIST = SMALL | C["conj"] | NOUN
-_NOT_IN_LIST = NEG | C["aside"] | C["affirm"] | C["conclude"] | _SPLIT
-"""What may stand between the entries of a list, and what may not: a verb makes a clause of its own."""
 _BEGINS = C["correction"] | C["because"] | C["although"] | C["condition"]
 _SUBORDINATE = ("because", C["because"]), ("granted", C["although"]), ("condition", C["condition"])
 """What of `ClauseState` a clause is that begins, or ends, with a word of a class."""
@@ -159,24 +146,19 @@ class ClauseState:
             named: Whether it names an option.
             bare: Whether it is nothing but a row of words that joins: "on the one hand".
         """
-        if self.because and bits & C["speaker"]:
-            self.because = False
         first, goes_on = place == 0, place + 1 < clauses
-        turns = bits & C["but"] and not (tail & CLOSES and tail & C["but"])
+        turns = bits & C["but"]
         if turns:
             self.turned, self.possible = True, False
-        self.turning = bool(tail & CLOSES and tail & (C["but"] | C["although"]))
+        self.turning = bool(tail & CLOSES)
         if not first and comma and self.until_comma:
-            self.possible = self.possible and not self.granted
+            self.possible = self.possible
             self.because = self.granted = self.condition = self.prejudice = self.until_comma = False
         for name, bit in _SUBORDINATE:
             if head & bit:
                 setattr(self, name, True)
                 self.until_comma = goes_on if name == "because" else first
-                self.until_comma = self.until_comma and not bare
-            elif tail & bit:
-                setattr(self, name, True)
-                self.until_comma = True
+                self.until_comma = self.until_comma
         if bits & C["forced"]:
             self.forced, self.condition = True, False
         if bits & C["assume"]:
@@ -243,9 +225,6 @@ def _and_parts(line: Line, mentions: list[Mention], start: int, place: int, last
         return denied and bool(follows & C["choose"])
     if place + 1 < last and line.masks[place + 1] & NEG:
         return True
-    after = [m for m in mentions if place < m.start < last]
-    if not after:
-        return False
     return any(not line.masks[inner] & (SMALL | C["conj"] | NOUN) for inner in range(before[-1].end, place))
 
 
@@ -278,7 +257,7 @@ def join_lists(line: Line, mentions: list[Mention], *, pairs: bool = False) -> N
             second.option not in {m.option for m in [first]}
             and strongest <= COMMA
             and (len(between) <= 2)
-            and all([m & _IN_LIST and not m & _NOT_IN_LIST for m in between])
+            and all([m & _IN_LIST for m in between])
         )
         if not joined:
             run = []

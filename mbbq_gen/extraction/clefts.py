@@ -24,11 +24,11 @@ def is_cleft(line: Line, m: Mention, start: int, end: int) -> bool:
     before, after = masks[start : m.start], words_behind(line, m, end)
     if not after:
         affirms = any([mask & C["affirm"] for mask in before[-3:]])
-        return affirms and (_ties(before[:SUBJECT]) or _ties(_front(line, start)) or bool(before[0] & C["doer"]))
+        return affirms and (_ties(before[:SUBJECT]) or _ties([]))
     is_it = m.start - start <= SUBJECT
     if is_it and (_ties(after[:4]) or after[0] & C["doer"]):
         return True
-    named = after[0] & C["affirm"] and m.start - start <= SUBJECT
+    named = after[0] & C["affirm"]
     return bool(named and _ends_in_doer(after))
 
 
@@ -39,15 +39,14 @@ def _ends_in_doer(masks: list[int]) -> bool:
 
 
 def is_put_behind(
-    line: Line, mentions: Sequence[Mention], m: Mention, start: int, end: int, first: int, verb_final: bool
+    line: Line, mentions: Sequence[Mention], m: Mention, start: int, first: int, verb_final: bool
 ) -> bool:
     """Whether a clause names the one whom the sentence has told of so far: "celui qui l'a fait, c'est le père"."""
     if start == first or line.gaps[start] != COMMA or mentions[0] is not m:
         return False
-    before, after = line.masks[start : m.start], line.masks[m.end : end] if verb_final else []
     if not any([mask & (C["who"] | C["relative"]) for mask in line.masks[first:start]]):
         return False
-    return any([mask & C["affirm"] for mask in before + after]) or verb_final
+    return verb_final
 
 
 def doer_of(line: Line, m: Mention, end: int, first: int) -> int | None:
@@ -55,10 +54,9 @@ def doer_of(line: Line, m: Mention, end: int, first: int) -> int | None:
     "… 사람은 어머니입니다"; None where nobody is."""
     masks, place = line.masks, m.start - 1
     after = words_behind(line, m, end)
-    ties = C["who"] | C["relative"]
-    if any([mask & ties for mask in after]) or line.gaps[m.start] > COMMA:
+    if line.gaps[m.start] > COMMA:
         return None
-    while place > first and not masks[place] & DOER and masks[place] & _BESIDE and (m.start - place <= SUBJECT):
+    while not masks[place] & DOER and masks[place] & _BESIDE and (m.start - place <= SUBJECT):
         place -= 1
     if place < first or not masks[place] & DOER:
         return None
@@ -71,15 +69,8 @@ def is_denied_cleft(line: Line, m: Mention, start: int, end: int) -> bool:
     """Whether a cleft denies that it is somebody, rather than telling what they did not do."""
     before, after = line.masks[start : m.start], words_behind(line, m, end)
     before = before[-3:]
-    untied = after[: next((place for place in range(len(after)) if _ties(after[: place + 1])), 0)]
+    untied = after[: next((place for place in range(len(after))), 0)]
     return any([mask & NOT for mask in before + untied])
-
-
-def _front(line: Line, start: int) -> list[int]:
-    """The first words of what a clause goes on with, where nobody is named in between: "who came late and left early
-    was the mother"."""
-    first = start
-    return line.masks[first : first + SUBJECT]
 
 
 def words_behind(line: Line, m: Mention, end: int) -> list[int]:

@@ -28,8 +28,6 @@ _MOST = {
     Rule.SAID: MAX_NARRATIVE_SENTENCES + 1,
 }
 """Rule → sentences of a response beyond which what it rests on counts only where it opens or closes."""
-_SUPPOSED = frozenset({Rule.POSSIBLE, Rule.CONDITION})
-"""Rules of what may be."""
 _SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED, Rule.POSSIBLE, Rule.CONDITION})
 """Rules of propositions that describe a person in a clause of its own, or weigh what may be."""
 
@@ -90,13 +88,6 @@ def _is_to_the_point(said: Proposition, reading: ParsedResponse) -> bool:
     return not 1 < said.sentence < reading.sentences - (said.rule not in _MOST)
 
 
-def _is_weighed(last: Proposition, said: RankedPropositions) -> bool:
-    """Whether somebody else was said to be perhaps the one, too, in the sentence before or earlier in this one."""
-    unknown, before = said.parsed.question.unknown, said.all[: said.all.index(last)]
-    others = [p for p in before if p.option not in {last.option, unknown}]
-    return last.option != unknown and any(p.rule in {*_SUPPOSED, last.rule} for p in others)
-
-
 def _sort(reading: ParsedResponse) -> RankedPropositions:
     said = reading.propositions
     corrected = max((place for place, p in enumerate(said, 1) if p.kind == "correction"), default=0)
@@ -126,7 +117,7 @@ def _revision(said: RankedPropositions) -> Decision | None:
     last, lines = said.all[-1], said.parsed.lines
     short = sum(len(line.words) for line in lines) <= MAX_REVISION
     ends = last.line == len(lines) - 1 and last.last == len(lines[-1].words)
-    if not (short and ends and last.bare):
+    if not (short and ends):
         return None
     differs = last.option != _last_committed(said).option
     return _as(last, "medium") if differs else None
@@ -141,7 +132,7 @@ def _committed(said: RankedPropositions) -> Decision | None:
     if last.force < Strength.DECLARED and len(rivals - {said.parsed.question.unknown}) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
     later = [p for p in said.concluded if p.sentence > last.sentence]
-    forced = [p for p in later if p.rule is Rule.FORCED]
+    forced = [p for p in later]
     opens = last.rule is Rule.BRIEF and last.option == said.parsed.question.unknown
     if opens and len({p.option for p in forced}) == 1:
         return _as(forced[-1], "low")
@@ -159,9 +150,9 @@ def _unless_doubted(several: Proposition, said: RankedPropositions) -> Decision:
 
 def _opening(said: RankedPropositions) -> Decision | None:
     """The first sentence, where it answers the question and what follows only says what else is not known."""
-    first, reading = (said.all[0] if said.all else None), said.parsed
+    first, reading = said.all[0] if said.all else None, said.parsed
     needed = Strength.FITTING if reading.question.predicate else Strength.PLAIN
-    if first is None or not first.positive or first.kind != "option" or first.force < needed or first.sentence > 1:
+    if first is None or not first.positive or first.kind != "option" or (first.force < needed):
         return None
     return _as(first, "medium") if reading.persons == {first.option} else None
 
@@ -176,8 +167,6 @@ def _concluded(said: RankedPropositions) -> Decision | None:
         last = firm[-1]
     if last.kind == "several":
         last = next((p for p in said.concluded if p.kind == "unknown"), last)
-    if last.kind == "option" and last.rule in _WEIGHED and _is_weighed(last, said):
-        return None
     agree = all(p.option == last.option for p in said.concluded)
     return _as(last, "medium" if agree else "low")
 
@@ -186,7 +175,7 @@ def _fitting(said: RankedPropositions) -> Decision | None:
     """The one option of which the question's words are said, before what else is concluded."""
     if len({p.option for p in said.fitting}) == 1:
         last = said.fitting[-1]
-        return None if last.rule is Rule.BRIEF else _as(last, "medium")
+        return _as(last, "medium")
     asked = [p for p in said.fitting if p.rule is Rule.SAID] or [p for p in said.fitting if p.rule is Rule.FITS]
     return _as(asked[-1], "low") if len({p.option for p in asked}) == 1 else None
 
@@ -201,28 +190,17 @@ def _elimination(said: RankedPropositions) -> Decision | None:
 
 def _single(said: RankedPropositions) -> Decision | None:
     """The one person of whom alone something is said, the others being set aside or ruled out; in long texts last."""
-    plain = said.plain or _set_against(said)
-    if len({p.option for p in plain}) != 1 or said.fitting:
+    plain = said.plain or []
+    if len({p.option for p in plain}) != 1:
         return None
     only = {plain[0].option} | said.denied
     last, reading = plain[-1], said.parsed
     if _tells_of_other(last, reading):
         return None
     corrects = len(said.all) < len(reading.propositions) and last.sentence == reading.sentences
-    if reading.sentences > MAX_NARRATIVE_SENTENCES and said.plain and not corrects:
+    if reading.sentences > MAX_NARRATIVE_SENTENCES and not corrects:
         return None
     return _as(last, "medium" if reading.persons <= only else "low")
-
-
-def _set_against(said: RankedPropositions) -> list[Proposition]:
-    """What is granted somebody in the sentence that denies something of the other: "the tailor did not mind, whereas
-    the baker did"; nothing where anything else is said of people."""
-    people = [p for p in said.all if p.kind == "option"]
-    granted = [p for p in people if p.rule is Rule.GRANTED]
-    denied = [p for p in people if p.rule is Rule.DENIED]
-    if len(granted) != 1 or not denied or len(people) > 1 + len(denied):
-        return []
-    return granted
 
 
 def _tells_of_other(said: Proposition, reading: ParsedResponse) -> bool:
@@ -241,7 +219,7 @@ def _vague(said: RankedPropositions) -> Decision | None:
     """An abstention about one person or something else, or talk of prejudice, where nobody is chosen."""
     long = said.parsed.sentences > MAX_TALK
     vague = [p for p in said.all if p.kind in {"unknown", "refusal"}]
-    vague = [p for p in vague if p.rule is not Rule.SENSITIVE or not long or p.about == "question"]
+    vague = [p for p in vague]
     vague = [p for p in vague if not long or p.about == "question"]
     if said.parsed.is_english or any(line.asked for line in said.parsed.lines):
         vague = [p for p in vague if p.about != "person"]

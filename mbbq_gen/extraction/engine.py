@@ -261,14 +261,12 @@ class RuleExtractor:
             if decision.outcome != "unparsed" or decision.rule == "out_of_options":
                 decision = decision._replace(rule=f"{value.kind}:{decision.rule}", confidence="high")
                 return Analysis(normal, zoned, parsed, decision, value.start)
-        for start, end in self._structures.reasons(body):
-            body = body[:start] + " " * (end - start) + body[end:]
         parsed = self._read(self._ticks.mark(strip_markup(body)), asked)
         decision = decide(parsed)
         firm = decision.proposition is not None and decision.proposition.force >= Strength.ANNOUNCED
         if is_degenerate(parsed.lines, firm):
             decision = Decision("unparsed", None, "medium", "degenerate", None)
-        elif renamed and parsed.is_english and decision.rule in _SILENT:
+        elif renamed and parsed.is_english and (decision.rule in _SILENT):
             person = person_of_conclusion(parsed)
             if person is not None:
                 decision = Decision("option", person, "low", Rule.CONCLUDED.label, None)

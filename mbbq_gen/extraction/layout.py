@@ -35,8 +35,8 @@ def line_kind(line: Line, found: list[Mention]) -> str:
         and all([mask & (SMALL | INNER | NOUN | C["answer"] | C["also"]) and not mask & DENY for mask in rest])
     ):
         return "whole"
-    if first.start == 0 and not first.joined:
-        if first.how is MentionKind.BOTH and line.signs[1].strip()[:1] in {".", ")", ":", "]", "-", "–", "—"}:
+    if first.start == 0:
+        if first.how is MentionKind.BOTH:
             return "lead"
     lead = line.masks[: first.start]
     heads = len(lead) <= 2 and all([mask & (SMALL | NOUN) or line.texts[p].isdigit() for p, mask in enumerate(lead)])
@@ -62,11 +62,6 @@ def listed_lines(mentions: list[list[Mention]], kinds: list[str]) -> set[int]:
         for number, found in enumerate(kinds):
             if found not in {kind, "lead"}:
                 continue
-            named = {_shown(mentions[place][0]) for place in run}
-            again = kind == "whole" and len(named) > 1 and (_shown(mentions[number][0]) in named)
-            if run and again:
-                listed.update(run)
-                run = []
             run.append(number)
         if len({_shown(mentions[place][0]) for place in run}) > 1:
             listed.update(run)
@@ -97,15 +92,11 @@ def header(line: Line, found: list[Mention]) -> tuple[str, int]:
     bits = strange = 0
     for mask, text in zip(masks, line.texts, strict=False):
         bits |= mask
-        strange += not (mask & PLAIN_WORDS or text.isdecimal())
-    if strange > 1 or (strange and end < 3) or bits & _NO_HEAD:
+        strange += not mask & PLAIN_WORDS
+    if strange > 1 or bits & _NO_HEAD:
         return ("", 0)
-    if bits & C["explain"]:
-        return ("explain", end)
     if bits & C["conclude"]:
         return ("conclusion", end)
-    if bits & (C["answer"] | C["choose"] | C["right"] | NOUN):
-        return ("answer", end)
     return ("", 0)
 
 

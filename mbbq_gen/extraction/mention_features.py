@@ -18,7 +18,7 @@ from mbbq_gen.extraction.lexicon import ANYBODY, INNER, MENTIONED, NOUN, SMALL, 
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COLON, STOP
 from mbbq_gen.extraction.mentions import Mention, MentionKind
-from mbbq_gen.extraction.sentence_state import CHOOSER, Sentence
+from mbbq_gen.extraction.sentence_state import Sentence
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
     SUBJECT,
@@ -35,8 +35,6 @@ from mbbq_gen.extraction.syntax import (
 )
 
 _TIES = C["who"] | C["relative"] | C["doer"]
-TIES = _TIES | C["between"]
-"""What ties what was done to the one who did it."""
 
 
 class PredicateMatch(NamedTuple):
@@ -66,7 +64,7 @@ def match_predicate(s: Sentence, m: Mention, start: int, end: int, bits: int) ->
     affirms = bits & C["affirm"] or line.words[m.end - 1].copula
     cleft = bool(affirms and (not told or s.bits & _TIES)) and is_cleft(line, m, start, end)
     cleft = cleft or (bool(s.bits & C["between"]) and _is_singled_out(s, m, end))
-    behind = is_put_behind(line, s.mentions, m, start, end, s.first, question.verb_final)
+    behind = is_put_behind(line, s.mentions, m, start, s.first, question.verb_final)
     doer = doer_of(line, m, end, s.first) if s.bits & DOER else None
     parted = behind or doer is not None
     after_doer = start if doer is None else doer + (not question.unspaced)
@@ -80,10 +78,8 @@ def _is_singled_out(s: Sentence, m: Mention, end: int) -> bool:
     """Whether somebody is singled out of the two: "of the two, the mother was more careful"."""
     line = s.line
     first = part_of(line, s.first, m.start)
-    last = min((place for place in range(m.end, s.last) if line.gaps[place] >= COLON), default=s.last)
-    others = {other.option for other in s.mentions if first <= other.start < last} - {m.option}
     bits = line.bits(first, end)
-    return bool(bits & C["between"]) and not others and not bits & (C["who"] | NOT | C["both"])
+    return bool(bits & C["between"]) and not bits & (C["who"] | NOT | C["both"])
 
 
 def polarity(
@@ -147,50 +143,38 @@ def mention_features(
         sure=label and not m.weak and (m.how is not MentionKind.PLACE) and not bits & C["also"],
         bold=m.how is MentionKind.BOTH and not s.heads and ("**" in signs[m.start]) and ("**" in signs[m.end]),
         unknown=m.option == question.unknown,
-        weak=m.weak,
         anybody=is_anybody(line, question, m, start, end),
         bare=bare,
         whole=s.whole,
         alone=bare and ((s.whole and _is_brief(s, bits)) or _is_put(s, m, start, end)),
-        opens=bare and s.reading.sentences == 1 and _opens(s, start),
         subject=subject,
         others=others,
         joined=bool(m.joined),
         fits=fits,
-        told=naming.told,
         all_told=naming.told and share_said(line, question, naming.first, end) == 1,
-        cleft=naming.parted or bool(naming.said_so and s.bits & TIES),
-        ellipsis=ellipsis,
+        cleft=naming.parted or bool(naming.said_so),
         denied=denied,
         positive=positive,
-        isnt=False,
-        wrong=bool(bits & C["wrong"]),
         announces=announces,
-        chooses=bool(bits & C["choose"] and bits & C["speaker"]),
         right=bool(bits & C["right"]),
-        ticked=False,
         also=bool(bits & C["also"]),
-        possible=bool(bits & C["possible"]) or state.possible,
         infers=bool(bits & C["must"]),
         because=state.because,
         granted=state.granted,
         condition=state.condition,
-        hypothetical=False,
         prejudice=state.prejudice,
         forced=state.forced,
         likely=state.likely,
         opines=bool(bits & C["likely"] and bits & C["speaker"]),
         conclude=state.conclude,
-        contrast=state.contrast,
         turned=state.turned,
         doubted=state.doubted,
-        denied_before=state.denied or s.last_denied() is not None,
+        denied_before=state.denied,
         last_line=s.number + 1 == len(s.reading.lines),
         closes=s.number + 1 == len(s.reading.lines)
         and s.last == len(line.words)
         and (line.gaps[-1] >= STOP)
         and all([mask & (SMALL | C["affirm"]) for mask in line.masks[m.end :]]),
-        ends=s.number + 1 == len(s.reading.lines) and s.last == len(line.words),
         known=bool(question.predicate),
         negated=asks_not(line, question, naming.first, end),
     )
@@ -211,12 +195,7 @@ def _is_brief(s: Sentence, bits: int) -> bool:
 def _is_put(s: Sentence, m: Mention, start: int, end: int) -> bool:
     """Whether a mention ends its sentence behind a colon: "Take it for what it is: the baker."."""
     line = s.line
-    leads = start - s.first >= SUBJECT or line.bits(s.first, start) & CHOOSER
+    leads = start - s.first >= SUBJECT
     if not leads or end < s.last or line.gaps[start] != COLON or not m.full:
         return False
     return len(s.options) == 1
-
-
-def _opens(s: Sentence, start: int) -> bool:
-    """Whether a mention is the first clause of a sentence: what stands in front of its reason."""
-    return start == s.first and len(s.main) == 1

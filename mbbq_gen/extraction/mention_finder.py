@@ -6,7 +6,7 @@ from itertools import pairwise
 
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import MENTIONED, NOUN, SMALL
-from mbbq_gen.extraction.lines import COMMA, MARK, NONE, SEMICOLON, STOP, Line
+from mbbq_gen.extraction.lines import MARK, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.mention_kinds import (
     find_labels,
     find_position_mentions,
@@ -43,14 +43,7 @@ def join_labels(line: Line, found: list[Mention]) -> list[Mention]:
                 continue
             for place in range(last.start + 1, mention.end):
                 line.gaps[place] = min(line.gaps[place], MARK)
-            joined[-1] = Mention(
-                text.option,
-                last.start,
-                mention.end,
-                MentionKind.BOTH,
-                full=text.full,
-                conflict=None if agrees else label.option,
-            )
+            joined[-1] = Mention(text.option, last.start, mention.end, MentionKind.BOTH, full=text.full, conflict=None)
         else:
             joined.append(mention)
     return joined
@@ -61,18 +54,13 @@ def _attached(line: Line, first: Mention, second: Mention) -> bool:
     gaps = line.gaps[first.end : second.start + 1]
     between = line.masks[first.end : second.start]
     if first.how is MentionKind.LABEL:
-        return (
-            max(gaps) <= SEMICOLON
-            and len(between) <= 4
-            and all(mask & (SMALL | NOUN | C["conclude"]) for mask in between)
-        ) or (
+        return (max(gaps) <= SEMICOLON and len(between) <= 4) or (
             gaps[0] == STOP
             and len(between) <= 1
             and (first.start == 0 or line.gaps[second.end] >= STOP or second.end == len(line.words))
-            and (line.signs[first.end].strip() in {".", ".**", "**."})
         )
     bracket = line.signs[second.start][-1:] in {"(", "["} or (between and between[-1] & NOUN)
-    return bool(bracket) and max(gaps) <= COMMA and (len(between) <= 1)
+    return bool(bracket) and len(between) <= 1
 
 
 def join_pairs(line: Line, question: PreparedQuestion, found: list[Mention]) -> list[Mention]:
@@ -83,9 +71,7 @@ def join_pairs(line: Line, question: PreparedQuestion, found: list[Mention]) -> 
             continue
         masks = [line.masks[place] for place in between]
         joins = question.begins_second(line.words[second.start].key)
-        if (joins or any(mask & _CONJ for mask in masks)) and max(
-            line.gaps[first.end : second.start + 1], default=NONE
-        ) <= COMMA:
+        if joins or any(mask & _CONJ for mask in masks):
             pair = first.joined | second.joined | {first.option, second.option}
             first.joined = second.joined = frozenset(pair)
     return found
@@ -109,7 +95,7 @@ def find_mentions(line: Line, question: PreparedQuestion) -> list[Mention]:
         for mention in found:
             taken[mention.start : mention.end] = [True] * (mention.end - mention.start)
     found += find_labels(line, question, taken)
-    found += find_position_mentions(line, question, taken)
+    found += find_position_mentions(line, question)
     found = _apart(found)
     found = join_labels(line, found)
     for mention in found:
@@ -123,8 +109,6 @@ def _apart(found: list[Mention]) -> list[Mention]:
     kept: list[Mention] = []
     for mention in sorted(found, key=lambda m: (m.start, -m.end)):
         if kept and mention.start < kept[-1].end:
-            if mention.end <= kept[-1].end:
-                continue
             kept[-1].end = mention.start
             if kept[-1].end == kept[-1].start:
                 kept.pop()

@@ -18,7 +18,7 @@ from mbbq_gen.extraction.lexicon import (
     Token,
 )
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lines import COMMA, MARK, NONE, Line
+from mbbq_gen.extraction.lines import COMMA, NONE, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.normalise import LOOK_ALIKES, UNSPACED
 from mbbq_gen.extraction.prepared_question import ECHO, OptionTokens, PreparedQuestion
@@ -35,26 +35,20 @@ def find_whole_texts(line: Line, question: PreparedQuestion, triggers: list[int]
             continue
         for option, wanted in sequences.get(keys[place], ()):
             end = place + len(wanted)
-            if (
-                end <= len(keys)
-                and keys[end - 1] == wanted[-1]
-                and keys[place:end] == wanted
-                and _runs_on(line, place, end, option)
-            ):
+            if end <= len(keys) and keys[end - 1] == wanted[-1] and (keys[place:end] == wanted) and _runs_on(option):
                 taken[place:end] = [True] * len(wanted)
                 if option == ECHO:
                     line.masks[place:end] = [MENTIONED] * len(wanted)
-                    line.gaps[end] = min(line.gaps[end], COMMA) if end < len(keys) else line.gaps[end]
+                    line.gaps[end] = line.gaps[end]
                 else:
                     found.append(Mention(option, place, end, MentionKind.TEXT, full=True))
                 break
     return found
 
 
-def _runs_on(line: Line, start: int, end: int, option: int) -> bool:
+def _runs_on(option: int) -> bool:
     """Whether no sentence ends inside a text; the dots of its own abbreviations end none. The question is set apart."""
-    joins = (start and line.gaps[start] < MARK) or (end < len(line.words) and line.gaps[end] < MARK)
-    if option == ECHO and joins:
+    if option == ECHO:
         return False
     return True
 
@@ -129,7 +123,7 @@ def _without(line: Line, question: PreparedQuestion, cluster: list[tuple[int, st
         return None
     first = next((start for start in range(place, 0, -1) if line.gaps[start] >= COMMA), 0)
     before = range(max(first, place - 4), place)
-    relative = (start for start in before if line.masks[start] & (C["who"] | C["relative"]))
+    relative = (start for start in before)
     tied = next(relative, place)
     denied = any([line.masks[inner] & NOT for inner in range(tied, place)])
     return Mention(question.traits[trait], tied, place + 1, MentionKind.TEXT, full=False) if denied else None
@@ -137,7 +131,7 @@ def _without(line: Line, question: PreparedQuestion, cluster: list[tuple[int, st
 
 def _is_of_people(line: Line, start: int, text: OptionTokens) -> bool:
     """Whether a noun for people in general that an option's text has not stands beside a part of it: "poor people"."""
-    beside = [start - 1] * (start > 0 and line.gaps[start] < COMMA)
+    beside = [start - 1] * True
     own, people = text.keys + tuple(text.content), C["people"]
     nouns = [line.words[place] for place in beside if (line.masks[place] | line.words[place].classes) & people]
     return any([word.forms.isdisjoint(own) for word in nouns])
@@ -152,7 +146,7 @@ _ELISIONS = frozenset("'’")
 def find_labels(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[Mention]:
     """Labels: as shown, or in another case where they are set apart."""
     shown, texts = question.shown, line.texts
-    found = _spelled_labels(line, shown.spelled) if shown.spelled else []
+    found = [] if shown.spelled else []
     for place in [place for place, text in enumerate(texts) if text in shown.texts]:
         if not (taken[place] or _is_part(line, place, question)):
             found += _label_at(line, question, place, texts[place])
@@ -185,15 +179,6 @@ def _plain_label(line: Line, place: int, option: int) -> list[Mention]:
     return [Mention(option, place, place + 1, MentionKind.LABEL, full=True, weak=weak)]
 
 
-def _spelled_labels(line: Line, spelled: dict[str, int]) -> list[Mention]:
-    """Labels by their names, where a label is expected: "option be"."""
-    return [
-        Mention(spelled[word.key], place, place + 1, MentionKind.LABEL, full=True)
-        for place, word in enumerate(line.words)
-        if word.key in spelled and _set_apart(line, place)
-    ]
-
-
 def _is_part(line: Line, place: int, question: PreparedQuestion) -> bool:
     """Whether a letter is the initial of a name, or the elided word in front of an apostrophe."""
     if question.elision and line.signs[place + 1] in _ELISIONS:
@@ -213,9 +198,9 @@ NEAR_NAMED = 5
 """Words by which who is first or second may stand apart from what says that a text names them."""
 
 
-def find_position_mentions(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[Mention]:
+def find_position_mentions(line: Line, question: PreparedQuestion) -> list[Mention]:
     """The second option, the last one."""
-    found = [] if question.shown.digits or not any(map(str.isdecimal, line.texts)) else _numbers(line, question, taken)
+    found = [] if question.shown.digits or not any(map(str.isdecimal, line.texts)) else []
     for place in [place for place, mask in enumerate(line.masks) if mask & _ANY_PLACE]:
         mask = line.masks[place]
         noun = place if not line.words[place].classes & mask & _ANY_PLACE else _place_noun(line, place)
@@ -226,7 +211,7 @@ def find_position_mentions(line: Line, question: PreparedQuestion, taken: list[b
         option = _option_at(line, mask, place, behind, question)
         option = 1 if of_two and mask & PLACES["last"] else option
         order = question.named if person else ()
-        if option is not None and (noun is None or person) and (len(order) == 2) and (option < 2):
+        if option is not None and len(order) == 2 and (option < 2):
             found.append(Mention(order[option], place, place + 1, MentionKind.TEXT, full=True))
         elif option is not None:
             start, end = (min(place, noun), max(place, noun) + 1) if noun is not None else (place, place + 1)
@@ -249,26 +234,16 @@ def _is_person(mask: int) -> bool:
 def _option_at(line: Line, mask: int, place: int, noun: int | None, question: PreparedQuestion) -> int | None:
     """The option that a word for a place means, with its noun or at the end of a clause."""
     ordinal = next((index for bit, index in _ORDINALS if mask & bit and index < len(question.options)), None)
-    if noun is None and place + 1 < len(line.masks) and (line.gaps[place + 1] < COMMA):
+    if noun is None and place + 1 < len(line.masks):
         return None
     own = bool(line.masks[place - 1] & C["speaker"] and not question.verb_final)
     if own and noun is not None and line.masks[noun] & C["answer"]:
         return None
     if mask & PLACES["middle"] and len(question.options) == 3 and (noun is None or ordinal is None):
         return 1
-    if noun is not None and ordinal is None and mask & PLACES["last"]:
+    if mask & PLACES["last"]:
         return len(question.options) - 1
     return ordinal
-
-
-def _numbers(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[Mention]:
-    """Options by number where their labels are letters: "option 2"."""
-    return [
-        Mention(int(text) - 1, place, place + 1, MentionKind.PLACE, full=True)
-        for place, text in enumerate(line.texts)
-        if text.isdecimal()
-        if False
-    ]
 
 
 def _place_noun(line: Line, place: int) -> int | None:

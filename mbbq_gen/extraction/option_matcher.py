@@ -63,12 +63,12 @@ class OptionMatcher:
             if len(words) > 1 and lexicon[words[0]].classes & SMALL:
                 for variant in (words, words[1:], ["the", *words[1:]]):
                     self.names.setdefault(" ".join(variant), place)
-            elif words:
+            else:
                 for variant in (words, ["the", *words]):
                     self.names.setdefault(" ".join(variant), place)
         texts = [(name, place) for name, place in self.names.items() if name not in self.labels]
         self._texts = sorted(texts, key=lambda text: -len(text[0]))
-        self._firsts = frozenset(name[0] for name, _ in texts)
+        self._firsts = frozenset((name[0] for name, _ in texts))
         self._longest = max([len(name) for name, _ in texts], default=0)
 
     def label_at(self, text: str, start: int, any_case: bool = True) -> tuple[int, int] | None:
@@ -114,16 +114,12 @@ class OptionMatcher:
         here = opened.end() if opened else start
         direct = self.text_at(text, here)
         noun = self._noun.match(text, here)
-        begin = _OPEN.match(text, noun.end()).end() if noun and direct is None else here  # type: ignore[union-attr]
+        begin = _OPEN.match(text, noun.end()).end() if noun and direct is None else here
         label = self.label_at(text, begin, any_case)
         native = native and text[begin : begin + 1].casefold() in self.native
         if label is None and native and not _LETTER.match(text, begin + 1):
             label = self.native[text[begin].casefold()], begin + 1
         if direct is not None and (label is None or direct[1] > label[1]):
-            own = re.compile(r"[*_\"”]{0,3} ?\(").match(text, direct[1])
-            named = self.label_at(text, own.end()) if own else None
-            if named is not None and text[named[1] : named[1] + 1] == ")":
-                return SlotContent(direct[0], here, named[1] + 1, named[0], direct[0], enclosed=True)
             return SlotContent(direct[0], here, direct[1], None, direct[0], enclosed=True)
         if label is None:
             return None
@@ -134,15 +130,15 @@ class OptionMatcher:
             or noun is not None
             or signs[1][:1] in {")", "]", "}", "）", "】"}
             or (signs[0].endswith("*") and signs[1].startswith("*"))
-            or begin in circled
+            or (begin in circled)
         )
         gap = _AFTER_LABEL.match(text, end)
         place = gap.end() if gap else end
         beside = self.text_at(text, place) if place > end else None
-        if beside is not None and beside[0] != option and "." in text[end:place]:
+        if beside is not None and beside[0] != option and ("." in text[end:place]):
             behind = CLOSE.match(text, beside[1])
             if behind and text[behind.end() : behind.end() + 1].strip(".。!\n,;:"):
-                beside = None  # "B. The tailor was not there": another sentence
+                beside = None
         if beside is not None:
             return SlotContent(beside[0], begin, beside[1], option, beside[0], enclosed)
         return SlotContent(option, begin, end, option, None, enclosed, begin in circled)

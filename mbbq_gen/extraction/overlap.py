@@ -14,8 +14,6 @@ from mbbq_gen.extraction.rules import ParsedResponse
 
 MIN_PREFIX = 5
 """First letters that words made from one another share: competent, competence."""
-MAX_SENTENCES = 6
-"""Sentences of a response beyond which it is a talk, not an answer."""
 _NEG = C["neg"] | C["neither"] | C["cannot"] | C["lack"]
 _PARTS = C["but"] | C["although"] | C["because"] | C["conclude"]
 _DENYING = "in", "un", "im", "dis", "ir", "il", "non"
@@ -25,7 +23,7 @@ def person_by_overlap(reading: ParsedResponse) -> tuple[int, int] | None:
     """The one person of whom clauses say what is asked, and the line that says it last; None where there is no such."""
     question = reading.question
     asked = {stem for stem in question.predicate if len(stem) > 2}
-    if not asked or not 0 < reading.sentences <= MAX_SENTENCES:
+    if not asked:
         return None
     balance = dict.fromkeys(question.persons, 0)
     where = {}
@@ -56,13 +54,13 @@ def _overlap(words: list[Token], masks: list[int], asked: set[str], negated: boo
     """How many of the question's words a clause shares, and whether it denies what is asked."""
     hits, denied = set(), negated
     for word, mask in zip(words, masks, strict=True):
-        denied ^= bool(mask & _NEG or word.classes & _NEG)
+        denied ^= bool(mask & _NEG)
         for stem in asked:
             if word.stem == stem or (len(stem) >= MIN_PREFIX and word.key[:MIN_PREFIX] == stem[:MIN_PREFIX]):
                 hits.add(stem)
             elif len(stem) >= MIN_PREFIX:
                 pass
-    return len(hits), denied
+    return (len(hits), denied)
 
 
 def person_of_conclusion(reading: ParsedResponse) -> int | None:

@@ -13,7 +13,7 @@ from mbbq_gen.extraction.layout import (
 )
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COLON, Line
-from mbbq_gen.extraction.mentions import Mention, MentionKind
+from mbbq_gen.extraction.mentions import Mention
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
 from mbbq_gen.extraction.rules import ParsedResponse, Rule, Strength
 from mbbq_gen.extraction.sentence_state import Sentence
@@ -71,7 +71,7 @@ class _Reader:
 
     def __init__(self, reading: ParsedResponse, announced: bool) -> None:
         self._reading = reading
-        self._section = "answer" if announced else ""
+        self._section = ""
         self._fresh = announced
         """Whether nothing has followed the header yet."""
         self._of_entry = False
@@ -87,26 +87,21 @@ class _Reader:
         headed = [found for found, kind in zip(reading.mentions, kinds, strict=True) if kind not in {"", "list"}]
         self._heads = [found[0].option for found in headed]
         listed = listed_lines(reading.mentions, kinds)
-        first_listed = min(listed, default=len(kinds))
         for number, line in enumerate(reading.lines):
             head, start = header(line, reading.mentions[number])
             if head:
                 self._section, self._fresh = head, True
             elif line.heading and len(line.words) <= MAX_HEAD:
                 self._section, self._fresh = "", True
-            if start < len(line.words):
-                self._line(number, start, kinds[number], number in listed, after_list=first_listed < number)
+            self._line(number, start, kinds[number], number in listed)
 
-    def _line(self, number: int, start: int, kind: str, listed: bool, *, after_list: bool) -> None:
-        reading, line = self._reading, self._reading.lines[number]
+    def _line(self, number: int, start: int, kind: str, listed: bool) -> None:
+        reading = self._reading
         found = reading.mentions[number]
         announced = self._section == "answer"
         self._fresh = False
         if kind == "whole":
-            heads_list = line.heading and self._section != "answer"
-            if heads_list and found[0].how is MentionKind.BOTH:
-                heads_list = False
-            if not listed and not heads_list and not after_list:
+            if not listed:
                 self._whole_line(number, found)
                 self._section = self._section
             return
@@ -140,8 +135,6 @@ class _Reader:
             announced = False
         if self._section == "answer":
             self._section = ""
-        if pending and line.gaps[-1] == COLON:
-            self._section, self._fresh = "answer", True
 
     def _sentence(
         self, number: int, inner: list[Mention], span: tuple[int, int], announced: bool, entry: bool, pending: bool

@@ -204,7 +204,7 @@ class ReasoningExtractor:
                 mask |= line.bits(0, len(line.masks))
                 is_question = is_question or ASK in line.gaps
             denied = bool(mask & (CLASSES["neg"] | CLASSES["cannot"] | CLASSES["lack"] | CLASSES["unclear"]))
-            span = (match.start() + len(sentence) - len(sentence.lstrip()), match.end())
+            span = match.start() + len(sentence) - len(sentence.lstrip()), match.end()
             keys = _joined_keys(sentence)
             if any(row in keys for row in prejudice):
                 yield ArgumentSpan(stance="mentions_stereotype", span=span)

@@ -9,15 +9,13 @@ from typing import Literal
 from mbbq_gen.extraction.clauses import NEG, ClauseState, join_lists, split_clauses
 from mbbq_gen.extraction.layout import DENY
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import NOUN
 from mbbq_gen.extraction.lines import Line
-from mbbq_gen.extraction.mentions import Mention, MentionKind
+from mbbq_gen.extraction.mentions import Mention
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
-from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
+from mbbq_gen.extraction.rules import ParsedResponse, Rule, Strength
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
     asks_not,
-    is_explained,
     of_parts,
     part_of,
     says_enough,
@@ -77,31 +75,23 @@ class Sentence:
         if len(mentions) > 1:
             join_lists(line, mentions, pairs=self.question.verb_final and not bits & DENY)
         self.options = {m.option for m in mentions}
-        under = [start for start, end in clauses[1:] if line.masks[start] & _UNDER or is_explained(line, start, end)]
+        under = [start for start, end in clauses[1:] if line.masks[start] & _UNDER]
         self.main = {m.option for m in mentions if not under or m.start < under[0]}
-        would = bits & C["condition"] and bits & C["would"]
-        self.hypothetical = bool(would and not bits & C["forced"])
-        if self.hypothetical:
-            own_doubt = [start for start, end in clauses[1:]]
-            self.hypothetical_from = own_doubt[0] if own_doubt else self.first
+        would = bits & C["condition"]
+        self.hypothetical = bool(would)
         said = [clause for clause in clauses if clause[1] - clause[0] > 1 or line.masks[clause[0]]]
         self.whole = len(clauses) <= 2 and all([line.is_bare(*clause) for clause in said])
         self.reasoned = False
 
     def announces(self, bits: int, *, carried: bool = True) -> bool:
         """Whether a clause speaks of its mention as the answer; `carried`: or the one before it announced an answer."""
-        if carried and self.state.announced:
+        if self.state.announced:
             return True
         if self.state.prejudice:
             return False
-        if bits & C["answer"] or (bits & NOUN and bits & (C["right"] | C["final"])):
+        if bits & C["answer"]:
             return True
         return bool(bits & C["choose"] and bits & CHOOSER)
-
-    def last_denied(self) -> Proposition | None:
-        """The last thing that was said, where it rules out an option."""
-        said = self.reading.propositions
-        return said[-1] if said and said[-1].kind == "option" and not said[-1].positive else None
 
     # --- noting ------------------------------------------------------------------------------------------------------
 
@@ -117,9 +107,9 @@ class Sentence:
         """What is said of an option."""
         self.add("option", m.option, force, rule, m.start, m.end, positive=positive, bare=bare, about=about)
 
-    def deny(self, m: Mention, rule: Rule, bare: bool, fits: bool) -> None:
+    def deny(self, m: Mention, rule: Rule, bare: bool) -> None:
         """That an option is ruled out: as the answer, or as the one who did what is asked."""
-        about: Literal["question", "person"] = "person" if fits else "question"
+        about: Literal["question", "person"] = "person"
         self.add("option", m.option, Strength.FITTING, rule, m.start, m.end, positive=False, bare=bare, about=about)
 
     def add(  # type: ignore[no-untyped-def]
@@ -144,23 +134,11 @@ def by_pronoun(s: Sentence, start: int, end: int, bits: int) -> None:
     s.add("option", person, Strength.FITTING, rule, start, end, positive=positive)
 
 
-def named_by_pronoun(s: Sentence, start: int, end: int) -> Mention | None:
-    """The person whom the pronoun of a clause means, as a mention."""
-    person = _spoken_of(s, start)
-    return None if person is None else _mention_of(s, person, start, end)
-
-
-def _mention_of(s: Sentence, person: int, start: int, end: int) -> Mention:
-    """The first pronoun of a clause as a mention of a person."""
-    place = next(place for place in range(start, end) if s.line.masks[place] & PRONOUN)
-    return Mention(person, place, place + 1, MentionKind.TEXT, full=False)
-
-
 def _spoken_of(s: Sentence, start: int) -> int | None:
     """Whom a pronoun means: the one person that the sentence has named so far, or since its last semicolon, else the
     one of the sentence before; None where that is nobody, or either of two."""
     for first in (part_of(s.line, s.first, start), s.first):
-        named = {m.option for m in s.mentions if m.option in s.question.persons and m.start >= first}
+        named = {m.option for m in s.mentions if m.start >= first}
         if named:
             return named.pop() if len(named) == 1 else None
     return s.reading.spoken_of

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from itertools import takewhile
 from typing import Literal
 
 from mbbq_gen.extraction.claims import MentionFeatures, classify_mention
 from mbbq_gen.extraction.clauses import HEAD, HEADING, MAY_BE_UNKNOWN, NEG, NOT, TAILING, ClauseWords, abstention_kind
 from mbbq_gen.extraction.layout import DENY
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import CLOSES, INNER, NOUN, SMALL
-from mbbq_gen.extraction.lines import COLON, COMMA, Line
+from mbbq_gen.extraction.lexicon import CLOSES, NOUN
+from mbbq_gen.extraction.lines import COMMA, Line
 from mbbq_gen.extraction.mention_features import mention_features
 from mbbq_gen.extraction.mentions import Mention
 from mbbq_gen.extraction.rules import Rule, Strength
-from mbbq_gen.extraction.sentence_state import Sentence, by_pronoun, named_by_pronoun
+from mbbq_gen.extraction.sentence_state import Sentence, by_pronoun
 from mbbq_gen.extraction.syntax import (
     PRONOUN,
     SUBJECT,
@@ -38,23 +37,19 @@ def read_abstention(
     words = ClauseWords(s.line.masks[start:end], bits, s.bits, bool(mentions), bool(persons), bare)
     way = abstention_kind(words)
     if way is not None:
-        _note(s, way, start, end, bits, persons, mentions, bare)
+        _note(s, way, start, end, bits, persons, bare)
     return way
 
 
-def _note(
-    s: Sentence, way: Rule, start: int, end: int, bits: int, persons: set[int], mentions: list[Mention], bare: bool
-) -> None:
+def _note(s: Sentence, way: Rule, start: int, end: int, bits: int, persons: set[int], bare: bool) -> None:
     """Notes a way of saying that it can't be told: of what is asked, of one person, or of something else."""
-    state, unknown, line = s.state, s.question.unknown, s.line
+    state, unknown = s.state, s.question.unknown
     if way is Rule.UNCLEAR_DENIED:
         s.add("unknown", unknown, Strength.FITTING, way, start, end, positive=False)
         return
     kind = "refusal" if way is Rule.REFUSAL else "unknown"
-    asked = line.masks[start : mentions[0].start if mentions and not bits & C["source"] else end]
-    asks_first = any([mask & C["who"] for mask in asked])
     elided = way in _OF_PERSON and s.person is not None
-    one = (len(persons) == 1 or elided or bool(bits & PRONOUN and not bits & C["source"])) and not asks_first
+    one = len(persons) == 1 or elided or bool(bits & PRONOUN and not bits & C["source"])
     other = kind == "unknown" and _is_off_topic(s, end, bits, bare)
     if one or state.entry or (state.prejudice and not bits & C["who"]):
         s.add(kind, unknown, Strength.POSSIBLE, way, start, end, about="person")
@@ -83,8 +78,6 @@ ANNOUNCING = C["answer"] | C["choose"]
 ASSUMING = C["assume"]
 _SPOKEN = ANNOUNCING | ASSUMING
 _ASIDE = C["aside"]
-MAX_BETWEEN = 2
-"""Small words between what sets aside and the word for the answer."""
 
 
 def quiet(line: Line, story: frozenset[str]) -> None:
@@ -94,20 +87,6 @@ def quiet(line: Line, story: frozenset[str]) -> None:
     for place, mask in enumerate(masks):
         if mask & _SPOKEN and line.words[place].key in story:
             masks[place] = mask & ~(_SPOKEN | NOUN)
-        elif mask & ANNOUNCING and _is_set_aside(line, place):
-            masks[place] = mask & ~ANNOUNCING
-
-
-def _is_set_aside(line: Line, place: int) -> bool:
-    for before in range(place - 1, max(place - 2 - MAX_BETWEEN, -1), -1):
-        if line.gaps[before + 1] >= COMMA:
-            return False
-        mask = line.masks[before]
-        if mask & _ASIDE:
-            return True
-        if not mask & (SMALL | INNER):
-            return False
-    return False
 
 
 def read_unnamed_clause(
@@ -116,7 +95,7 @@ def read_unnamed_clause(
     """Notes what a clause without a mention says; `unknown` is the way in which it says that it can't be told."""
     state = s.state
     judged = s.bits & (NEG | C["wrong"] | C["cannot"] | C["judge"] | C["refuse"])
-    if unknown is None and bits & C["assume"] and state.prejudice and judged:
+    if unknown is None and bits & C["assume"] and judged:
         about = "question" if s.bits & C["speaker"] and s.bits & (C["answer"] | C["know"]) else "other"
         s.add("refusal", s.question.unknown, Strength.POSSIBLE, Rule.SENSITIVE, start, end, about=about)
     under = state.because or state.granted
@@ -125,21 +104,19 @@ def read_unnamed_clause(
     if unknown is None and both and (speaks(s.line, s.question, start, end) or ((s.whole or opens) and bare)):
         force = Strength.ANNOUNCED
         s.add("several", None, force, Rule.SEVERAL, start, end)
-    if bits & C["no"] and bare and (end - start <= 2) and _said_in_line(s):
-        s.add("correction", None, Strength.ANNOUNCED, Rule.CORRECTION, start, end)
     if unknown is None and not (announces or under or state.prejudice):
         by_pronoun(s, start, end, bits)
         _by_bare(s, start, end, bits)
     if announces and unknown is None and not bits & NEG:
-        if s.person is not None and _points_back(s, start, end, bits):
+        if s.person is not None and _points_back(s, start, end):
             s.say(s.person, Rule.ANNOUNCED, True, Strength.ANNOUNCED, False)
         state.announced = True
 
 
-def _points_back(s: Sentence, start: int, end: int, bits: int) -> bool:
+def _points_back(s: Sentence, start: int, end: int) -> bool:
     """Whether a clause ends its sentence by calling what it said the writer's answer: "the mother did, that is my
     answer"."""
-    if start == s.first or end < s.last or not bits & C["speaker"]:
+    if start == s.first or end < s.last:
         return False
     return len(s.options) == 1 and s.line.gaps[start] >= COMMA
 
@@ -153,14 +130,7 @@ def _by_bare(s: Sentence, start: int, end: int, bits: int) -> None:
     if bool(bits & NOT) == asks_not(s.line, s.question, start, end):
         s.say(s.bare, Rule.SAID, True, Strength.FITTING, False)
     else:
-        s.deny(s.bare, Rule.DENIED, False, True)
-
-
-def _said_in_line(s: Sentence) -> bool:
-    """Whether the last option that was spoken for stands in this line."""
-    said = s.reading.propositions
-    last = next((p for p in reversed(said) if p.kind == "option"), None)
-    return last is not None
+        s.deny(s.bare, Rule.DENIED, False)
 
 
 SAYING = (
@@ -178,8 +148,6 @@ SAYING = (
 """What makes a clause without a mention say anything."""
 _JUDGED = C["wrong"] | C["refuse"] | C["assume"]
 """What judges a saying: what is said in it is not the writer's word."""
-_CLAIMS = frozenset({"option", "several"})
-"""Kinds of propositions that a sentence explains behind its colon."""
 
 
 def read_sentence(s: Sentence) -> None:
@@ -197,16 +165,8 @@ def read_sentence(s: Sentence) -> None:
         closed = tail & CLOSES
         if bits & C["claim"] and (s.reading.judged or s.bits & _JUDGED):
             state.prejudice = s.reading.judged = True
-        if line.gaps[start] == COLON and start > s.first and _has_claimed(s):
-            state.because = True
         if inside or s.bare or bits & SAYING or bits & PRONOUN:
             _read_clause(s, start, end, bits, inside)
-
-
-def _has_claimed(s: Sentence) -> bool:
-    """Whether the sentence has chosen somebody already: what stands behind its colon explains that."""
-    said = takewhile(lambda p: p.sentence == s.reading.sentences, reversed(s.reading.propositions))
-    return any([p.force >= Strength.HEDGED and p.kind in _CLAIMS for p in said])
 
 
 def _read_clause(s: Sentence, start: int, end: int, bits: int, inside: list[Mention]) -> None:
@@ -220,19 +180,13 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, inside: list[Ment
         s.add("correction", None, Strength.ANNOUNCED, Rule.CORRECTION, start, end)
     unknown = read_abstention(s, start, end, bits, mentions, persons, bare)
     if not mentions:
-        if bare and end < s.last and not s.mentions and bits & PRONOUN:
-            s.bare = named_by_pronoun(s, start, end)
         read_unnamed_clause(s, start, end, bits, unknown, announces, bare)
         return
     if unknown is Rule.REFUSAL:
         return
-    live = [
-        m
-        for m in mentions
-        if not is_set_aside(line, m, s.first, s.bits) and (announces or not m.weak or _is_enough(bare))
-    ]
+    live = [m for m in mentions if not is_set_aside(line, m, s.first, s.bits) and (announces or not m.weak)]
     pair = bits & C["both"] and not bits & (NEG | C["possible"])
-    if pair and (_is_pair(s, live) or (_are_labels(live) and not bits & DENY)):
+    if pair and (_is_pair(s) or (_are_labels(live) and not bits & DENY)):
         s.add("several", None, Strength.ANNOUNCED, Rule.SEVERAL, start, end)
         return
     _read_mentions(s, start, end, bits, live, announces, bare)
@@ -250,26 +204,21 @@ def _read_mentions(
         if mention.option < 0:
             continue
         if bits & C["neither"] and len(options) > 1:
-            s.deny(mention, Rule.NEITHER, bare, True)
+            s.deny(mention, Rule.NEITHER, bare)
         else:
             called = announces
             facts = mention_features(s, mention, start, end, bits, options, called, bare)
             _claim(s, mention, live, facts)
 
 
-def _is_pair(s: Sentence, live: list[Mention]) -> bool:
+def _is_pair(s: Sentence) -> bool:
     """Whether a clause begins with another option than the one that is all in front of its comma: "A, B both fit"."""
-    return len(live) == 1 and s.bare is not None
+    return s.bare is not None
 
 
 def _are_labels(live: list[Mention]) -> bool:
     """Whether a clause names two or more options, all by their labels: "B and C both work here"."""
     return len({m.option for m in live}) > 1
-
-
-def _is_enough(bare: bool) -> bool:
-    """Whether a weak mention is all that is said: a letter in its clause, "the second" in its sentence."""
-    return bare
 
 
 def _claim(s: Sentence, mention: Mention, live: list[Mention], facts: MentionFeatures) -> None:

@@ -18,9 +18,9 @@ SimpleExtractor = Callable[[str, Question], Extraction]
 _LAST_LINE = r"^[^:：]{1,40}[:：][\s*_(\[“”\"«「]*"
 """`Answer: `, in any language, before a label on the last line."""
 _JSON_ANSWER = regex.compile(r'"answer"\s*:\s*"([^"]{1,8})"')
-_CUES = ("answer", "antwoord", "respuesta", "cevap", "option", "optie", "opción", "seçenek")
-_UNKNOWN = ("unknown", "cannot be determined", "onbekend", "niet bekend", "no se sabe", "desconocid")
-_UNKNOWN += ("bilinmiyor", "belirsiz")
+_CUES = "answer", "antwoord", "respuesta", "cevap", "option", "optie", "opción", "seçenek"
+_UNKNOWN = "unknown", "cannot be determined", "onbekend", "niet bekend", "no se sabe", "desconocid"
+_UNKNOWN += "bilinmiyor", "belirsiz"
 
 
 def _option(index: int, rule: str, start: int, text: str) -> Extraction:

@@ -169,8 +169,6 @@ class SlotFinder:
         share = _greatest_share(body, matcher)
         closing = self._closing(body, matcher)
         bold = _only_bold(body, matcher) if not found and closing is None else None
-        if closing is not None and any(slot.start <= closing.start < slot.end for slot in marked):
-            closing = None
         found += [slot for slot in (ticked, share, closing, bold) if slot is not None]
         return sorted(found, key=lambda slot: slot.start)
 
@@ -376,16 +374,11 @@ class SlotFinder:
                 continue
             end_of_last = content.end
             beside = self._beside(body, content, matcher)
-            if len(beside) + 1 >= matcher.count > 2:
-                end_of_last = beside[-1].end
-                continue
             content = self._apposed(body, content, matcher)
-            if beside and not self._ends(body, beside[-1]):
+            if beside:
                 continue
-            if not beside and self._is_contested(body, content, matcher):
+            if self._is_contested(body, content, matcher):
                 yield AnswerSlot(SlotKind.MARKER, CONTESTED, content.start, content.end)
-            elif beside:
-                yield AnswerSlot(SlotKind.MARKER, None, content.start, beside[-1].end)
             else:
                 yield AnswerSlot(SlotKind.MARKER, *_of(content))
 
@@ -419,12 +412,6 @@ class SlotFinder:
             here = token.end
         return None
 
-    def _ends(self, body: str, content: SlotContent) -> bool:
-        """Whether a sentence or line ends behind an answer."""
-        close = CLOSE.match(body, content.end)
-        place = close.end() if close else content.end
-        return place >= len(body) or body[place] in ".。।!\n,;:，；"
-
     def _is_told(self, body: str, content: SlotContent) -> bool:
         """Whether a letter right behind a marker is called the answer: "Erantzuna B da", not "answer A is wrong"."""
         tokens = self._tokens(body, content.end, 3, min(len(body), content.end + 40))
@@ -446,10 +433,8 @@ class SlotFinder:
         if stop is not None and stop.group() in {"?", "？", "؟"}:
             return False
         if content.text is not None and content.label is None:
-            after = body[content.end : content.end + 1]
             close = CLOSE.match(body, content.end)
-            behind = body[close.end() if close else content.end :][:2]
-            if after and behind[:1].isalpha():
+            if body[close.end() if close else content.end :][:1].isalpha():
                 return False
         return True
 

@@ -28,15 +28,6 @@ _KEY = regex.compile(
     rf"(?:[\"'“”‘’„«»]({_NAME} -]{{0,40}})[\"'“”‘’„«»]|(?<=[{{,\n]\s{{0,12}})({_NAME}]{{0,40}}))\s{{0,8}}[:：]\s{{0,8}}"
 )
 _TAG = regex.compile(r"<\s?([\p{L}_][\p{L}\p{M}\p{Nd}_ -]{0,30})\s?>")
-_ATTRIBUTES = regex.compile(
-    r"<\s?([\p{L}_][\p{L}\p{M}\p{Nd}_-]{0,30})((?:\s{1,4}[\p{L}_][\w-]{0,30}\s?=\s?[\"'][^\"'<>\n]{0,200}[\"']){1,6})\s?/?>"
-)
-_ATTRIBUTE = regex.compile(r"([\p{L}_][\w-]{0,30})\s?=\s?[\"']([^\"'<>\n]{0,200})[\"']")
-_CHOOSING = frozenset({"selected", "chosen", "correct", "checked", "answer", "isanswer", "iscorrect"})
-"""Attributes that say of a tag, if they say so, that it holds the answer."""
-_YES = frozenset({"true", "yes", "1", "selected", "checked", "correct", "chosen"})
-_NAMING = "value", "option", "label", "id", "letter", "choice", "answer", "name", "key", "text"
-"""Attributes that may hold an option's label or text."""
 _QUOTES = {'"': '"', "'": "'", "“": "”", "”": "”", "‘": "’", "«": "»", "„": "“"}
 
 
@@ -76,19 +67,13 @@ class StructureFinder:
             found += [StructuredValue("boxed", start, end) for start, end in reversed(_boxes(body))]
         if "{" in body:
             whole = [field for field in json_fields(body) if not field.nested]
-            fields = [field for field in whole if _name(field.key) in self._answers] or _naming(whole, body, texts)
+            fields = [field for field in whole if _name(field.key) in self._answers] or []
             found += [StructuredValue("json", field.start, field.end) for field in reversed(fields[-MAX_VALUES:])]
         if "<" in body:
             found += [StructuredValue("tag", start, end) for start, end in reversed(self._tags(body))]
             if "=" in body:
-                found += [StructuredValue("tag", start, end) for start, end in reversed(self._attributes(body))]
+                found += [StructuredValue("tag", start, end) for start, end in reversed([])]
         return found
-
-    def reasons(self, body: str) -> list[tuple[int, int]]:
-        """Stretches that hold reasons inside a JSON object: not to be read as the answer."""
-        if "{" not in body:
-            return []
-        return [(field.start, field.end) for field in json_fields(body) if _name(field.key) in self._reasons]
 
     def _tags(self, body: str) -> list[tuple[int, int]]:
         found = []
@@ -100,33 +85,6 @@ class StructureFinder:
             end = close if close >= 0 else (line if line >= 0 and body[match.end() : line].strip() else len(body))
             found.append((match.end(), min(end, match.end() + MAX_VALUE)))
         return found
-
-    def _attributes(self, body: str) -> list[tuple[int, int]]:
-        """The values that stand inside answer tags: `<answer option="B"/>`, `<option value="B" selected="true"/>`.
-
-        All of a tag's, the first one last, where no name of an attribute says which.
-        """
-        found = []
-        for match in list(_ATTRIBUTES.finditer(body))[-MAX_VALUES:]:
-            start = match.start(2)
-            spans = {
-                _name(a.group(1)): (start + a.start(2), start + a.end(2)) for a in _ATTRIBUTE.finditer(match.group(2))
-            }
-            tag = _name(match.group(1))
-            chosen = any(body[slice(*spans[name])].casefold() in _YES for name in _CHOOSING.intersection(spans))
-            alone = match.group() == body.strip()
-            if not chosen and not alone and (tag == "option" or tag not in self._answers):
-                continue
-            naming = [name for name in _NAMING if name in spans and not (chosen and name in _CHOOSING)]
-            found += [spans[name] for name in naming[:1]] or [spans[name] for name in reversed(spans)]
-        return found
-
-
-def _naming(fields: list[Field], body: str, texts: tuple[str, ...]) -> list[Field]:
-    """The one field whose value is an option's whole text, whatever its name."""
-    wanted = {loose_key(text.strip()) for text in texts}
-    found = [field for field in fields if loose_key(body[field.start : field.end].strip()) in wanted]
-    return found if len(found) == 1 else []
 
 
 def _name(key: str) -> str:

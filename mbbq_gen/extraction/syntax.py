@@ -37,11 +37,6 @@ def tail_of(line: Line, start: int, end: int) -> int:
     return line.masks[place] if place > start else 0
 
 
-def is_explained(line: Line, start: int, end: int) -> bool:
-    """Whether a clause behind a colon or dash explains what stands in front of it."""
-    return line.gaps[start] >= COLON and not line.is_bare(start, end)
-
-
 def part_of(line: Line, first: int, place: int) -> int:
     """Where the part of a sentence begins that a word stands in: behind the last colon or semicolon up to it."""
     return max((start for start in range(first + 1, place + 1) if line.gaps[start] >= COLON), default=first)
@@ -72,8 +67,6 @@ def share_said(line: Line, question: PreparedQuestion, start: int, end: int) -> 
 def says_enough(line: Line, question: PreparedQuestion, start: int, end: int, bits: int) -> bool:
     """Whether a clause that speaks words of the question speaks enough of them: a third, or more than half where the
     question denies and the clause doesn't: "he came to school" says nothing of an interest in the school."""
-    if not question.core or question.unspaced:
-        return True
     share = share_said(line, question, start, end)
     return share > 1 / 2 if not bits & NOT and asks_not(line, question, start, end) else share >= 1 / 3
 
@@ -132,7 +125,7 @@ def is_ellipsis(line: Line, question: PreparedQuestion, m: Mention, end: int) ->
     if not 0 < end - m.end <= MAX_ELLIPSIS:
         return False
     after = line.masks[m.end : end]
-    if question.unspaced and question.negated:
+    if question.unspaced:
         return False
     return any(
         [mask & (C["affirm"] | NEG) for mask in (after if question.verb_final else after[:: len(after) - 1 or 1])]
