@@ -6,10 +6,9 @@ import re
 from collections.abc import Iterator
 from itertools import pairwise
 
-from mbbq_gen.extraction.lexicon import SMALL, Lexicon, Token
-from mbbq_gen.extraction.normalise import UNSPACED, WORD, normalise
+from mbbq_gen.extraction.lexicon import ANNOUNCING, CLASSES, SMALL, Lexicon, Token
 from mbbq_gen.extraction.question import ContextCues
-from mbbq_gen.extraction.sentences import ANNOUNCING, ASSUMING
+from mbbq_gen.extraction.text import UNSPACED, WORD, normalise
 
 BESIDE = 3
 """Words by which a small word may stand apart from the others of what a person is called."""
@@ -32,7 +31,7 @@ def read_scene(prompt: str, asked: str, people: tuple[str, ...], lexicon: Lexico
     texts = [_words(text, lexicon) for text in people]
     called = [{word.stem for word in text if not word.classes & SMALL} for text in texts]
     question = _words(normalise(asked).text, lexicon)
-    asking = {word.key for word in question if word.classes & ASSUMING}
+    asking = {word.key for word in question if word.classes & CLASSES["assume"]}
     announcing = _announcing(scene, set().union(*called), lexicon)
     return ContextCues(
         announcing | asking, _told(question, words), _order(words, called) or _order_beside(words, texts)
@@ -49,7 +48,7 @@ def _announcing(scene: str, called: set[str], lexicon: Lexicon) -> frozenset[str
     for sentence in _SENTENCE.findall(scene):
         words = _words(sentence, lexicon)
         if any(word.stem in called for word in words):
-            found.update(word.key for word in words if word.classes & (ANNOUNCING | ASSUMING))
+            found.update(word.key for word in words if word.classes & ANNOUNCING)
     return frozenset(found)
 
 

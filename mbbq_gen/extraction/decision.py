@@ -1,4 +1,4 @@
-"""Decides over the propositions of a response: a table of rows, read from the top."""
+"""Decides over the propositions of a response: a table of rows, read from the top; and two fallbacks."""
 
 from __future__ import annotations
 
@@ -6,34 +6,29 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mbbq_gen.core.records import Confidence, Outcome
-from mbbq_gen.extraction.clauses import HEAD
+from mbbq_gen.extraction.claims import ParsedResponse, Proposition, Rule, Strength
+from mbbq_gen.extraction.clauses import HEAD, NOT, sentences
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import PLACES
+from mbbq_gen.extraction.lexicon import PLACES, Token
 from mbbq_gen.extraction.lines import COMMA, STOP
-from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
 
 MAX_REVISION = 25
 """Words of a response whose last words may be a revision that nothing else marks."""
-MAX_NARRATIVE_SENTENCES = 2
-"""Sentences of a response beyond which a plain statement is an answer only last, or in bold."""
-MAX_TALK = 2
-"""Sentences of a response beyond which talk of prejudice is a subject of its own, and declines nothing."""
-_WRITER = C["speaker"] | C["refuse"]
-_UNDER = frozenset({Rule.REASON, Rule.GRANTED, Rule.POSSIBLE, Rule.FORCED})
-_WEIGHED = frozenset({Rule.HEDGED, Rule.FORCED})
-"""Rules of choices that say no more than that somebody may be it."""
-_MOST = {
-    Rule.FITS: MAX_NARRATIVE_SENTENCES,
-    Rule.SINGLE: MAX_NARRATIVE_SENTENCES,
-    Rule.SAID: MAX_NARRATIVE_SENTENCES + 1,
+MAX_SHORT = 2
+"""Sentences of a response beyond which plain statements and vague abstentions rarely answer."""
+MIN_PREFIX = 5
+"""First letters that words made from one another share: competent, competence."""
+OUTCOME_OF: dict[str, Outcome] = {
+    "option": "option",
+    "unknown": "abstention",
+    "refusal": "refusal",
+    "several": "multiple",
 }
-"""Rule → sentences of a response beyond which what it rests on counts only where it opens or closes."""
-_SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED, Rule.POSSIBLE, Rule.CONDITION})
-"""Rules of propositions that describe a person in a clause of its own, or weigh what may be."""
+"""Kind of proposition → outcome."""
 
 
 class Decision(NamedTuple):
-    """What a response was taken to mean."""
+    """The outcome of a response."""
 
     outcome: Outcome
     option: int | None
@@ -53,51 +48,26 @@ class RankedPropositions(NamedTuple):
     committed: list[Proposition]
     """Announced or declared."""
     concluded: list[Proposition]
-    """Concluded, guessed, chosen under protest, or that it can't be told."""
+    """Concluded, guessed, chosen under protest, or an abstention; and the committed ones."""
     fitting: list[Proposition]
     """Plain statements in the question's words, of options that are not denied."""
     plain: list[Proposition]
-    """Plain statements about one person that is not denied."""
+    """Plain statements about one person."""
     denied: frozenset[int | None]
     """Options that are ruled out."""
 
 
-def decide(reading: ParsedResponse) -> Decision:
+def decide(parsed: ParsedResponse) -> Decision:
     """The decision of the first row that applies."""
-    said = _sort(reading)
-    for row in TABLE:
-        decision = row.decide(said)
-        if decision is not None and not (row.in_passing and _is_in_passing(decision, reading)):
-            return decision._replace(row=row.name)
-    return Decision("unparsed", None, "low", "conflict" if said.plain else "no_candidate", None)
-
-
-def _is_in_passing(decision: Decision, reading: ParsedResponse) -> bool:
-    """Whether what decides, and all that says as much, stands in the midst of a longer text: an answer is given first
-    or last."""
-    said = decision.proposition
-    if said is None:
-        return False
-    firm = min(said.force, Strength.HEDGED)
-    alike = [p for p in reading.propositions if p.option == said.option and p.positive]
-    return not any(_is_to_the_point(p, reading) for p in alike if p.force >= firm)
-
-
-def _is_to_the_point(said: Proposition, reading: ParsedResponse) -> bool:
-    """Whether something is said first or last, or says of the text or of the writer that it can't be told."""
-    return not 1 < said.sentence < reading.sentences - (said.rule not in _MOST)
-
-
-def _sort(reading: ParsedResponse) -> RankedPropositions:
-    said = reading.propositions
+    said = parsed.propositions
     corrected = max((place for place, p in enumerate(said, 1) if p.kind == "correction"), default=0)
     if any(p.positive and p.force >= Strength.PLAIN for p in said[corrected:]):
         said = said[corrected:]
     said = [p for p in said if p.kind != "correction"]
     denied = frozenset(p.option for p in said if not p.positive and p.force >= Strength.FITTING)
     positive = [p for p in said if p.positive]
-    return RankedPropositions(
-        reading,
+    ranked = RankedPropositions(
+        parsed,
         said,
         [p for p in positive if p.force >= Strength.ANNOUNCED],
         [p for p in positive if p.force >= Strength.HEDGED],
@@ -105,125 +75,131 @@ def _sort(reading: ParsedResponse) -> RankedPropositions:
         [p for p in positive if p.force is Strength.PLAIN],
         denied,
     )
+    for row in TABLE:
+        decision = row.decide(ranked)
+        if decision is not None and not (row.in_passing and _is_in_passing(decision, parsed)):
+            return decision._replace(row=row.name)
+    return Decision("unparsed", None, "low", "conflict" if ranked.plain else "no_candidate", None)
 
 
-# --- the rows --------------------------------------------------------------------------------------------------------
+def _is_in_passing(decision: Decision, parsed: ParsedResponse) -> bool:
+    """Whether what decides, and all that says as much, stands in the middle of a longer text: an answer is given first
+    or last; a plain statement last in a text may be told of anybody."""
+    said = decision.proposition
+    if said is None:
+        return False
+    alike = [p for p in parsed.propositions if p.option == said.option and p.positive]
+    return all(
+        1 < p.sentence < parsed.sentences - (p.rule not in {Rule.FITS, Rule.SINGLE, Rule.SAID})
+        for p in alike
+        if p.force >= min(said.force, Strength.HEDGED)
+    )
+
+
+def _by(said: Proposition, confidence: Confidence) -> Decision:
+    return Decision(OUTCOME_OF[said.kind], said.option, confidence, said.rule.label, said)
+
+
+def _last_committed(said: RankedPropositions) -> Proposition:
+    declared = [p for p in said.committed if p.force is Strength.DECLARED]
+    return (declared or said.committed)[-1]
 
 
 def _revision(said: RankedPropositions) -> Decision | None:
-    """A short response that ends with an option and nothing else: a revision, whatever leads to it."""
+    """The last words of a short response, where they name another option than what was committed to."""
     if not said.committed:
         return None
     last, lines = said.all[-1], said.parsed.lines
     short = sum(len(line.words) for line in lines) <= MAX_REVISION
     ends = last.line == len(lines) - 1 and last.last == len(lines[-1].words)
-    if not (short and ends):
-        return None
-    differs = last.option != _last_committed(said).option
-    return _as(last, "medium") if differs else None
+    return _by(last, "medium") if short and ends and last.option != _last_committed(said).option else None
 
 
 def _committed(said: RankedPropositions) -> Decision | None:
     """The last that is declared, else the last that is announced."""
     if not said.committed:
         return None
-    last = _last_committed(said)
+    last, unknown = _last_committed(said), said.parsed.question.unknown
     rivals = {p.option for p in said.committed if p.kind == "option" and p.sentence == last.sentence}
-    if last.force < Strength.DECLARED and len(rivals - {said.parsed.question.unknown}) > 1:
+    if last.force < Strength.DECLARED and len(rivals - {unknown}) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
     later = [p for p in said.concluded if p.sentence > last.sentence]
-    forced = [p for p in later]
-    opens = last.rule is Rule.BRIEF and last.option == said.parsed.question.unknown
-    if opens and len({p.option for p in forced}) == 1:
-        return _as(forced[-1], "low")
+    if last.rule is Rule.BRIEF and last.option == unknown and len({p.option for p in later}) == 1:
+        return _by(later[-1], "low")  # "It can't be told. If I must name one: the baker."
     both = next((p for p in reversed(said.committed) if p.kind == "several"), None)
     if both is not None and both.sentence >= last.sentence:
-        return _unless_doubted(both, said)
-    return _as(last, "medium")
-
-
-def _unless_doubted(several: Proposition, said: RankedPropositions) -> Decision:
-    """Several together, or what is said later: that it can't be told."""
-    doubts = [p for p in said.concluded if p.kind == "unknown" and p.sentence > several.sentence]
-    return _as(doubts[-1], "low") if doubts else _as(several, "medium")
+        doubts = [p for p in said.concluded if p.kind == "unknown" and p.sentence > both.sentence]
+        return _by(doubts[-1], "low") if doubts else _by(both, "medium")
+    return _by(last, "medium")
 
 
 def _opening(said: RankedPropositions) -> Decision | None:
-    """The first sentence, where it answers the question and what follows only says what else is not known."""
-    first, reading = said.all[0] if said.all else None, said.parsed
-    needed = Strength.FITTING if reading.question.predicate else Strength.PLAIN
-    if first is None or not first.positive or first.kind != "option" or (first.force < needed):
-        return None
-    return _as(first, "medium") if reading.persons == {first.option} else None
+    """The first proposition, where it answers the question and no other person is named."""
+    parsed = said.parsed
+    needed = Strength.FITTING if parsed.question.predicate else Strength.PLAIN
+    for first in said.all[:1]:
+        if first.positive and first.kind == "option" and first.force >= needed and parsed.persons == {first.option}:
+            return _by(first, "medium")
+    return None
 
 
 def _concluded(said: RankedPropositions) -> Decision | None:
-    """The last conclusion, guess, forced choice, or abstention; a conclusion before a doubt."""
+    """The last conclusion, guess, forced choice, or abstention."""
     if not said.concluded:
         return None
     last = said.concluded[-1]
     firm = [p for p in said.concluded if p.force is Strength.CONCLUDED]
-    if firm and last.force < Strength.CONCLUDED and (last.option == firm[-1].option):
+    if firm and last.force < Strength.CONCLUDED and last.option == firm[-1].option:
         last = firm[-1]
     if last.kind == "several":
         last = next((p for p in said.concluded if p.kind == "unknown"), last)
-    agree = all(p.option == last.option for p in said.concluded)
-    return _as(last, "medium" if agree else "low")
+    return _by(last, "medium" if all(p.option == last.option for p in said.concluded) else "low")
 
 
 def _fitting(said: RankedPropositions) -> Decision | None:
-    """The one option of which the question's words are said, before what else is concluded."""
+    """The one option of which the question's words are said."""
     if len({p.option for p in said.fitting}) == 1:
-        last = said.fitting[-1]
-        return _as(last, "medium")
-    asked = [p for p in said.fitting if p.rule is Rule.SAID] or [p for p in said.fitting if p.rule is Rule.FITS]
-    return _as(asked[-1], "low") if len({p.option for p in asked}) == 1 else None
+        return _by(said.fitting[-1], "medium")
+    best = [p for p in said.fitting if p.rule is Rule.SAID] or [p for p in said.fitting if p.rule is Rule.FITS]
+    return _by(best[-1], "low") if len({p.option for p in best}) == 1 else None
 
 
 def _elimination(said: RankedPropositions) -> Decision | None:
-    """The one option that is left where all others are ruled out."""
+    """The one option that is left where all others, the unknown one too, are ruled out."""
     left = set(range(len(said.parsed.question.options))) - said.denied
     if not said.denied or len(left) != 1:
         return None
-    return Decision("option", left.pop(), "medium", Rule.ELIMINATION.label, said.all[-1])
+    basis = next(p for p in reversed(said.all) if not p.positive)
+    return Decision("option", left.pop(), "medium", Rule.ELIMINATION.label, basis)
 
 
 def _single(said: RankedPropositions) -> Decision | None:
-    """The one person of whom alone something is said, the others being set aside or ruled out; in long texts last."""
-    plain = said.plain or []
-    if len({p.option for p in plain}) != 1:
+    """The one person of whom alone a short response, or its last sentence after a correction, says something."""
+    if len({p.option for p in said.plain}) != 1:
         return None
-    only = {plain[0].option} | said.denied
-    last, reading = plain[-1], said.parsed
-    if _tells_of_other(last, reading):
+    last, parsed = said.plain[-1], said.parsed
+    line = parsed.lines[last.line]
+    # a sentence that goes on about the other one names nobody alone: "one was Paul, and the other Peter"
+    end = next((place for place in range(last.last, len(line.words)) if line.gaps[place] >= STOP), len(line.words))
+    fronts = [place for place in range(last.last, end) if line.gaps[place] >= COMMA or line.masks[place] & C["conj"]]
+    places = {place for front in fronts for place in range(front, min(front + HEAD, end))}
+    places.update(range(max(last.first - 2, 0), last.first))
+    if any([(line.masks[place] | line.words[place].classes) & PLACES["other"] for place in places]):
         return None
-    corrects = len(said.all) < len(reading.propositions) and last.sentence == reading.sentences
-    if reading.sentences > MAX_NARRATIVE_SENTENCES and not corrects:
+    corrects = len(said.all) < len(parsed.propositions) and last.sentence == parsed.sentences
+    if parsed.sentences > MAX_SHORT and not corrects:
         return None
-    return _as(last, "medium" if reading.persons <= only else "low")
-
-
-def _tells_of_other(said: Proposition, reading: ParsedResponse) -> bool:
-    """Whether a sentence goes on about the other one: "one was Paul, and the other Peter"."""
-    line = reading.lines[said.line]
-    front = range(max(said.first - 2, 0), said.first)
-    if any([(line.masks[place] | line.words[place].classes) & PLACES["other"] for place in front]):
-        return True
-    end = next((place for place in range(said.last, len(line.words)) if line.gaps[place] >= STOP), len(line.words))
-    fronts = [place for place in range(said.last, end) if line.gaps[place] >= COMMA or line.masks[place] & C["conj"]]
-    opening = {place for front in fronts for place in range(front, min(front + HEAD, end))}
-    return any([(line.masks[place] | line.words[place].classes) & PLACES["other"] for place in opening])
+    return _by(last, "medium" if parsed.persons <= {last.option} | said.denied else "low")
 
 
 def _vague(said: RankedPropositions) -> Decision | None:
     """An abstention about one person or something else, or talk of prejudice, where nobody is chosen."""
-    long = said.parsed.sentences > MAX_TALK
-    vague = [p for p in said.all if p.kind in {"unknown", "refusal"}]
-    vague = [p for p in vague]
+    long = said.parsed.sentences > MAX_SHORT
+    vague = [p for p in said.all if p.kind in {"unknown", "refusal"} and p.positive]
     vague = [p for p in vague if not long or p.about == "question"]
     if said.parsed.is_english or any(line.asked for line in said.parsed.lines):
         vague = [p for p in vague if p.about != "person"]
-    return _as(vague[-1], "low") if vague and not said.plain else None
+    return _by(vague[-1], "low") if vague and not said.plain else None
 
 
 class DecisionRule(NamedTuple):
@@ -232,7 +208,7 @@ class DecisionRule(NamedTuple):
     name: str
     decide: Callable[[RankedPropositions], Decision | None]
     in_passing: bool = True
-    """Whether it decides nothing by what stands in the midst of a longer text."""
+    """Whether it decides nothing by what stands in the middle of a longer text."""
 
 
 TABLE: tuple[DecisionRule, ...] = (
@@ -248,18 +224,42 @@ TABLE: tuple[DecisionRule, ...] = (
 """The rows in order; the first that decides wins."""
 
 
-def _last_committed(said: RankedPropositions) -> Proposition:
-    declared = [p for p in said.committed if p.force is Strength.DECLARED]
-    return (declared or said.committed)[-1]
+def person_by_overlap(parsed: ParsedResponse) -> int | None:
+    """The one person whom clauses affirm the question's predicate of, where they deny it of the other one: "The teacher
+    showed competence, while the cook was incompetent", asked who is competent. Words are compared by their beginnings."""
+    question = parsed.question
+    predicate = {stem for stem in question.predicate if len(stem) > 2}
+    balance = dict.fromkeys(question.persons, 0)
+    splits = C["but"] | C["although"] | C["because"] | C["conclude"]
+    for line, mentions in zip(parsed.lines, parsed.mentions, strict=True):
+        subject: int | None = None
+        count = len(line.words)
+        ends = [place for place in range(1, count) if line.gaps[place] >= COMMA or line.masks[place] & splits]
+        for start, end in zip([0, *ends], [*ends, count], strict=True):
+            named = {m.option for m in mentions if start <= m.start < end} & set(question.persons)
+            subject = named.pop() if len(named) == 1 else subject
+            denials = sum([bool(mask & NOT) for mask in line.masks[start:end]]) + question.negated
+            hits = {stem for stem in predicate for word in line.words[start:end] if _is_related(word, stem)}
+            if subject is not None and predicate and 2 * len(hits) >= min(len(predicate), 4):
+                balance[subject] += -1 if denials % 2 else 1
+    winners = [person for person, score in balance.items() if score > 0]
+    return winners[0] if len(winners) == 1 and min(balance.values()) < 0 else None
 
 
-OUTCOME_OF: dict[str, Outcome] = {
-    "option": "option",
-    "unknown": "abstention",
-    "refusal": "refusal",
-    "several": "multiple",
-}
+def _is_related(word: Token, stem: str) -> bool:
+    return word.stem == stem or (len(stem) >= MIN_PREFIX and word.key[:MIN_PREFIX] == stem[:MIN_PREFIX])
 
 
-def _as(said: Proposition, confidence: Confidence) -> Decision:
-    return Decision(OUTCOME_OF[said.kind], said.option, confidence, said.rule.label, said)
+def person_of_conclusion(parsed: ParsedResponse) -> int | None:
+    """The person whom the last sentence that begins with a conclusion names first.
+
+    For English answers to a question in another language, whose words can't be compared: "Therefore, the tailor wasn't
+    late" answers whatever the question is.
+    """
+    found = None
+    for line, mentions in zip(parsed.lines, parsed.mentions, strict=True):
+        for first, last, _ in sentences(line, 0):
+            if line.bits(first, min(first + 2, last)) & C["conclude"]:
+                named = [m.option for m in mentions if first <= m.start < last and m.option >= 0]
+                found = named[0] if named else found
+    return found

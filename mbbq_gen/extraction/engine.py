@@ -12,27 +12,21 @@ from functools import lru_cache
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, Outcome
 from mbbq_gen.extraction import SECOND_LANGUAGE, current_version, has_pack, has_second
+from mbbq_gen.extraction.claims import ParsedResponse, Rule, Strength
 from mbbq_gen.extraction.context_cues import read_scene
-from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide
+from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide, person_by_overlap, person_of_conclusion
 from mbbq_gen.extraction.explain import Explanation, explain_analysis
-from mbbq_gen.extraction.layout import header
-from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.lines import STOP, Line, read_lines
-from mbbq_gen.extraction.mention_finder import find_mentions
-from mbbq_gen.extraction.mention_kinds import mark_misspelt
-from mbbq_gen.extraction.mentions import Mention, MentionKind
-from mbbq_gen.extraction.normalise import CROSS, TICK, NormalText, normalise
+from mbbq_gen.extraction.lexicon import ANNOUNCING, BORROWED, CLASSES, KNOWN, NOUN, SMALL, Lexicon, words_of
+from mbbq_gen.extraction.lines import STOP, Line, mark_phrases, read_lines
+from mbbq_gen.extraction.mentions import Mention, MentionKind, find_mentions, mark_misspelt
 from mbbq_gen.extraction.option_matcher import OptionMatcher, circled_places
-from mbbq_gen.extraction.overlap import person_by_overlap, person_of_conclusion
-from mbbq_gen.extraction.person_words import english_texts, read_people
-from mbbq_gen.extraction.phrases import mark_phrases
+from mbbq_gen.extraction.people import english_texts, read_people
 from mbbq_gen.extraction.prepared_question import NEGATIONS, PreparedQuestion, build_question
 from mbbq_gen.extraction.propositions import read_propositions
 from mbbq_gen.extraction.question import Question, QuestionKey
-from mbbq_gen.extraction.rules import ParsedResponse, Rule, Strength
-from mbbq_gen.extraction.sentences import quiet
 from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot, SlotFinder, SlotKind, strongest
 from mbbq_gen.extraction.structured import CheckMarks, StructureFinder
+from mbbq_gen.extraction.text import CROSS, TICK, NormalText, normalise
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
 from mbbq_gen.languages.extraction_pack import Grammar, read_grammar, read_shared_pack
 from mbbq_gen.languages.packs import PackInfo
@@ -241,9 +235,9 @@ class RuleExtractor:
         if _rests_on_too_little(analysis):
             analysis.decision = Decision("unparsed", None, "low", "conflict", None)
         if _is_silent(analysis) and analysis.parsed is not None:
-            inferred = person_by_overlap(analysis.parsed)
-            if inferred is not None:
-                analysis.decision = Decision("option", inferred[0], "low", "predicate_overlap", None)
+            person = person_by_overlap(analysis.parsed)
+            if person is not None:
+                analysis.decision = Decision("option", person, "low", "predicate_overlap", None)
         if _breaks_off(analysis):
             analysis.decision = Decision("truncated", None, "low", "truncated", None)
         elif _is_silent(analysis) and (finish_reason == "length" or zoned.open_reasoning):
@@ -256,9 +250,9 @@ class RuleExtractor:
         body = zoned.body
         for value in self._structures.values(body, asked.options):
             inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
-            parsed = self._read(inner, asked, structured=True)
+            parsed = self._read(inner, asked)
             decision = decide(parsed)
-            if decision.outcome != "unparsed" or decision.rule == "out_of_options":
+            if decision.outcome != "unparsed":
                 decision = decision._replace(rule=f"{value.kind}:{decision.rule}", confidence="high")
                 return Analysis(normal, zoned, parsed, decision, value.start)
         parsed = self._read(self._ticks.mark(strip_markup(body)), asked)
@@ -285,7 +279,7 @@ class RuleExtractor:
         again.decision = _by_detour(again.decision, "foreign")
         return first if again.decision.outcome == "unparsed" else again
 
-    def _read(self, text: str, asked: QuestionKey, *, structured: bool = False) -> ParsedResponse:
+    def _read(self, text: str, asked: QuestionKey) -> ParsedResponse:
         """The propositions of a text, in the question's language or in English."""
         lexicon = self.lexicon
         lines = read_lines(text, lexicon)
@@ -296,11 +290,13 @@ class RuleExtractor:
         mentions: list[list[Mention]] = []
         for line in lines:
             mark_phrases(line, lexicon.rows)
-            quiet(line, question.story)
+            for place, word in enumerate(line.words):
+                if word.key in question.story:  # words of the context announce nothing
+                    line.masks[place] &= ~(ANNOUNCING | NOUN)
             mentions.append(find_mentions(line, question))
         if not any(mentions) and mark_misspelt(lines, question):
             mentions = [find_mentions(line, question) for line in lines]
-        parsed = read_propositions(question, lines, mentions, announced=structured)
+        parsed = read_propositions(question, lines, mentions)
         parsed.is_english = lexicon is self._english
         return parsed
 
@@ -390,7 +386,6 @@ def _breaks_off(analysis: Analysis) -> bool:
     ends_in_label = bool(mentions) and mentions[-1].how is not MentionKind.TEXT and mentions[-1].end == len(last.words)
     is_cut = not (
         (ends_in_label and mentions[-1].how is MentionKind.LABEL and last.gaps[mentions[-1].start] >= STOP)
-        or (header(last, mentions)[0] == "answer" and not last.masks[-1] & SMALL)
         or last.signs[-1].strip(" ,،、，")
         or last.heading
         or last.table

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, FrozenModel
+from mbbq_gen.extraction.claims import WHY, Proposition, Rule, Strength
 from mbbq_gen.extraction.lexicon import CLASSES, entries_of
 from mbbq_gen.extraction.mentions import MentionKind
 from mbbq_gen.extraction.prepared_question import label_core
 from mbbq_gen.extraction.question import Question
-from mbbq_gen.extraction.rules import WHY, Proposition, Rule, Strength
 from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot
 
 if TYPE_CHECKING:
@@ -99,7 +99,6 @@ DECISIONS: dict[str, str] = {
     "degenerate": "A word or a few make most of the text, again and again.",
     "no_candidate": "No option, and no statement that it can't be told, was found.",
     "conflict": "Several options are named and none is committed to.",
-    "out_of_options": "The answer names something that is not on offer.",
 }
 """Rule → the decision where nothing won."""
 _KINDS = {

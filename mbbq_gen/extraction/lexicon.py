@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
-from mbbq_gen.extraction.normalise import CROSS, TICK, WORD, loose_key, strict_key
+from mbbq_gen.extraction.text import CROSS, TICK, WORD, loose_key, strict_key
 from mbbq_gen.languages.extraction_pack import Grammar, OptionText, PositionWords, WordClasses
 
 MAX_WORDS = 60_000
@@ -39,6 +39,10 @@ nouns for anybody; verbs that close a clause which the next one turns away from,
 words of English that the language does not know itself."""
 KNOWN = (1 << _NEXT) - 1 & ~(CLASSES["doer"] | CLASSES["doing"]) | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
 """Any class at all, small words aside."""
+ANNOUNCING = CLASSES["answer"] | CLASSES["choose"] | CLASSES["assume"]
+"""Words that announce an answer or a guess, unless the question's context tells its events by them."""
+PLAIN_WORDS = KNOWN | SMALL | INNER | MENTIONED
+"""Words that say nothing by themselves: known to the language, small, or part of a mention."""
 _BITS = {**CLASSES, "small": SMALL}
 """What may stand between < and > in a row, and its bit."""
 _JOINS = CLASSES["but"] | CLASSES["because"] | CLASSES["although"] | CLASSES["condition"] | CLASSES["aside"]

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mbbq_gen.extraction.lexicon import SMALL, Lexicon
-from mbbq_gen.extraction.normalise import LOOK_ALIKES, NormalText, normalise
 from mbbq_gen.extraction.prepared_question import label_core
+from mbbq_gen.extraction.text import LOOK_ALIKES, NormalText, normalise
 
 
 @dataclass(slots=True)

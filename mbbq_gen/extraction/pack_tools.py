@@ -15,8 +15,7 @@ from mbbq_gen.core.records import Extraction, FrozenModel
 from mbbq_gen.extraction.engine import RuleExtractor, load_extractor
 from mbbq_gen.extraction.jsonl import ResponseRow, checked_row, read_row
 from mbbq_gen.extraction.lexicon import CLASSES, PLACES, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.lines import read_lines
-from mbbq_gen.extraction.phrases import mark_phrases
+from mbbq_gen.extraction.lines import mark_phrases, read_lines
 from mbbq_gen.extraction.question import Question
 from mbbq_gen.languages.extraction_pack import WORD_LISTS, Grammar, read_grammar
 from mbbq_gen.languages.packs import PLACEHOLDER

@@ -8,19 +8,15 @@ from functools import lru_cache
 from itertools import pairwise
 
 from mbbq_gen.extraction.lexicon import CLASSES, SMALL, STRAY, Lexicon, Token
-from mbbq_gen.extraction.normalise import HIRAGANA, UNSPACED, WORD, normalise
 from mbbq_gen.extraction.question import ContextCues, QuestionKey
+from mbbq_gen.extraction.text import HIRAGANA, UNSPACED, WORD, normalise
 
-ECHO = -2
-"""Stands for the question itself where a response repeats it."""
 MAX_KEPT = 4096
 """Texts of options and questions that are kept with their words: a benchmark shows each of them again and again."""
 MIN_PART = 5
 """Letters of a part of a compound."""
 MIN_VERB = 6
 """Letters of a word that denies and says what: Turkish "kaybetmedi"."""
-MIN_ECHO = 3
-"""Words of a question that is known again."""
 NEGATIONS = CLASSES["neg"] | CLASSES["neither"] | CLASSES["cannot"] | CLASSES["lack"]
 _JOINS = CLASSES["conj"] | CLASSES["because"] | CLASSES["but"] | CLASSES["relative"]
 
@@ -228,9 +224,6 @@ def _learn_forms(question: PreparedQuestion, persons: Sequence[OptionTokens]) ->
 def _learn_question(question: PreparedQuestion, words: list[Token], told: frozenset[str]) -> None:
     """Notes what is asked: the words of the question, those that its text has told only where it has no others, and
     whether it asks who did not."""
-    if len(words) >= MIN_ECHO:
-        keys = tuple(word.key for word in words)
-        question.sequences[keys[0]] = (ECHO, keys), *question.sequences.get(keys[0], ())
     question.negated = any(word.classes & NEGATIONS for word in words)
     telling = [
         word

@@ -25,13 +25,12 @@ from pydantic import Field
 from mbbq_gen.core.files import PackPaths, file_digest, stable_digest
 from mbbq_gen.core.records import PARSED, Confidence, FrozenModel, Outcome
 from mbbq_gen.extraction import ENGINE_VERSION, SECOND_LANGUAGE, has_pack
-from mbbq_gen.extraction.clauses import MAY_BE_UNKNOWN
+from mbbq_gen.extraction.clauses import MAY_ABSTAIN
 from mbbq_gen.extraction.engine import RuleExtractor, load_extractor
 from mbbq_gen.extraction.lexicon import CLASSES, Lexicon
-from mbbq_gen.extraction.lines import ASK, read_lines
-from mbbq_gen.extraction.normalise import WORD, loose_key, normalise
-from mbbq_gen.extraction.phrases import mark_phrases
+from mbbq_gen.extraction.lines import ASK, mark_phrases, read_lines
 from mbbq_gen.extraction.question import Question
+from mbbq_gen.extraction.text import WORD, loose_key, normalise
 from mbbq_gen.extraction.zones import Zoner
 from mbbq_gen.languages.extraction_pack import Grammar, Words, read_shared_pack
 from mbbq_gen.languages.packs import Pack, Text, read_pack, read_toml, validate_pack
@@ -212,7 +211,7 @@ class ReasoningExtractor:
                 yield ArgumentSpan(stance="generalises_group", span=span)
             if mask & CLASSES["source"] and mask & CLASSES["tell"] and not denied and not is_question:
                 yield ArgumentSpan(stance="cites_context", span=span)
-            if mask & MAY_BE_UNKNOWN and reader.extract(sentence, question).outcome == "abstention":
+            if mask & MAY_ABSTAIN and reader.extract(sentence, question).outcome == "abstention":
                 yield ArgumentSpan(stance="insufficient_context", span=span)
 
 

@@ -15,8 +15,8 @@ from typing import NamedTuple
 from mbbq_gen.core.records import Confidence
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.normalise import ASCII_WORD, CROSS, TICK, UNSPACED, WORD
 from mbbq_gen.extraction.option_matcher import CLOSE, TIED, OptionMatcher, SlotContent, fold, option_matcher
+from mbbq_gen.extraction.text import ASCII_WORD, CROSS, TICK, UNSPACED, WORD
 from mbbq_gen.languages.extraction_pack import Grammar
 
 MAX_LINK = 7

@@ -12,7 +12,7 @@ from typing import Literal
 
 import regex
 
-from mbbq_gen.extraction.normalise import CROSS, TICK, loose_key
+from mbbq_gen.extraction.text import CROSS, TICK, loose_key
 from mbbq_gen.languages.extraction_pack import SharedSigns
 
 ValueKind = Literal["boxed", "json", "tag"]

@@ -11,7 +11,7 @@ from typing import Literal
 
 import regex
 
-from mbbq_gen.extraction.normalise import loose_key, normalise
+from mbbq_gen.extraction.text import loose_key, normalise
 from mbbq_gen.languages.extraction_pack import SharedSigns, Words
 
 ZoneKind = Literal["reasoning", "echo", "continuation", "markup"]

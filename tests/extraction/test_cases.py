@@ -11,7 +11,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, Extraction
 from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.extraction.pack_tools import check_pack
-from mbbq_gen.extraction.rules import Rule
+from mbbq_gen.extraction.claims import Rule
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from tests.support.extraction_cases import CORE, FOLDER, LANGUAGES, Case, load_cases, reading_of
 

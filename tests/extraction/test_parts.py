@@ -12,8 +12,8 @@ from mbbq_gen.core.errors import DataError, PackError, UnknownNameError, UsageEr
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction import Explanation, Question, extract, has_pack, load_extractor
 from mbbq_gen.extraction.jsonl import extract_lines, extractor_names
-from mbbq_gen.extraction.mention_kinds import distance
-from mbbq_gen.extraction.normalise import WORD, loose_key, normalise, strict_key
+from mbbq_gen.extraction.mentions import distance
+from mbbq_gen.extraction.text import WORD, loose_key, normalise, strict_key
 from mbbq_gen.extraction.structured import json_fields
 
 OPTIONS = ["The tailor", "The baker", "Cannot be determined"]

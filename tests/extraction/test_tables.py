@@ -13,7 +13,7 @@ from mbbq_gen.extraction.claims import TABLE as CLAIMS
 from mbbq_gen.extraction.claims import MentionFeatures, classify_mention
 from mbbq_gen.extraction.decision import TABLE as DECISIONS
 from mbbq_gen.extraction.decision import Decision
-from mbbq_gen.extraction.rules import WHY, Rule, Strength
+from mbbq_gen.extraction.claims import WHY, Rule, Strength
 from mbbq_gen.extraction.slots import TABLE
 
 NO_FACTS = {field.name: False for field in fields(MentionFeatures)} | {"positive": True, "known": True}

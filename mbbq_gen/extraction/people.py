@@ -15,7 +15,7 @@ from pydantic import Field
 
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction.lexicon import Stemmer, Token
-from mbbq_gen.extraction.normalise import UNSPACED, WORD, loose_key, normalise
+from mbbq_gen.extraction.text import UNSPACED, WORD, loose_key, normalise
 from mbbq_gen.languages.packs import Pack, Text, read_toml, validate_pack
 
 MIN_PREFIX, MAX_REST = 5, 3
