@@ -120,6 +120,10 @@ class OptionMatcher:
         if label is None and native and not _LETTER.match(text, begin + 1):
             label = self.native[text[begin].casefold()], begin + 1
         if direct is not None and (label is None or direct[1] > label[1]):
+            own = _IN_BRACKETS.match(text, direct[1])
+            named = self.label_at(text, own.end()) if own else None
+            if named is not None and text[named[1] : named[1] + 1] == ")":
+                return SlotContent(direct[0], here, named[1] + 1, named[0], direct[0], enclosed=True)
             return SlotContent(direct[0], here, direct[1], None, direct[0], enclosed=True)
         if label is None:
             return None
@@ -142,6 +146,9 @@ class OptionMatcher:
         if beside is not None:
             return SlotContent(beside[0], begin, beside[1], option, beside[0], enclosed)
         return SlotContent(option, begin, end, option, None, enclosed, begin in circled)
+
+
+_IN_BRACKETS = re.compile(r"[*_\"”]{0,3} ?\(")
 
 
 TIED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
