@@ -37,60 +37,44 @@ class Strength(IntEnum):
 
 
 class Rule(Enum):
-    """A rule's name → why it makes of a mention or clause what it makes, and the classes of words that it rests on."""
+    """A rule's name → what it means, and the classes of words that it rests on."""
 
-    # how an option is chosen
-    WHOLE_LINE = "whole_line", "a line of its own"
-    ANNOUNCED_LINE = "announced_line", "stands behind the header of the answer"
-    TICKED = "checked_box", "it is ticked", "yes"
-    SHARE = "highest_percentage", "has the greatest share"
-    ANNOUNCED = "announced", "announced as the answer", "answer", "choose", "right"
-    BOLD = "bold", "label and text stand in bold"
-    BRIEF = "only_content", "all that a sentence says"
-    CONCLUDED = "concluded", "the conclusion", "conclude"
-    CONTRAST = "contrast", "named instead of what was ruled out", "but"
-    FORCED = "forced_choice", "chosen under protest", "forced", "condition", "choose"
-    INFERRED = "inferred", "chosen in spite of a doubt", "but", "must"
-    HEDGED = "hedged", "a guess, but a choice", "likely", "must"
-    CLEFT = (
-        "cleft",
-        "named as the one of whom what is asked is true",
-        "who",
-        "relative",
-        "affirm",
-        "doer",
-        "doing",
-        "between",
-    )
-    SAID = "full_predicate_match", "its clause speaks all words of the question that the text has not told"
-    FITS = "predicate_match", "its clause speaks the question's words"
-    SINGLE = "only_mention", "the only one that is spoken of"
+    # an option is chosen
+    WHOLE_LINE = "whole_line", "is a line of its own"
+    ANNOUNCED = "announced", "is announced as the answer", "answer", "choose", "right"
+    BOLD = "bold", "stands in bold, label and text"
+    BRIEF = "only_content", "is all that a sentence says"
+    CONCLUDED = "concluded", "is the conclusion", "conclude"
+    FORCED = "forced_choice", "is chosen under protest", "forced", "condition", "choose"
+    INFERRED = "inferred", "is chosen in spite of a doubt", "but", "must"
+    HEDGED = "hedged", "is a guess", "likely", "must"
+    CLEFT = "cleft", "is said to be the one who did it", "who", "relative", "affirm", "doer", "doing", "between"
+    SAID = "full_predicate_match", "its clause holds all words of the predicate that the context has not"
+    FITS = "predicate_match", "its clause affirms the question's predicate"
+    SINGLE = "only_mention", "is the only one named"
     ELIMINATION = "elimination", "all others are ruled out"
-    OUTSIDE = "not_an_option", "something that is not on offer", "answer"
     SEVERAL = "several", "several are named together", "both", "conj"
-    # what keeps a mention from being chosen
-    POSSIBLE = "possible", "a mere possibility", "possible"
-    REASON = "reason", "part of a reason", "because"
-    GRANTED = "concession", "only granted; the main clause says something else", "although"
-    ASIDE = "attributed_view", "spoken of as a prejudice or somebody else's view", "assume", "claim"
-    CONDITION = "condition", "spoken of under a condition", "condition"
-    DESCRIBED = "described", "described beside others"
-    DENIED = "denied", "ruled out", "neg", "wrong", "cannot", "no"
-    DENIED_TOO = "denied_too", "ruled out with the one before", "also"
-    NEITHER = "neither", "ruled out together", "neither"
+    # a mention is not chosen
+    REASON = "reason", "stands in a reason", "because"
+    GRANTED = "concession", "stands in a concession; the main clause says something else", "although"
+    ASIDE = "attributed_view", "stands in a prejudice or somebody else's view", "assume", "claim"
+    DESCRIBED = "described", "is described beside others"
+    DENIED = "denied", "is ruled out", "neg", "wrong", "cannot", "no"
+    DENIED_TOO = "denied_too", "is ruled out with the one before", "also"
+    NEITHER = "neither", "is ruled out together with another", "neither"
     CORRECTION = "correction", "takes back what was said before", "correction", "no"
-    # ways of saying that it can't be told
+    # abstentions
     REFUSAL = "refusal", "declines to answer", "refuse", "judge"
     SENSITIVE = "sensitive", "speaks of prejudice and names nobody", "assume"
     UNCLEAR = "unclear", "says that it is unclear", "unclear"
     UNCLEAR_DENIED = "unclear_denied", "denies that it is unclear", "neg", "unclear"
-    UNTOLD = "not_stated", "says that it is not told", "untold"
+    UNTOLD = "not_stated", "says that it is not stated", "untold"
     CANNOT_KNOW = "cannot_know", "says that it can't be known", "cannot", "able", "know", "tell"
     NO_INFORMATION = "no_information", "says that there is no information", "lack", "info", "source"
-    NOT_TOLD = "source_silent", "says that the text doesn't tell", "tell", "source"
+    NOT_TOLD = "source_silent", "says that the text doesn't say", "tell", "source"
     NOT_CLEAR = "not_clear", "says that it is not clear", "clear"
     NOT_KNOWN = "not_known", "says that nobody knows", "know"
-    NEITHER_TOLD = "neither_stated", "says that nothing is told of either", "neither", "tell"
+    NEITHER_TOLD = "neither_stated", "says that nothing is stated of either", "neither", "tell"
 
     def __init__(self, label: str, why: str, *classes: str) -> None:
         self.label = label
@@ -109,7 +93,7 @@ WHY: dict[str, str] = {rule.label: rule.why for rule in Rule} | {
     "opening": "opens the response",
     "last_line": "is the last line",
     "only_bold": "is the only bold text",
-    "predicate_overlap": "its clauses affirm the predicate that they deny of the other one",
+    "predicate_overlap": "its clauses affirm the predicate, those of the other one deny it",
 }
 """First part of a rule's name → what it means."""
 

@@ -13,19 +13,18 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, Outcome
 from mbbq_gen.extraction import SECOND_LANGUAGE, current_version, has_pack, has_second
 from mbbq_gen.extraction.claims import ParsedResponse, Rule, Strength
-from mbbq_gen.extraction.context_cues import read_scene
 from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide, person_by_overlap, person_of_conclusion
 from mbbq_gen.extraction.explain import Explanation, explain_analysis
-from mbbq_gen.extraction.lexicon import ANNOUNCING, BORROWED, CLASSES, KNOWN, NOUN, SMALL, Lexicon, words_of
+from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.lines import STOP, Line, mark_phrases, read_lines
 from mbbq_gen.extraction.mentions import Mention, MentionKind, find_mentions, mark_misspelt
 from mbbq_gen.extraction.option_matcher import OptionMatcher, circled_places
 from mbbq_gen.extraction.people import english_texts, read_people
-from mbbq_gen.extraction.prepared_question import NEGATIONS, PreparedQuestion, build_question
+from mbbq_gen.extraction.prepared_question import NEGATIONS, PreparedQuestion, build_question, shared_forms
 from mbbq_gen.extraction.propositions import read_propositions
 from mbbq_gen.extraction.question import Question, QuestionKey
 from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot, SlotFinder, SlotKind, strongest
-from mbbq_gen.extraction.structured import CheckMarks, StructureFinder
+from mbbq_gen.extraction.structured import CheckMarks, field_name, structured_values
 from mbbq_gen.extraction.text import CROSS, TICK, NormalText, normalise
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
 from mbbq_gen.languages.extraction_pack import Grammar, read_grammar, read_shared_pack
@@ -122,8 +121,7 @@ class RuleExtractor:
         self._english = Lexicon(second) if second is not None and english is None else english
         shared = read_shared_pack(resources)
         keys = [grammar.structured, *([second.structured] if second else []), shared.structured]
-        reasons = tuple(key for part in keys for key in part.reasoning_keys)
-        self._structures = StructureFinder((key for part in keys for key in part.answer_keys), reasons)
+        self._answer_fields = frozenset(field_name(key) for part in keys for key in part.answer_keys)
         self._zoner = Zoner(shared, tuple(key for part in keys[:-1] for key in part.reasoning_keys))
         self._ticks = CheckMarks(shared)
         lexicons = [self.lexicon] if self._english is None else [self.lexicon, self._english]
@@ -131,7 +129,6 @@ class RuleExtractor:
         endings = (rf"|{re.escape(ending)}(?=[。.\n]|$)" for ending in words_of(grammar.script.asks))
         self._question_end = re.compile("[?？؟]" + "".join(endings))
         self._question = lru_cache(maxsize=1024)(_read_question)
-        self._scene = lru_cache(maxsize=1024)(read_scene)
 
     def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
         """The extraction of a response."""
@@ -171,12 +168,12 @@ class RuleExtractor:
         body = self._ticks.mark(strip_markup(zoned.body))
         matcher = self._slots.matcher(tuple(question.options), tuple(question.labels))
         circled = circled_places(response, normal) if matcher.circled else frozenset()
-        slots = self._structured_slots(zoned.body, matcher, tuple(question.options))
+        slots = self._structured_slots(zoned.body, matcher)
         slots = slots or self._slots.find(body, circled, matcher)
         undecided = Decision("unparsed", None, "low", "no_candidate", None)
         doubt = self._slots.doubt_of_opening(body, matcher)
         if doubt is not None:
-            said = decide(self._read(body[slice(*doubt)], question.asked(None, None)))
+            said = decide(self._read(body[slice(*doubt)], question.key()))
             if said.outcome == "abstention":
                 slot = AnswerSlot(SlotKind.OPENING, question.unknown_index, *doubt)
                 found = Decision("abstention", question.unknown_index, "medium", f"{slot.kind.value}:{said.rule}", None)
@@ -190,7 +187,7 @@ class RuleExtractor:
         if best.kind in {SlotKind.MARKER, SlotKind.OPENING} and option is not None and best.start not in circled:
             sentence = self._slots.denies_behind(body, best, matcher)
             if sentence is not None and option != question.unknown_index:
-                said = decide(self._read(body[slice(*sentence)], question.asked(None, None)))
+                said = decide(self._read(body[slice(*sentence)], question.key()))
                 if said.outcome not in {"abstention", "refusal"}:
                     return analysis
                 option, rule, confidence = question.unknown_index, f"{rule}:{said.rule}", "medium"
@@ -200,9 +197,9 @@ class RuleExtractor:
         analysis.slot, analysis.decision = best, Decision(outcome, option, confidence, rule, None)
         return analysis
 
-    def _structured_slots(self, body: str, matcher: OptionMatcher, options: tuple[str, ...]) -> list[AnswerSlot]:
+    def _structured_slots(self, body: str, matcher: OptionMatcher) -> list[AnswerSlot]:
         """The slot of the strongest box, field or tag, where its value is nothing but an option."""
-        value = next(iter(self._structures.values(body, options)), None)
+        value = next(iter(structured_values(body, self._answer_fields)), None)
         if value is None:
             return []
         inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
@@ -219,19 +216,18 @@ class RuleExtractor:
         """The decision of all propositions; of those by the options' other names where they say nothing."""
         prompt = question.prompt
         sentence = _last_question(prompt, self._question_end)
-        people = tuple(text for index, text in enumerate(question.options) if index != question.unknown_index)
-        scene = self._scene(prompt, sentence, people, self.lexicon) if prompt and sentence else None
-        asked = question.asked(sentence, scene)
-        analysis = self._read_all(normal, zoned, asked)
+        shared = shared_forms(prompt, sentence, self.lexicon) if prompt and sentence else frozenset()
+        key = question.key(sentence, shared)
+        analysis = self._read_all(normal, zoned, key)
         for _, texts in sorted(question.aliases.items()):
             if analysis.decision.outcome != "unparsed":
                 break
-            again = self._read_all(normal, zoned, asked._replace(options=tuple(texts)), renamed=True)
+            again = self._read_all(normal, zoned, key._replace(options=tuple(texts)), renamed=True)
             if again.decision.outcome != "unparsed" and (again.decision.proposition is None or _names_text(again)):
                 again.decision = _by_detour(again.decision, "alias")
                 analysis = again
         if _is_silent(analysis):
-            analysis = self._by_people(analysis, asked)
+            analysis = self._by_people(analysis, key)
         if _rests_on_too_little(analysis):
             analysis.decision = Decision("unparsed", None, "low", "conflict", None)
         if _is_silent(analysis) and analysis.parsed is not None:
@@ -244,18 +240,18 @@ class RuleExtractor:
             analysis.decision = Decision("truncated", None, "medium", "truncated", None)
         return analysis
 
-    def _read_all(self, normal: NormalText, zoned: ZonedText, asked: QuestionKey, renamed: bool = False) -> Analysis:
+    def _read_all(self, normal: NormalText, zoned: ZonedText, key: QuestionKey, renamed: bool = False) -> Analysis:
         """The decision of structured values, else of the whole text; where options are `renamed`, an English response
         that says nothing else is decided by the person of its last conclusion."""
         body = zoned.body
-        for value in self._structures.values(body, asked.options):
+        for value in structured_values(body, self._answer_fields):
             inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
-            parsed = self._read(inner, asked)
+            parsed = self._read(inner, key)
             decision = decide(parsed)
             if decision.outcome != "unparsed":
                 decision = decision._replace(rule=f"{value.kind}:{decision.rule}", confidence="high")
                 return Analysis(normal, zoned, parsed, decision, value.start)
-        parsed = self._read(self._ticks.mark(strip_markup(body)), asked)
+        parsed = self._read(self._ticks.mark(strip_markup(body)), key)
         decision = decide(parsed)
         firm = decision.proposition is not None and decision.proposition.force >= Strength.ANNOUNCED
         if is_degenerate(parsed.lines, firm):
@@ -266,33 +262,30 @@ class RuleExtractor:
                 decision = Decision("option", person, "low", Rule.CONCLUDED.label, None)
         return Analysis(normal, zoned, parsed, decision)
 
-    def _by_people(self, first: Analysis, asked: QuestionKey) -> Analysis:
+    def _by_people(self, first: Analysis, key: QuestionKey) -> Analysis:
         """The decision of an English response that calls the options by English words for such people."""
         people = read_people(self._resources, self.language)
         if not people or self._english is None or first.parsed is None or not first.parsed.is_english:
             return first
         words = (self._english[text] for line in first.parsed.lines for text in line.texts)
-        texts = english_texts(asked.options, asked.unknown, words, people, self._english.stemmer)
+        texts = english_texts(key.options, key.unknown, words, people, self._english.stemmer)
         if texts is None:
             return first
-        again = self._read_all(first.normal, first.zoned, asked._replace(options=texts), renamed=True)
+        again = self._read_all(first.normal, first.zoned, key._replace(options=texts), renamed=True)
         again.decision = _by_detour(again.decision, "foreign")
         return first if again.decision.outcome == "unparsed" else again
 
-    def _read(self, text: str, asked: QuestionKey) -> ParsedResponse:
+    def _read(self, text: str, key: QuestionKey) -> ParsedResponse:
         """The propositions of a text, in the question's language or in English."""
         lexicon = self.lexicon
         lines = read_lines(text, lexicon)
         if self._english is not None and _is_english(lines, self._english):
             lexicon = self._english
             lines = read_lines(text, lexicon)
-        question = self._question(asked, lexicon)
+        question = self._question(key, lexicon)
         mentions: list[list[Mention]] = []
         for line in lines:
             mark_phrases(line, lexicon.rows)
-            for place, word in enumerate(line.words):
-                if word.key in question.story:  # words of the context announce nothing
-                    line.masks[place] &= ~(ANNOUNCING | NOUN)
             mentions.append(find_mentions(line, question))
         if not any(mentions) and mark_misspelt(lines, question):
             mentions = [find_mentions(line, question) for line in lines]
@@ -315,11 +308,11 @@ def is_degenerate(lines: list[Line], firm: bool) -> bool:
     return len(rows) < MAX_FRESH * (len(keys) - ROW + 1)
 
 
-def _read_question(asked: QuestionKey, lexicon: Lexicon) -> PreparedQuestion:
+def _read_question(key: QuestionKey, lexicon: Lexicon) -> PreparedQuestion:
     """The question prepared; where words are characters, only rows of them show that it asks who did not."""
-    question = build_question(asked, lexicon)
-    if asked.sentence and question.unspaced and not question.negated:
-        for line in read_lines(asked.sentence, lexicon):
+    question = build_question(key, lexicon)
+    if key.sentence and question.unspaced and not question.negated:
+        for line in read_lines(key.sentence, lexicon):
             mark_phrases(line, lexicon.rows)
             question.negated = question.negated or any([mask & NEGATIONS for mask in line.masks])
     return question

@@ -109,7 +109,6 @@ _KINDS = {
 }
 _STANDING = {
     Rule.ASIDE: "aside",
-    Rule.CONDITION: "aside",
     Rule.REASON: "reason",
     Rule.GRANTED: "granted",
     Rule.DESCRIBED: "described",

@@ -39,8 +39,6 @@ nouns for anybody; verbs that close a clause which the next one turns away from,
 words of English that the language does not know itself."""
 KNOWN = (1 << _NEXT) - 1 & ~(CLASSES["doer"] | CLASSES["doing"]) | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
 """Any class at all, small words aside."""
-ANNOUNCING = CLASSES["answer"] | CLASSES["choose"] | CLASSES["assume"]
-"""Words that announce an answer or a guess, unless the question's context tells its events by them."""
 PLAIN_WORDS = KNOWN | SMALL | INNER | MENTIONED
 """Words that say nothing by themselves: known to the language, small, or part of a mention."""
 _BITS = {**CLASSES, "small": SMALL}
@@ -142,14 +140,9 @@ class Lexicon(dict[str, Token]):
         self.turkish = grammar.script.casefold == "turkish"
         self.language = grammar.meta.language
         self.compounds = grammar.text.compounds
-        self.label_names = {
-            loose_key(name): letter for letter, names in grammar.labels.names.items() for name in words_of(names)
-        }
         self.elision = grammar.script.elision
         self.verb_final = grammar.script.verb_final
         self.and_before = tuple(loose_key(word) for word in words_of(grammar.script.and_before))
-        self.and_behind = tuple(loose_key(word) for word in words_of(grammar.script.and_behind))
-        self.capital_nouns = grammar.script.capital_nouns
         self._copulas = tuple(loose_key(word) for word in words_of(grammar.script.copula))
         self._exact: dict[str, int] = {}
         self._strict: dict[str, int] = {}

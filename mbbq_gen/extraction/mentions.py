@@ -12,8 +12,6 @@ from mbbq_gen.extraction.lines import COMMA, MARK, NONE, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.prepared_question import NEGATIONS, PreparedQuestion
 from mbbq_gen.extraction.text import LOOK_ALIKES, UNSPACED
 
-_PAIRS = dict(zip("([{<*\"'«“`「【《", ")]}>*\"'»”`」】》", strict=True))
-"""Signs that set a word apart: the one in front of it → the one behind."""
 _ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
 _ANY_PLACE = sum(PLACES.values())
 NEAR = 5
@@ -231,31 +229,27 @@ def _labels(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[M
 
 
 def _positions(line: Line, question: PreparedQuestion) -> list[Mention]:
-    """The second option, the last one; the first of the two, the second boy."""
+    """The second option, the last one."""
     found = []
     masks, count = line.masks, len(question.options)
     for place in [place for place, mask in enumerate(masks) if mask & _ANY_PLACE]:
         mask = masks[place]
         noun: int | None = place
         if line.words[place].classes & mask & _ANY_PLACE:
-            near = (place + 1, place - 1, place + 2)
+            near = place + 1, place - 1, place + 2
             noun = next((other for other in near if 0 <= other < len(masks) and masks[other] & PLACE_NOUN), None)
+        person = any([mask & ANYBODY for mask in masks[place + 1 : place + 2]])
         of_two = noun is None and any([mask & C["between"] for mask in masks[max(place - NEAR, 0) : place + NEAR]])
-        person = of_two or any([mask & ANYBODY for mask in masks[place + 1 : place + 2]])
-        if noun is None and not person and place + 1 < len(masks):
-            continue
+        if person or of_two or (noun is None and place + 1 < len(masks)):
+            continue  # "the second boy", "the first of the two" are places in the context
         if noun is not None and masks[place - 1] & C["speaker"] and masks[noun] & C["answer"]:
             continue  # "my first answer"
         option = next((index for bit, index in _ORDINALS if mask & bit and index < count), None)
         if mask & PLACES["middle"] and count == 3 and (noun is None or option is None):
             option = 1
         elif mask & PLACES["last"]:
-            option = 1 if of_two else count - 1
-        if option is None:
-            continue
-        if person and len(question.named) == 2 and option < 2:
-            found.append(Mention(question.named[option], place, place + 1, MentionKind.TEXT, full=True))
-        else:
+            option = count - 1
+        if option is not None:
             start, end = (min(place, noun), max(place, noun) + 1) if noun is not None else (place, place + 1)
             found.append(Mention(option, start, end, MentionKind.PLACE, full=True, weak=noun is None))
     return found

@@ -6,17 +6,19 @@ slot decides.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import lru_cache, reduce
+from operator import or_
 from typing import NamedTuple
 
 from mbbq_gen.core.records import Confidence
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.option_matcher import CLOSE, TIED, OptionMatcher, SlotContent, fold, option_matcher
-from mbbq_gen.extraction.text import ASCII_WORD, CROSS, TICK, UNSPACED, WORD
+from mbbq_gen.extraction.structured import greatest_share, only_bold, ticked_option
+from mbbq_gen.extraction.text import ASCII_WORD, UNSPACED, WORD
 from mbbq_gen.languages.extraction_pack import Grammar
 
 MAX_LINK = 7
@@ -93,7 +95,6 @@ _GUARD = _NEG | C["condition"] | C["forced"] | C["possible"] | C["who"] | C["ass
 _LINK = (
     SMALL | NOUN | C["answer"] | C["right"] | C["final"] | C["would"] | C["must"] | C["conclude"] | C["likely"]
 ) | (C["only"] | C["options"] | C["source"] | C["affirm"])
-_NUMBER = re.compile(r"(?<![\w.,])(\d{1,3}(?:[.,]\d{1,4})?)\s?(%?)(?![\w])")
 
 
 class _Token(NamedTuple):
@@ -102,29 +103,12 @@ class _Token(NamedTuple):
     classes: int
 
 
-class _ClassesOf(dict[str, int]):
-    """Word → its classes in any of the lexicons; learns as it reads."""
-
-    def __init__(self, lexicons: tuple[Lexicon, ...]) -> None:
-        super().__init__()
-        self._lexicons = lexicons
-
-    def __missing__(self, word: str) -> int:
-        if len(self) >= MAX_KEPT:
-            self.clear()
-        found = 0
-        for lexicon in self._lexicons:
-            found |= lexicon[word].classes
-        self[word] = found
-        return found
-
-
 class SlotFinder:
     """Finds answer slots with the words of a language and of English."""
 
     def __init__(self, lexicons: Sequence[Lexicon], grammars: Sequence[Grammar]) -> None:
         self._lexicons = tuple(lexicons)
-        self._classes = _ClassesOf(self._lexicons).__getitem__
+        self._classes = lru_cache(maxsize=MAX_KEPT)(self._classes_of)
         self._nouns = tuple(
             word
             for grammar in grammars
@@ -150,7 +134,9 @@ class SlotFinder:
         """The matcher of a question."""
         return option_matcher(options, labels, self._nouns, self._lexicons[0])
 
-    # --- the slots of a text ------------------------------------------------------------------------------------------
+    def _classes_of(self, word: str) -> int:
+        """The classes of a word in any of the lexicons."""
+        return reduce(or_, [lexicon[word].classes for lexicon in self._lexicons])
 
     def find(self, body: str, circled: frozenset[int], matcher: OptionMatcher) -> list[AnswerSlot]:
         """All slots of a text but those in boxes, fields and tags, in the order of the text."""
@@ -165,11 +151,18 @@ class SlotFinder:
         if opening is not None and opening.kind is SlotKind.ALONE:
             return [opening]
         found = [*marked, *([opening] if opening else [])]
-        ticked = _ticked(body, matcher)
-        share = _greatest_share(body, matcher)
         closing = self._closing(body, matcher)
-        bold = _only_bold(body, matcher) if not found and closing is None else None
-        found += [slot for slot in (ticked, share, closing, bold) if slot is not None]
+        if closing is not None:
+            found.append(closing)
+        bold = None if found else only_bold(body, matcher)
+        if bold is not None:
+            found.append(AnswerSlot(SlotKind.BOLD, *_of(bold)))
+        ticked = ticked_option(body, matcher)
+        if ticked is not None:
+            found.append(AnswerSlot(SlotKind.TICK, *_of(ticked)))
+        share = greatest_share(body, matcher)
+        if share is not None:
+            found.append(AnswerSlot(SlotKind.SHARE, *share))
         return sorted(found, key=lambda slot: slot.start)
 
     def is_corrected(self, body: str, slot: AnswerSlot) -> bool:
@@ -519,94 +512,3 @@ def _alternatives(entries: Iterable[str]) -> str:
 
 def _any_entry(entries: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{_alternatives(entries)})(?!\w)", re.IGNORECASE)
-
-
-_MARKS = re.compile(rf"[{TICK}{CROSS}]|\([xX ]\)|\[[xX ]?\]|[☐⬜□]")
-
-
-def _ticked(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
-    """The one ticked option of a list with ticks and other marks."""
-    marks = list(_MARKS.finditer(body))
-    if len(marks) < 2:
-        return None
-    ticked: dict[int, SlotContent] = {}
-    other: set[int] = set()
-    first = matcher.at(body, body.rfind("\n", 0, marks[0].start()) + 1)
-    in_front = first is not None and first.end <= marks[0].start()
-    for number, mark in enumerate(marks):
-        content = None if in_front else matcher.at(body, mark.end())
-        if content is None or "\n" in body[mark.end() : content.start]:
-            line = body.rfind("\n", 0, mark.start()) + 1
-            content = matcher.at(body, max(line, marks[number - 1].end() if number else 0))
-            if content is None or content.end > mark.start():
-                return None
-        if mark.group() in {TICK, "(x)", "(X)", "[x]", "[X]"}:
-            ticked[content.option] = content
-        else:
-            other.add(content.option)
-    if len(ticked) != 1 or not other - set(ticked):
-        return None
-    (content,) = ticked.values()
-    return AnswerSlot(SlotKind.TICK, *_of(content))
-
-
-def _greatest_share(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
-    """The option with the greatest share, where every option has one: in an object, a list, or two rows of a table."""
-    if not any(sign in body for sign in ("%", "0.", "0,")):
-        return None
-    shares: dict[int, tuple[float, int, int]] = {}
-    percent = end = 0
-    for number in _NUMBER.finditer(body):
-        line = max(body.rfind("\n", end, number.start()), body.rfind("{", end, number.start()), end - 1) + 1
-        name = fold(body[line : number.start()]).strip(" \t\"'|:：=,;{}()[]*_→~•.")
-        option = matcher.names.get(name, matcher.names.get(name.split(")")[0].split(":")[0].strip("( ")))
-        if option is None or option in shares:
-            end = number.end()
-            continue
-        percent += bool(number.group(2))
-        shares[option] = float(number.group(1).replace(",", ".")), line, number.end()
-        end = number.end()
-    if len(shares) < matcher.count:
-        shares = _table_row(body, matcher)
-    values = [value for value, _, _ in shares.values()]
-    total = sum(values)
-    if len(shares) < matcher.count or not (percent == len(shares) or abs(total - 1) < 0.06 or abs(total - 100) < 3):
-        return None
-    best = max(values)
-    winners = [(option, start, end) for option, (value, start, end) in shares.items() if value == best]
-    return AnswerSlot(SlotKind.SHARE, *(winners[0] if len(winners) == 1 else (None, *winners[0][1:])))
-
-
-def _table_row(body: str, matcher: OptionMatcher) -> dict[int, tuple[float, int, int]]:
-    """Shares in the row of a table below the row of labels."""
-    rows: list[tuple[int, list[str]]] = []
-    place = 0
-    for line in body.split("\n"):
-        if "|" in line and not re.fullmatch(r"[\s|:-]+", line):
-            rows.append((place, [cell.strip(" *") for cell in line.strip().strip("|").split("|")]))
-        place += len(line) + 1
-    for (_, names), (start, cells) in itertools.pairwise(rows):
-        if len(names) != len(cells):
-            continue
-        found = {}
-        for name, cell in zip(names, cells, strict=True):
-            content = matcher.at(name, 0)
-            number = re.fullmatch(r"(\d{1,3}(?:[.,]\d{1,4})?)\s*%?", cell)
-            if content is not None and number:
-                found[content.option] = float(number.group(1).replace(",", ".")), start, start + 1
-        if len(found) == matcher.count:
-            return found
-    return {}
-
-
-def _only_bold(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
-    """The only bold text, where it is one option."""
-    bold = re.findall(r"\*\*", body)
-    if len(bold) != 2:
-        return None
-    start = body.index("**")
-    end = body.index("**", start + 2)
-    content = matcher.at(body, start)
-    if content is None or content.end > end or body[content.end : end].strip(" .:)"):
-        return None
-    return AnswerSlot(SlotKind.BOLD, *_of(content))
