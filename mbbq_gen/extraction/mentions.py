@@ -9,7 +9,7 @@ from itertools import pairwise
 from mbbq_gen.extraction.lexicon import ANYBODY, INNER, KNOWN, MENTIONED, MIN_REACH, NOUN, PLACE_NOUN, PLACES, SMALL
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COMMA, MARK, NONE, SEMICOLON, STOP, Line
-from mbbq_gen.extraction.prepared_question import NEGATIONS, PreparedQuestion
+from mbbq_gen.extraction.prepared_question import PreparedQuestion
 from mbbq_gen.extraction.text import LOOK_ALIKES, UNSPACED
 
 _ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
@@ -152,15 +152,9 @@ def _of_cluster(
     line: Line, question: PreparedQuestion, cluster: list[tuple[int, str]], person: int | None
 ) -> Mention | None:
     """The mention that words of options make together."""
-    stems = {stem for _, stem in cluster}
-    start, (last, trait) = cluster[0][0], cluster[-1]
     if person is None:
-        # "the girl who doesn't have dyslexia", of two girls with and without
-        first = next((place for place in range(last, 0, -1) if line.gaps[place] >= COMMA), 0)
-        tied = min(max(first, last - 4), last)
-        if trait in question.traits and any([mask & NEGATIONS for mask in line.masks[tied:last]]):
-            return Mention(question.traits[trait], tied, last + 1, MentionKind.TEXT, full=False)
         return None
+    stems, start, last = {stem for _, stem in cluster}, cluster[0][0], cluster[-1][0]
     text = question.texts[person]
     if UNSPACED.match(line.texts[start]):
         own = {stem for place, stem in cluster if not line.words[place].classes & SMALL} - text.denying

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import pairwise
@@ -78,8 +77,6 @@ class PreparedQuestion:
     """Any form of a content word, if no other one has it → its stem."""
     triggers: frozenset[str]
     """All forms and first words of options: a word of none of whose forms is here names no option by its text."""
-    traits: dict[str, int]
-    """Stem of what one of the people is without and the others are with → that person."""
     unspaced: bool
     """Whether words are characters, so that pairs of them make the predicate."""
     verb_final: bool
@@ -94,8 +91,6 @@ class PreparedQuestion:
     """Stems of each of them that the context has not, pairs of characters one by one; empty where it has all."""
     negated: bool = False
     """Whether the question asks who did not, or did without."""
-    lacked: frozenset[str] = field(default=frozenset())
-    """Stems of what it asks who did without, where nothing else denies: "without help"."""
 
     def begins_second(self, key: str) -> bool:
         """Whether a word begins with "and": Arabic وحفيد; not where an option has it as it is."""
@@ -170,7 +165,6 @@ def build_question(key: QuestionKey, lexicon: Lexicon) -> PreparedQuestion:
         roots=roots,
         forms=forms,
         triggers=frozenset((*owners, *roots, *forms, *sequences)),
-        traits=_traits(persons, lexicon) if all(text.denying for text in persons) else {},
         unspaced=any(UNSPACED.search(text) is not None for text in key.options),
         verb_final=lexicon.verb_final,
         elision=lexicon.elision,
@@ -179,19 +173,6 @@ def build_question(key: QuestionKey, lexicon: Lexicon) -> PreparedQuestion:
     if key.sentence:
         _add_predicate(question, _words(key.sentence, lexicon), key.shared)
     return question
-
-
-def _traits(persons: Sequence[OptionTokens], lexicon: Lexicon) -> dict[str, int]:
-    """What a word for "without" stands beside in the text of one person only."""
-    shared = frozenset.intersection(*(text.content for text in persons)) if len(persons) > 1 else frozenset()
-    without: dict[str, int] = {}
-    for text in persons:
-        words = [lexicon[key] for key in text.whole]
-        lacking = [place for place, word in enumerate(words) if word.classes & NEGATIONS]
-        beside = [words[near].stem for place in lacking for near in (place - 1, place + 1) if 0 <= near < len(words)]
-        for stem in shared.intersection(beside):
-            without[stem] = without.get(stem, 0) | 1 << text.index
-    return {stem: bits.bit_length() - 1 for stem, bits in without.items() if not bits & (bits - 1)}
 
 
 def _add_predicate(question: PreparedQuestion, words: list[Token], shared: frozenset[str]) -> None:
@@ -206,23 +187,7 @@ def _add_predicate(question: PreparedQuestion, words: list[Token], shared: froze
         and word.stem not in question.owners
         and len(word.key) > 1
     ]
-    pairs = [
-        one.key + two.key
-        for one, two in pairwise(words)
-        if UNSPACED.match(one.key)
-        and UNSPACED.match(two.key)
-        and not (one.key in question.keys and two.key in question.keys)
-        and not (HIRAGANA.match(one.key) and HIRAGANA.match(two.key))
-        and not ((one.classes | two.classes) & CLASSES["who"] or one.classes & two.classes & SMALL)
-    ]
-    if question.negated and not any(word.classes & NEGATIONS & ~CLASSES["lack"] for word in words):
-        # the word that "without" belongs to: the next one, or the one in front of it where verbs end sentences
-        place = next(place for place, word in enumerate(words) if word.classes & CLASSES["lack"])
-        before = [word for word in words[max(place - 1, 0) : place] if word in content]
-        after = [word for word in words[place + 1 :] if word in content and not word.classes & CLASSES["lack"]][:1]
-        lacked = (before or after) if question.verb_final else (after or before)
-        question.lacked = frozenset(form for word in lacked for form in (word.stem, word.key, *word.reach))
-    forms = [frozenset((word.stem, *word.reach)) for word in content] + [frozenset((pair,)) for pair in pairs]
+    forms = [frozenset((word.stem, *word.reach)) for word in content] + [frozenset((pair,)) for pair in _pairs(words)]
     predicate = frozenset().union(*forms)
     question.predicate = predicate - shared or predicate
     question.core = tuple(own for own in forms if not own & shared or not predicate - shared)

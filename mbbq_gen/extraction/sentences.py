@@ -25,7 +25,6 @@ from mbbq_gen.extraction.mentions import Mention
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
 from mbbq_gen.extraction.syntax import (
     SUBJECT,
-    asks_not,
     is_set_aside,
     mention_features,
     of_parts,
@@ -211,7 +210,7 @@ def _read_unnamed_clause(
             s.add("several", None, Strength.ANNOUNCED, Rule.SEVERAL, start, end)
     if not (announces or state.because or state.granted or state.prejudice):
         about_bits = of_parts(line, question, start, start, end)
-        negated = asks_not(line, question, start, end)
+        negated = question.negated
         if bits & PRONOUN and says_enough(line, question, start, end, bits):  # "She was late."
             person = _antecedent(s, start)
             if person is not None:

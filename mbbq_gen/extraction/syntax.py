@@ -58,15 +58,7 @@ def says_enough(line: Line, question: PreparedQuestion, start: int, end: int, bi
     """Whether that share is at least a third; over a half where the question denies and the clause doesn't: "he came
     to school" says nothing of an interest in the school."""
     share = share_said(line, question, start, end)
-    return share > 1 / 2 if not bits & NOT and asks_not(line, question, start, end) else share >= 1 / 3
-
-
-def asks_not(line: Line, question: PreparedQuestion, start: int, end: int) -> bool:
-    """Whether the question asks who did not, as far as a clause speaks of it: where it asks who managed without help,
-    "he managed alone" speaks of managing only."""
-    if not question.lacked:
-        return question.negated
-    return any([word.stem in question.lacked for word in line.words[start:end]])
+    return share > 1 / 2 if not bits & NOT and question.negated else share >= 1 / 3
 
 
 def of_parts(line: Line, question: PreparedQuestion, first: int, start: int, end: int) -> int:
@@ -139,7 +131,7 @@ def mention_features(
     line, question = s.line, s.question
     before, after = line.masks[start : m.start], line.masks[m.end : end]
     label = m.how is not MentionKind.TEXT
-    negated = asks_not(line, question, start, end)
+    negated = question.negated
 
     # how it speaks of the predicate: in the question's words, or by saying who did what it tells
     beside = bool(question.predicate) and (speaks(line, question, start, m.start) or speaks(line, question, m.end, end))
