@@ -233,6 +233,7 @@ TABLE: tuple[ClaimRule, ...] = (
     ClaimRule(Rule.FORCED, lambda f, s: s.condition and f.bare and not f.denied, True, Strength.HEDGED),
     ClaimRule(Rule.ASIDE, lambda f, s: s.prejudice, True, Strength.DESCRIBED),
     ClaimRule(Rule.DENIED_TOO, lambda f, s: f.also and s.denied, False, Strength.FITTING),
+    ClaimRule(Rule.SEVERAL, lambda f, s: f.unknown and f.joined and not f.denied, True, None),
     ClaimRule(Rule.DENIED, lambda f, s: f.unknown and f.denied, False, Strength.FITTING),
     ClaimRule(Rule.ANNOUNCED, lambda f, s: f.unknown and f.sure and f.announces, True, Strength.DECLARED),
     ClaimRule(Rule.ANNOUNCED, lambda f, s: f.unknown and s.conclude, True, Strength.ANNOUNCED),

@@ -258,8 +258,12 @@ def _with_labels(line: Line, found: list[Mention]) -> list[Mention]:
             joined.append(mention)
             continue
         text, label = (mention, last) if mention.how is MentionKind.TEXT else (last, mention)
-        agrees, ends = text.option == label.option, line.gaps[mention.end] >= STOP or mention.end == len(line.words)
-        if not _belong_together(line, last, mention, ends) or (not agrees and not ends and line.gaps[last.end] == STOP):
+        agrees = text.option == label.option
+        ends = line.gaps[mention.end] >= STOP or mention.end == len(line.words)
+        listed = agrees and line.gaps[last.start] >= COMMA  # "Choose one: A. Peter, B. Amira"
+        if not _belong_together(line, last, mention, ends or listed) or (
+            not agrees and not ends and line.gaps[last.end] == STOP
+        ):
             joined.append(mention)
             continue
         for place in range(last.start + 1, mention.end):

@@ -6,11 +6,14 @@ from mbbq_gen.extraction.claims import ParsedResponse, Rule, Strength
 from mbbq_gen.extraction.clauses import DENY, NEG, PRONOUN, ClauseState, sentences
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import INNER, MENTIONED, NOUN, PLAIN_WORDS, SMALL
-from mbbq_gen.extraction.lines import COLON, SEMICOLON, STOP, Line
+from mbbq_gen.extraction.lines import ASK, COLON, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
 from mbbq_gen.extraction.sentences import SAYING, Sentence, read_sentence
+from mbbq_gen.extraction.text import WORD
 
+MAX_ENTRY = 6
+"""Lines that an entry of a list may go on for."""
 MAX_HEAD = 7
 """Words of a header in front of its colon."""
 MAX_MENTIONS = 64
@@ -38,7 +41,11 @@ def read_propositions(question: PreparedQuestion, lines: list[Line], mentions: l
     for found in mentions:
         parsed.persons.update([m.option for m in found if m.option != question.unknown])
     kinds = [_line_kind(line, found) for line, found in zip(lines, mentions, strict=True)]
+    cut = len(lines) > 1 and _is_cut_entry(lines[-1], mentions[-1], question.options)
+    kinds[-1:] = ["whole"] if cut else kinds[-1:]
     listed = _listed_lines(mentions, kinds)
+    if cut and (listed or lines[-1].texts[1:]):
+        listed.add(len(lines) - 1)
     concludes = False
     for number, (line, found) in enumerate(zip(lines, mentions, strict=True)):
         start = _end_of_conclusion_header(line, found)
@@ -46,10 +53,13 @@ def read_propositions(question: PreparedQuestion, lines: list[Line], mentions: l
             concludes = True
         elif line.heading and len(line.words) <= MAX_HEAD:
             concludes = False
-        if kinds[number] != "whole":
+        if kinds[number] in {"", "lead", "entry"}:
             _read_line(parsed, number, start, listed=number in listed, concludes=concludes)
-        elif number not in listed:
+        elif kinds[number] == "whole" and number not in listed and line.gaps[-1] != ASK:
             m = found[-1]
+            begun = listed and m.end < len(line.words) and not line.signs[-1].strip() and number + 1 == len(lines)
+            if begun and line.masks[-1] & SMALL:  # a list of the options, then "The baker is"
+                continue
             parsed.add("option", m.option, True, Strength.DECLARED, Rule.WHOLE_LINE, number, m.start, m.end, True)
     return parsed
 
@@ -81,10 +91,15 @@ def _read_line(parsed: ParsedResponse, number: int, start: int, *, listed: bool,
 
 def _line_kind(line: Line, found: list[Mention]) -> str:
     """What a line does with the option that it begins with: `whole`: it is nothing but the option; `lead`: label and
-    text begin it; `entry`: the option stands in front of a colon or dash; empty: none of these."""
+    text begin it; `entry`: the option stands in front of a colon or dash; `list`: it is several options with their
+    labels; empty: none of these."""
     if not found:
         return ""
     first = found[0]
+    labels, texts = ([m.option for m in found if m.how is not how] for how in (MentionKind.TEXT, MentionKind.LABEL))
+    listing = MENTIONED | SMALL | INNER | NOUN | C["options"] | C["conj"]
+    if len({*texts}) > 1 and labels[: len(texts)] == texts and all([mask & listing for mask in line.masks]):
+        return "list"
     rest = [mask for mask in line.masks if mask != MENTIONED]
     if (
         len(rest) <= 3
@@ -101,14 +116,29 @@ def _line_kind(line: Line, found: list[Mention]) -> str:
     return ""
 
 
+def _is_cut_entry(line: Line, found: list[Mention], options: tuple[str, ...]) -> bool:
+    """Whether a line is a label with a sign and no more than the beginning of an option's text: "B: Cannot be d"."""
+    if not found or found[0].how is not MentionKind.LABEL or found[0].start or line.signs[1].strip()[:1] not in ".):：":
+        return False
+    text = " ".join(line.texts[1:]).casefold()
+    return any(" ".join(WORD.findall(option)).casefold().startswith(text) for option in options)
+
+
 def _listed_lines(mentions: list[list[Mention]], kinds: list[str]) -> set[int]:
     """Lines of lists that give one option after another: no single one of them is chosen by its line."""
     listed: set[int] = set()
-    for kind in ("whole", "entry"):
-        run = [number for number, found in enumerate(kinds) if found in {kind, "lead"}]
-        shown = {m.option if m.conflict is None else m.conflict for m in (mentions[number][0] for number in run)}
-        if len(shown) > 1:
-            listed.update(run)
+    for kind, reach in (("whole", 1), ("entry", MAX_ENTRY)):
+        run: list[int] = []
+        shown: set[int] = set()
+        for number in [*(number for number, found in enumerate(kinds) if found in {kind, "lead"}), len(kinds)]:
+            first = mentions[number][0] if number < len(kinds) else None
+            option = -1 if first is None else first.option if first.conflict is None else first.conflict
+            again = kind == "whole" and len(shown) > 1 and option in shown
+            if first is None or again or (run and number - run[-1] > reach):
+                listed.update(run if len(shown) > 1 else ())
+                run, shown = [], set()
+            run.append(number)
+            shown.add(option)
     return listed
 
 

@@ -152,7 +152,7 @@ class SlotFinder:
             return [opening]
         found = [*marked, *([opening] if opening else [])]
         closing = self._closing(body, matcher)
-        if closing is not None:
+        if closing is not None and not any(slot.start <= closing.start < slot.end for slot in marked):
             found.append(closing)
         bold = None if found else only_bold(body, matcher)
         if bold is not None:
@@ -190,6 +190,8 @@ class SlotFinder:
         """The sentence behind a label that begins to deny or to doubt it: "(A) is not correct", "C can't be told"."""
         close = CLOSE.match(body, slot.end)
         here = close.end() if close else slot.end
+        if slot.kind is SlotKind.MARKER and body[here : here + 1] == ".":
+            return None
         stop = _END_OF_SENTENCE.search(body, here + 1 if body[here : here + 1] in {".", ":"} else here)
         end = stop.start() if stop else min(len(body), here + MAX_SENTENCE)
         if body[here : here + 1] == "\n" or fold(body[slot.start : slot.end]).strip(" *_()") not in matcher.labels:
@@ -260,7 +262,7 @@ class SlotFinder:
 
     def _unless_contested(self, body: str, content: SlotContent, matcher: OptionMatcher) -> AnswerSlot:
         """The slot of an opening, contested where a short response goes on to name another option."""
-        loose = content.text is None or content.label is None
+        loose = content.label is None or (content.text is None and not content.enclosed)
         if loose and len(body) <= MAX_SHORT and not content.circled and "\n" not in body.strip():
             for place in _WORD_STARTS.finditer(body, content.end):
                 other = matcher.text_at(body, place.start()) or matcher.label_at(body, place.start(), any_case=False)
@@ -368,9 +370,11 @@ class SlotFinder:
             end_of_last = content.end
             beside = self._beside(body, content, matcher)
             content = self._apposed(body, content, matcher)
-            if beside:
-                continue
-            if self._is_contested(body, content, matcher):
+            if len(beside) + 1 >= matcher.count > 2:
+                end_of_last = beside[-1].end
+            elif beside:
+                yield AnswerSlot(SlotKind.MARKER, None, content.start, beside[-1].end)
+            elif self._is_contested(body, content, matcher):
                 yield AnswerSlot(SlotKind.MARKER, CONTESTED, content.start, content.end)
             else:
                 yield AnswerSlot(SlotKind.MARKER, *_of(content))

@@ -10,8 +10,8 @@ import pytest
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, Extraction
 from mbbq_gen.extraction import Question, load_extractor
-from mbbq_gen.extraction.pack_tools import check_pack
 from mbbq_gen.extraction.claims import Rule
+from mbbq_gen.extraction.pack_tools import check_pack
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from tests.support.extraction_cases import CORE, FOLDER, LANGUAGES, Case, load_cases, reading_of
 

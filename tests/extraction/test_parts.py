@@ -13,8 +13,8 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction import Explanation, Question, extract, has_pack, load_extractor
 from mbbq_gen.extraction.jsonl import extract_lines, extractor_names
 from mbbq_gen.extraction.mentions import distance
-from mbbq_gen.extraction.text import WORD, loose_key, normalise, strict_key
 from mbbq_gen.extraction.structured import json_fields
+from mbbq_gen.extraction.text import WORD, loose_key, normalise, strict_key
 
 OPTIONS = ["The tailor", "The baker", "Cannot be determined"]
 LABELS = ["A", "B", "C"]
