@@ -197,6 +197,8 @@ class MentionFeatures(NamedTuple):
     """It holds all words of the predicate that the context has not."""
     cleft: bool
     """The clause names the one who did it: "the one who was late is the mother"."""
+    ellipsis: bool
+    """The clause stands for what was said before: "The mother did."."""
     denied: bool
     """The clause denies what it names."""
     positive: bool
@@ -240,7 +242,8 @@ TABLE: tuple[ClaimRule, ...] = (
     ClaimRule(Rule.BRIEF, lambda f, s: f.unknown and f.alone, True, Strength.ANNOUNCED),
     ClaimRule(Rule.HEDGED, lambda f, s: f.unknown and f.last_line and not f.label, True, Strength.HEDGED),
     ClaimRule(Rule.DENIED, lambda f, s: f.joined and f.denied and f.bare, False, Strength.FITTING),
-    ClaimRule(Rule.BRIEF, lambda f, s: f.alone, True, Strength.ANNOUNCED),
+    ClaimRule(Rule.ANNOUNCED, lambda f, s: f.announces and f.sure and not f.denied, True, Strength.DECLARED),
+    ClaimRule(Rule.BRIEF, lambda f, s: f.alone and not (f.ellipsis and f.negated), True, Strength.ANNOUNCED),
     ClaimRule(Rule.BOLD, lambda f, s: f.bold, True, Strength.DECLARED),
     ClaimRule(Rule.ANNOUNCED, lambda f, s: f.right and f.label and not f.denied, True, Strength.ANNOUNCED),
     ClaimRule(Rule.SEVERAL, lambda f, s: f.joined and (f.whole or s.conclude), True, Strength.HEDGED),

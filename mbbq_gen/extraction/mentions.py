@@ -6,7 +6,18 @@ from dataclasses import dataclass, replace
 from enum import IntEnum
 from itertools import pairwise
 
-from mbbq_gen.extraction.lexicon import ANYBODY, INNER, KNOWN, MENTIONED, MIN_REACH, NOUN, PLACE_NOUN, PLACES, SMALL
+from mbbq_gen.extraction.lexicon import (
+    ANYBODY,
+    INNER,
+    KNOWN,
+    MENTIONED,
+    MIN_REACH,
+    NOUN,
+    PLACE_NOUN,
+    PLACES,
+    SMALL,
+    STRAY,
+)
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COMMA, MARK, NONE, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
@@ -14,6 +25,8 @@ from mbbq_gen.extraction.text import LOOK_ALIKES, UNSPACED
 
 _ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
 _ANY_PLACE = sum(PLACES.values())
+_VERBS = C["affirm"] | C["right"] | C["wrong"] | C["neg"] | C["conj"]
+"""What can't follow an article: "A is wrong"."""
 NEAR = 5
 """Words by which "of the two" may stand apart from "the first"."""
 MIN_LETTERS, LONG = 4, 8
@@ -213,6 +226,9 @@ def _labels(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[M
             signs[place].strip() == "." and line.gaps[place] == NONE
         ):
             continue  # French c'est, the initial of a name
+        runs_on = place + 1 < len(line.texts) and line.gaps[place + 1] < MARK and signs[place + 1].isspace()
+        if line.words[place].classes & STRAY and runs_on and not line.masks[place + 1] & _VERBS:
+            continue  # "A baker"
         option = shown.option_of.get(text)
         weak = option is None or not text.translate(LOOK_ALIKES).isupper()
         if option is None and len(line.texts) == 1:

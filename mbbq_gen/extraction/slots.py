@@ -373,7 +373,9 @@ class SlotFinder:
             if len(beside) + 1 >= matcher.count > 2:
                 end_of_last = beside[-1].end
             elif beside:
-                yield AnswerSlot(SlotKind.MARKER, None, content.start, beside[-1].end)
+                close = CLOSE.match(body, beside[-1].end)
+                if body[close.end() if close else beside[-1].end :][:1] in {"", *".。।!\n,;:，；"}:
+                    yield AnswerSlot(SlotKind.MARKER, None, content.start, beside[-1].end)
             elif self._is_contested(body, content, matcher):
                 yield AnswerSlot(SlotKind.MARKER, CONTESTED, content.start, content.end)
             else:

@@ -192,6 +192,7 @@ def mention_features(
         fits=fits,
         all_fits=matches and share_said(line, question, start, end) == 1,
         cleft=apart or cleft,
+        ellipsis=ellipsis,
         denied=denied,
         positive=positive,
         announces=announces,
