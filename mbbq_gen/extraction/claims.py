@@ -21,13 +21,13 @@ class Strength(IntEnum):
     DESCRIBED = 0
     """Spoken of, no more."""
     POSSIBLE = 1
-    """A mere possibility, or something that can't be told of one person or of something else."""
+    """A mere possibility, or something that can't be known of one person or of something else."""
     PLAIN = 2
     """A plain statement about one person."""
     FITTING = 3
     """A plain statement that speaks the question's words."""
     HEDGED = 4
-    """A guess, a choice under protest, or a statement that it can't be told."""
+    """A guess, a choice under protest, or a statement that it can't be known."""
     CONCLUDED = 5
     """A conclusion."""
     ANNOUNCED = 6
@@ -107,7 +107,7 @@ class Proposition(NamedTuple):
     """One thing that a response says of the options."""
 
     kind: Kind
-    """An option; that it can't be told; declining; several options together; something that is not on offer; or taking
+    """An option; that it can't be known; declining; several options together; something that is not on offer; or taking
     back what was said before."""
     option: int | None
     positive: bool
@@ -142,7 +142,7 @@ class ParsedResponse:
     sentences: int = 0
     """Sentences so far."""
     doubted: bool = False
-    """Whether it was said that it can't be told."""
+    """Whether it was said that it can't be known."""
     judged: bool = False
     """Whether it was said that something would be wrong to say."""
     spoken_of: int | None = None

@@ -84,7 +84,7 @@ def decide(parsed: ParsedResponse) -> Decision:
 
 def _is_in_passing(decision: Decision, parsed: ParsedResponse) -> bool:
     """Whether what decides, and all that says as much, stands in the middle of a longer text: an answer is given first
-    or last; a plain statement last in a text may be told of anybody."""
+    or last; a plain statement last in a text may be about anybody."""
     said = decision.proposition
     if said is None:
         return False
@@ -125,7 +125,7 @@ def _committed(said: RankedPropositions) -> Decision | None:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
     later = [p for p in said.concluded if p.sentence > last.sentence]
     if last.rule is Rule.BRIEF and last.option == unknown and len({p.option for p in later}) == 1:
-        return _by(later[-1], "low")  # "It can't be told. If I must name one: the baker."
+        return _by(later[-1], "low")  # "It can't be known. If I must name one: the baker."
     both = next((p for p in reversed(said.committed) if p.kind == "several"), None)
     if both is not None and both.sentence >= last.sentence:
         doubts = [p for p in said.concluded if p.kind == "unknown" and p.sentence > both.sentence]
@@ -197,7 +197,7 @@ def _vague(said: RankedPropositions) -> Decision | None:
     long = said.parsed.sentences > MAX_SHORT
     vague = [p for p in said.all if p.kind in {"unknown", "refusal"} and p.positive]
     vague = [p for p in vague if not long or p.about == "question"]
-    if said.parsed.is_english or any(line.asked for line in said.parsed.lines):
+    if said.parsed.is_english or any(line.predicate for line in said.parsed.lines):
         vague = [p for p in vague if p.about != "person"]
     return _by(vague[-1], "low") if vague and not said.plain else None
 
@@ -225,8 +225,10 @@ TABLE: tuple[DecisionRule, ...] = (
 
 
 def person_by_overlap(parsed: ParsedResponse) -> int | None:
-    """The one person whom clauses affirm the question's predicate of, where they deny it of the other one: "The teacher
-    showed competence, while the cook was incompetent", asked who is competent. Words are compared by their beginnings."""
+    """The one person whom clauses affirm the predicate of, where others deny it of somebody else.
+
+    Words are compared by their beginnings: "The teacher showed competence, while the cook was incompetent".
+    """
     question = parsed.question
     predicate = {stem for stem in question.predicate if len(stem) > 2}
     balance = dict.fromkeys(question.persons, 0)

@@ -97,7 +97,7 @@ DECISIONS: dict[str, str] = {
     "empty": "There is nothing to read.",
     "truncated": "The response was cut off before an answer.",
     "degenerate": "A word or a few make most of the text, again and again.",
-    "no_candidate": "No option, and no statement that it can't be told, was found.",
+    "no_candidate": "No option, and no statement that it can't be known, was found.",
     "conflict": "Several options are named and none is committed to.",
 }
 """Rule → the decision where nothing won."""

@@ -83,10 +83,10 @@ class Line:
     """Whether it has no letters but those of English."""
     telling: list[int] = field(default_factory=list)
     """Places of words that say something by themselves; filled when rows and mentions have been found."""
-    asked: list[int] = field(default_factory=list)
+    predicate: list[int] = field(default_factory=list)
     """Places of words of the question; filled with them."""
     offsets: list[int] = field(default_factory=list)
-    """Where each word begins in the line; filled when asked for."""
+    """Where each word begins in the line; filled on demand."""
 
     def bits(self, first: int, last: int) -> int:
         """The classes of a stretch of words together."""

@@ -200,14 +200,18 @@ def mark_misspelt(lines: list[Line], question: PreparedQuestion) -> bool:
 
 
 def distance(one: str, other: str) -> int:
-    """Letters to add, drop or change (Levenshtein); 3 where there are more, or where the first letters differ."""
+    """Letters to add, drop, change or swap (Damerau); 3 where there are more, or where the first letters differ."""
     if abs(len(one) - len(other)) > 2 or one[:1] != other[:1]:
         return 3
+    before: list[int] = []
     row = list(range(len(other) + 1))
     for place, letter in enumerate(one, 1):
-        before, row = row, [place]
+        older, before, row = before, row, [place]
         for column, wanted in enumerate(other, 1):
-            row.append(min(before[column] + 1, row[-1] + 1, before[column - 1] + (letter != wanted)))
+            cost = min(before[column] + 1, row[-1] + 1, before[column - 1] + (letter != wanted))
+            if place > 1 and column > 1 and letter == other[column - 2] and one[place - 2] == wanted:
+                cost = min(cost, older[column - 2] + 1)
+            row.append(cost)
         if min(row) > 2:
             return 3
     return min(row[-1], 3)

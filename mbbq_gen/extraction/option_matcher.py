@@ -214,7 +214,7 @@ def _noun_pattern(nouns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def circled_places(response: str, normal: NormalText) -> frozenset[int]:
-    """Places of the mended text where the raw text has a circled number or letter."""
+    """Places of the normalised text where the raw text has a circled number or letter."""
     if normal.starts is None:
         return frozenset()
     return frozenset(place for place, start in enumerate(normal.starts) if _is_circled(response[start]))

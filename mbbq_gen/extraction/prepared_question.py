@@ -124,13 +124,8 @@ def build_question(key: QuestionKey, lexicon: Lexicon) -> PreparedQuestion:
             own[text.index] = {stem_of(word)[0] for word in text.keys} - others
             text.denying = frozenset(own[text.index])
             owners.update(dict.fromkeys(text.denying, 1 << text.index))
-    if lexicon.compounds:  # first and last parts of long words: "rolstoel" of "rolstoelbasketballer"
-        parts: dict[str, int] = {}
-        for text in persons:
-            for stem in (stem for stem in own[text.index] if len(stem) >= 2 * MIN_PART):
-                for length in range(MIN_PART, len(stem) - MIN_PART + 1):
-                    for part in (stem[:length], stem[-length:]):
-                        parts[part] = parts.get(part, 0) | 1 << text.index
+    if lexicon.compounds:
+        parts = _compound_parts(own)
         owners.update({part: bits for part, bits in parts.items() if not bits & (bits - 1) and part not in owners})
     roots: dict[str, str] = {}
     forms: dict[str, str] = {}
@@ -145,12 +140,7 @@ def build_question(key: QuestionKey, lexicon: Lexicon) -> PreparedQuestion:
     roots = {root: stem for root, stem in roots.items() if stem and root not in owners}
     forms = {form: stem for form, stem in forms.items() if stem in owners and form not in owners}
     forms |= {stem: stem for stem in owners}
-    sequences: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
-    for text in texts:
-        for words in {text.keys, text.keys if text.index == unknown else text.whole} - {()}:
-            sequences.setdefault(words[0], []).append((text.index, words))
-    for rows in sequences.values():
-        rows.sort(key=lambda row: -len(row[1]))
+    sequences = _sequences(texts, unknown)
     labels = ("" if label == text else label for label, text in zip(key.labels, key.options, strict=True))
     question = PreparedQuestion(
         options=key.options,
@@ -173,6 +163,26 @@ def build_question(key: QuestionKey, lexicon: Lexicon) -> PreparedQuestion:
     if key.sentence:
         _add_predicate(question, _words(key.sentence, lexicon), key.shared)
     return question
+
+
+def _sequences(texts: list[OptionTokens], unknown: int | None) -> dict[str, list[tuple[int, tuple[str, ...]]]]:
+    """First word → the options that begin with it and all their words, the longest first."""
+    found: dict[str, list[tuple[int, tuple[str, ...]]]] = {}
+    for text in texts:
+        for words in {text.keys, text.keys if text.index == unknown else text.whole} - {()}:
+            found.setdefault(words[0], []).append((text.index, words))
+    return {key: sorted(rows, key=lambda row: -len(row[1])) for key, rows in found.items()}
+
+
+def _compound_parts(own: dict[int, set[str]]) -> dict[str, int]:
+    """First and last parts of long stems, with bits of their owners: "rolstoel" of "rolstoelbasketballer"."""
+    parts: dict[str, int] = {}
+    for index, stems in own.items():
+        for stem in (stem for stem in stems if len(stem) >= 2 * MIN_PART):
+            for length in range(MIN_PART, len(stem) - MIN_PART + 1):
+                for part in (stem[:length], stem[-length:]):
+                    parts[part] = parts.get(part, 0) | 1 << index
+    return parts
 
 
 def _add_predicate(question: PreparedQuestion, words: list[Token], shared: frozenset[str]) -> None:

@@ -37,7 +37,7 @@ def read_propositions(question: PreparedQuestion, lines: list[Line], mentions: l
     for line in lines:
         line.telling = [place for place, mask in enumerate(line.masks) if not mask & PLAIN_WORDS]
         if question.predicate:
-            line.asked = [place for place, word in enumerate(line.words) if word.stem in question.predicate]
+            line.predicate = [place for place, word in enumerate(line.words) if word.stem in question.predicate]
     for found in mentions:
         parsed.persons.update([m.option for m in found if m.option != question.unknown])
     kinds = [_line_kind(line, found) for line, found in zip(lines, mentions, strict=True)]

@@ -205,9 +205,9 @@ def _read_unnamed_clause(
         about: About = "question" if s.bits & C["speaker"] and s.bits & (C["answer"] | C["know"]) else "other"
         s.add("refusal", question.unknown, Strength.POSSIBLE, Rule.SENSITIVE, start, end, about=about)
     opens = start == s.first and end - start <= SUBJECT and end < s.last and len(s.options) != 1
-    if bits & C["both"] and not bits & (NEG | C["possible"] | C["who"]):
-        if speaks(line, question, start, end) or ((s.whole or opens) and bare):
-            s.add("several", None, Strength.ANNOUNCED, Rule.SEVERAL, start, end)
+    both = bits & C["both"] and not bits & (NEG | C["possible"] | C["who"])
+    if both and (speaks(line, question, start, end) or ((s.whole or opens) and bare)):
+        s.add("several", None, Strength.ANNOUNCED, Rule.SEVERAL, start, end)
     if not (announces or state.because or state.granted or state.prejudice):
         about_bits = of_parts(line, question, start, start, end)
         negated = question.negated

@@ -187,7 +187,7 @@ class SlotFinder:
         return (content.end, end) if doubts and plain and tokens else None
 
     def denies_behind(self, body: str, slot: AnswerSlot, matcher: OptionMatcher) -> tuple[int, int] | None:
-        """The sentence behind a label that begins to deny or to doubt it: "(A) is not correct", "C can't be told"."""
+        """The sentence behind a label that begins to deny or to doubt it: "(A) is not correct", "C can't be known"."""
         close = CLOSE.match(body, slot.end)
         here = close.end() if close else slot.end
         if slot.kind is SlotKind.MARKER and body[here : here + 1] == ".":
@@ -420,7 +420,7 @@ class SlotFinder:
     def _is_stated(
         self, body: str, words: list[re.Match[str]], classes: list[int], number: int, content: SlotContent
     ) -> bool:
-        """Whether nothing in front denies or weighs the answer, and it is not asked."""
+        """Whether nothing in front denies or weighs the answer, and it is no question."""
         chooses = classes[number] & C["choose"] or self._unspaced is not None
         for place in range(number - 1, max(number - MAX_GUARD, 0) - 1, -1):
             between = body[words[place].end() : words[place + 1].start()]

@@ -40,7 +40,7 @@ _BRIEF = (
 
 def speaks(line: Line, question: PreparedQuestion, start: int, end: int) -> bool:
     """Whether a stretch holds words of the question's predicate."""
-    places = line.asked
+    places = line.predicate
     first = bisect_left(places, start)
     if any([not line.masks[place] & INNER for place in places[first : bisect_left(places, end, first)]]):
         return True
@@ -111,7 +111,7 @@ def _is_cleft(before: list[int], after: list[int]) -> bool:
 
 
 def _names_doer(line: Line, m: Mention, end: int, first: int) -> bool:
-    """Whether a mention is said to be, or not to be, the one who did what is told in front of it: Korean "… 사람은
+    """Whether a mention is said to be, or not to be, the one who did what stands in front of it: Korean "… 사람은
     어머니입니다"."""
     masks, place = line.masks, m.start - 1
     if line.gaps[m.start] > COMMA:

@@ -35,12 +35,12 @@ LOOK_ALIKES = str.maketrans("АВЕКМНОРСТХаеорсхΑΒΕΖΗΙΚΜ�
 
 @dataclass(frozen=True, slots=True)
 class NormalText:
-    """A mended text and the way back from it."""
+    """A normalised text and the way back from it."""
 
     text: str
-    """The mended text, case kept."""
+    """The normalised text, case kept."""
     starts: tuple[int, ...] | None
-    """Raw start of every character; None where the text needed no mending."""
+    """Raw start of every character; None where the text was normal."""
     ends: tuple[int, ...] | None
     """Raw end of every character; None likewise."""
 
@@ -55,22 +55,22 @@ class NormalText:
 
 
 def normalise(text: str) -> NormalText:
-    """The text mended, with the map back to the raw text."""
+    """The text normalised, with the map back to the raw text."""
     if text.isascii() or (unicodedata.is_normalized("NFKC", text) and not _ODD.search(text)):
         return NormalText(text, None, None)
     characters: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
     for cluster in _CLUSTER.finditer(text):
-        mended = _mend(cluster.group())
-        characters.append(mended)
-        starts.extend([cluster.start()] * len(mended))
-        ends.extend([cluster.end()] * len(mended))
+        normal = _normalise_cluster(cluster.group())
+        characters.append(normal)
+        starts.extend([cluster.start()] * len(normal))
+        ends.extend([cluster.end()] * len(normal))
     return NormalText("".join(characters), tuple(starts), tuple(ends))
 
 
 @lru_cache(maxsize=4096)
-def _mend(cluster: str) -> str:
+def _normalise_cluster(cluster: str) -> str:
     """One grapheme cluster in NFKC without invisible characters; emoji letters and digits become plain ones.
 
     An accent that begins a cluster stands over nothing, such as behind a zero-width space: the letter before has none.

@@ -35,7 +35,7 @@ _EMPHASIS = str.maketrans("", "", "*_#>")
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A stretch of the mended text that does not decide."""
+    """A stretch of the normalised text that does not decide."""
 
     kind: ZoneKind
     start: int
@@ -44,7 +44,7 @@ class Zone:
 
 @dataclass(frozen=True, slots=True)
 class ZonedText:
-    """The mended text with everything but the answer blanked."""
+    """The normalised text with everything but the answer blanked."""
 
     body: str
     zones: tuple[Zone, ...]
@@ -68,7 +68,7 @@ class Zoner:
         self._speakers = _any_of([token for token in shared.turn_tokens if token.startswith("\n")])
 
     def read(self, text: str, prompt: str | None, options: tuple[str, ...]) -> ZonedText:
-        """The zones of a mended text."""
+        """The zones of a normalised text."""
         zones: list[Zone] = []
         if len(text) > MAX_HEAD + MAX_TAIL:
             zones.append(Zone("continuation", *_middle(text)))
@@ -121,7 +121,7 @@ class Zoner:
         return zones, depth > 0
 
     def reasoning_spans(self, text: str) -> list[tuple[int, int, int, bool]]:
-        """Where thoughts stand in a raw text without their signs, where the signs end, and whether no sign closes."""
+        """Where reasoning stands in a raw text without their signs, where the signs end, and whether no sign closes."""
         zones, is_open = self._reasoning(text)
         found = []
         for place, zone in enumerate(zones):

@@ -108,7 +108,7 @@ def test_what_is_not_known_of_something_else_answers_nothing() -> None:
 
 QUESTION = "The tailor and the baker came to the party. Who was late?"
 DECIDED: list[tuple[str, str, int | None]] = [
-    ("revision", "It was the baker. Hmm: the tailor", 0),
+    ("revision", "I say B is the answer. Hmm: the tailor.", 0),
     ("committed", "The tailor was on time. B is the answer.", 1),
     ("opening", "The baker was late. We don't know whether she apologised.", 1),
     ("concluded", "The text does not say who was late, but the baker probably was.", 1),
