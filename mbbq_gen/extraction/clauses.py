@@ -26,6 +26,8 @@ _SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["conditio
 _BEGINS = C["correction"] | C["because"] | C["although"] | C["condition"]
 _JUDGES = C["right"] | C["wrong"] | C["yes"] | C["no"]
 _IN_LIST = SMALL | C["conj"] | NOUN
+_NOT_IN_LIST = NEG | C["aside"] | C["affirm"] | C["conclude"] | _SPLIT
+"""What may stand between the entries of a list, and what may not: a verb makes a clause of its own."""
 
 
 def abstention_kind(bits: int, around: int, *, named: bool, person: bool, bare: bool) -> Rule | None:
@@ -166,7 +168,7 @@ def join_lists(line: Line, mentions: list[Mention], *, pairs: bool) -> None:
             second.option == first.option
             or max(line.gaps[first.end : second.start + 1]) > COMMA
             or len(between) > 2
-            or not all([mask & _IN_LIST for mask in between])
+            or not all([mask & _IN_LIST and not mask & _NOT_IN_LIST for mask in between])
         ):
             continue
         labels = first.how is second.how is MentionKind.LABEL

@@ -255,7 +255,6 @@ class SlotFinder:
             return None
         if self._beside(body, content, matcher):
             return None
-        content = self._apposed(body, content, matcher)
         if content.text is None and not line.strip(" \t.:)*_"):
             content = _next_line(body, line_end, content, matcher)
         return self._unless_contested(body, content, matcher)
@@ -269,26 +268,6 @@ class SlotFinder:
                 if other is not None and other[0] != content.option:
                     return AnswerSlot(SlotKind.OPENING, CONTESTED, content.start, content.end)
         return AnswerSlot(SlotKind.OPENING, *_of(content))
-
-    def _apposed(self, body: str, content: SlotContent, matcher: OptionMatcher) -> SlotContent:
-        """The content with the text that explains its label and ends the sentence: "C, i.e. Nadia", "B da: Nadia"."""
-        if content.text is not None:
-            return content
-        end = min(len(body), content.end + 40)
-        for token in self._tokens(body, content.end, MAX_GUARD + 1, end):
-            between = body[content.end : token.start]
-            if re.search(r"[.!?;]\s|^[.]|\n", between.replace("i.e.", "")) or token.classes & (
-                C["because"] | C["but"] | _NEG
-            ):
-                break
-            found = matcher.text_at(body, token.start) if re.search(r"[,，、:：–—-]", between) else None
-            if found is not None:
-                behind = CLOSE.match(body, found[1])
-                ends = not body[behind.end() : behind.end() + 1].strip(".。,!।") if behind else True
-                if ends or TIED.search(body[found[1] - 1]):
-                    return SlotContent(found[0], content.start, found[1], content.label, found[0], content.enclosed)
-                break
-        return content
 
     def _is_contested(self, body: str, content: SlotContent, matcher: OptionMatcher) -> bool:
         """Whether another label stands in the sentence of a label."""
@@ -369,7 +348,6 @@ class SlotFinder:
                 continue
             end_of_last = content.end
             beside = self._beside(body, content, matcher)
-            content = self._apposed(body, content, matcher)
             if len(beside) + 1 >= matcher.count > 2:
                 end_of_last = beside[-1].end
             elif beside:
