@@ -96,8 +96,6 @@ WHY: dict[str, str] = {rule.label: rule.why for rule in Rule} | {
     "predicate_overlap": "its clauses affirm the predicate, those of the other one deny it",
 }
 """First part of a rule's name → what it means."""
-
-
 About = Literal["question", "person", "other"]
 """What an abstention is about: the question, one person, or something else."""
 Kind = Literal["option", "unknown", "refusal", "several", "outside", "correction"]

@@ -15,7 +15,6 @@ from mbbq_gen.extraction.text import ASCII_WORD, WORD
 NONE, MARK, COMMA, COLON, SEMICOLON, STOP, ASK = range(7)
 """How strongly signs part the words around them: not at all, quotes or emphasis, comma, colon or dash, semicolon, the
 end of a sentence, the end of a question."""
-
 _STOPS = frozenset(".!。！।॥．｡؛…¿¡")
 _ASKS = frozenset("?？؟")
 _COMMAS = frozenset(",،、，")

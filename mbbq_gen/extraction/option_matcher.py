@@ -28,17 +28,9 @@ class SlotContent:
 
 CLOSE = re.compile(r"[ \t*_\"'“”«»’`\])}）】」》$|~]*")
 _OPEN = re.compile(r"[\s:：=→⇒*_\"'“”„«»‘’`>\[({（【「《$\\#•|~-]*")
-
-
 _AFTER_LABEL = re.compile(r"[ \t)\]}）】.:：、,，\-–—*_\"'“”„«»(（=>|~]*")
-
-
 _WORD_END = r"(?![^\W\d_]|[\d\u0300-\u036f\u0900-\u0963])"
-
-
 _ASCII_END = r"(?![A-Za-z0-9_]|[/&][A-Za-z]|['’\-][a-z]|\.[A-Za-z0-9])"
-
-
 _SERIES = "АБВГ", "أبجد", "ابتث", "কখগঘ", "कखगघ", "가나다라", "அஆஇஈ", "అఆఇఈ", "କଖଗଘ", "アイウエ", "甲乙丙丁"
 """Letters that lists in other alphabets begin with: read for A, B, C, D where nothing else is possible."""
 
@@ -149,20 +141,10 @@ class OptionMatcher:
 
 
 _IN_BRACKETS = re.compile(r"[*_\"”]{0,3} ?\(")
-
-
 TIED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-
-
 _IS_TIED_BEFORE = re.compile(r"[A-Za-z0-9/&'’\u00c0-\u1dff]")
-
-
 _LETTER = re.compile(r"[^\W_]|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
-
-
 _POSSESSIVE = re.compile(r"['’]s|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
-
-
 _FOLDS = str.maketrans({"İ": "i", "ı": "i", "’": "'", "‘": "'", "-": " ", "‑": " "})
 
 

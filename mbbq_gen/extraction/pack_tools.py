@@ -25,8 +25,6 @@ QUIET = "refuse", "untold", "unclear", "correction", "forced"
 """Classes whose words must not stand in our own prompts, nor in the text of an option that is a person."""
 MAX_LINE, MAX_LINES = 160, 200
 """Characters of a line, and lines of words, that a reader can take in."""
-
-
 _PARTICLES = "asks", "clitics", "and_before", "and_behind", "copula"
 """What `[script]` lists."""
 

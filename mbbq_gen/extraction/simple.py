@@ -119,8 +119,6 @@ SIMPLE_EXTRACTORS: dict[str, SimpleExtractor] = {
     "answer-line": answer_line,
 }
 """The baseline extractors by the names that the command line has for them."""
-
-
 LENGTHS: Final[tuple[Normalise, ...]] = "token", "char", "byte"
 """Those that divide by a length."""
 PRIOR: Final[Normalise] = "pmi"

@@ -16,7 +16,7 @@ from typing import NamedTuple
 from mbbq_gen.core.records import Confidence
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.option_matcher import CLOSE, TIED, OptionMatcher, SlotContent, fold, option_matcher
+from mbbq_gen.extraction.option_matcher import CLOSE, OptionMatcher, SlotContent, fold, option_matcher
 from mbbq_gen.extraction.structured import greatest_share, only_bold, ticked_option
 from mbbq_gen.extraction.text import ASCII_WORD, UNSPACED, WORD
 from mbbq_gen.languages.extraction_pack import Grammar
@@ -71,7 +71,6 @@ TABLE: dict[SlotKind, Standing] = {
     SlotKind.BOLD: Standing(7, "medium"),
 }
 """Which slot wins where several differ."""
-
 CONTESTED = -1
 """Stands for the option of a slot whose own sentence names another one: prose decides."""
 
@@ -269,17 +268,6 @@ class SlotFinder:
                     return AnswerSlot(SlotKind.OPENING, CONTESTED, content.start, content.end)
         return AnswerSlot(SlotKind.OPENING, *_of(content))
 
-    def _is_contested(self, body: str, content: SlotContent, matcher: OptionMatcher) -> bool:
-        """Whether another label stands in the sentence of a label."""
-        if content.text is not None:
-            return False
-        stop = _END_OF_SENTENCE.search(body, content.end)
-        for place in _WORD_STARTS.finditer(body, content.end, stop.start() if stop else len(body)):
-            other = matcher.label_at(body, place.start(), any_case=False)
-            if other is not None and other[0] != content.option:
-                return True
-        return False
-
     def _lists(self, body: str, content: SlotContent, matcher: OptionMatcher) -> bool:
         """Whether other options follow in the same way, so that a list of them opens: no single one is chosen."""
         if content.label is None:
@@ -354,8 +342,6 @@ class SlotFinder:
                 close = CLOSE.match(body, beside[-1].end)
                 if body[close.end() if close else beside[-1].end :][:1] in {"", *".。।!\n,;:，；"}:
                     yield AnswerSlot(SlotKind.MARKER, None, content.start, beside[-1].end)
-            elif self._is_contested(body, content, matcher):
-                yield AnswerSlot(SlotKind.MARKER, CONTESTED, content.start, content.end)
             else:
                 yield AnswerSlot(SlotKind.MARKER, *_of(content))
 
