@@ -45,7 +45,7 @@ class OptionMatcher:
         self._shown = frozenset(label_core(label) for label in labels) | {core for core in cores if len(core) > 1}
         self.circled = all(_is_circled(label) for label in labels)
         self.long = all(len(core) > 2 for core in cores)
-        self.native = _native_labels(len(options)) if cores[:2] == ["a", "b"] else {}
+        self.native = _native_labels(self.labels)
         self._label = _label_pattern(tuple(self.labels))
         self._noun = _noun_pattern(nouns)
         self.names = dict(self.labels)
@@ -164,13 +164,13 @@ def _end_spread(text: str, start: int, name: str) -> int:
     return start
 
 
-def _native_labels(count: int) -> dict[str, int]:
+def _native_labels(labels: dict[str, int]) -> dict[str, int]:
     """Letters of other alphabets that can only mean one of A, B, C…: look-alikes, then letters by their place."""
-    native = {sign.casefold(): place for series in _SERIES for place, sign in enumerate(series)}
-    native |= {
-        chr(sign).casefold(): "ABCD".index(chr(like)) for sign, like in LOOK_ALIKES.items() if chr(like) in "ABC"
-    }
-    return {sign: place for sign, place in native.items() if place < count}
+    native: dict[str, int] = {}
+    if labels.get("a") == 0 and labels.get("b") == 1:
+        native = {sign.casefold(): place for series in _SERIES for place, sign in enumerate(series[: len(labels)])}
+    alike = {chr(sign).casefold(): chr(letter).casefold() for sign, letter in LOOK_ALIKES.items()}
+    return native | {sign: labels[letter] for sign, letter in alike.items() if letter in {"a", "b", "c"} & set(labels)}
 
 
 @lru_cache(maxsize=256)

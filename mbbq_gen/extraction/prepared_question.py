@@ -197,7 +197,16 @@ def _add_predicate(question: PreparedQuestion, words: list[Token], shared: froze
         and word.stem not in question.owners
         and len(word.key) > 1
     ]
-    forms = [frozenset((word.stem, *word.reach)) for word in content] + [frozenset((pair,)) for pair in _pairs(words)]
+    pairs = [  # without parts of options, endings, and question words
+        one.key + two.key
+        for one, two in pairwise(words)
+        if UNSPACED.match(one.key)
+        and UNSPACED.match(two.key)
+        and not (one.key in question.keys and two.key in question.keys)
+        and not (HIRAGANA.match(one.key) and HIRAGANA.match(two.key))
+        and not (one.classes | two.classes) & CLASSES["who"]
+    ]
+    forms = [frozenset((word.stem, *word.reach)) for word in content] + [frozenset((pair,)) for pair in pairs]
     predicate = frozenset().union(*forms)
     question.predicate = predicate - shared or predicate
     question.core = tuple(own for own in forms if not own & shared or not predicate - shared)

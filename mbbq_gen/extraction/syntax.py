@@ -57,6 +57,8 @@ def share_said(line: Line, question: PreparedQuestion, start: int, end: int) -> 
 def says_enough(line: Line, question: PreparedQuestion, start: int, end: int, bits: int) -> bool:
     """Whether that share is at least a third; over a half where the question denies and the clause doesn't: "he came
     to school" says nothing of an interest in the school."""
+    if question.unspaced:
+        return True
     share = share_said(line, question, start, end)
     return share > 1 / 2 if not bits & NOT and question.negated else share >= 1 / 3
 
