@@ -198,7 +198,7 @@ def _vague(said: RankedPropositions) -> Decision | None:
     vague = [p for p in said.all if p.kind in {"unknown", "refusal"} and p.positive]
     vague = [p for p in vague if not long or p.about == "question"]
     if said.parsed.is_english or any(line.predicate for line in said.parsed.lines):
-        vague = [p for p in vague if p.about != "person"]
+        vague = [p for p in vague if p.about != "person" or p.kind == "refusal"]
     return _by(vague[-1], "low") if vague and not said.plain else None
 
 

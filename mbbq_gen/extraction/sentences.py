@@ -139,7 +139,7 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, mentions: list[Me
     if bits & MAY_ABSTAIN:
         kind = abstention_kind(bits, s.bits, named=bool(mentions), person=bool(persons), bare=bare)
     if kind is not None:
-        _add_abstention(s, kind, start, end, bits, persons, bare)
+        _add_abstention(s, kind, start, end, bits, mentions, bare)
     if not mentions:
         _read_unnamed_clause(s, start, end, bits, abstains=kind is not None, announces=announces, bare=bare)
         return
@@ -172,17 +172,21 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, mentions: list[Me
     state.announced = False
 
 
-def _add_abstention(s: Sentence, rule: Rule, start: int, end: int, bits: int, persons: set[int], bare: bool) -> None:
+def _add_abstention(
+    s: Sentence, rule: Rule, start: int, end: int, bits: int, mentions: list[Mention], bare: bool
+) -> None:
     """Adds an abstention: on the question, on one person, or on something else."""
     state, question = s.state, s.question
     kind: Kind = "refusal" if rule is Rule.REFUSAL else "unknown"
     positive, force, about = True, Strength.POSSIBLE, "question"
     elided = rule in {Rule.NOT_TOLD, Rule.UNTOLD} and s.person is not None
+    persons = {m.option for m in mentions if m.option != question.unknown}
     one = len(persons) == 1 or elided or bool(bits & PRONOUN and not bits & C["source"])
+    asks_first = s.line.bits(start, mentions[0].start if mentions and not bits & C["source"] else end) & C["who"]
     words = bare or (bits | s.bits) & C["who"] or bits & C["answer"] or state.conclude
     if rule is Rule.UNCLEAR_DENIED:
         positive, force = False, Strength.FITTING
-    elif one or state.entry or (state.prejudice and not bits & C["who"]):
+    elif (one and not asks_first) or state.entry or (state.prejudice and not bits & C["who"]):
         about = "person"
     elif kind == "unknown" and question.predicate and not words and not speaks(s.line, question, s.first, end):
         about = "other"
