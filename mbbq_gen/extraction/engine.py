@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Extraction, Outcome
+from mbbq_gen.core.records import Confidence, Extraction, Outcome
 from mbbq_gen.extraction import SECOND_LANGUAGE, current_version, has_pack, has_second
 from mbbq_gen.extraction.claims import ParsedResponse, Rule, Strength
 from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide, person_by_overlap, person_of_conclusion
@@ -355,7 +355,7 @@ def _rests_on_too_little(analysis: Analysis) -> bool:
 
 
 def _by_detour(decision: Decision, prefix: str) -> Decision:
-    confidence = "medium" if decision.confidence == "high" else "low"
+    confidence: Confidence = "medium" if decision.confidence == "high" else "low"
     return decision._replace(rule=f"{prefix}:{decision.rule}", confidence=confidence)
 
 
@@ -433,8 +433,10 @@ def _load(language: str, resources: PackPaths) -> RuleExtractor:
     if has_pack(language, resources):
         grammar = read_grammar(language, resources)
     else:
-        names = {"language": language, "name": language, "native_name": language}
-        grammar = Grammar(meta=PackInfo(**names, version=1, source=GENERIC, licence="none"))
+        meta = PackInfo(
+            language=language, name=language, native_name=language, version=1, source=GENERIC, licence="none"
+        )
+        grammar = Grammar(meta=meta)
     second = read_grammar(SECOND_LANGUAGE, resources) if has_second(language, resources) else None
     return RuleExtractor(grammar, second, current_version(language, resources), resources)
 

@@ -178,7 +178,8 @@ def _add_abstention(
     """Adds an abstention: on the question, on one person, or on something else."""
     state, question = s.state, s.question
     kind: Kind = "refusal" if rule is Rule.REFUSAL else "unknown"
-    positive, force, about = True, Strength.POSSIBLE, "question"
+    positive, force = True, Strength.POSSIBLE
+    about: About = "question"
     elided = rule in {Rule.NOT_TOLD, Rule.UNTOLD} and s.person is not None
     persons = {m.option for m in mentions if m.option != question.unknown}
     one = len(persons) == 1 or elided or bool(bits & PRONOUN and not bits & C["source"])
