@@ -126,6 +126,16 @@ def _names_doer(line: Line, m: Mention, end: int, first: int) -> bool:
     return bool(masks[place] & C["doer"]) or affirms or any([word.copula for word in line.words[m.end - 1 : end]])
 
 
+def _is_alone(s: Sentence, m: Mention, start: int, end: int, bits: int) -> bool:
+    """Whether a bare clause is all that its sentence says, and no entry of a list; or ends it behind a colon."""
+    line, last_line = s.line, s.number + 1 == len(s.parsed.lines)
+    unended = last_line and s.parsed.sentences > 1 and s.last == len(line.words) and not line.signs[-1].strip(" ,،、，")
+    brief = s.whole and not bits & ~_BRIEF and len(s.main) <= 1 and not s.heads and not unended
+    if brief and (last_line or not line.heading):
+        return True
+    return start - s.first >= SUBJECT and end == s.last and line.gaps[start] == COLON and m.full and len(s.options) == 1
+
+
 def mention_features(
     s: Sentence, m: Mention, start: int, end: int, bits: int, *, others: bool, announces: bool, bare: bool
 ) -> MentionFeatures:
@@ -175,10 +185,6 @@ def mention_features(
 
     first = next(found for found in s.mentions if found.start >= start)
     last_line = s.number + 1 == len(s.parsed.lines)
-    brief = s.whole and not bits & ~_BRIEF and len(s.main) <= 1 and not s.heads
-    unended = last_line and s.parsed.sentences > 1 and s.last == len(line.words)
-    brief = brief and bool(not unended or line.signs[-1].strip(" ,،、，")) and (last_line or not line.heading)
-    put = start - s.first >= SUBJECT and end == s.last and line.gaps[start] == COLON and m.full and len(s.options) == 1
     return MentionFeatures(
         label=label,
         sure=label and not m.weak and m.how is not MentionKind.PLACE and not bits & C["also"],
@@ -187,7 +193,7 @@ def mention_features(
         anybody=_is_anybody(line, question, m, start, end),
         bare=bare,
         whole=s.whole,
-        alone=bare and (brief or put),
+        alone=bare and _is_alone(s, m, start, end, bits),
         subject=first is m and len(before) <= SUBJECT,
         others=others,
         joined=bool(m.joined),
