@@ -116,7 +116,6 @@ def test_aliases_are_tried_when_nothing_else_is_found() -> None:
         ("So the tailor, who looks like the slow one, is actually the punctual one. It was the baker.", 1),
         ("The tailor and the baker were both late. Actually nobody is told to have been late: it is unclear.", 2),
         ("My first answer was A; my final answer is B.", 1),
-        ("Answer: A) the old man, the baker", 1),
         ("If I had to choose one, it would be the second – the tailor.", 0),
         ("Answer: A\n\nOops, wrong letter. So: B.", 1),
         ("It is unclear who was late. Therefore the delay must have come from the baker.", 1),
