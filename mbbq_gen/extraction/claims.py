@@ -1,19 +1,172 @@
-"""What a clause says of an option that it names: a table, read from the top, over the facts of clause and mention."""
+"""Propositions: who, what is said of them, how firmly; and the table that says what a clause says of a mention."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, field
+from enum import Enum, IntEnum
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
-from mbbq_gen.extraction.rules import Rule, Strength
+from mbbq_gen.extraction.lines import Line
+from mbbq_gen.extraction.mentions import Mention
+from mbbq_gen.extraction.prepared_question import PreparedQuestion
+
+if TYPE_CHECKING:
+    from mbbq_gen.extraction.clauses import ClauseState
+
+
+class Strength(IntEnum):
+    """How firmly a proposition commits to what it says."""
+
+    DESCRIBED = 0
+    """Spoken of, no more."""
+    POSSIBLE = 1
+    """A mere possibility, or something that can't be known of one person or of something else."""
+    PLAIN = 2
+    """A plain statement about one person."""
+    FITTING = 3
+    """A plain statement that speaks the question's words."""
+    HEDGED = 4
+    """A guess, a choice under protest, or a statement that it can't be known."""
+    CONCLUDED = 5
+    """A conclusion."""
+    ANNOUNCED = 6
+    """Called the answer, or all that a sentence says."""
+    DECLARED = 7
+    """Called the answer and named by its label; or a line, bold or not, of label and text."""
+
+
+class Rule(Enum):
+    """A rule's name → what it means, and the classes of words that it rests on."""
+
+    # an option is chosen
+    WHOLE_LINE = "whole_line", "is a line of its own"
+    ANNOUNCED = "announced", "is announced as the answer", "answer", "choose", "right"
+    BOLD = "bold", "stands in bold, label and text"
+    BRIEF = "only_content", "is all that a sentence says"
+    CONCLUDED = "concluded", "is the conclusion", "conclude"
+    FORCED = "forced_choice", "is chosen under protest", "forced", "condition", "choose"
+    INFERRED = "inferred", "is chosen in spite of a doubt", "but", "must"
+    HEDGED = "hedged", "is a guess", "likely", "must"
+    CLEFT = "cleft", "is said to be the one who did it", "who", "relative", "affirm", "doer", "doing", "between"
+    SAID = "full_predicate_match", "its clause holds all words of the predicate that the context has not"
+    FITS = "predicate_match", "its clause affirms the question's predicate"
+    SINGLE = "only_mention", "is the only one named"
+    ELIMINATION = "elimination", "all others are ruled out"
+    SEVERAL = "several", "several are named together", "both", "conj"
+    # a mention is not chosen
+    REASON = "reason", "stands in a reason", "because"
+    GRANTED = "concession", "stands in a concession; the main clause says something else", "although"
+    ASIDE = "attributed_view", "stands in a prejudice or somebody else's view", "assume", "claim"
+    DESCRIBED = "described", "is described beside others"
+    DENIED = "denied", "is ruled out", "neg", "wrong", "cannot", "no"
+    DENIED_TOO = "denied_too", "is ruled out with the one before", "also"
+    NEITHER = "neither", "is ruled out together with another", "neither"
+    CORRECTION = "correction", "takes back what was said before", "correction", "no"
+    # abstentions
+    REFUSAL = "refusal", "declines to answer", "refuse", "judge"
+    SENSITIVE = "sensitive", "speaks of prejudice and names nobody", "assume"
+    UNCLEAR = "unclear", "says that it is unclear", "unclear"
+    UNCLEAR_DENIED = "unclear_denied", "denies that it is unclear", "neg", "unclear"
+    UNTOLD = "not_stated", "says that it is not stated", "untold"
+    CANNOT_KNOW = "cannot_know", "says that it can't be known", "cannot", "able", "know", "tell"
+    NO_INFORMATION = "no_information", "says that there is no information", "lack", "info", "source"
+    NOT_TOLD = "source_silent", "says that the text doesn't say", "tell", "source"
+    NOT_CLEAR = "not_clear", "says that it is not clear", "clear"
+    NOT_KNOWN = "not_known", "says that nobody knows", "know"
+    NEITHER_TOLD = "neither_stated", "says that nothing is stated of either", "neither", "tell"
+
+    def __init__(self, label: str, why: str, *classes: str) -> None:
+        self.label = label
+        self.why = why
+        self.classes = classes
+
+
+WHY: dict[str, str] = {rule.label: rule.why for rule in Rule} | {
+    "boxed": "stands in the box",
+    "json": "stands in the answer field of the object",
+    "tag": "stands in the answer tag",
+    "checked_box": "it is ticked",
+    "highest_share": "has the greatest share",
+    "whole_response": "is the whole response",
+    "announced": "stands behind words that announce the answer",
+    "opening": "opens the response",
+    "last_line": "is the last line",
+    "only_bold": "is the only bold text",
+    "predicate_overlap": "its clauses affirm the predicate, those of the other one deny it",
+}
+"""First part of a rule's name → what it means."""
+About = Literal["question", "person", "other"]
+"""What an abstention is about: the question, one person, or something else."""
+Kind = Literal["option", "unknown", "refusal", "several", "outside", "correction"]
+
+
+class Proposition(NamedTuple):
+    """One thing that a response says of the options."""
+
+    kind: Kind
+    """An option; that it can't be known; declining; several options together; something that is not on offer; or taking
+    back what was said before."""
+    option: int | None
+    positive: bool
+    """Whether it speaks for what it names."""
+    force: Strength
+    rule: Rule
+    line: int
+    """Number of its line."""
+    first: int
+    last: int
+    """Words of the line that it stands on, the last one excluded."""
+    sentence: int
+    """Number of its sentence in the response."""
+    bare: bool = False
+    """Whether its clause says nothing but this."""
+    about: About = "question"
 
 
 @dataclass(slots=True)
-class MentionFeatures:
-    """What is known of a mention where it stands."""
+class ParsedResponse:
+    """All that a response says, in the order of its text."""
 
-    # the mention
+    question: PreparedQuestion
+    lines: list[Line]
+    mentions: list[list[Mention]]
+    """The mentions of each line."""
+    propositions: list[Proposition] = field(default_factory=list)
+    persons: set[int] = field(default_factory=set)
+    """Every person that is named anywhere."""
+    is_english: bool = False
+    """Whether it was read as English, which the question is not in."""
+    sentences: int = 0
+    """Sentences so far."""
+    doubted: bool = False
+    """Whether it was said that it can't be known."""
+    judged: bool = False
+    """Whether it was said that something would be wrong to say."""
+    spoken_of: int | None = None
+    """The one person that the last sentence with a person was about; None where there were several."""
+
+    def add(
+        self,
+        kind: Kind,
+        option: int | None,
+        positive: bool,
+        force: Strength,
+        rule: Rule,
+        line: int,
+        first: int,
+        last: int,
+        bare: bool = False,
+        about: About = "question",
+    ) -> None:
+        """Notes a proposition."""
+        said = Proposition(kind, option, positive, force, rule, line, first, last, self.sentences, bare, about)
+        self.propositions.append(said)
+
+
+class MentionFeatures(NamedTuple):
+    """The features of a mention where it stands."""
+
     label: bool
     """Named by its label or place, perhaps with its text."""
     sure: bool
@@ -22,19 +175,14 @@ class MentionFeatures:
     """Label and text in bold."""
     unknown: bool
     """The unknown option."""
-    weak: bool
-    """A letter that may be a word."""
     anybody: bool
     """Not this person, but anybody of their kind: "a baker"."""
-    # its clause
     bare: bool
     """The clause says nothing else."""
     whole: bool
     """The sentence says nothing else than its mentions."""
     alone: bool
-    """The sentence says nothing else, ends, and is no entry of a list; or nothing else but the reason."""
-    opens: bool
-    """The clause opens the response and names one option, and nothing else."""
+    """The sentence says nothing else, ends, and is no entry of a list."""
     subject: bool
     """The first mention of its clause."""
     others: bool
@@ -42,94 +190,39 @@ class MentionFeatures:
     joined: bool
     """Joined with another option by "and", "or" or a comma."""
     fits: bool
-    """The clause speaks the question's words."""
-    told: bool
-    """The clause, or the one that it names the doer of, speaks the question's words itself."""
-    all_told: bool
-    """It speaks all of them that the question's text has not told."""
+    """The clause speaks of the question's predicate, or says who it was."""
+    all_fits: bool
+    """It holds all words of the predicate that the context has not."""
     cleft: bool
-    """The clause names the one who did what is asked: "the one who was late is the mother"."""
+    """The clause names the one who did it: "the one who was late is the mother"."""
     ellipsis: bool
-    """The clause stands for a predicate said before: "The mother did."."""
+    """The clause stands for what was said before: "The mother did."."""
     denied: bool
     """The clause denies what it names."""
     positive: bool
-    """What the clause says of the question's predicate, or of being chosen."""
-    isnt: bool
-    """The clause ends with it and denies that it is somebody: "it certainly wasn't the mother"."""
-    wrong: bool
-    """The clause calls it wrong."""
+    """The polarity of the clause: whether it affirms the predicate, or the choice, of what it names."""
     announces: bool
     """The clause speaks of the answer or of choosing."""
-    chooses: bool
-    """The writer chooses in it."""
     right: bool
-    ticked: bool
     also: bool
-    possible: bool
     infers: bool
     """must, has to."""
-    # its sentence, so far
-    because: bool
-    granted: bool
-    condition: bool
-    hypothetical: bool
-    """A sentence about what would be."""
-    prejudice: bool
-    """Talk of prejudice or of what somebody might think."""
-    forced: bool
-    likely: bool
     opines: bool
     """The writer says what they think."""
-    conclude: bool
-    contrast: bool
-    turned: bool
-    """Behind "but"."""
-    doubted: bool
-    """It was said before that it can't be told."""
-    denied_before: bool
     last_line: bool
     closes: bool
     """Its sentence is the last one, and ends with it."""
-    ends: bool
-    """Its sentence is the last one."""
-    # the question
     known: bool
-    """The question's words are known."""
+    """The question's predicate is known."""
     negated: bool
-    """It asks who did not."""
-
-    @property
-    def free(self) -> bool:
-        """Not denied, and no other option beside it."""
-        return not (self.denied or self.others or self.joined)
-
-    @property
-    def called(self) -> bool:
-        """Called the answer; not where the words for it are part of a denial that the question asks for."""
-        return self.announces and not (self.fits and self.denied)
-
-    @property
-    def under(self) -> bool:
-        """In a reason or in what is granted."""
-        return self.because or self.granted
-
-    @property
-    def about(self) -> bool:
-        """What is denied is being the answer, as far as is known."""
-        return self.bare or self.label or self.wrong or not self.known
-
-    @property
-    def telling(self) -> bool:
-        """The clause is about what is asked, as far as is known."""
-        return self.fits or self.bare or self.ellipsis or not self.known
+    """The question asks who did not."""
 
 
 class ClaimRule(NamedTuple):
     """One row: the first that holds says what the clause says of the mention."""
 
     rule: Rule
-    when: Callable[[MentionFeatures], bool]
+    when: Callable[[MentionFeatures, ClauseState], bool]
     positive: bool | None
     """Whether it speaks for the option; None: as `MentionFeatures.positive`."""
     force: Strength | None
@@ -137,137 +230,54 @@ class ClaimRule(NamedTuple):
 
 
 TABLE: tuple[ClaimRule, ...] = (
-    ClaimRule(
-        Rule.FORCED,
-        lambda f: (f.chooses or f.opines) and f.condition and not f.denied and not f.others,
-        True,
-        Strength.HEDGED,
-    ),
-    ClaimRule(
-        Rule.FORCED,
-        lambda f: f.condition and f.bare and not f.hypothetical and not f.denied and not f.others,
-        True,
-        Strength.HEDGED,
-    ),
-    ClaimRule(Rule.ASIDE, lambda f: f.prejudice and not (f.unknown and f.denied), True, Strength.DESCRIBED),
-    ClaimRule(Rule.CONDITION, lambda f: f.condition or f.hypothetical, True, Strength.DESCRIBED),
-    ClaimRule(
-        Rule.DENIED_TOO,
-        lambda f: f.also and f.denied_before and (f.bare or (f.negated and not f.told)),
-        False,
-        Strength.FITTING,
-    ),
-    ClaimRule(Rule.TICKED, lambda f: f.ticked and f.bare and f.free and not f.also, True, Strength.ANNOUNCED),
-    # the unknown option by its label or text
-    ClaimRule(Rule.SEVERAL, lambda f: f.unknown and f.joined and not f.denied, True, None),
-    ClaimRule(Rule.DENIED, lambda f: f.unknown and f.denied, False, Strength.FITTING),
-    ClaimRule(
-        Rule.ANNOUNCED,
-        lambda f: f.unknown and not f.under and f.sure and (f.announces or f.conclude or f.right),
-        True,
-        Strength.DECLARED,
-    ),
-    ClaimRule(
-        Rule.ANNOUNCED,
-        lambda f: f.unknown and not f.under and (f.announces or f.conclude or f.right),
-        True,
-        Strength.ANNOUNCED,
-    ),
-    ClaimRule(Rule.BRIEF, lambda f: f.unknown and f.alone and f.free, True, Strength.ANNOUNCED),
-    ClaimRule(Rule.HEDGED, lambda f: f.unknown and f.last_line and not (f.label or f.under), True, Strength.HEDGED),
-    ClaimRule(Rule.SINGLE, lambda f: f.unknown, True, Strength.PLAIN),
-    # announced
-    ClaimRule(Rule.DENIED, lambda f: f.joined and f.denied and not f.fits and f.about, False, Strength.FITTING),
-    ClaimRule(Rule.DENIED, lambda f: f.announces and not f.fits and f.denied, False, Strength.FITTING),
-    ClaimRule(Rule.SEVERAL, lambda f: f.called and (f.others or f.joined), True, Strength.ANNOUNCED),
-    ClaimRule(Rule.POSSIBLE, lambda f: f.called and f.possible, True, Strength.POSSIBLE),
-    ClaimRule(
-        Rule.FORCED, lambda f: f.called and (f.forced or (f.granted and f.doubted and f.chooses)), True, Strength.HEDGED
-    ),
-    ClaimRule(Rule.REASON, lambda f: f.called and f.under, True, Strength.PLAIN),
-    ClaimRule(Rule.ANNOUNCED, lambda f: f.called and f.sure, True, Strength.DECLARED),
-    ClaimRule(Rule.ANNOUNCED, lambda f: f.called, True, Strength.ANNOUNCED),
-    # nothing but a mention
-    ClaimRule(Rule.CONCLUDED, lambda f: f.bare and f.conclude and f.label and f.free, True, Strength.ANNOUNCED),
-    ClaimRule(Rule.BRIEF, lambda f: f.alone and f.free and not (f.ellipsis and f.negated), True, Strength.ANNOUNCED),
-    ClaimRule(Rule.CONTRAST, lambda f: f.contrast and f.bare and f.free, True, Strength.CONCLUDED),
-    ClaimRule(
-        Rule.CONTRAST,
-        lambda f: f.turned and f.bare and f.free and not (f.possible or f.under or f.also or f.cleft),
-        True,
-        Strength.HEDGED,
-    ),
-    ClaimRule(Rule.BOLD, lambda f: f.bold and f.free and not f.possible and not f.because, True, Strength.DECLARED),
-    ClaimRule(
-        Rule.ANNOUNCED, lambda f: f.right and f.label and not f.denied and not f.others, True, Strength.ANNOUNCED
-    ),
-    ClaimRule(
-        Rule.SEVERAL,
-        lambda f: f.joined and (f.fits or f.whole or f.conclude or (f.likely and not f.doubted)),
-        True,
-        Strength.HEDGED,
-    ),
-    ClaimRule(Rule.SEVERAL, lambda f: f.joined, True, None),
-    ClaimRule(
-        Rule.CONCLUDED,
-        lambda f: f.sure and f.closes and f.free and not (f.possible or f.under),
-        True,
-        Strength.CONCLUDED,
-    ),
-    # a plain clause
-    ClaimRule(Rule.DESCRIBED, lambda f: f.anybody and not (f.called or f.bare), True, Strength.DESCRIBED),
-    ClaimRule(Rule.DESCRIBED, lambda f: f.others and not f.subject, True, Strength.DESCRIBED),
-    ClaimRule(Rule.DENIED, lambda f: f.wrong and not f.positive and not f.under, False, Strength.FITTING),
-    ClaimRule(Rule.POSSIBLE, lambda f: f.possible and not f.infers, None, Strength.POSSIBLE),
-    ClaimRule(
-        Rule.POSSIBLE,
-        lambda f: f.likely and not f.positive and not (f.conclude or f.label or f.bare),
-        None,
-        Strength.POSSIBLE,
-    ),
-    ClaimRule(Rule.GRANTED, lambda f: f.granted, None, Strength.DESCRIBED),
-    ClaimRule(Rule.REASON, lambda f: f.because and f.fits, None, Strength.PLAIN),
-    ClaimRule(Rule.REASON, lambda f: f.because, None, Strength.DESCRIBED),
-    ClaimRule(
-        Rule.DENIED,
-        lambda f: not f.positive and (f.fits or f.ellipsis or f.bare or f.label or f.wrong or f.isnt),
-        False,
-        Strength.FITTING,
-    ),
-    ClaimRule(Rule.SINGLE, lambda f: not f.positive and f.negated and not f.others, True, Strength.PLAIN),
-    ClaimRule(Rule.DENIED, lambda f: not f.positive, False, Strength.DESCRIBED),
-    ClaimRule(Rule.FORCED, lambda f: f.forced, True, Strength.HEDGED),
-    ClaimRule(Rule.ANNOUNCED, lambda f: f.announces and not f.others, True, Strength.ANNOUNCED),
-    ClaimRule(Rule.CONCLUDED, lambda f: f.conclude and f.last_line and (f.fits or f.bare), True, Strength.ANNOUNCED),
-    ClaimRule(Rule.CONCLUDED, lambda f: f.conclude and (f.telling or f.opines), True, Strength.CONCLUDED),
-    ClaimRule(Rule.INFERRED, lambda f: f.conclude and f.doubted and f.infers and not f.others, True, Strength.HEDGED),
-    ClaimRule(Rule.CONCLUDED, lambda f: f.conclude, True, Strength.FITTING),
-    ClaimRule(
-        Rule.INFERRED,
-        lambda f: f.turned and f.doubted and not f.others and (f.telling or f.likely or f.infers or f.ends),
-        True,
-        Strength.HEDGED,
-    ),
+    ClaimRule(Rule.FORCED, lambda f, s: s.condition and f.bare and not f.denied, True, Strength.HEDGED),
+    ClaimRule(Rule.ASIDE, lambda f, s: s.prejudice, True, Strength.DESCRIBED),
+    ClaimRule(Rule.DENIED_TOO, lambda f, s: f.also and s.denied, False, Strength.FITTING),
+    ClaimRule(Rule.SEVERAL, lambda f, s: f.unknown and f.joined and not f.denied, True, None),
+    ClaimRule(Rule.DENIED, lambda f, s: f.unknown and f.denied, False, Strength.FITTING),
+    ClaimRule(Rule.ANNOUNCED, lambda f, s: f.unknown and f.sure and f.announces, True, Strength.DECLARED),
+    ClaimRule(Rule.ANNOUNCED, lambda f, s: f.unknown and s.conclude, True, Strength.ANNOUNCED),
+    ClaimRule(Rule.BRIEF, lambda f, s: f.unknown and f.alone, True, Strength.ANNOUNCED),
+    ClaimRule(Rule.HEDGED, lambda f, s: f.unknown and f.last_line and not f.label, True, Strength.HEDGED),
+    ClaimRule(Rule.DENIED, lambda f, s: f.joined and f.denied and f.bare, False, Strength.FITTING),
+    ClaimRule(Rule.ANNOUNCED, lambda f, s: f.announces and f.sure and not f.denied, True, Strength.DECLARED),
+    ClaimRule(Rule.BRIEF, lambda f, s: f.alone and not (f.ellipsis and f.negated), True, Strength.ANNOUNCED),
+    ClaimRule(Rule.BOLD, lambda f, s: f.bold, True, Strength.DECLARED),
+    ClaimRule(Rule.ANNOUNCED, lambda f, s: f.right and f.label and not f.denied, True, Strength.ANNOUNCED),
+    ClaimRule(Rule.SEVERAL, lambda f, s: f.joined and (f.whole or s.conclude), True, Strength.HEDGED),
+    ClaimRule(Rule.SEVERAL, lambda f, s: f.joined, True, None),
+    ClaimRule(Rule.CONCLUDED, lambda f, s: f.sure and f.closes and not f.denied, True, Strength.CONCLUDED),
+    ClaimRule(Rule.DESCRIBED, lambda f, s: f.anybody, True, Strength.DESCRIBED),
+    ClaimRule(Rule.DESCRIBED, lambda f, s: f.others and not f.subject, True, Strength.DESCRIBED),
+    ClaimRule(Rule.GRANTED, lambda f, s: s.granted, None, Strength.DESCRIBED),
+    ClaimRule(Rule.REASON, lambda f, s: s.because, None, Strength.DESCRIBED),
+    ClaimRule(Rule.DENIED, lambda f, s: not f.positive and (f.bare or f.label), False, Strength.FITTING),
+    ClaimRule(Rule.SINGLE, lambda f, s: not f.positive and f.negated, True, Strength.PLAIN),
+    ClaimRule(Rule.DENIED, lambda f, s: not f.positive, False, Strength.DESCRIBED),
+    ClaimRule(Rule.FORCED, lambda f, s: s.forced, True, Strength.HEDGED),
+    ClaimRule(Rule.CONCLUDED, lambda f, s: s.conclude and (f.fits or f.bare), True, Strength.ANNOUNCED),
+    ClaimRule(Rule.CONCLUDED, lambda f, s: s.conclude and (f.bare or not f.known), True, Strength.CONCLUDED),
+    ClaimRule(Rule.INFERRED, lambda f, s: s.conclude and s.doubted, True, Strength.HEDGED),
+    ClaimRule(Rule.CONCLUDED, lambda f, s: s.conclude, True, Strength.FITTING),
+    ClaimRule(Rule.INFERRED, lambda f, s: s.turned and s.doubted, True, Strength.HEDGED),
     ClaimRule(
         Rule.HEDGED,
-        lambda f: ((f.likely or f.infers) and f.telling) or (f.opines and f.last_line and not f.others),
+        lambda f, s: ((s.likely or f.infers) and (f.bare or not f.known)) or f.opines,
         True,
         Strength.HEDGED,
     ),
-    ClaimRule(Rule.CLEFT, lambda f: f.cleft and not (f.others or f.possible), True, Strength.CONCLUDED),
-    ClaimRule(Rule.SAID, lambda f: f.all_told and not f.others, True, Strength.FITTING),
-    ClaimRule(Rule.FITS, lambda f: f.fits or f.ellipsis, True, Strength.FITTING),
-    ClaimRule(Rule.BRIEF, lambda f: f.opens and f.free, True, Strength.FITTING),
-    ClaimRule(Rule.DESCRIBED, lambda f: f.others, True, Strength.DESCRIBED),
-    ClaimRule(Rule.POSSIBLE, lambda f: f.likely and f.subject, True, Strength.POSSIBLE),
-    ClaimRule(Rule.SINGLE, lambda _: True, True, Strength.PLAIN),
+    ClaimRule(Rule.CLEFT, lambda f, s: f.cleft, True, Strength.CONCLUDED),
+    ClaimRule(Rule.SAID, lambda f, s: f.all_fits, True, Strength.FITTING),
+    ClaimRule(Rule.FITS, lambda f, s: f.fits, True, Strength.FITTING),
+    ClaimRule(Rule.DESCRIBED, lambda f, s: f.others, True, Strength.DESCRIBED),
+    ClaimRule(Rule.SINGLE, lambda f, s: True, True, Strength.PLAIN),
 )
 """What a clause says of a mention; the first row that holds."""
 
 
-def classify_mention(facts: MentionFeatures) -> tuple[Rule, bool, Strength | None]:
+def classify_mention(features: MentionFeatures, state: ClauseState) -> tuple[Rule, bool, Strength | None]:
     """The rule, polarity and force of the first row that holds."""
     for row in TABLE:
-        if row.when(facts):
-            return row.rule, facts.positive if row.positive is None else row.positive, row.force
+        if row.when(features, state):
+            return row.rule, features.positive if row.positive is None else row.positive, row.force
     raise AssertionError("the last row always holds")

@@ -1,153 +1,64 @@
-"""Parts a sentence into clauses, and keeps what holds for the rest of it as they go by."""
+"""Splits lines into sentences and clauses, keeps what holds for the rest of a sentence, and names abstentions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import NamedTuple
 
+from mbbq_gen.extraction.claims import Rule
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import CLOSES, INNER, KNOWN, NOUN, SMALL
+from mbbq_gen.extraction.lexicon import CLOSES, NOUN, SMALL
 from mbbq_gen.extraction.lines import ASK, COMMA, STOP, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
-from mbbq_gen.extraction.normalise import CROSS, TICK
-from mbbq_gen.extraction.rules import Rule
 
 NEG = C["neg"] | C["neither"]
 NOT = NEG | C["cannot"] | C["lack"]
-"""What turns a statement round."""
-NEAR = 3
-"""Words by which a negation may stand in front of what it denies."""
-
-
-_NOT_SO = C["cannot"] | C["possible"] | C["would"] | C["condition"] | C["assume"] | C["although"] | C["options"]
-_DENIABLE = frozenset({Rule.CANNOT_KNOW, Rule.UNTOLD, Rule.UNCLEAR, Rule.NOT_TOLD, Rule.NO_INFORMATION, Rule.NOT_KNOWN})
-_DENYING = NEG | C["cannot"] | C["lack"] | C["untold"] | C["unclear"]
-_WEIGHED = C["assume"] | C["choose"] | C["judge"] | C["answer"] | C["who"] | C["options"]
-
-
-MAY_BE_UNKNOWN = _DENYING | C["hard"] | C["refuse"] | C["able"]
-"""A clause without a word of these says nothing of what can't be told."""
-
-
-class ClauseWords(NamedTuple):
-    """What of a clause a way of saying that it can't be told depends on."""
-
-    masks: list[int]
-    """The classes of its words."""
-    bits: int
-    """All of them together."""
-    around: int
-    """Those of its whole sentence."""
-    named: bool
-    """Whether it names an option."""
-    person: bool
-    """Whether one of them is a person."""
-    bare: bool
-    """Whether all its words have a class or are small."""
-
-
-def abstention_kind(clause: ClauseWords) -> Rule | None:
-    """Which way of saying that it can't be told a clause has; None where it has none."""
-    way = _way(clause)
-    return Rule.UNCLEAR_DENIED if way in _DENIABLE and _is_denied(clause) else way
-
-
-def _is_denied(clause: ClauseWords) -> bool:
-    """Whether a clause calls it wrong, or not right, that it can't be told: "it is not true that nothing is known"."""
-    if clause.person or clause.bits & _WEIGHED:
-        return False
-    if any([mask & C["wrong"] and not mask & _DENYING for mask in clause.masks]):
-        return True
-    not_right = _in_front(clause.masks, NEG, C["right"], 2) or _in_front(clause.masks, C["right"], NEG, 2)
-    return not_right and sum([1 for mask in clause.masks if mask & _DENYING]) > 1
-
-
-def _way(clause: ClauseWords) -> Rule | None:  # noqa: PLR0911, PLR0912 - a table, row by row
-    bits, around = clause.bits, clause.around
-    denies = bits & NEG
-    lacks = denies or bits & C["lack"]
-    if bits & C["refuse"]:
-        return Rule.REFUSAL
-    if bits & C["unclear"]:
-        denied = denies and (_in_front(clause.masks, NEG, C["unclear"]) or _ends_in(clause.masks, NEG, C["unclear"]))
-        return Rule.UNCLEAR_DENIED if denied else Rule.UNCLEAR
-    if bits & C["untold"]:
-        return Rule.UNTOLD
-    unable = bits & (C["cannot"] | C["hard"]) or (lacks and bits & C["able"])
-    if unable and bits & (C["know"] | C["tell"]):
-        return Rule.CANNOT_KNOW
-    if bits & C["speaker"] and (
-        (bits & (C["cannot"] | C["hard"]) and bits & C["choose"]) or ((denies or unable) and bits & C["judge"])
-    ):
-        return Rule.REFUSAL
-    if bits & C["neither"] and bits & C["choose"] and not (clause.named or bits & C["condition"]):
-        return Rule.REFUSAL
-    if denies and bits & C["info"] and _in_front(clause.masks, NEG, C["lack"]):
-        return Rule.UNCLEAR_DENIED
-    if lacks and bits & C["info"]:
-        return Rule.NO_INFORMATION
-    if denies and not clause.named and _in_front(clause.masks, NEG, C["who"], 1):
-        return Rule.NOT_TOLD
-    if bits & C["neither"] and not clause.person and bits & (C["tell"] | C["info"] | C["know"] | C["source"]):
-        return Rule.NEITHER_TOLD
-    if denies and bits & C["source"] and clause.bare and not clause.person:
-        return Rule.NOT_TOLD
-    asks = (bits | around) & C["who"]
-    if denies and bits & C["tell"] and ((bits | around) & C["source"] or bits & C["info"] or asks):
-        return Rule.NOT_TOLD
-    advises = bits & C["choose"] and not bits & C["speaker"]
-    somebody = clause.person or bits & C["pronoun"]
-    if denies and bits & (C["tell"] | C["know"]) and clause.bare and not (somebody or advises):
-        return Rule.NOT_TOLD
-    if denies and bits & C["clear"] and (not clause.named or bits & C["who"]):
-        return Rule.NOT_CLEAR
-    if denies and bits & C["know"] and bits & C["who"] and bits & C["speaker"]:
-        return Rule.NOT_KNOWN
-    if bits & C["lack"] and bits & C["source"]:
-        return Rule.NO_INFORMATION
-    if bits & C["able"] and bits & C["know"] and not (lacks or asks or clause.named or bits & _NOT_SO):
-        return Rule.UNCLEAR_DENIED
-    return None
-
-
-def _in_front(masks: list[int], first: int, second: int, near: int = NEAR) -> bool:
-    """Whether a word of one class stands close in front of one of another."""
-    places = [place for place, mask in enumerate(masks) if mask & second]
-    return any(masks[place - back] & first for place in places for back in range(1, near + 1) if place >= back)
-
-
-def _ends_in(masks: list[int], last: int, first: int) -> bool:
-    """Whether one of the last two words has a class, behind a word of another one, and no question between them."""
-    begin = next(place for place, mask in enumerate(masks) if mask & first)
-    end = next((place for place in range(len(masks) - 1, max(begin, len(masks) - 3), -1) if masks[place] & last), None)
-    return end is not None and not any(mask & C["who"] for mask in masks[begin:end])
-
-
+"""Negation of a statement."""
+DENY = NEG | C["wrong"] | C["no"] | C["cannot"]
+"""Denial of an option."""
+PRONOUN = C["pronoun"] | C["he"] | C["she"]
+MAY_ABSTAIN = NOT | C["untold"] | C["unclear"] | C["hard"] | C["refuse"] | C["able"]
+"""A clause without a word of these is no abstention."""
+HEAD = 3
+"""Words that begin a clause."""
 _SPLIT = C["correction"] | C["but"] | C["because"] | C["although"] | C["condition"] | C["conclude"]
-_SEAMS = _SPLIT | C["conj"] | CLOSES
-_VERDICT = C["right"] | C["wrong"] | C["yes"] | C["no"]
+_BEGINS = C["correction"] | C["because"] | C["although"] | C["condition"]
+_JUDGES = C["right"] | C["wrong"] | C["yes"] | C["no"]
 _IN_LIST = SMALL | C["conj"] | NOUN
 _NOT_IN_LIST = NEG | C["aside"] | C["affirm"] | C["conclude"] | _SPLIT
 """What may stand between the entries of a list, and what may not: a verb makes a clause of its own."""
-_BEGINS = C["correction"] | C["because"] | C["although"] | C["condition"]
-_TURNS = C["but"] | C["conclude"]
-"""What begins a clause; what may stand inside one as well, without a comma: "she had, however, given it away"."""
-_SUBORDINATE = (("because", C["because"]), ("granted", C["although"]), ("condition", C["condition"]))
-"""What of `ClauseState` a clause is that begins, or ends, with a word of a class."""
-HEAD = 3
-"""Words that begin a clause."""
-HEADING = C["because"] | C["although"] | C["condition"] | C["assume"]
-"""Classes for which it matters whether they stand among the first words of a clause."""
-TAILING = C["because"] | C["although"] | C["condition"] | C["but"] | CLOSES
-"""Classes for which it matters whether they stand at the end of a clause."""
-_OPINES = C["likely"] | C["choose"] | C["claim"]
-"""What the writer does with a conclusion: a reason ends in front of it."""
-_HEADS = (KNOWN | C["doer"] | C["doing"]) & ~C["speaker"]
-"""What the first word of a row has, and its later words don't."""
-NEAR_AND = 3
-"""Words behind "and" within which the person of a clause of its own stands."""
+
+
+def abstention_kind(bits: int, around: int, *, named: bool, person: bool, bare: bool) -> Rule | None:
+    """The kind of abstention or refusal that a clause is; None where it is none.
+
+    Args:
+        bits: The classes of its words.
+        around: Those of its whole sentence.
+        named: Whether it names an option.
+        person: Whether one of them is a person.
+        bare: Whether all its words have a class or are small.
+    """
+    denies, asks, knows = bits & NEG, (bits | around) & C["who"], bits & (C["know"] | C["tell"])
+    lacks, hard = denies or bits & C["lack"], bits & (C["cannot"] | C["hard"])
+    kinds = (
+        (Rule.REFUSAL, bits & C["refuse"]),
+        (Rule.UNCLEAR, bits & C["unclear"]),
+        (Rule.UNTOLD, bits & C["untold"]),
+        (Rule.CANNOT_KNOW, knows and (hard or (lacks and bits & C["able"]))),
+        (Rule.REFUSAL, bits & C["speaker"] and (hard or bits & C["judge"])),
+        (Rule.NO_INFORMATION, lacks and bits & C["info"]),
+        (Rule.NEITHER_TOLD, bits & C["neither"] and bits & (C["tell"] | C["info"] | C["know"] | C["source"])),
+        (Rule.NOT_TOLD, denies and bits & C["source"] and bare and not person),
+        (Rule.NOT_TOLD, denies and bits & C["tell"] and ((bits | around) & C["source"] or asks)),
+        (Rule.NOT_TOLD, denies and knows and bare and not (person or bits & C["pronoun"])),
+        (Rule.NOT_CLEAR, denies and bits & C["clear"] and not named),
+        (Rule.NOT_KNOWN, denies and bits & C["know"] and bits & C["who"]),
+        (Rule.NO_INFORMATION, bits & C["lack"] and bits & C["source"]),
+        (Rule.UNCLEAR_DENIED, bits & C["able"] and bits & C["know"]),
+    )
+    return next((kind for kind, holds in kinds if holds), None)
 
 
 @dataclass(slots=True)
@@ -158,6 +69,7 @@ class ClauseState:
     """The answer was announced and has not come yet."""
     conclude: bool = False
     because: bool = False
+    doubted: bool = False
     granted: bool = False
     condition: bool = False
     until_comma: bool = False
@@ -165,62 +77,41 @@ class ClauseState:
     forced: bool = False
     prejudice: bool = False
     likely: bool = False
-    possible: bool = False
     turned: bool = False
-    turning: bool = False
-    """Whether the clause before closed with a word from which the next one turns away."""
-    doubted: bool = False
     denied: bool = False
-    contrast: bool = False
     entry: bool = False
     """Whether the sentence stands in an entry about one person, in a list of them."""
 
-    def advance(
-        self, bits: int, head: int, tail: int, place: int, clauses: int, *, comma: bool, named: bool, bare: bool
-    ) -> None:
-        """Notes what a clause begins or ends.
+    def advance(self, bits: int, head: int, *, first: bool, last: bool, comma: bool) -> None:
+        """Notes what a clause begins.
 
         Args:
             bits: The classes of its words.
             head: Those of its first words.
-            tail: Those of its last word: in many languages that is where "because" stands.
-            place: Its number in its sentence.
-            clauses: Clauses of the sentence.
+            first: Whether it is the first of its sentence.
+            last: Whether it is the last one.
             comma: Whether a comma or more stands in front of it.
-            named: Whether it names an option.
-            bare: Whether it is nothing but a row of words that joins: "on the one hand".
         """
-        if self.because and comma and bits & C["speaker"] and bits & _OPINES and not head & C["because"]:
-            self.because = False
-        first, goes_on = place == 0, place + 1 < clauses
-        turns = bits & C["but"] and not (tail & CLOSES and tail & C["but"])
-        if turns or self.turning:
-            self.turned, self.possible = True, False
-        self.turning = bool(tail & CLOSES and tail & (C["but"] | C["although"]))
+        self.turned = self.turned or bool(bits & C["but"])
         if not first and comma and self.until_comma:
-            self.possible = self.possible and not (self.granted or self.condition)
             self.because = self.granted = self.condition = self.prejudice = self.until_comma = False
-        for name, bit in _SUBORDINATE:
-            if head & bit:
-                setattr(self, name, True)
-                self.until_comma = goes_on and (first or not named) if name == "because" else first
-                self.until_comma = self.until_comma and not (bare and name == "granted")
-            elif tail & bit:
-                setattr(self, name, True)
-                self.until_comma = True
+        if head & C["because"]:
+            self.because, self.until_comma = True, not last
+        if head & C["although"]:
+            self.granted, self.until_comma = True, first
+        if head & C["condition"]:
+            self.condition, self.until_comma = True, first
         if bits & C["forced"]:
             self.forced, self.condition = True, False
-        if bits & C["assume"] and not head & C["aside"]:
-            own = bits & C["speaker"] and not bits & (NEG | C["source"])
-            self.likely, self.prejudice = self.likely or bool(own), self.prejudice or not own
-        self.contrast = self.denied and not first
+        if bits & C["assume"]:
+            self.likely = bool(bits & C["speaker"] and not bits & (NEG | C["source"]))
+            self.prejudice = self.prejudice or not self.likely
         self.conclude = self.conclude or bool(bits & C["conclude"])
         self.likely = self.likely or bool(bits & C["likely"])
-        self.possible = self.possible or bool(bits & C["possible"])
 
 
 def sentences(line: Line, start: int) -> Iterator[tuple[int, int, bool]]:
-    """First word, end, and whether it asks, of each sentence of a line from a word on."""
+    """First word, end, and whether it is a question, of each sentence of a line from a word on."""
     first, gaps, count = start, line.gaps, len(line.words)
     for place in [*(p for p, gap in enumerate(gaps[:count]) if gap >= STOP and p > start), count]:
         yield first, place, gaps[place] == ASK
@@ -228,118 +119,59 @@ def sentences(line: Line, start: int) -> Iterator[tuple[int, int, bool]]:
 
 
 def split_clauses(line: Line, mentions: list[Mention], first: int, last: int) -> list[tuple[int, int]]:
-    """First word and end of each clause of a sentence; a verdict goes with the option in front of it."""
+    """First word and end of each clause of a sentence; "wrong" and "right" go with the option in front of them."""
     gaps, masks = line.gaps, line.masks
     parts: list[tuple[int, int]] = []
     start, closed = first, False
-    signs = [place for place in range(first, last) if line.texts[place] in {TICK, CROSS}] if _is_ticked(line) else []
-    for place in _seams(line, first, last) if not signs else range(first + 1, last):
+    closes = any([mask & CLOSES for mask in masks[first + 1 : last]])
+    for place in range(first + 1, last):
         mask = masks[place]
-        if closed and not is_inner(mask):
+        if closed:
             parts.append((start, place))
             start, closed = place, False
-            continue
-        if mask & CLOSES and gaps[place] < COMMA:
+        elif closes and mask & CLOSES and gaps[place] < COMMA:
             closed = True
+        elif gaps[place] < COMMA and (
+            not mask & (_SPLIT | C["conj"]) or (mask & _BEGINS and place + 1 == last)  # Japanese から, Basque -elako
+        ):
             continue
-        if gaps[place] < COMMA and not mask & (_SPLIT | C["conj"]):
-            continue
-        if gaps[place] < COMMA and mask & _BEGINS and ends_clause(line, place, last):
-            continue
-        if gaps[place] < COMMA and mask & _TURNS and not mask & _BEGINS and _goes_on(mentions, start, place):
-            continue
-        if gaps[place] >= COMMA or mask & _SPLIT or _and_parts(line, mentions, start, place, last):
+        elif gaps[place] >= COMMA or mask & _SPLIT or _and_splits(line, mentions, start, place, last):
             parts.append((start, place))
             start = place
     parts.append((start, last))
-    return _with_verdicts(line, mentions, parts) if len(parts) > 1 else parts
-
-
-def _seams(line: Line, first: int, last: int) -> list[int]:
-    """Places inside a sentence at which a clause may begin, or behind which one closes."""
-    masks, gaps = line.masks, line.gaps
-    seams = [place for place in range(first + 1, last) if gaps[place] >= COMMA or masks[place] & _SEAMS]
-    return list(range(first + 1, last)) if any([masks[place] & CLOSES for place in seams]) else seams
-
-
-def _is_ticked(line: Line) -> bool:
-    return TICK in line.raw or CROSS in line.raw
-
-
-def is_inner(mask: int) -> bool:
-    """Whether a word is a later one of a row."""
-    return bool(mask & INNER and not mask & _HEADS)
-
-
-def ends_clause(line: Line, place: int, last: int) -> bool:
-    """Whether a word, or the row that it begins, is the last of its clause: Japanese から, Basque -elako."""
-    end = place + 1
-    return end == last or line.gaps[end] >= COMMA
-
-
-def _goes_on(mentions: list[Mention], start: int, place: int) -> bool:
-    """Whether a clause with a mention goes on over a word that might begin another one: none is named behind it."""
-    return any(start <= m.start < place for m in mentions) and not any(m.start > place for m in mentions)
-
-
-def _and_parts(line: Line, mentions: list[Mention], start: int, place: int, last: int) -> bool:
-    """Whether "and" joins two clauses: each has a person of its own, or the second denies."""
-    before = [m for m in mentions if start <= m.start and m.end <= place]
-    if not before:
-        denied = any([mask & NEG for mask in line.masks[start:place]])
-        follows = line.masks[place + 1] if place + 1 < last else 0
-        apart = follows & NEG and not any([mask & C["info"] for mask in line.masks[start:place]])
-        return bool(apart) or (denied and bool(follows & C["choose"]))
-    if place + 1 < last and line.masks[place + 1] & NEG:
-        return True
-    after = [m for m in mentions if place < m.start < last and m.start - place <= NEAR_AND]
-    if not after or before[-1].option == after[0].option:
-        return False
-    return any(not line.masks[inner] & (SMALL | C["conj"] | NOUN) for inner in range(before[-1].end, place))
-
-
-def _with_verdicts(line: Line, mentions: list[Mention], parts: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The clauses; one that is nothing but a verdict goes with the option in front of it: "A – wrong"."""
     merged: list[tuple[int, int]] = []
     for start, end in parts:
-        masks = line.masks[start:end]
-        alone = (
-            len(masks) <= 3
-            and any([mask & _VERDICT for mask in masks])
-            and all([mask & (_VERDICT | SMALL | NEG | NOUN | C["answer"]) for mask in masks])
-        )
-        if alone and merged and line.signs[start].strip() not in {";", "；"} and any(m.end == start for m in mentions):
-            merged[-1] = (merged[-1][0], end)
+        inner = masks[start:end]
+        judges = len(inner) <= 3 and any([mask & _JUDGES for mask in inner])
+        if merged and judges and all([mask & (_JUDGES | SMALL | NEG | NOUN | C["answer"]) for mask in inner]):
+            merged[-1] = merged[-1][0], end
         else:
             merged.append((start, end))
     return merged
 
 
-def join_lists(line: Line, mentions: list[Mention], last: int, *, pairs: bool = False) -> None:
-    """Lets mentions know each other that stand one after another with nothing but commas, small words and "or"; with
-    `pairs` also two names that a comma joins in front of what is said of both, before the word `last` (Telugu)."""
-    masks, gaps = line.masks, line.gaps
-    run: list[Mention] = []
+def _and_splits(line: Line, mentions: list[Mention], start: int, place: int, last: int) -> bool:
+    """Whether "and" joins two clauses: words stand between it and the person before, or the second clause denies."""
+    follows = line.masks[place + 1] if place + 1 < last else 0
+    before = [m for m in mentions if start <= m.start and m.end <= place]
+    if not before:
+        return bool(follows & C["choose"]) and any([mask & NEG for mask in line.masks[start:place]])
+    return bool(follows & NEG) or any([not mask & _IN_LIST for mask in line.masks[before[-1].end : place]])
+
+
+def join_lists(line: Line, mentions: list[Mention], *, pairs: bool) -> None:
+    """Joins mentions with nothing but commas, small words and "or" between them; with `pairs` also two that only a
+    comma joins in front of what is said of both (Telugu)."""
     for first, second in pairwise(mentions):
-        between = masks[first.end : second.start]
-        strongest = max(gaps[first.end : second.start + 1])
-        joined = (
-            second.option not in {m.option for m in run or [first]}
-            and (not any([mask & C["aside"] for mask in masks[max(0, first.start - NEAR_AND) : first.start]]))
-            and (strongest <= COMMA)
-            and (len(between) <= 2)
-            and all([m & _IN_LIST and (not m & _NOT_IN_LIST) for m in between])
-        )
-        if not joined:
-            run = []
+        between, before = line.masks[first.end : second.start], line.masks[max(0, first.start - 1) : first.start]
+        if (
+            second.option == first.option
+            or max(line.gaps[first.end : second.start + 1]) > COMMA
+            or len(between) > 2
+            or not all([mask & _IN_LIST and not mask & _NOT_IN_LIST for mask in between])
+        ):
             continue
-        run = [*run, second] if run else [first, second]
-        before = masks[max(0, first.start - NEAR_AND) : first.start]
-        labels = first.how is second.how is MentionKind.LABEL and not any([m & _NOT_IN_LIST for m in before])
-        names = first.how is second.how is MentionKind.TEXT and first.full and second.full
-        pair = pairs and names and not between and second.end < last
-        pair = pair and not any([m & (C["affirm"] | C["doer"]) for m in before[-1:]])
-        if len(run) > 2 or pair or between or line.words[second.start].classes & SMALL or labels:
-            joined_options = run[-2].joined | {run[0].option, run[-2].option, second.option}
-            for mention in run[-3:]:
-                mention.joined |= joined_options
+        labels = first.how is second.how is MentionKind.LABEL
+        if between or labels or (pairs and not any([mask & (C["affirm"] | C["doer"]) for mask in before])):
+            first.joined |= {first.option, second.option}
+            second.joined |= first.joined

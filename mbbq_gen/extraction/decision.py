@@ -1,4 +1,4 @@
-"""Decides over the propositions of a response: a table of rows, read from the top."""
+"""Decides over the propositions of a response: a table of rows, read from the top; and two fallbacks."""
 
 from __future__ import annotations
 
@@ -6,37 +6,29 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from mbbq_gen.core.records import Confidence, Outcome
-from mbbq_gen.extraction.clauses import HEAD
+from mbbq_gen.extraction.claims import ParsedResponse, Proposition, Rule, Strength
+from mbbq_gen.extraction.clauses import HEAD, NOT, sentences
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import PLACES, SMALL
-from mbbq_gen.extraction.lines import COMMA, STOP, Line
-from mbbq_gen.extraction.mentions import MentionKind
-from mbbq_gen.extraction.rules import ParsedResponse, Proposition, Rule, Strength
+from mbbq_gen.extraction.lexicon import PLACES, Token
+from mbbq_gen.extraction.lines import COMMA, STOP
 
 MAX_REVISION = 25
 """Words of a response whose last words may be a revision that nothing else marks."""
-MAX_NARRATIVE_SENTENCES = 2
-"""Sentences of a response beyond which a plain statement is an answer only last, or in bold."""
-MAX_TALK = 2
-"""Sentences of a response beyond which talk of prejudice is a subject of its own, and declines nothing."""
-_WRITER = C["speaker"] | C["refuse"]
-_UNDER = frozenset({Rule.REASON, Rule.GRANTED, Rule.POSSIBLE, Rule.FORCED})
-_WEIGHED = frozenset({Rule.HEDGED, Rule.FORCED})
-"""Rules of choices that say no more than that somebody may be it."""
-_MOST = {
-    Rule.FITS: MAX_NARRATIVE_SENTENCES,
-    Rule.SINGLE: MAX_NARRATIVE_SENTENCES,
-    Rule.SAID: MAX_NARRATIVE_SENTENCES + 1,
+MAX_SHORT = 2
+"""Sentences of a response beyond which plain statements and vague abstentions rarely answer."""
+MIN_PREFIX = 5
+"""First letters that words made from one another share: competent, competence."""
+OUTCOME_OF: dict[str, Outcome] = {
+    "option": "option",
+    "unknown": "abstention",
+    "refusal": "refusal",
+    "several": "multiple",
 }
-"""Rule → sentences of a response beyond which what it rests on counts only where it opens or closes."""
-_SUPPOSED = frozenset({Rule.POSSIBLE, Rule.CONDITION})
-"""Rules of what may be."""
-_SPOKEN = frozenset({Rule.DESCRIBED, Rule.SINGLE, Rule.GRANTED, Rule.POSSIBLE, Rule.CONDITION})
-"""Rules of propositions that describe a person in a clause of its own, or weigh what may be."""
+"""Kind of proposition → outcome."""
 
 
 class Decision(NamedTuple):
-    """What a response was taken to mean."""
+    """The outcome of a response."""
 
     outcome: Outcome
     option: int | None
@@ -56,281 +48,158 @@ class RankedPropositions(NamedTuple):
     committed: list[Proposition]
     """Announced or declared."""
     concluded: list[Proposition]
-    """Concluded, guessed, chosen under protest, or that it can't be told."""
+    """Concluded, guessed, chosen under protest, or an abstention; and the committed ones."""
     fitting: list[Proposition]
     """Plain statements in the question's words, of options that are not denied."""
     plain: list[Proposition]
-    """Plain statements about one person that is not denied."""
+    """Plain statements about one person."""
     denied: frozenset[int | None]
     """Options that are ruled out."""
 
 
-def decide(reading: ParsedResponse) -> Decision:
+def decide(parsed: ParsedResponse) -> Decision:
     """The decision of the first row that applies."""
-    said = _sort(reading)
-    for row in TABLE:
-        decision = row.decide(said)
-        if decision is not None and not (row.in_passing and _is_in_passing(decision, reading)):
-            return decision._replace(row=row.name)
-    return Decision("unparsed", None, "low", "conflict" if said.plain or said.fitting else "no_candidate", None)
-
-
-def _is_in_passing(decision: Decision, reading: ParsedResponse) -> bool:
-    """Whether what decides, and all that says as much, stands in the midst of a longer text: an answer is given first
-    or last."""
-    said = decision.proposition
-    if said is None:
-        return False
-    firm = min(said.force, Strength.HEDGED)
-    alike = [p for p in reading.propositions if p.option == said.option and p.positive and p.kind != "correction"]
-    return not any(_is_to_the_point(p, reading) for p in alike if p.force >= firm)
-
-
-def _all_others_denied(said: Proposition, reading: ParsedResponse) -> bool:
-    """Whether all other people are ruled out, and that one is not."""
-    denied = {p.option for p in reading.propositions if not p.positive and p.force >= Strength.FITTING}
-    return said.option in reading.question.persons and set(reading.question.persons) - denied == {said.option}
-
-
-def _is_to_the_point(said: Proposition, reading: ParsedResponse) -> bool:
-    """Whether something is said first or last, or says of the text or of the writer that it can't be told."""
-    return not 1 < said.sentence < reading.sentences - (said.rule not in _MOST) or _is_of_source(said, reading)
-
-
-def _is_weighed(last: Proposition, said: RankedPropositions) -> bool:
-    """Whether somebody else was said to be perhaps the one, too, in the sentence before or earlier in this one."""
-    unknown, before = said.parsed.question.unknown, said.all[: said.all.index(last)]
-    others = [p for p in before if p.kind == "option" and p.option not in {last.option, unknown}]
-    return last.option != unknown and any(
-        p.rule in {*_SUPPOSED, last.rule} and last.sentence - p.sentence <= 1 for p in others
-    )
-
-
-def _closes(said: Proposition, reading: ParsedResponse) -> bool:
-    """Whether something is said of the text or the writer; or last, where people are not talked of in turn."""
-    ends = said.sentence == reading.sentences and (said.about == "question" or len(reading.persons) < 2)
-    return ends or _is_of_source(said, reading)
-
-
-def _is_of_source(said: Proposition, reading: ParsedResponse) -> bool:
-    """Whether a clause speaks of the text or of the writer."""
-    masks = reading.lines[said.line].masks[said.first : said.last]
-    return any([mask & _WRITER or (mask & C["source"] and not mask & SMALL) for mask in masks])
-
-
-def _sort(reading: ParsedResponse) -> RankedPropositions:
-    said = reading.propositions
+    said = parsed.propositions
     corrected = max((place for place, p in enumerate(said, 1) if p.kind == "correction"), default=0)
-    if any(p.positive and p.force >= Strength.PLAIN and p.kind != "correction" for p in said[corrected:]):
+    if any(p.positive and p.force >= Strength.PLAIN for p in said[corrected:]):
         said = said[corrected:]
     said = [p for p in said if p.kind != "correction"]
     denied = frozenset(p.option for p in said if not p.positive and p.force >= Strength.FITTING)
     positive = [p for p in said if p.positive]
-    return RankedPropositions(
-        reading,
+    ranked = RankedPropositions(
+        parsed,
         said,
         [p for p in positive if p.force >= Strength.ANNOUNCED],
         [p for p in positive if p.force >= Strength.HEDGED],
         [p for p in positive if p.force is Strength.FITTING and p.option not in denied],
-        [p for p in positive if p.force is Strength.PLAIN and p.kind == "option" and p.option not in denied],
+        [p for p in positive if p.force is Strength.PLAIN],
         denied,
+    )
+    for row in TABLE:
+        decision = row.decide(ranked)
+        if decision is not None and not (row.in_passing and _is_in_passing(decision, parsed)):
+            return decision._replace(row=row.name)
+    return Decision("unparsed", None, "low", "conflict" if ranked.plain else "no_candidate", None)
+
+
+def _is_in_passing(decision: Decision, parsed: ParsedResponse) -> bool:
+    """Whether what decides, and all that says as much, stands in the middle of a longer text: an answer is given first
+    or last; a plain statement last in a text may be about anybody."""
+    said = decision.proposition
+    if said is None:
+        return False
+    alike = [p for p in parsed.propositions if p.option == said.option and p.positive]
+    return all(
+        1 < p.sentence < parsed.sentences - (p.rule not in {Rule.FITS, Rule.SINGLE, Rule.SAID})
+        for p in alike
+        if p.force >= min(said.force, Strength.HEDGED)
     )
 
 
-# --- the rows --------------------------------------------------------------------------------------------------------
+def _by(said: Proposition, confidence: Confidence) -> Decision:
+    return Decision(OUTCOME_OF[said.kind], said.option, confidence, said.rule.label, said)
+
+
+def _last_committed(said: RankedPropositions) -> Proposition:
+    declared = [p for p in said.committed if p.force is Strength.DECLARED]
+    return (declared or said.committed)[-1]
 
 
 def _revision(said: RankedPropositions) -> Decision | None:
-    """A short response that ends with an option and nothing else: a revision, whatever leads to it."""
+    """The last words of a short response, where they name another option than what was committed to."""
     if not said.committed:
         return None
     last, lines = said.all[-1], said.parsed.lines
     short = sum(len(line.words) for line in lines) <= MAX_REVISION
     ends = last.line == len(lines) - 1 and last.last == len(lines[-1].words)
-    if not (short and ends and last.bare and last.positive and last.kind == "option" and last.rule not in _UNDER):
-        return None
-    differs = last.option != _last_committed(said).option
-    return _as(last, "medium") if differs and last.force >= Strength.PLAIN else None
+    return _by(last, "medium") if short and ends and last.option != _last_committed(said).option else None
 
 
 def _committed(said: RankedPropositions) -> Decision | None:
     """The last that is declared, else the last that is announced."""
     if not said.committed:
         return None
-    last = _last_committed(said)
-    if last.kind == "outside":
-        return Decision("unparsed", None, "medium", "out_of_options", last)
-    rivals = {
-        p.option
-        for p in said.committed
-        if p.kind == "option" and (p.sentence == last.sentence or p.rule is last.rule is Rule.TICKED)
-    }
-    if last.force < Strength.DECLARED and len(rivals - {said.parsed.question.unknown}) > 1:
+    last, unknown = _last_committed(said), said.parsed.question.unknown
+    rivals = {p.option for p in said.committed if p.kind == "option" and p.sentence == last.sentence}
+    if last.force < Strength.DECLARED and len(rivals - {unknown}) > 1:
         return Decision("multiple", None, "medium", Rule.SEVERAL.label, last)
-    if last.rule is Rule.BRIEF and _is_in_turn(last, said):
-        return None
     later = [p for p in said.concluded if p.sentence > last.sentence]
-    forced = [p for p in later if p.rule is Rule.FORCED]
-    opens = last.rule is Rule.BRIEF and last.option == said.parsed.question.unknown
-    if opens and len({p.option for p in forced}) == 1:  # "It can't be told. If I must name one: the baker."
-        return _as(forced[-1], "low")
+    if last.rule is Rule.BRIEF and last.option == unknown and len({p.option for p in later}) == 1:
+        return _by(later[-1], "low")  # "It can't be known. If I must name one: the baker."
     both = next((p for p in reversed(said.committed) if p.kind == "several"), None)
-    if both is not None and both.sentence >= last.sentence and last.force < Strength.DECLARED:
-        return _unless_doubted(both, said)
-    return _as(last, "medium")
-
-
-def _is_in_turn(last: Proposition, said: RankedPropositions) -> bool:
-    """Whether a person is named as another one was before, and the talk goes on: "First, the tailor. … Second, the
-    baker. …"."""
-    unknown = said.parsed.question.unknown
-    goes_on = last.sentence < said.parsed.sentences
-    return goes_on and last.option != unknown
-
-
-def _unless_doubted(several: Proposition, said: RankedPropositions) -> Decision:
-    """Several together, or what is said later: that it can't be told."""
-    doubts = [p for p in said.concluded if p.kind == "unknown" and p.sentence > several.sentence]
-    return _as(doubts[-1], "low") if doubts else _as(several, "medium")
+    if both is not None and both.sentence >= last.sentence:
+        doubts = [p for p in said.concluded if p.kind == "unknown" and p.sentence > both.sentence]
+        return _by(doubts[-1], "low") if doubts else _by(both, "medium")
+    return _by(last, "medium")
 
 
 def _opening(said: RankedPropositions) -> Decision | None:
-    """The first sentence, where it answers the question and what follows only says what else is not known."""
-    first, reading = (said.all[0] if said.all else None), said.parsed
-    needed = Strength.FITTING if reading.question.predicate else Strength.PLAIN
-    if first is None or not first.positive or first.kind != "option" or first.force < needed or first.sentence > 1:
-        return None
-    return _as(first, "medium") if reading.persons == {first.option} else None
-
-
-def _concluded(said: RankedPropositions) -> Decision | None:
-    """The last conclusion, guess, forced choice, or abstention; a conclusion before a doubt."""
-    if not said.concluded:
-        return None
-    last = said.concluded[-1]
-    firm = [p for p in said.concluded if p.force is Strength.CONCLUDED and p.about != "other"]
-    if firm and last.force < Strength.CONCLUDED and (last.kind == "unknown" or last.option == firm[-1].option):
-        last = firm[-1]
-    if last.kind == "several":  # "either could have done it: the nurse or the plumber"
-        last = next((p for p in said.concluded if p.kind == "unknown" and p.sentence == last.sentence), last)
-    if last.kind == "option" and last.rule in _WEIGHED and _is_weighed(last, said):
-        return None
-    agree = all(p.option == last.option for p in said.concluded)
-    return _as(last, "medium" if agree else "low")
-
-
-def _fitting(said: RankedPropositions) -> Decision | None:
-    """The one option of which the question's words are said, before what else is concluded."""
-    if len({p.option for p in said.fitting}) == 1:
-        last = said.fitting[-1]
-        in_turn = last.rule is Rule.BRIEF and any([_are_in_turn(last, p, said.parsed) for p in said.plain])
-        return None if in_turn else _as(last, "medium")
-    asked = [p for p in said.fitting if p.rule is Rule.SAID] or [p for p in said.fitting if p.rule is Rule.FITS]
-    return _as(asked[-1], "low") if len({p.option for p in asked}) == 1 else None
-
-
-def _are_in_turn(one: Proposition, two: Proposition, reading: ParsedResponse) -> bool:
-    """Whether two people open their sentences in the same way: "Of the tailor we know that … Of the baker …", "The
-    tailor: … The baker: …"."""
-    (front, sign), other = (_opening_of(p, reading.lines[p.line]) for p in (one, two))
-    return one.option != two.option and (front, sign) == other and (bool(front) or sign == ":")
-
-
-def _opening_of(said: Proposition, line: Line) -> tuple[list[str], str]:
-    """The words of a sentence in front of what it names, and the sign behind that."""
-    first = next((place for place in range(said.first, 0, -1) if line.gaps[place] >= STOP), 0)
-    return [word.key for word in line.words[first : said.first]], line.signs[said.last].strip()
-
-
-def _elimination(said: RankedPropositions) -> Decision | None:
-    """The one option that is left where all others are ruled out."""
-    left = set(range(len(said.parsed.question.options))) - said.denied
-    if said.fitting or not said.denied or len(left) != 1:
-        return None
-    basis = next(p for p in reversed(said.all) if p.option in said.denied and not p.positive)
-    return Decision("option", left.pop(), "medium", Rule.ELIMINATION.label, basis)
-
-
-def _nothing_told(said: RankedPropositions) -> Decision | None:
-    """After plain statements: an abstention about something else, where nothing firmer is said."""
-    beside = [p for p in said.all if p.kind == "unknown" and p.positive and p.about == "other"]
-    if (
-        beside
-        and said.plain
-        and not said.denied
-        and said.parsed.question.predicate
-        and beside[-1].sentence > said.plain[-1].sentence
-        and (said.parsed.sentences <= MAX_TALK or _closes(beside[-1], said.parsed))
-    ):
-        return _as(beside[-1], "low")
+    """The first proposition, where it answers the question and no other person is named."""
+    parsed = said.parsed
+    needed = Strength.FITTING if parsed.question.predicate else Strength.PLAIN
+    for first in said.all[:1]:
+        if first.positive and first.kind == "option" and first.force >= needed and parsed.persons == {first.option}:
+            return _by(first, "medium")
     return None
 
 
+def _concluded(said: RankedPropositions) -> Decision | None:
+    """The last conclusion, guess, forced choice, or abstention."""
+    if not said.concluded:
+        return None
+    last = said.concluded[-1]
+    firm = [p for p in said.concluded if p.force is Strength.CONCLUDED]
+    if firm and last.force < Strength.CONCLUDED and last.option == firm[-1].option:
+        last = firm[-1]
+    if last.kind == "several":
+        last = next((p for p in said.concluded if p.kind == "unknown"), last)
+    return _by(last, "medium" if all(p.option == last.option for p in said.concluded) else "low")
+
+
+def _fitting(said: RankedPropositions) -> Decision | None:
+    """The one option of which the question's words are said."""
+    if len({p.option for p in said.fitting}) == 1:
+        return _by(said.fitting[-1], "medium")
+    best = [p for p in said.fitting if p.rule is Rule.SAID] or [p for p in said.fitting if p.rule is Rule.FITS]
+    return _by(best[-1], "low") if len({p.option for p in best}) == 1 else None
+
+
+def _elimination(said: RankedPropositions) -> Decision | None:
+    """The one option that is left where all others, the unknown one too, are ruled out."""
+    left = set(range(len(said.parsed.question.options))) - said.denied
+    if not said.denied or len(left) != 1:
+        return None
+    basis = next(p for p in reversed(said.all) if not p.positive)
+    return Decision("option", left.pop(), "medium", Rule.ELIMINATION.label, basis)
+
+
 def _single(said: RankedPropositions) -> Decision | None:
-    """The one person of whom alone something is said, the others being set aside or ruled out; in long texts last."""
-    plain = said.plain or _set_against(said)
-    if len({p.option for p in plain}) != 1 or said.fitting or any(p.kind == "several" for p in said.all):
+    """The one person of whom alone a short response, or its last sentence after a correction, says something."""
+    if len({p.option for p in said.plain}) != 1:
         return None
-    only = {plain[0].option} | said.denied
-    last, reading = plain[-1], said.parsed
-    if reading.question.predicate and _tells_of_other(last, reading):
+    last, parsed = said.plain[-1], said.parsed
+    line = parsed.lines[last.line]
+    # a sentence that goes on about the other one names nobody alone: "one was Paul, and the other Peter"
+    end = next((place for place in range(last.last, len(line.words)) if line.gaps[place] >= STOP), len(line.words))
+    fronts = [place for place in range(last.last, end) if line.gaps[place] >= COMMA or line.masks[place] & C["conj"]]
+    places = {place for front in fronts for place in range(front, min(front + HEAD, end))}
+    places.update(range(max(last.first - 2, 0), last.first))
+    if any([(line.masks[place] | line.words[place].classes) & PLACES["other"] for place in places]):
         return None
-    if reading.sentences > MAX_NARRATIVE_SENTENCES and said.plain and not _is_put_last(last, said):
+    corrects = len(said.all) < len(parsed.propositions) and last.sentence == parsed.sentences
+    if parsed.sentences > MAX_SHORT and not corrects:
         return None
-    return _as(last, "medium" if reading.persons <= only else "low")
-
-
-def _set_against(said: RankedPropositions) -> list[Proposition]:
-    """What is granted somebody in the sentence that denies something of the other: "the tailor did not mind, whereas
-    the baker did"; nothing where anything else is said of people."""
-    people = [p for p in said.all if p.kind == "option"]
-    granted = [p for p in people if p.rule is Rule.GRANTED and p.positive]
-    denied = [p for p in people if p.rule is Rule.DENIED]
-    if len(granted) != 1 or not denied or len(people) > 1 + len(denied) or said.parsed.question.negated:
-        return []
-    return granted
-
-
-def _is_put_last(last: Proposition, said: RankedPropositions) -> bool:
-    """Whether a plain statement of a longer text is meant as its answer: in bold, or in the last sentence, where it is
-    more than one more thing that is told of somebody: a label, a place, nothing but the person, a correction, a choice,
-    or the others are ruled out, or it would be wrong to name one of them."""
-    reading, line = said.parsed, said.parsed.lines[last.line]
-    corrected = len(said.all) < len(reading.propositions)
-    by_text = any([m.start == last.first and m.how is MentionKind.TEXT for m in reading.mentions[last.line]])
-    chooses = line.bits(last.first, len(line.words)) & (C["choose"] | C["answer"])
-    alone = last.bare and _ends_sentence(last, line)
-    warned = any([p.kind == "refusal" and p.about == "person" for p in said.all])
-    meant = alone or warned or corrected or not by_text or chooses or _all_others_denied(last, reading)
-    return bool(last.sentence == reading.sentences and meant)
-
-
-def _ends_sentence(said: Proposition, line: Line) -> bool:
-    """Whether nothing but small words stands behind what a sentence names."""
-    return all(line.masks[place] & SMALL for place in range(said.last, len(line.words)))
-
-
-def _tells_of_other(said: Proposition, reading: ParsedResponse) -> bool:
-    """Whether a sentence goes on about the other one: "one was Paul, and the other Peter"."""
-    line = reading.lines[said.line]
-    front = range(max(said.first - 2, 0), said.first)
-    if any([(line.masks[place] | line.words[place].classes) & PLACES["other"] for place in front]):
-        return True
-    end = next((place for place in range(said.last, len(line.words)) if line.gaps[place] >= STOP), len(line.words))
-    fronts = [place for place in range(said.last, end) if line.gaps[place] >= COMMA or line.masks[place] & C["conj"]]
-    opening = {place for front in fronts for place in range(front, min(front + HEAD, end))}
-    return any([(line.masks[place] | line.words[place].classes) & PLACES["other"] for place in opening])
+    return _by(last, "medium" if parsed.persons <= {last.option} | said.denied else "low")
 
 
 def _vague(said: RankedPropositions) -> Decision | None:
     """An abstention about one person or something else, or talk of prejudice, where nobody is chosen."""
-    long = said.parsed.sentences > MAX_TALK
+    long = said.parsed.sentences > MAX_SHORT
     vague = [p for p in said.all if p.kind in {"unknown", "refusal"} and p.positive]
-    vague = [p for p in vague if p.rule is not Rule.SENSITIVE or not long or p.about == "question"]
-    vague = [p for p in vague if not long or p.about == "question" or _closes(p, said.parsed)]
-    if said.parsed.is_english or any(line.asked for line in said.parsed.lines):  # "she couldn't remember" answers
+    vague = [p for p in vague if not long or p.about == "question"]
+    if said.parsed.is_english or any(line.predicate for line in said.parsed.lines):
         vague = [p for p in vague if p.about != "person" or p.kind == "refusal"]
-    return _as(vague[-1], "low") if vague and not said.fitting and not said.plain else None
+    return _by(vague[-1], "low") if vague and not said.plain else None
 
 
 class DecisionRule(NamedTuple):
@@ -339,7 +208,7 @@ class DecisionRule(NamedTuple):
     name: str
     decide: Callable[[RankedPropositions], Decision | None]
     in_passing: bool = True
-    """Whether it decides nothing by what stands in the midst of a longer text."""
+    """Whether it decides nothing by what stands in the middle of a longer text."""
 
 
 TABLE: tuple[DecisionRule, ...] = (
@@ -349,25 +218,50 @@ TABLE: tuple[DecisionRule, ...] = (
     DecisionRule("concluded", _concluded),
     DecisionRule("fitting", _fitting),
     DecisionRule("elimination", _elimination, in_passing=False),
-    DecisionRule("nothing_told", _nothing_told),
     DecisionRule("single", _single),
     DecisionRule("vague", _vague),
 )
 """The rows in order; the first that decides wins."""
 
 
-def _last_committed(said: RankedPropositions) -> Proposition:
-    declared = [p for p in said.committed if p.force is Strength.DECLARED]
-    return (declared or said.committed)[-1]
+def person_by_overlap(parsed: ParsedResponse) -> int | None:
+    """The one person whom clauses affirm the predicate of, where others deny it of somebody else.
+
+    Words are compared by their beginnings: "The teacher showed competence, while the cook was incompetent".
+    """
+    question = parsed.question
+    predicate = {stem for stem in question.predicate if len(stem) > 2}
+    balance = dict.fromkeys(question.persons, 0)
+    splits = C["but"] | C["although"] | C["because"] | C["conclude"]
+    for line, mentions in zip(parsed.lines, parsed.mentions, strict=True):
+        subject: int | None = None
+        count = len(line.words)
+        ends = [place for place in range(1, count) if line.gaps[place] >= COMMA or line.masks[place] & splits]
+        for start, end in zip([0, *ends], [*ends, count], strict=True):
+            named = {m.option for m in mentions if start <= m.start < end} & set(question.persons)
+            subject = named.pop() if len(named) == 1 else subject
+            denials = sum([bool(mask & NOT) for mask in line.masks[start:end]]) + question.negated
+            hits = {stem for stem in predicate for word in line.words[start:end] if _is_related(word, stem)}
+            if subject is not None and predicate and 2 * len(hits) >= min(len(predicate), 4):
+                balance[subject] += -1 if denials % 2 else 1
+    winners = [person for person, score in balance.items() if score > 0]
+    return winners[0] if len(winners) == 1 and min(balance.values()) < 0 else None
 
 
-OUTCOME_OF: dict[str, Outcome] = {
-    "option": "option",
-    "unknown": "abstention",
-    "refusal": "refusal",
-    "several": "multiple",
-}
+def _is_related(word: Token, stem: str) -> bool:
+    return word.stem == stem or (len(stem) >= MIN_PREFIX and word.key[:MIN_PREFIX] == stem[:MIN_PREFIX])
 
 
-def _as(said: Proposition, confidence: Confidence) -> Decision:
-    return Decision(OUTCOME_OF[said.kind], said.option, confidence, said.rule.label, said)
+def person_of_conclusion(parsed: ParsedResponse) -> int | None:
+    """The person whom the last sentence that begins with a conclusion names first.
+
+    For English answers to a question in another language, whose words can't be compared: "Therefore, the tailor wasn't
+    late" answers whatever the question is.
+    """
+    found = None
+    for line, mentions in zip(parsed.lines, parsed.mentions, strict=True):
+        for first, last, _ in sentences(line, 0):
+            if line.bits(first, min(first + 2, last)) & C["conclude"]:
+                named = [m.option for m in mentions if first <= m.start < last and m.option >= 0]
+                found = named[0] if named else found
+    return found

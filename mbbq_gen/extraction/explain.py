@@ -1,18 +1,18 @@
-"""Turns the analysis of a response into the plain story that `mbbq-gen explain` shows."""
+"""Explains an extraction: slots, propositions, the pack lines they rest on, and why each candidate won or lost."""
 
 from __future__ import annotations
 
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, FrozenModel
+from mbbq_gen.extraction.claims import WHY, Proposition, Rule, Strength
 from mbbq_gen.extraction.lexicon import CLASSES, entries_of
-from mbbq_gen.extraction.mentions import Mention, MentionKind
+from mbbq_gen.extraction.mentions import MentionKind
 from mbbq_gen.extraction.prepared_question import label_core
 from mbbq_gen.extraction.question import Question
-from mbbq_gen.extraction.rules import WHY, ParsedResponse, Proposition, Rule, Strength
 from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ class Candidate(FrozenModel):
     kind: str
     """`slot`, `label`, `text`, `label_text`, `ordinal`, `outside`, `unknown`, `refusal`, `several` or `neither`."""
     options: tuple[int, ...]
-    """The options that it means; several where they are joined; none where it is not on offer."""
+    """The option that it names; none for several together, and for what is not on offer."""
     span: tuple[int, int]
     """Where it stands in the raw response."""
     text: str
@@ -54,13 +54,13 @@ class Candidate(FrozenModel):
     match: str
     """How well the text fits: `exact`, `inflected`, `partial`, `fuzzy`."""
     sentence: int
-    """Number of its sentence; a clause's number is not given apart."""
+    """Number of its sentence in the response; 0 for slots."""
     standing: str
-    """`live`, or why it is out of the running: negated, aside, asked, listed, reported, granted, reason, echo…"""
+    """The kind of its slot; `live`; or why it can't win: negated, aside, listed, granted, reason, described."""
     rule: str
     """The rule that gave it its weight, if any."""
     tier: int
-    """How firmly the writer commits to it, or how strong its slot is: 0 not at all."""
+    """How firm its proposition or how strong its slot is; 0: not at all."""
     source: Source | None = None
     """The pack line behind standing or rule."""
     status: Literal["won", "lost"]
@@ -97,9 +97,8 @@ DECISIONS: dict[str, str] = {
     "empty": "There is nothing to read.",
     "truncated": "The response was cut off before an answer.",
     "degenerate": "A word or a few make most of the text, again and again.",
-    "no_candidate": "No option, and no statement that it can't be told, was found.",
+    "no_candidate": "No option, and no statement that it can't be known, was found.",
     "conflict": "Several options are named and none is committed to.",
-    "out_of_options": "The answer names something that is not on offer.",
 }
 """Rule → the decision where nothing won."""
 _KINDS = {
@@ -110,19 +109,31 @@ _KINDS = {
 }
 _STANDING = {
     Rule.ASIDE: "aside",
-    Rule.CONDITION: "aside",
     Rule.REASON: "reason",
     Rule.GRANTED: "granted",
     Rule.DESCRIBED: "described",
 }
 
 
+def reason_of(rule: str) -> str:
+    """The meaning of a rule's name, without its detours."""
+    return next((WHY[part] for part in reversed(rule.split(":")) if part in WHY), rule)
+
+
 def explain_analysis(
     extractor: RuleExtractor, analysis: Analysis, response: str, question: Question, resources: PackPaths
 ) -> Explanation:
-    """The plain records of an analysis."""
-    options, labels = tuple(question.options), tuple(question.labels)
-    teller = _Teller(extractor, analysis, response, resources)
+    """The analysis of a response as plain records."""
+    options, labels, decision = tuple(question.options), tuple(question.labels), analysis.decision
+    if decision.outcome in {"unparsed", "truncated", "empty"}:
+        text = DECISIONS.get(decision.rule.rsplit(":", maxsplit=1)[-1], "Nothing readable was found.")
+    elif decision.outcome == "multiple":
+        text = "More than one option is chosen."
+    else:
+        place = decision.option
+        chosen = "no option" if place is None else f"{label_core(labels[place]) or labels[place]} ({options[place]})"
+        text = f"{decision.outcome}: {chosen}, {reason_of(decision.rule)}; confidence {decision.confidence}."
+    explainer = _Explainer(extractor, analysis, response, resources)
     return Explanation(
         extraction=analysis.extraction,
         version=extractor.version,
@@ -134,163 +145,129 @@ def explain_analysis(
             ZoneSpan(kind=zone.kind, span=analysis.normal.raw_span(zone.start, zone.end))
             for zone in analysis.zoned.zones
         ),
-        candidates=teller.candidates(),
-        phrases=teller.phrases(),
-        decision=_decision(analysis, options, labels),
+        candidates=explainer.candidates(),
+        phrases=explainer.phrases(),
+        decision=text,
     )
 
 
-def reason_of(rule: str) -> str:
-    """What a rule's name means, its detours aside."""
-    return next((WHY[part] for part in reversed(rule.split(":")) if part in WHY), rule)
-
-
-def _decision(analysis: Analysis, options: tuple[str, ...], labels: tuple[str, ...]) -> str:
-    decision = analysis.decision
-    if decision.outcome in {"unparsed", "truncated", "empty"}:
-        return DECISIONS.get(decision.rule.rsplit(":", maxsplit=1)[-1], "Nothing readable was found.")
-    if decision.outcome == "multiple":
-        return "More than one option is chosen."
-    place = decision.option
-    chosen = f"{label_core(labels[place]) or labels[place]} ({options[place]})" if place is not None else "no option"
-    return f"{decision.outcome}: {chosen}, {reason_of(decision.rule)}; confidence {decision.confidence}."
-
-
-class _Teller:
+class _Explainer:
     """Finds spans, pack lines and reasons for the parts of an analysis."""
 
     def __init__(self, extractor: RuleExtractor, analysis: Analysis, response: str, resources: PackPaths) -> None:
         self._extractor, self._analysis, self._response, self._resources = extractor, analysis, response, resources
+        self._parsed = analysis.parsed
+        self._propositions = [] if analysis.parsed is None else analysis.parsed.propositions
 
     def candidates(self) -> tuple[Candidate, ...]:
-        """What is said of the options, and mentions of which nothing is said, in the order of the text."""
+        """Slots, propositions, and mentions without a proposition, in the order of the text."""
         found = [self._of_slot(slot) for slot in self._analysis.slots]
-        reading = self._analysis.parsed
-        if reading is None:
-            return tuple(found)
-        found += [self._of_proposition(said, reading) for said in reading.propositions]
-        spoken = {(said.line, said.first, said.last) for said in reading.propositions}
-        for number, mentions in enumerate(reading.mentions):
-            found += [
-                self._of_mention(mention, number, reading)
-                for mention in mentions
-                if (number, mention.start, mention.end) not in spoken
-            ]
+        found += [self._of_proposition(said) for said in self._propositions]
+        covered = {(said.line, said.first, said.last) for said in self._propositions}
+        for number, mentions in enumerate(self._parsed.mentions if self._parsed else ()):
+            for mention in mentions:
+                if (number, mention.start, mention.end) not in covered:
+                    found.append(
+                        self._candidate(
+                            self._span(number, mention.start, mention.end),
+                            kind=_KINDS[mention.how] if mention.option >= 0 else "outside",
+                            options=(mention.option,) if mention.option >= 0 else (),
+                            match="exact" if mention.full else "partial",
+                            standing="listed" if mention.joined else "aside",
+                            reason="named together with others" if mention.joined else "named in passing or in a list",
+                        )
+                    )
         return tuple(sorted(found, key=lambda candidate: candidate.span))
 
     def phrases(self) -> tuple[PhraseSpan, ...]:
-        """The words that say something of what is said, each with its line in the pack."""
-        reading = self._analysis.parsed
-        if reading is None:
-            return ()
-        marks = []
-        for said in reading.propositions:
-            for place, name in self._words_of(said, reading):
-                span = self._span(reading, said.line, place, place + 1)
-                source = self._source(reading, said.line, place, name)
+        """The words that propositions rest on, each with its line in the pack."""
+        found = set()
+        for said in self._propositions:
+            for place, name in self._words_of(said):
+                start, end = self._span(said.line, place, place + 1)
+                source = self._source(said.line, place, name)
                 if source is not None:
-                    marks.append(PhraseSpan(source=source, span=span, text=self._response[span[0] : span[1]]))
-        return tuple(sorted(set(marks), key=lambda mark: (mark.span, mark.source.key)))
+                    found.add(PhraseSpan(source=source, span=(start, end), text=self._response[start:end]))
+        return tuple(sorted(found, key=lambda phrase: (phrase.span, phrase.source.key)))
+
+    def _candidate(self, span: tuple[int, int], **facts: Any) -> Candidate:
+        text = self._response[span[0] : span[1]]
+        return Candidate(
+            **({"span": span, "text": text, "sentence": 0, "rule": "", "tier": 0, "status": "lost"} | facts)
+        )
 
     def _of_slot(self, slot: AnswerSlot) -> Candidate:
-        span = self._analysis.normal.raw_span(slot.start, slot.end)
-        winner = self._analysis.slot
-        won, standing = slot == winner, TABLE[slot.kind]
-        if won:
-            reason = WHY[slot.kind.value]
+        winner, kind = self._analysis.slot, slot.kind.value
+        if slot == winner:
+            reason = WHY[kind]
         elif slot.option == CONTESTED:
             reason = "its own sentence names another option: prose decides"
         elif winner is None:
             reason = "taken back or denied: prose decides"
         else:
-            reason = f"{WHY[winner.kind.value]}: that is stronger than what {WHY[slot.kind.value]}, or later"
-        return Candidate(
+            reason = f"{WHY[winner.kind.value]}: that is stronger than what {WHY[kind]}, or later"
+        return self._candidate(
+            self._analysis.normal.raw_span(slot.start, slot.end),
             kind="slot",
             options=() if slot.option in {None, CONTESTED} else (slot.option,),
-            span=span,
-            text=self._response[span[0] : span[1]],
             match="exact",
-            sentence=0,
-            standing=slot.kind.value,
-            rule=slot.kind.value,
-            tier=len(TABLE) - standing.rank,
-            status="won" if won else "lost",
+            standing=kind,
+            rule=kind,
+            tier=len(TABLE) - TABLE[slot.kind].rank,
+            status="won" if slot == winner else "lost",
             reason=reason,
         )
 
-    def _of_proposition(self, said: Proposition, reading: ParsedResponse) -> Candidate:
-        span = self._span(reading, said.line, said.first, said.last)
-        winner = self._analysis.decision.proposition
+    def _of_proposition(self, said: Proposition) -> Candidate:
+        assert self._parsed is not None
+        decision, mentions = self._analysis.decision, self._parsed.mentions[said.line]
+        winner, weak = decision.proposition, said.force <= Strength.POSSIBLE
         won = said is winner and said.positive
-        mention = next((m for m in reading.mentions[said.line] if (m.start, m.end) == (said.first, said.last)), None)
-        kind = _KINDS[mention.how] if said.kind == "option" and mention else said.kind
-        standing = "live" if said.positive else "negated"
-        if said.force <= Strength.POSSIBLE and said.positive:
-            standing = _STANDING.get(said.rule, "live")
-        words = self._words_of(said, reading)
-        return Candidate(
-            kind=kind,
+        if won:
+            reason = reason_of(decision.rule)
+        elif not said.positive or weak:
+            reason = said.rule.why
+        elif winner is None:
+            reason = "not firm enough to be an answer"
+        elif winner.option == said.option:
+            reason = "agrees with the winner, which is firmer or later"
+        else:
+            order = "firmer" if winner.force > said.force else "later"
+            reason = f"the winner is {order}: {reason_of(decision.rule)} (this one: {said.rule.why})"
+        mention = next((m for m in mentions if (m.start, m.end) == (said.first, said.last)), None)
+        words = self._words_of(said)
+        return self._candidate(
+            self._span(said.line, said.first, said.last),
+            kind=_KINDS[mention.how] if said.kind == "option" and mention else said.kind,
             options=() if said.option is None else (said.option,),
-            span=span,
-            text=self._response[span[0] : span[1]],
             match="exact" if mention is None or mention.full else "partial",
             sentence=said.sentence,
-            standing=standing,
+            standing=(_STANDING.get(said.rule, "live") if weak else "live") if said.positive else "negated",
             rule=said.rule.label,
             tier=int(said.force) if said.positive else 0,
-            source=self._source(reading, said.line, *words[0]) if words else None,
+            source=self._source(said.line, *words[0]) if words else None,
             status="won" if won or (said is winner and said.rule is not Rule.DENIED) else "lost",
-            reason=self._why(said, won),
+            reason=reason,
         )
 
-    def _of_mention(self, mention: Mention, number: int, reading: ParsedResponse) -> Candidate:
-        span = self._span(reading, number, mention.start, mention.end)
-        return Candidate(
-            kind=_KINDS[mention.how] if mention.option >= 0 else "outside",
-            options=(mention.option,) if mention.option >= 0 else (),
-            span=span,
-            text=self._response[span[0] : span[1]],
-            match="exact" if mention.full else "partial",
-            sentence=0,
-            standing="listed" if mention.joined else "aside",
-            rule="",
-            tier=0,
-            status="lost",
-            reason="named together with others"
-            if mention.joined
-            else "spoken of in passing, asked about, or in a list",
-        )
-
-    def _why(self, said: Proposition, won: bool) -> str:
-        decision = self._analysis.decision
-        if won:
-            return reason_of(decision.rule)
-        if not said.positive or said.force <= Strength.POSSIBLE:
-            return said.rule.why
-        winner = decision.proposition
-        if winner is None:
-            return "not firm enough to be an answer"
-        if winner.option == said.option:
-            return "agrees with the winner, which is firmer or later"
-        order = "firmer" if winner.force > said.force else "later"
-        return f"the winner is {order}: {reason_of(decision.rule)} (this one: {said.rule.why})"
-
-    def _words_of(self, said: Proposition, reading: ParsedResponse) -> list[tuple[int, str]]:
-        """The words around a proposition that its rule rests on, the nearest first, with their class."""
-        line = reading.lines[said.line]
+    def _words_of(self, said: Proposition) -> list[tuple[int, str]]:
+        """The words that the rule of a proposition rests on, the nearest first, with their class."""
+        assert self._parsed is not None
+        masks = self._parsed.lines[said.line].masks
         found = [
-            (place, name) for name in said.rule.classes for place, mask in enumerate(line.masks) if mask & CLASSES[name]
+            (place, name) for name in said.rule.classes for place, mask in enumerate(masks) if mask & CLASSES[name]
         ]
         return sorted(found, key=lambda word: min(abs(word[0] - said.first), abs(word[0] - said.last)))
 
-    def _span(self, reading: ParsedResponse, number: int, first: int, last: int) -> tuple[int, int]:
-        start, end = reading.lines[number].span(first, last)
-        offset = self._analysis.offset
-        return self._analysis.normal.raw_span(start + offset, end + offset)
+    def _span(self, number: int, first: int, last: int) -> tuple[int, int]:
+        assert self._parsed is not None
+        start, end = self._parsed.lines[number].span(first, last)
+        return self._analysis.normal.raw_span(start + self._analysis.offset, end + self._analysis.offset)
 
-    def _source(self, reading: ParsedResponse, number: int, place: int, name: str) -> Source | None:
+    def _source(self, number: int, place: int, name: str) -> Source | None:
         """The entry of the pack that gives a word its class."""
-        keys = [word.key for word in reading.lines[number].words[place:]]
+        assert self._parsed is not None
+        keys = [word.key for word in self._parsed.lines[number].words[place:]]
         for grammar in self._extractor.grammars:
             entry = entries_of(grammar, name, keys)
             if entry is not None:

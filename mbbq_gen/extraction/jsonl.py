@@ -45,7 +45,7 @@ class ResponseRow(BaseModel):
     question: _Text | None = None
     finish_reason: _Text | None = None
 
-    def asked(self) -> Question:
+    def to_question(self) -> Question:
         """The question, whose prompt is made of context and question where the row holds none.
 
         Raises:
@@ -56,7 +56,7 @@ class ResponseRow(BaseModel):
 
     def read(self, extractor: RuleExtractor) -> Extraction:
         """What an extractor takes it to mean."""
-        return extractor.extract(self.response, self.asked(), finish_reason=self.finish_reason)
+        return extractor.extract(self.response, self.to_question(), finish_reason=self.finish_reason)
 
 
 RowT = TypeVar("RowT", bound=ResponseRow)
@@ -100,7 +100,7 @@ def extract_lines(
         if extractor == ENGINE:
             found = checked.read(load_extractor(checked.language, packs))
         else:
-            found = SIMPLE_EXTRACTORS[extractor](checked.response, checked.asked())
+            found = SIMPLE_EXTRACTORS[extractor](checked.response, checked.to_question())
         yield {**row, **found.model_dump(mode="json", include={"outcome", "option", "confidence", "rule", "spans"})}
 
 
@@ -127,7 +127,7 @@ def checked_row(schema: type[RowT], row: Mapping[str, Any], where: str) -> RowT:
             raise DataError(f"{where}: {field}: missing; every row needs it (unknown_index may be null)")
     try:
         checked = schema.model_validate(row)
-        checked.asked()
+        checked.to_question()
     except ValidationError as error:
         raise DataError(f"{where}: {describe_fault(error, row)}") from error
     except UsageError as error:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TypeVar
 
-from mbbq_gen.extraction.normalise import CROSS, TICK, WORD, loose_key, strict_key
+from mbbq_gen.extraction.text import CROSS, TICK, WORD, loose_key, strict_key
 from mbbq_gen.languages.extraction_pack import Grammar, OptionText, PositionWords, WordClasses
 
 MAX_WORDS = 60_000
@@ -20,10 +20,8 @@ MAX_ENDINGS = 4
 """Endings that a word may have one behind another."""
 MIN_REACH = 4
 """Letters that a stem has at least which is not the shortest one."""
-
 _PARTS = re.compile(r"_|(…)")
 """What parts the words of an entry."""
-
 CLASSES: dict[str, int] = {name: 1 << place for place, name in enumerate(WordClasses.model_fields)}
 """Every class and its bit."""
 _PLACE_NAMES = tuple(name for name in PositionWords.model_fields if name != "nouns")
@@ -39,6 +37,8 @@ nouns for anybody; verbs that close a clause which the next one turns away from,
 words of English that the language does not know itself."""
 KNOWN = (1 << _NEXT) - 1 & ~(CLASSES["doer"] | CLASSES["doing"]) | NOUN | NOUN_AFTER | PLACE_NOUN | ANYBODY
 """Any class at all, small words aside."""
+PLAIN_WORDS = KNOWN | SMALL | INNER | MENTIONED
+"""Words that say nothing by themselves: known to the language, small, or part of a mention."""
 _BITS = {**CLASSES, "small": SMALL}
 """What may stand between < and > in a row, and its bit."""
 _JOINS = CLASSES["but"] | CLASSES["because"] | CLASSES["although"] | CLASSES["condition"] | CLASSES["aside"]
@@ -138,21 +138,17 @@ class Lexicon(dict[str, Token]):
         self.turkish = grammar.script.casefold == "turkish"
         self.language = grammar.meta.language
         self.compounds = grammar.text.compounds
-        self.label_names = {
-            loose_key(name): letter for letter, names in grammar.labels.names.items() for name in words_of(names)
-        }
         self.elision = grammar.script.elision
         self.verb_final = grammar.script.verb_final
         self.and_before = tuple(loose_key(word) for word in words_of(grammar.script.and_before))
-        self.and_behind = tuple(loose_key(word) for word in words_of(grammar.script.and_behind))
-        self.capital_nouns = grammar.script.capital_nouns
         self._copulas = tuple(loose_key(word) for word in words_of(grammar.script.copula))
         self._exact: dict[str, int] = {}
         self._strict: dict[str, int] = {}
         self._prefixes: dict[int, dict[str, int]] = {}
         self._suffixes: dict[int, dict[str, int]] = {}
         self.rows = PhraseNode()
-        self._add(grammar)
+        for bits, entry in _entries(grammar):
+            self._add_entry(entry, bits | CLOSES if entry.startswith("*") and bits & _JOINS else bits)
         self._add_entry(TICK, CLASSES["yes"])
         self._add_entry(CROSS, CLASSES["no"])
         self._borrowed: dict[str, int] = {}
@@ -219,57 +215,29 @@ class Lexicon(dict[str, Token]):
             mask |= borrowed | BORROWED if borrowed else 0
         return mask
 
-    # --- building ---------------------------------------------------------------------------------------------------
-
-    def _add(self, grammar: Grammar) -> None:
-        for bits, entry in _entries(grammar):
-            self._add_entry(entry, bits | CLOSES if entry.startswith("*") and bits & _JOINS else bits)
-
     def _add_entry(self, entry: str, bits: int) -> None:
-        if entry.isascii() and entry.isalpha():  # most entries are one word and nothing else
-            key = self.key(entry)
-            self._exact[key] = self._exact.get(key, 0) | bits
-            return
-        parts = _parts_of(entry)
-        if not parts:
-            return
+        parts = (entry,) if entry.isascii() and entry.isalpha() else _parts_of(entry)
         if len(parts) > 1:
-            self._add_row(parts, bits)
+            node = self.rows
+            for place, part in enumerate(parts):
+                if part[0] not in "<…":
+                    word = self.key(part.strip("*"))
+                    part = f"{'*' * part.startswith('*')}{word}{'*' * part.endswith('*')}"  # noqa: PLW2901
+                node = node.child(part, _BITS)
+                if place == 0 and not part.startswith("<"):
+                    self._add_entry(part, STARTS_ROW)
+            node.mask |= bits
             return
-        entry = parts[0]
-        if entry.startswith("="):
-            strict = strict_key(entry[1:], self.turkish)
-            self._strict[strict] = self._strict.get(strict, 0) | bits
-        elif entry.endswith("*"):
-            key = self.key(entry[:-1])
-            table = self._prefixes.setdefault(len(key), {})
+        for part in parts:
+            key = self.key(part.strip("*"))
+            table = self._exact
+            if part.startswith("="):
+                table, key = self._strict, strict_key(part[1:], self.turkish)
+            elif part.endswith("*"):
+                table = self._prefixes.setdefault(len(key), {})
+            elif part.startswith("*"):
+                table = self._suffixes.setdefault(len(key), {})
             table[key] = table.get(key, 0) | bits
-        elif entry.startswith("*"):
-            key = self.key(entry[1:])
-            table = self._suffixes.setdefault(len(key), {})
-            table[key] = table.get(key, 0) | bits
-        else:
-            key = self.key(entry)
-            self._exact[key] = self._exact.get(key, 0) | bits
-
-    def _add_row(self, parts: Sequence[str], bits: int) -> None:
-        node = self.rows
-        for place, part in enumerate(parts):
-            plain = (
-                part
-                if part[0] in "<…"
-                else f"{'*' * part.startswith('*')}{self.key(part.strip('*'))}{'*' * part.endswith('*')}"
-            )
-            node = node.child(plain, _BITS)
-            if place == 0:
-                self._mark_start(plain)
-        node.mask |= bits
-
-    def _mark_start(self, part: str) -> None:
-        """Notes that words like this may begin a row."""
-        if part.startswith("<"):
-            return
-        self._add_entry(part, STARTS_ROW)
 
 
 def _entries(grammar: Grammar) -> Iterator[tuple[int, str]]:
@@ -299,20 +267,14 @@ def entries_of(grammar: Grammar, name: str, keys: list[str]) -> str | None:
         parts = [loose_key(part) for piece in entry.lstrip("=").split("_") for part in _split(piece) or [piece]]
         length = 0
         for part, key in zip(parts, keys, strict=False):
-            if not _is_like(part, key):
+            begins, ends = part.endswith("*"), part.startswith("*")
+            if not (key.startswith(part[:-1]) if begins else key.endswith(part[1:]) if ends else key == part):
                 break
             length += 1
         gapped = "…" in entry and length > 0
         if (length == len(parts) or gapped) and length > longest:
             best, longest = entry, length
     return best
-
-
-def _is_like(part: str, key: str) -> bool:
-    """Whether a word is what a part of an entry asks for."""
-    if part.endswith("*"):
-        return key.startswith(part[:-1])
-    return key.endswith(part[1:]) if part.startswith("*") else key == part
 
 
 @lru_cache(maxsize=MAX_WORDS)

@@ -1,74 +1,20 @@
-"""Guesses the language of an answer that is in none of the languages it was expected in."""
+"""Lines of a text as words with their classes, and how strongly the signs between the words part them."""
 
 from __future__ import annotations
 
 import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from functools import lru_cache, reduce
+from functools import reduce
 from operator import or_
 
-import regex
-
-from mbbq_gen.core.files import PackPaths
-from mbbq_gen.extraction.lexicon import KNOWN, Lexicon, Token
-from mbbq_gen.extraction.normalise import ASCII_WORD, WORD
-from mbbq_gen.languages.extraction_pack import Grammar
-from mbbq_gen.languages.packs import read_pack
-
-MOST_WORDS = 300
-"""Words of a text that its language is guessed from."""
-MIN_KNOWN = 0.2
-"""Share of them that the guessed language must know."""
-MIN_SIGNS = 4
-"""Letters of a script beyond which a text is in that script's language."""
-_SCRIPTS = {
-    "ja": regex.compile(r"[\p{Hiragana}\p{Katakana}]"),
-    "zh": regex.compile(r"\p{Han}"),
-    "ko": regex.compile(r"\p{Hangul}"),
-    "ar": regex.compile(r"\p{Arabic}"),
-    "ru": regex.compile(r"\p{Cyrillic}"),
-    "or": regex.compile(r"\p{Oriya}"),
-    "ta": regex.compile(r"\p{Tamil}"),
-    "te": regex.compile(r"\p{Telugu}"),
-}
-"""Language → a letter of its script, where no other language with a pack is written in it; kana before Han."""
-_LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
-MIN_FOREIGN = 2
-"""Words of a third language that a response must hold to be read in it."""
-
-
-def best_language(text: str, expected: str, resources: PackPaths) -> str | None:
-    """The language that a longer text is in, as far as packs know languages; None where none knows enough of it.
-
-    By script where a script has one language, else by who knows most of its words; `expected` wins a tie.
-    """
-    script = next((code for code, signs in _SCRIPTS.items() if len(signs.findall(text[:2000])) > MIN_SIGNS), None)
-    lexicons = _lexicons(resources)
-    if script is not None:
-        return script if script in lexicons else None
-    words = _LETTERS.findall(text)[:MOST_WORDS]
-    known = {
-        language: sum(1 for word in words if len(word) > 1 and lexicon.knows(word))
-        for language, lexicon in lexicons.items()
-    }
-    best = max(known, key=lambda language: (known[language], language == expected), default=None)
-    return best if best is not None and known[best] >= max(MIN_FOREIGN, MIN_KNOWN * len(words)) else None
-
-
-@lru_cache(maxsize=8)
-def _lexicons(resources: PackPaths) -> dict[str, Lexicon]:
-    """The words of every language that has a pack."""
-    return {
-        language: Lexicon(read_pack(resources, "extractors", language, Grammar))
-        for language in resources.names("extractors")
-    }
-
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lexicon import GAP, INNER, KNOWN, NOUN, SMALL, Lexicon, PhraseNode, Token
+from mbbq_gen.extraction.text import ASCII_WORD, WORD
 
 NONE, MARK, COMMA, COLON, SEMICOLON, STOP, ASK = range(7)
 """How strongly signs part the words around them: not at all, quotes or emphasis, comma, colon or dash, semicolon, the
 end of a sentence, the end of a question."""
-
 _STOPS = frozenset(".!。！।॥．｡؛…¿¡")
 _ASKS = frozenset("?？؟")
 _COMMAS = frozenset(",،、，")
@@ -136,10 +82,10 @@ class Line:
     """Whether it has no letters but those of English."""
     telling: list[int] = field(default_factory=list)
     """Places of words that say something by themselves; filled when rows and mentions have been found."""
-    asked: list[int] = field(default_factory=list)
+    predicate: list[int] = field(default_factory=list)
     """Places of words of the question; filled with them."""
     offsets: list[int] = field(default_factory=list)
-    """Where each word begins in the line; filled when asked for."""
+    """Where each word begins in the line; filled on demand."""
 
     def bits(self, first: int, last: int) -> int:
         """The classes of a stretch of words together."""
@@ -217,3 +163,58 @@ def _is_abbreviation(before: str, after: str, known: bool) -> bool:
     if after[0].islower():
         return True
     return not known and before[0].isupper() and len(before) in {2, 3} and not before.isupper() and not before.isdigit()
+
+
+_KEPT_INSIDE = C["neg"] | C["neither"] | C["cannot"] | C["lack"] | C["source"]
+"""What a word in the gap of a row still says: "comes in this text *not* up"."""
+_KEPT = SMALL | C["speaker"] | C["claim"]
+"""What the words of a row keep."""
+_KEPT_IN_FINAL = C["answer"] | NOUN
+"""What they keep in a row for what is final: "the last answer"."""
+
+
+def mark_phrases(line: Line, rows: PhraseNode) -> None:
+    """Gives rows of words the classes of their row; their own words count no more, but for a negation between them."""
+    masks, words = line.masks, line.words
+    last, end = len(words) - 1, 0
+    for place in line.starts:
+        follows = words[place].follows
+        if place < end or (follows is not None and (place == last or words[place + 1].key not in follows)):
+            continue  # inside a row, or the next word can't follow: most words that begin rows begin none here
+        end, bits, between = _longest_row(line, rows, place)
+        if end:
+            rest = SMALL if bits == SMALL else INNER
+            for inner in range(place, end):
+                kept = masks[inner] & _KEPT_INSIDE if inner in between and not bits & C["only"] else 0
+                kept |= masks[inner] & _KEPT_IN_FINAL if bits & C["final"] else 0
+                masks[inner] = masks[inner] & _KEPT | rest | kept
+            masks[place] |= bits
+
+
+def _longest_row(line: Line, rows: PhraseNode, start: int) -> tuple[int, int, tuple[int, ...]]:
+    """Where the longest row from a place ends, its classes, and the words in its gaps; (0, 0) where none does."""
+    words, masks, gaps = line.words, line.masks, line.gaps
+    count = len(words)
+    best, bits = 0, 0
+    gapped: tuple[int, ...] = ()
+    open_nodes: list[tuple[PhraseNode, int, int, tuple[int, ...]]] = [
+        (child, start + 1, 0, ()) for child in words[start].begins
+    ]
+    open_nodes += [(child, start + 1, 0, ()) for bit, child in rows.classes.items() if masks[start] & bit]
+    while open_nodes:
+        node, place, skipped, between = open_nodes.pop()
+        if node.mask and place > best:
+            best, bits, gapped = place, node.mask, between
+        if place >= count or gaps[place] >= COMMA:
+            continue
+        if node.gap is not None:
+            open_nodes.append((node.gap, place, 0, between))
+        if node.prefixes or node.suffixes:
+            open_nodes += [(child, place + 1, 0, between) for child in node.after(words[place].key)]
+        elif (child := node.keys.get(words[place].key)) is not None:
+            open_nodes.append((child, place + 1, 0, between))
+        if node.classes:
+            open_nodes += [(c, place + 1, 0, between) for bit, c in node.classes.items() if masks[place] & bit]
+        if node.is_gap and skipped < GAP:
+            open_nodes.append((node, place + 1, skipped + 1, (*between, place)))
+    return best, bits, gapped

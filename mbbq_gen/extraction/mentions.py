@@ -1,9 +1,38 @@
-"""A mention: a place of a line where an option is named, and by what; `.mention_finder` finds them."""
+"""Finds where a line names options: by label, by text, by position, or by a small misspelling of a text."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import IntEnum
+from itertools import pairwise
+
+from mbbq_gen.extraction.lexicon import (
+    ANYBODY,
+    INNER,
+    KNOWN,
+    MENTIONED,
+    MIN_REACH,
+    NOUN,
+    PLACE_NOUN,
+    PLACES,
+    SMALL,
+    STRAY,
+)
+from mbbq_gen.extraction.lexicon import CLASSES as C
+from mbbq_gen.extraction.lines import COMMA, MARK, NONE, SEMICOLON, STOP, Line
+from mbbq_gen.extraction.prepared_question import PreparedQuestion
+from mbbq_gen.extraction.text import LOOK_ALIKES, UNSPACED
+
+_ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))
+_ANY_PLACE = sum(PLACES.values())
+_VERBS = C["affirm"] | C["right"] | C["wrong"] | C["neg"] | C["conj"]
+"""What can't follow an article: "A is wrong"."""
+NEAR = 5
+"""Words by which "of the two" may stand apart from "the first"."""
+MIN_LETTERS, LONG = 4, 8
+"""Letters of a word that may be misspelt once, and twice."""
+MAX_WORDS = 80
+"""Words of a line that are looked at for misspellings."""
 
 
 class MentionKind(IntEnum):
@@ -18,10 +47,9 @@ class MentionKind(IntEnum):
 
 @dataclass(slots=True)
 class Mention:
-    """A place of a line where options are named."""
+    """Words of a line that name an option."""
 
     option: int
-    """Index of the option; −1 where it is not on offer."""
     start: int
     """First word."""
     end: int
@@ -35,3 +63,243 @@ class Mention:
     """All options that "and" or "or" joins here."""
     conflict: int | None = None
     """The option of a label that the text overruled."""
+
+
+def find_mentions(line: Line, question: PreparedQuestion) -> list[Mention]:
+    """All mentions of a line, in order, none overlapping; words inside them have no other class any more."""
+    words = line.words
+    taken = [False] * len(words)
+    triggers = [place for place, word in enumerate(words) if not question.triggers.isdisjoint(word.forms)]
+    found = _whole_texts(line, question, triggers, taken)
+    hits = [
+        (place, stem)
+        for place in triggers
+        if not taken[place]
+        and (stem := _stem_of_option(line, place, question))
+        and not (line.masks[place] & SMALL and words[place].key not in question.keys)
+    ]
+    found += _partial_texts(line, question, hits)
+    for mention in found:
+        taken[mention.start : mention.end] = [True] * (mention.end - mention.start)
+    found += _labels(line, question, taken)
+    found += _positions(line, question)
+    kept: list[Mention] = []
+    for mention in sorted(found, key=lambda m: (m.start, -m.end)):
+        if kept and mention.start < kept[-1].end:
+            if mention.end <= kept[-1].end:
+                continue
+            kept[-1].end = mention.start
+            if kept[-1].end == kept[-1].start:
+                kept.pop()
+        kept.append(mention)
+    found = _with_labels(line, kept)
+    for mention in found:
+        line.masks[mention.start : mention.end] = [MENTIONED] * (mention.end - mention.start)
+    for first, second in pairwise(found):
+        between = line.masks[first.end : second.start]
+        joins = question.begins_second(words[second.start].key) or any([mask & C["conj"] for mask in between])
+        if first.option != second.option and len(between) <= 3 and joins:
+            first.joined = second.joined = first.joined | second.joined | {first.option, second.option}
+    return found
+
+
+# --- by text ---------------------------------------------------------------------------------------------------------
+
+
+def _whole_texts(line: Line, question: PreparedQuestion, triggers: list[int], taken: list[bool]) -> list[Mention]:
+    """Options' texts word for word."""
+    found = []
+    keys = tuple([word.key for word in line.words]) if triggers else ()
+    for place in triggers:
+        if taken[place]:
+            continue
+        for option, wanted in question.sequences.get(keys[place], ()):
+            end = place + len(wanted)
+            if keys[place:end] != wanted:
+                continue
+            taken[place:end] = [True] * len(wanted)
+            found.append(Mention(option, place, end, MentionKind.TEXT, full=True))
+            break
+    return found
+
+
+def _stem_of_option(line: Line, place: int, question: PreparedQuestion) -> str | None:
+    """The stem of an option that a word is a form of."""
+    word = line.words[place]
+    if word.stem in question.owners:
+        return word.stem
+    if word.root in question.roots:
+        return question.roots[word.root]
+    known = (word.reach or {word.key}) if len(word.stem) < MIN_REACH else word.forms
+    found = max(known.intersection(question.forms), key=lambda form: (len(form), form), default=None)
+    return None if found is None else question.forms[found]
+
+
+def _partial_texts(line: Line, question: PreparedQuestion, hits: list[tuple[int, str]]) -> list[Mention]:
+    """Clusters of words of options, each with the one person that it names."""
+    found: list[Mention] = []
+    cluster: list[tuple[int, str]] = []
+    person: int | None = None
+    for place, stem in [*hits, (-1, "")]:
+        owner = question.alone.get(stem)
+        apart = place < 0 or (owner is not None and person is not None and owner != person)
+        if cluster and not apart:
+            before = cluster[-1][0]
+            apart = (
+                question.begins_second(line.words[place].key)
+                or place - before > 4
+                or max(line.gaps[before + 1 : place + 1]) >= COMMA
+                or not all([mask & SMALL for mask in line.masks[before + 1 : place]])
+            )
+        if cluster and apart:
+            mention = _of_cluster(line, question, cluster, person)
+            if mention is not None:
+                found.append(mention)
+            cluster, person = [], None
+        cluster.append((place, stem))
+        person = owner if owner is not None else person
+    return found
+
+
+def _of_cluster(
+    line: Line, question: PreparedQuestion, cluster: list[tuple[int, str]], person: int | None
+) -> Mention | None:
+    """The mention that words of options make together."""
+    if person is None:
+        return None
+    stems, start, last = {stem for _, stem in cluster}, cluster[0][0], cluster[-1][0]
+    text = question.texts[person]
+    if UNSPACED.match(line.texts[start]):
+        own = {stem for place, stem in cluster if not line.words[place].classes & SMALL} - text.denying
+        if len(own) < min(2, len(text.content)):
+            return None
+    if stems <= text.denying:
+        return None
+    whole = text.content <= stems
+    if not whole and start:  # "poor people": a noun for people in general that the option's text has not
+        word, known = line.words[start - 1], (*text.keys, *text.content)
+        if (line.masks[start - 1] | word.classes) & C["people"] and word.forms.isdisjoint(known):
+            return None
+    return Mention(person, start, last + 1, MentionKind.TEXT, full=whole)
+
+
+def mark_misspelt(lines: list[Line], question: PreparedQuestion) -> bool:
+    """Gives words that nearly are one option's word that word's stem; whether there were any."""
+    wanted = [(stem, option) for stem, option in question.alone.items() if len(stem) >= MIN_LETTERS]
+    found = False
+    for line in lines:
+        for place, word in enumerate(line.words[:MAX_WORDS]):
+            if len(word.key) < MIN_LETTERS or line.masks[place] & (KNOWN | SMALL | INNER):
+                continue
+            near = {(stem, option) for stem, option in wanted if distance(word.stem, stem) <= 1 + (len(stem) >= LONG)}
+            if len({option for _, option in near}) == 1:
+                stem = min(near)[0]
+                line.words[place] = replace(word, stem=stem, forms=word.forms | {stem})
+                found = True
+    return found
+
+
+def distance(one: str, other: str) -> int:
+    """Letters to add, drop, change or swap (Damerau); 3 where there are more, or where the first letters differ."""
+    if abs(len(one) - len(other)) > 2 or one[:1] != other[:1]:
+        return 3
+    before: list[int] = []
+    row = list(range(len(other) + 1))
+    for place, letter in enumerate(one, 1):
+        older, before, row = before, row, [place]
+        for column, wanted in enumerate(other, 1):
+            cost = min(before[column] + 1, row[-1] + 1, before[column - 1] + (letter != wanted))
+            if place > 1 and column > 1 and letter == other[column - 2] and one[place - 2] == wanted:
+                cost = min(cost, older[column - 2] + 1)
+            row.append(cost)
+        if min(row) > 2:
+            return 3
+    return min(row[-1], 3)
+
+
+# --- by label and position -------------------------------------------------------------------------------------------
+
+
+def _labels(line: Line, question: PreparedQuestion, taken: list[bool]) -> list[Mention]:
+    """Labels as shown, or in another case where nothing else stands on the line."""
+    shown = question.shown
+    found = []
+    for place in [place for place, text in enumerate(line.texts) if text in shown.texts and not taken[place]]:
+        text, signs = line.texts[place], line.signs
+        if (question.elision and signs[place + 1] in {"'", "’"}) or (
+            signs[place].strip() == "." and line.gaps[place] == NONE
+        ):
+            continue  # French c'est, the initial of a name
+        runs_on = place + 1 < len(line.texts) and line.gaps[place + 1] < MARK and signs[place + 1].isspace()
+        if line.words[place].classes & STRAY and runs_on and not line.masks[place + 1] & _VERBS:
+            continue  # "A baker"
+        option = shown.option_of.get(text)
+        weak = option is None or not text.translate(LOOK_ALIKES).isupper()
+        if option is None and len(line.texts) == 1:
+            option = shown.folded.get(text.casefold())
+        if option is not None:
+            found.append(Mention(option, place, place + 1, MentionKind.LABEL, full=True, weak=weak))
+    return found
+
+
+def _positions(line: Line, question: PreparedQuestion) -> list[Mention]:
+    """The second option, the last one."""
+    found = []
+    masks, count = line.masks, len(question.options)
+    for place in [place for place, mask in enumerate(masks) if mask & _ANY_PLACE]:
+        mask = masks[place]
+        noun: int | None = place
+        if line.words[place].classes & mask & _ANY_PLACE:
+            near = place + 1, place - 1, place + 2
+            noun = next((other for other in near if 0 <= other < len(masks) and masks[other] & PLACE_NOUN), None)
+        person = any([mask & ANYBODY for mask in masks[place + 1 : place + 2]])
+        of_two = noun is None and any([mask & C["between"] for mask in masks[max(place - NEAR, 0) : place + NEAR]])
+        if person or of_two or (noun is None and place + 1 < len(masks)):
+            continue  # "the second boy", "the first of the two" are places in the context
+        if noun is not None and masks[place - 1] & C["speaker"] and masks[noun] & C["answer"]:
+            continue  # "my first answer"
+        option = next((index for bit, index in _ORDINALS if mask & bit and index < count), None)
+        if mask & PLACES["middle"] and count == 3 and (noun is None or option is None):
+            option = 1
+        elif mask & PLACES["last"]:
+            option = count - 1
+        if option is not None:
+            start, end = (min(place, noun), max(place, noun) + 1) if noun is not None else (place, place + 1)
+            found.append(Mention(option, start, end, MentionKind.PLACE, full=True, weak=noun is None))
+    return found
+
+
+def _with_labels(line: Line, found: list[Mention]) -> list[Mention]:
+    """A label and the text beside it as one mention; where they disagree, the text wins."""
+    joined: list[Mention] = []
+    for mention in found:
+        last = joined[-1] if joined else None
+        if last is None or (last.how is MentionKind.TEXT) == (mention.how is MentionKind.TEXT):
+            joined.append(mention)
+            continue
+        text, label = (mention, last) if mention.how is MentionKind.TEXT else (last, mention)
+        agrees = text.option == label.option
+        ends = line.gaps[mention.end] >= STOP or mention.end == len(line.words)
+        listed = agrees and line.gaps[last.start] >= COMMA  # "Choose one: A. Peter, B. Amira"
+        if not _belong_together(line, last, mention, ends or listed) or (
+            not agrees and not ends and line.gaps[last.end] == STOP
+        ):
+            joined.append(mention)
+            continue
+        for place in range(last.start + 1, mention.end):
+            line.gaps[place] = min(line.gaps[place], MARK)
+        conflict = None if agrees else label.option
+        joined[-1] = Mention(
+            text.option, last.start, mention.end, MentionKind.BOTH, full=text.full or agrees, conflict=conflict
+        )
+    return joined
+
+
+def _belong_together(line: Line, first: Mention, second: Mention, ends: bool) -> bool:
+    """Whether little stands between a label and its text, or the label in brackets behind its text."""
+    gaps, between = line.gaps[first.end : second.start + 1], line.masks[first.end : second.start]
+    if first.how is MentionKind.LABEL:
+        stops = gaps[0] == STOP and len(between) <= 1 and (first.start == 0 or ends)
+        return stops or (max(gaps) <= SEMICOLON and len(between) <= 4)
+    bracket = line.signs[second.start][-1:] in {"(", "["} or (between and between[-1] & NOUN)
+    return bool(bracket) and len(between) <= 1

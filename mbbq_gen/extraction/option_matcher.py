@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from functools import cache, lru_cache
+from functools import lru_cache
 
 from mbbq_gen.extraction.lexicon import SMALL, Lexicon
-from mbbq_gen.extraction.normalise import LOOK_ALIKES, NormalText, normalise
 from mbbq_gen.extraction.prepared_question import label_core
+from mbbq_gen.extraction.text import LOOK_ALIKES, NormalText, normalise
 
 
 @dataclass(slots=True)
@@ -28,18 +28,10 @@ class SlotContent:
 
 CLOSE = re.compile(r"[ \t*_\"'“”«»’`\])}）】」》$|~]*")
 _OPEN = re.compile(r"[\s:：=→⇒*_\"'“”„«»‘’`>\[({（【「《$\\#•|~-]*")
-
-
 _AFTER_LABEL = re.compile(r"[ \t)\]}）】.:：、,，\-–—*_\"'“”„«»(（=>|~]*")
-
-
 _WORD_END = r"(?![^\W\d_]|[\d\u0300-\u036f\u0900-\u0963])"
-
-
 _ASCII_END = r"(?![A-Za-z0-9_]|[/&][A-Za-z]|['’\-][a-z]|\.[A-Za-z0-9])"
-
-
-_SERIES = ("АБВГ", "أبجد", "ابتث", "কখগঘ", "कखगघ", "가나다라", "அஆஇஈ", "అఆఇఈ", "କଖଗଘ", "アイウエ", "甲乙丙丁")
+_SERIES = "АБВГ", "أبجد", "ابتث", "কখগঘ", "कखगघ", "가나다라", "அஆஇஈ", "అఆఇఈ", "କଖଗଘ", "アイウエ", "甲乙丙丁"
 """Letters that lists in other alphabets begin with: read for A, B, C, D where nothing else is possible."""
 
 
@@ -53,7 +45,7 @@ class OptionMatcher:
         self._shown = frozenset(label_core(label) for label in labels) | {core for core in cores if len(core) > 1}
         self.circled = all(_is_circled(label) for label in labels)
         self.long = all(len(core) > 2 for core in cores)
-        self.native = _native_labels(len(options)) if cores[:2] == ["a", "b"] else {}
+        self.native = _native_labels(self.labels)
         self._label = _label_pattern(tuple(self.labels))
         self._noun = _noun_pattern(nouns)
         self.names = dict(self.labels)
@@ -63,12 +55,12 @@ class OptionMatcher:
             if len(words) > 1 and lexicon[words[0]].classes & SMALL:
                 for variant in (words, words[1:], ["the", *words[1:]]):
                     self.names.setdefault(" ".join(variant), place)
-            elif words:
+            else:
                 for variant in (words, ["the", *words]):
                     self.names.setdefault(" ".join(variant), place)
         texts = [(name, place) for name, place in self.names.items() if name not in self.labels]
         self._texts = sorted(texts, key=lambda text: -len(text[0]))
-        self._firsts = frozenset(name[0] for name, _ in texts)
+        self._firsts = frozenset((name[0] for name, _ in texts))
         self._longest = max([len(name) for name, _ in texts], default=0)
 
     def label_at(self, text: str, start: int, any_case: bool = True) -> tuple[int, int] | None:
@@ -114,13 +106,14 @@ class OptionMatcher:
         here = opened.end() if opened else start
         direct = self.text_at(text, here)
         noun = self._noun.match(text, here)
-        begin = _OPEN.match(text, noun.end()).end() if noun and direct is None else here  # type: ignore[union-attr]
+        behind = _OPEN.match(text, noun.end()) if noun and direct is None else None
+        begin = behind.end() if behind else here
         label = self.label_at(text, begin, any_case)
         native = native and text[begin : begin + 1].casefold() in self.native
         if label is None and native and not _LETTER.match(text, begin + 1):
             label = self.native[text[begin].casefold()], begin + 1
         if direct is not None and (label is None or direct[1] > label[1]):
-            own = re.compile(r"[*_\"”]{0,3} ?\(").match(text, direct[1])
+            own = _IN_BRACKETS.match(text, direct[1])
             named = self.label_at(text, own.end()) if own else None
             if named is not None and text[named[1] : named[1] + 1] == ")":
                 return SlotContent(direct[0], here, named[1] + 1, named[0], direct[0], enclosed=True)
@@ -134,32 +127,25 @@ class OptionMatcher:
             or noun is not None
             or signs[1][:1] in {")", "]", "}", "）", "】"}
             or (signs[0].endswith("*") and signs[1].startswith("*"))
-            or begin in circled
+            or (begin in circled)
         )
         gap = _AFTER_LABEL.match(text, end)
         place = gap.end() if gap else end
         beside = self.text_at(text, place) if place > end else None
-        if beside is not None and beside[0] != option and "." in text[end:place]:
+        if beside is not None and beside[0] != option and ("." in text[end:place]):
             behind = CLOSE.match(text, beside[1])
             if behind and text[behind.end() : behind.end() + 1].strip(".。!\n,;:"):
-                beside = None  # "B. The tailor was not there": another sentence
+                beside = None
         if beside is not None:
             return SlotContent(beside[0], begin, beside[1], option, beside[0], enclosed)
         return SlotContent(option, begin, end, option, None, enclosed, begin in circled)
 
 
+_IN_BRACKETS = re.compile(r"[*_\"”]{0,3} ?\(")
 TIED = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]")
-
-
 _IS_TIED_BEFORE = re.compile(r"[A-Za-z0-9/&'’\u00c0-\u1dff]")
-
-
 _LETTER = re.compile(r"[^\W_]|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
-
-
 _POSSESSIVE = re.compile(r"['’]s|[\u0300-\u036f\u0900-\u0963\u0981-\u0d63]")
-
-
 _FOLDS = str.maketrans({"İ": "i", "ı": "i", "’": "'", "‘": "'", "-": " ", "‑": " "})
 
 
@@ -179,14 +165,13 @@ def _end_spread(text: str, start: int, name: str) -> int:
     return start
 
 
-@cache
-def _native_labels(count: int) -> dict[str, int]:
+def _native_labels(labels: dict[str, int]) -> dict[str, int]:
     """Letters of other alphabets that can only mean one of A, B, C…: look-alikes, then letters by their place."""
-    native = {sign.casefold(): place for series in _SERIES for place, sign in enumerate(series)}
-    native |= {
-        chr(sign).casefold(): "ABCD".index(chr(like)) for sign, like in LOOK_ALIKES.items() if chr(like) in "ABC"
-    }
-    return {sign: place for sign, place in native.items() if place < count}
+    native: dict[str, int] = {}
+    if labels.get("a") == 0 and labels.get("b") == 1:
+        native = {sign.casefold(): place for series in _SERIES for place, sign in enumerate(series[: len(labels)])}
+    alike = {chr(sign).casefold(): chr(letter).casefold() for sign, letter in LOOK_ALIKES.items()}
+    return native | {sign: labels[letter] for sign, letter in alike.items() if letter in {"a", "b", "c"} & set(labels)}
 
 
 @lru_cache(maxsize=256)
@@ -212,7 +197,7 @@ def _noun_pattern(nouns: tuple[str, ...]) -> re.Pattern[str]:
 
 
 def circled_places(response: str, normal: NormalText) -> frozenset[int]:
-    """Places of the mended text where the raw text has a circled number or letter."""
+    """Places of the normalised text where the raw text has a circled number or letter."""
     if normal.starts is None:
         return frozenset()
     return frozenset(place for place, start in enumerate(normal.starts) if _is_circled(response[start]))

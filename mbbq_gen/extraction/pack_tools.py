@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from contextlib import suppress
 from typing import Annotated, Literal
 
 from pydantic import Field
@@ -16,20 +15,17 @@ from mbbq_gen.core.records import Extraction, FrozenModel
 from mbbq_gen.extraction.engine import RuleExtractor, load_extractor
 from mbbq_gen.extraction.jsonl import ResponseRow, checked_row, read_row
 from mbbq_gen.extraction.lexicon import CLASSES, PLACES, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.lines import read_lines
-from mbbq_gen.extraction.phrases import mark_phrases
+from mbbq_gen.extraction.lines import mark_phrases, read_lines
 from mbbq_gen.extraction.question import Question
-from mbbq_gen.languages.extraction_pack import WORD_LISTS, Example, Grammar, read_grammar
+from mbbq_gen.languages.extraction_pack import WORD_LISTS, Grammar, read_grammar
 from mbbq_gen.languages.packs import PLACEHOLDER
 from mbbq_gen.languages.prompt_pack import read_prompts
 
-QUIET = ("refuse", "untold", "unclear", "correction", "forced")
+QUIET = "refuse", "untold", "unclear", "correction", "forced"
 """Classes whose words must not stand in our own prompts, nor in the text of an option that is a person."""
 MAX_LINE, MAX_LINES = 160, 200
 """Characters of a line, and lines of words, that a reader can take in."""
-
-
-_PARTICLES = ("asks", "clitics", "and_before", "and_behind", "copula")
+_PARTICLES = "asks", "clitics", "and_before", "and_behind", "copula"
 """What `[script]` lists."""
 
 
@@ -55,7 +51,7 @@ def check_pack(resources: PackPaths, language: str, persons: Iterable[str] = ())
     Args:
         resources: Where packs are looked for.
         language: The pack to check.
-        persons: Option texts of ours that mean a person: none of the quiet classes may stand in them.
+        persons: Option texts of ours that are people: none of the quiet classes may stand in them.
     """
     file = f"extractors/{language}.toml"
     try:
@@ -63,91 +59,63 @@ def check_pack(resources: PackPaths, language: str, persons: Iterable[str] = ())
         extractor = load_extractor(language, resources)
     except MbbqGenError as error:
         return [Finding(file=file, key="", value="", message=str(error))]
-    check = _Check(file, grammar, extractor, resources)
-    findings = [*check.repeated(), *check.long_lines(), *check.words_for_places(), *check.examples()]
-    findings += check.loud(persons, "an option text of ours")
-    findings += check.loud(_prompt_texts(resources, language), "a prompt of ours")
-    return findings
+    texts = [(text, "an option text of ours") for text in persons]
+    if resources.find("prompts", language) is not None:
+        with suppress(MbbqGenError):  # faults of prompts are found by their own check
+            variants = read_prompts(resources, language).variant
+            texts += [(PLACEHOLDER.sub(" ", variant.text), "a prompt of ours") for variant in variants]
+    path = resources.find("extractors", grammar.meta.language)
+    lines = path.read_text(encoding="utf-8").splitlines() if path else []
+    found = [*_entry_faults(grammar, extractor.lexicon), *_example_faults(grammar, extractor)]
+    found += [
+        (f"line {number}", line[:60], f"has {len(line)} characters; {MAX_LINE} at most")
+        for number, line in enumerate(lines, 1)
+        if len(line) > MAX_LINE
+    ]
+    count = sum(len(getattr(grammar.words, name)) for name in CLASSES)
+    found += [("words", str(count), f"lines of words; {MAX_LINES} at most")] if count > MAX_LINES else []
+    for text, what in texts:
+        for line in read_lines(text, extractor.lexicon):
+            mark_phrases(line, extractor.lexicon.rows)
+            for name in QUIET:
+                words = [word for word, mask in zip(line.texts, line.masks, strict=True) if mask & CLASSES[name]]
+                message = f"stands in {what}: {text!r}; use a narrower entry"
+                found += [(f"words.{name}", word, message) for word in words]
+    return [Finding(file=file, key=key, value=value, message=message) for key, value, message in found]
 
 
-def _prompt_texts(resources: PackPaths, language: str) -> list[str]:
-    """Our prompt wordings without their placeholders; none where they are wrong, which their own check tells."""
-    if resources.find("prompts", language) is None:
-        return []
-    try:
-        return [PLACEHOLDER.sub(" ", variant.text) for variant in read_prompts(resources, language).variant]
-    except MbbqGenError:
-        return []
+def _entry_faults(grammar: Grammar, lexicon: Lexicon) -> Iterator[tuple[str, str, str]]:
+    """Key, value and message of entries that stand twice in a class, and of words for places that are small words."""
+    for name in CLASSES:
+        seen: set[str] = set()
+        for entry in words_of(getattr(grammar.words, name)):
+            key = lexicon.key(entry)
+            if key in seen:
+                yield f"words.{name}", entry, "is listed twice once case and accents are dropped; remove one"
+            seen.add(key)
+    for name in PLACES:
+        for entry in words_of(getattr(grammar.places, name)):
+            if "_" not in entry and lexicon.mask_of(lexicon.key(entry), entry) & SMALL:
+                yield f"places.{name}", entry, "is a small word too; name the place by a row of words"
 
 
-@dataclass
-class _Check:
-    """One pack under check."""
-
-    file: str
-    grammar: Grammar
-    extractor: RuleExtractor
-    resources: PackPaths
-
-    def repeated(self) -> Iterator[Finding]:
-        """Entries that stand twice in a class."""
-        for name in CLASSES:
-            seen: set[str] = set()
-            for entry in words_of(getattr(self.grammar.words, name)):
-                key = self.extractor.lexicon.key(entry)
-                if key in seen:
-                    yield self._finding(
-                        f"words.{name}", entry, "is listed twice once case and accents are dropped; remove one"
-                    )
-                seen.add(key)
-
-    def long_lines(self) -> Iterator[Finding]:
-        """Lines that nobody can read, and packs that nobody can."""
-        path: Path | None = self.resources.find("extractors", self.grammar.meta.language)
-        lines = path.read_text(encoding="utf-8").splitlines() if path else []
-        for number, line in enumerate(lines, 1):
-            if len(line) > MAX_LINE:
-                yield self._finding(f"line {number}", line[:60], f"has {len(line)} characters; {MAX_LINE} at most")
-        count = sum(len(getattr(self.grammar.words, name)) for name in CLASSES)
-        if count > MAX_LINES:
-            yield self._finding("words", str(count), f"lines of words; {MAX_LINES} at most")
-
-    def words_for_places(self) -> Iterator[Finding]:
-        """Words for a place that are small words too: "een" is no number one."""
-        lexicon = self.extractor.lexicon
-        for name in PLACES:
-            for entry in words_of(getattr(self.grammar.places, name)):
-                if "_" not in entry and lexicon.mask_of(lexicon.key(entry), entry) & SMALL:
-                    yield self._finding(
-                        f"places.{name}", entry, "is a small word too; name the place by a row of words"
-                    )
-
-    def examples(self) -> Iterator[Finding]:
-        """Examples that are read otherwise, and examples that don't need what they say they need."""
-        for example in self.grammar.example:
-            found = _read(self.extractor, example)
-            if found != (example.outcome, example.option):
-                message = f"read as {found[0]}, option {found[1]}; mend the pack or the example"
-                yield self._finding("example", example.response, message)
+def _example_faults(grammar: Grammar, extractor: RuleExtractor) -> Iterator[tuple[str, str, str]]:
+    """The same of examples that are read otherwise, and of those that don't need what they say they need."""
+    for example in grammar.example:
+        question = Question(example.options, example.shown_labels, example.unknown_index, example.question)
+        found = extractor.extract(example.response, question)
+        if (found.outcome, found.option) != (example.outcome, example.option):
+            message = f"read as {found.outcome}, option {found.option}; correct the pack or the example"
+            yield "example", example.response, message
+            continue
+        for need in example.needs:
+            less = without(grammar, need)
+            if less is None:
+                yield "example", need, "needs names no class and no entry of the pack"
                 continue
-            for need in example.needs:
-                less = without(self.grammar, need)
-                if less is None:
-                    yield self._finding("example", need, "needs names no class and no entry of the pack")
-                elif _read(self.extractor.with_grammar(less), example) == found:
-                    message = f"is read the same without {need!r}; find an example that needs it"
-                    yield self._finding("example", example.response, message)
-
-    def loud(self, texts: Iterable[str], what: str) -> Iterator[Finding]:
-        """Words of the quiet classes that stand in texts of ours."""
-        lexicon = self.extractor.lexicon
-        for text in texts:
-            for name, entry in _classes_in(text, lexicon):
-                if name in QUIET:
-                    yield self._finding(f"words.{name}", entry, f"stands in {what}: {text!r}; word it more narrowly")
-
-    def _finding(self, key: str, value: str, message: str) -> Finding:
-        return Finding(file=self.file, key=key, value=value, message=message)
+            again = extractor.with_grammar(less).extract(example.response, question)
+            if (again.outcome, again.option) == (found.outcome, found.option):
+                yield "example", example.response, f"is read the same without {need!r}; find an example that needs it"
 
 
 def without(grammar: Grammar, need: str) -> Grammar | None:
@@ -165,21 +133,6 @@ def without(grammar: Grammar, need: str) -> Grammar | None:
     return grammar.model_copy(update={"words": grammar.words.model_copy(update=left)})
 
 
-def _read(extractor: RuleExtractor, example: Example) -> tuple[str, int | None]:
-    """Outcome and option of an example."""
-    question = Question(example.options, example.shown_labels, example.unknown_index, example.question)
-    found = extractor.extract(example.response, question)
-    return found.outcome, found.option
-
-
-def _classes_in(text: str, lexicon: Lexicon) -> Iterator[tuple[str, str]]:
-    """The classes that words of a text have, each with the word."""
-    for line in read_lines(text, lexicon):
-        mark_phrases(line, lexicon.rows)
-        for word, mask in zip(line.texts, line.masks, strict=True):
-            yield from ((name, word) for name, bit in CLASSES.items() if mask & bit)
-
-
 LabelledOutcome = Literal["right", "wrong", "missed", "invented"]
 
 
@@ -188,7 +141,7 @@ class LabelledResponse(ResponseRow):
 
     gold_option: Annotated[int, Field(strict=True)] | None
 
-    def verdict(self, extractor: RuleExtractor) -> tuple[LabelledOutcome, Extraction]:
+    def outcome(self, extractor: RuleExtractor) -> tuple[LabelledOutcome, Extraction]:
         """How an extraction compares: right, another option, none where there is one, or one where there is none."""
         found = self.read(extractor)
         if found.option == self.gold_option:
@@ -294,25 +247,39 @@ def report_pack(
     if not responses:
         raise UsageError(f"{language}: no labelled response; give a file with lines in this language")
     grammar, extractor = read_grammar(language, resources), load_extractor(language, resources)
-    verdicts: Counter[LabelledOutcome] = Counter()
+    outcomes: Counter[LabelledOutcome] = Counter()
     shares: dict[str, Counter[bool]] = {}
     right = []
     for labelled in responses:
-        verdict, found = labelled.verdict(extractor)
-        verdicts[verdict] += 1
-        shares.setdefault(found.confidence, Counter())[verdict == "right"] += 1
-        right.append(verdict == "right")
+        outcome, found = labelled.outcome(extractor)
+        outcomes[outcome] += 1
+        shares.setdefault(found.confidence, Counter())[outcome == "right"] += 1
+        right.append(outcome == "right")
     classes = []
-    for name in class_names(grammar) if with_classes else ():
-        on_class(name)
-        classes.append(_gain(name, grammar, extractor, responses, right))
+    filled = [(table, name) for table, names in WORD_LISTS.items() for name in names]
+    for table, name in filled if with_classes else ():
+        lines = getattr(getattr(grammar, table), name)
+        less = without(grammar, f"{table}.{name}")
+        if not lines or less is None:
+            continue
+        on_class(f"{table}.{name}")
+        reader = extractor.with_grammar(less)
+        pairs = [(was, labelled.outcome(reader)[0] == "right") for labelled, was in zip(responses, right, strict=True)]
+        classes.append(
+            WordClassAblation(
+                name=f"{table}.{name}",
+                entries=sum(1 for _ in words_of(lines)),
+                needed=pairs.count((True, False)),
+                harmed=pairs.count((False, True)),
+            )
+        )
     return PackEvaluation(
         language=language,
         responses=len(responses),
-        right=verdicts["right"],
-        wrong=verdicts["wrong"],
-        missed=verdicts["missed"],
-        invented=verdicts["invented"],
+        right=outcomes["right"],
+        wrong=outcomes["wrong"],
+        missed=outcomes["missed"],
+        invented=outcomes["invented"],
         by_confidence={
             name: ConfidenceShare(readings=shares[name].total(), right=shares[name][True])
             for name in ("high", "medium", "low")
@@ -320,30 +287,3 @@ def report_pack(
         },
         classes=tuple(sorted(classes, key=lambda gain: (gain.harmed - gain.needed, -gain.needed, gain.name))),
     )
-
-
-def class_names(grammar: Grammar) -> list[str]:
-    """The lists of words that a pack fills, as `words.neg`."""
-    return [
-        f"{table}.{name}"
-        for table, names in WORD_LISTS.items()
-        for name in names
-        if getattr(getattr(grammar, table), name)
-    ]
-
-
-def _gain(
-    name: str, grammar: Grammar, extractor: RuleExtractor, responses: Sequence[LabelledResponse], right: Sequence[bool]
-) -> WordClassAblation:
-    """What one class does."""
-    less = without(grammar, name)
-    assert less is not None, name
-    reader = extractor.with_grammar(less)
-    needed = harmed = 0
-    for labelled, was_right in zip(responses, right, strict=True):
-        is_right = labelled.verdict(reader)[0] == "right"
-        needed += was_right and not is_right
-        harmed += is_right and not was_right
-    table, _, part = name.partition(".")
-    entries = sum(1 for _ in words_of(getattr(getattr(grammar, table), part)))
-    return WordClassAblation(name=name, entries=entries, needed=needed, harmed=harmed)

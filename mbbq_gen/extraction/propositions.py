@@ -1,216 +1,164 @@
-"""Reads the propositions out of lines: headers, lists, shares and entries here, sentences by `.sentences`."""
+"""Reads the propositions of a response: headers and lists here, sentences by `sentences`."""
 
 from __future__ import annotations
 
-from mbbq_gen.extraction.clauses import NEG, ClauseState, sentences
-from mbbq_gen.extraction.layout import (
-    MAX_HEAD,
-    PLAIN_WORDS,
-    header,
-    is_cut_entry,
-    is_inline_list,
-    line_kind,
-    listed_lines,
-    without_list,
-)
+from mbbq_gen.extraction.claims import ParsedResponse, Rule, Strength
+from mbbq_gen.extraction.clauses import DENY, NEG, PRONOUN, ClauseState, sentences
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import SMALL
-from mbbq_gen.extraction.lines import ASK, COLON, Line
+from mbbq_gen.extraction.lexicon import INNER, MENTIONED, NOUN, PLAIN_WORDS, SMALL
+from mbbq_gen.extraction.lines import ASK, COLON, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
-from mbbq_gen.extraction.rules import ParsedResponse, Rule, Strength
-from mbbq_gen.extraction.sentence_state import Sentence
-from mbbq_gen.extraction.sentences import SAYING, read_sentence
-from mbbq_gen.extraction.syntax import PRONOUN
+from mbbq_gen.extraction.sentences import SAYING, Sentence, read_sentence
+from mbbq_gen.extraction.text import WORD
 
-_TELLING = (
-    C["untold"]
-    | C["unclear"]
-    | C["know"]
-    | C["tell"]
-    | C["info"]
-    | C["clear"]
-    | C["refuse"]
-    | C["lack"]
-    | C["judge"]
-    | C["correction"]
-    | C["no"]
-    | C["forced"]
-    | C["assume"]
-    | C["answer"]
-    | C["choose"]
-    | C["neither"]
-    | C["both"]
-)
-"""What makes a sentence without a mention worth reading."""
+MAX_ENTRY = 6
+"""Lines that an entry of a list may go on for."""
+MAX_HEAD = 7
+"""Words of a header in front of its colon."""
 MAX_MENTIONS = 64
-"""Mentions beyond which a sentence is no sentence."""
+"""Mentions beyond which a sentence is not read."""
 MAX_GREETING = 4
 """Words of a sentence that greets or agrees before anything is said: "Happy to help!"."""
+_NO_HEAD = NEG | C["both"] | C["wrong"] | C["cannot"] | C["unclear"] | C["condition"] | C["refuse"] | C["untold"]
+_TELLING = (
+    (C["untold"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["clear"] | C["refuse"] | C["lack"])
+    | (C["judge"] | C["correction"] | C["no"] | C["forced"] | C["assume"] | C["answer"] | C["choose"])
+    | (C["neither"] | C["both"])
+)
+"""What makes a sentence without a mention worth reading."""
 
 
-def read_propositions(
-    question: PreparedQuestion, lines: list[Line], mentions: list[list[Mention]], *, announced: bool = False
-) -> ParsedResponse:
-    """The propositions of a response, in the order of its text; `announced` where all of it is an answer."""
+def read_propositions(question: PreparedQuestion, lines: list[Line], mentions: list[list[Mention]]) -> ParsedResponse:
+    """The propositions of a response, in the order of its text."""
     count = len(question.options)
-    mentions = [
-        without_list(line, found, count) if len(found) >= count else found
-        for line, found in zip(lines, mentions, strict=True)
-    ]
-    reading, predicate = ParsedResponse(question, lines, mentions), question.predicate
+    mentions = [_without_list(found, count) for found in mentions]
+    parsed = ParsedResponse(question, lines, mentions)
     for line in lines:
         line.telling = [place for place, mask in enumerate(line.masks) if not mask & PLAIN_WORDS]
-        if predicate:
-            line.asked = [
-                place for place, word in enumerate(line.words) if word.stem in predicate or word.key in predicate
-            ]
+        if question.predicate:
+            line.predicate = [place for place, word in enumerate(line.words) if word.stem in question.predicate]
     for found in mentions:
-        reading.persons.update([m.option for m in found if m.option >= 0 and m.option != question.unknown])
-    _Reader(reading, announced).read()
-    return reading
-
-
-class _Reader:
-    """Goes through the lines; a header holds for what stands behind it."""
-
-    def __init__(self, reading: ParsedResponse, announced: bool) -> None:
-        self._reading = reading
-        self._section = "answer" if announced else ""
-        self._fresh = announced
-        """Whether nothing has followed the header yet."""
-        self._of_entry = False
-        """Whether a line is an entry about one person in a list of them."""
-        self._heads: list[int] = []
-        """The options that lines begin with, line by line."""
-
-    def read(self) -> None:
-        """Reads line by line, up to a new question behind the answer."""
-        reading = self._reading
-        kinds = [
-            "list" if is_inline_list(line, found) else line_kind(line, found)
-            for line, found in zip(reading.lines, reading.mentions, strict=True)
-        ]
-        cut = len(kinds) > 1 and is_cut_entry(reading.lines[-1], reading.mentions[-1], reading.question.options)
-        kinds[-1:] = ["whole"] if cut else kinds[-1:]
-        headed = [found for found, kind in zip(reading.mentions, kinds, strict=True) if kind not in {"", "list"}]
-        self._heads = [found[0].option for found in headed]
-        listed = listed_lines(reading.lines, reading.mentions, kinds)
-        if cut and (listed or reading.lines[-1].texts[1:]):
-            listed.add(len(kinds) - 1)
-        first_listed = min(listed, default=len(kinds))
-        for number, line in enumerate(reading.lines):
-            head, start = header(line, reading.mentions[number])
-            if head:
-                self._section, self._fresh = head, True
-            elif line.heading and not reading.mentions[number] and len(line.words) <= MAX_HEAD:
-                self._section, self._fresh = "", True
-            if start < len(line.words):
-                self._line(number, start, kinds[number], number in listed, after_list=first_listed < number)
-
-    def _line(self, number: int, start: int, kind: str, listed: bool, *, after_list: bool) -> None:
-        reading, line = self._reading, self._reading.lines[number]
-        found = reading.mentions[number]
-        announced = self._section == "answer" and self._fresh and not listed
-        self._fresh = False
-        if kind == "whole":
-            heads_list = line.heading and self._section != "answer" and self._is_bullet(number + 1)
-            if heads_list and found[0].how is MentionKind.BOTH and set(self._heads) == {found[0].option}:
-                heads_list = False  # with its label, and no other option heads anything: it is declared, reasons follow
-            if not listed and not heads_list and not (after_list and self._is_begun(number)):
-                self._whole_line(number, found, announced)
-                self._section = "" if announced else self._section
-            return
-        if kind == "list":
-            return
-        self._of_entry = listed and kind == "entry" and found[0].option != reading.question.unknown
-        self._sentences(number, start, announced, listed and kind in {"entry", "lead"})
-        self._of_entry = False
-
-    def _is_begun(self, number: int) -> bool:
-        """Whether a line is the last one and breaks off behind its option: "The baker is"."""
-        line, last = self._reading.lines[number], self._reading.mentions[number][-1]
-        ends = line.signs[-1].strip() or number + 1 < len(self._reading.lines)
-        return not ends and last.end < len(line.words) and bool(line.masks[-1] & SMALL)
-
-    def _is_bullet(self, number: int) -> bool:
-        return number < len(self._reading.lines) and self._reading.lines[number].bullet
-
-    def _whole_line(self, number: int, found: list[Mention], announced: bool) -> None:
-        """A line that is nothing but one option."""
-        reading, line = self._reading, self._reading.lines[number]
-        if line.gaps[-1] == ASK:
-            return
-        mention = found[-1]
-        alone = announced or len(reading.lines) == 1
-        if alone or mention.how is MentionKind.BOTH:
-            force = Strength.DECLARED
-        elif mention.weak:
-            force = Strength.PLAIN
-        else:
-            force = Strength.ANNOUNCED
-        rule = Rule.ANNOUNCED_LINE if announced else Rule.WHOLE_LINE
-        reading.add("option", mention.option, True, force, rule, number, mention.start, mention.end, True)
-
-    def _sentences(self, number: int, start: int, announced: bool, entry: bool) -> None:
-        reading, line = self._reading, self._reading.lines[number]
-        found, pending = reading.mentions[number], False
-        here = 0
-        for first, last, asked in sentences(line, start):
-            while here < len(found) and found[here].start < first:
-                here += 1
-            inner = [m for m in found[here : here + MAX_MENTIONS + 1] if m.start < last]
-            reading.sentences += not self._greets(inner, line, first, last)
-            if len(inner) > MAX_MENTIONS:
+        parsed.persons.update([m.option for m in found if m.option != question.unknown])
+    kinds = [_line_kind(line, found) for line, found in zip(lines, mentions, strict=True)]
+    cut = len(lines) > 1 and _is_cut_entry(lines[-1], mentions[-1], question.options)
+    kinds[-1:] = ["whole"] if cut else kinds[-1:]
+    listed = _listed_lines(mentions, kinds)
+    if cut and (listed or lines[-1].texts[1:]):
+        listed.add(len(lines) - 1)
+    concludes = False
+    for number, (line, found) in enumerate(zip(lines, mentions, strict=True)):
+        start = _end_of_conclusion_header(line, found)
+        if start:
+            concludes = True
+        elif line.heading and len(line.words) <= MAX_HEAD:
+            concludes = False
+        if kinds[number] in {"", "lead", "entry"}:
+            _read_line(parsed, number, start, listed=number in listed, concludes=concludes)
+        elif kinds[number] == "whole" and number not in listed and line.gaps[-1] != ASK:
+            m = found[-1]
+            begun = listed and m.end < len(line.words) and not line.signs[-1].strip() and number + 1 == len(lines)
+            if begun and line.masks[-1] & SMALL:  # a list of the options, then "The baker is"
                 continue
-            if asked and not self._guesses(line, inner, first, last):
-                continue
-            heads = entry and first == start + (line.texts[start].isdecimal() and first > start)
-            pending = self._sentence(number, inner, (first, last), announced, heads, pending)
-            announced = False
-        if self._section == "answer":
-            self._section = ""
-        if pending and line.gaps[-1] == COLON:
-            self._section, self._fresh = "answer", True
+            parsed.add("option", m.option, True, Strength.DECLARED, Rule.WHOLE_LINE, number, m.start, m.end, True)
+    return parsed
 
-    def _sentence(
-        self, number: int, inner: list[Mention], span: tuple[int, int], announced: bool, entry: bool, pending: bool
-    ) -> bool:
-        """Reads one sentence, if it says anything; whether an answer is announced at its end."""
-        reading, line = self._reading, self._reading.lines[number]
-        bits = line.bits(*span)
-        he_or_she = bits & PRONOUN and reading.spoken_of is not None
-        if not (inner or bits & _TELLING or he_or_she or (bits & NEG and bits & (C["who"] | C["source"]))):
-            return pending
-        if not (inner or announced or he_or_she or bits & SAYING):
-            return False
-        explains, concludes = self._section == "explain", self._section == "conclusion"
-        state = ClauseState(announced, concludes, explains, doubted=reading.doubted)
-        state.entry = self._of_entry
-        heads = entry and bool(inner)
-        read_sentence(Sentence(reading, number, inner, state, *span, bits, heads))
-        self._speaks_of(inner)
-        return state.announced
 
-    def _speaks_of(self, inner: list[Mention]) -> None:
-        """Notes whom a sentence speaks of, if it names one of the people."""
-        persons = {m.option for m in inner if m.option in self._reading.question.persons}
-        if persons:
-            self._reading.spoken_of = next(iter(persons)) if len(persons) == 1 else None
-
-    def _greets(self, inner: list[Mention], line: Line, first: int, last: int) -> bool:
-        """Whether a sentence in front of all that is said says nothing itself: "Sure!", "Based on the text:"."""
-        if self._reading.sentences or inner:
-            return False
-        if last == len(line.words) and line.gaps[last] == COLON:
-            return True
-        return (
-            last - first <= MAX_GREETING
-            and last < len(line.words)
-            and not line.bits(first, last) & (_TELLING | NEG | C["who"])
-        )
-
-    def _guesses(self, line: Line, inner: list[Mention], first: int, last: int) -> bool:
-        """Whether a sentence with a question mark is a guess about one option: "Probably the baker, right?"."""
+def _read_line(parsed: ParsedResponse, number: int, start: int, *, listed: bool, concludes: bool) -> None:
+    """Adds the propositions of the sentences of a line from a word on."""
+    line, question, found = parsed.lines[number], parsed.question, parsed.mentions[number]
+    of_entry = listed and found[0].option != question.unknown
+    for first, last, is_question in sentences(line, start):
+        inner = [m for m in found if first <= m.start < last]
         bits = line.bits(first, last)
-        return bool(len({m.option for m in inner}) == 1 and bits & C["likely"] and not bits & (C["who"] | NEG))
+        greets = (last == len(line.words) and line.gaps[last] == COLON) or (  # "Sure!", "Based on the text:"
+            last - first <= MAX_GREETING and last < len(line.words) and not bits & (_TELLING | NEG | C["who"])
+        )
+        parsed.sentences += not (greets and not parsed.sentences and not inner)
+        guesses = len({m.option for m in inner}) == 1 and bits & C["likely"]  # "Probably the baker, right?"
+        if len(inner) > MAX_MENTIONS or (is_question and not guesses):
+            continue
+        refers = bits & PRONOUN and parsed.spoken_of is not None
+        tells = bits & SAYING and (bits & _TELLING or (bits & NEG and bits & (C["who"] | C["source"])))
+        if not (inner or refers or tells):
+            continue
+        state = ClauseState(conclude=concludes, doubted=parsed.doubted, entry=of_entry)
+        read_sentence(Sentence(parsed, number, inner, state, first, last, bits, listed))
+        persons = {m.option for m in inner if m.option in question.persons}
+        if persons:
+            parsed.spoken_of = next(iter(persons)) if len(persons) == 1 else None
+
+
+def _line_kind(line: Line, found: list[Mention]) -> str:
+    """What a line does with the option that it begins with: `whole`: it is nothing but the option; `lead`: label and
+    text begin it; `entry`: the option stands in front of a colon or dash; `list`: it is several options with their
+    labels; empty: none of these."""
+    if not found:
+        return ""
+    first = found[0]
+    labels, texts = ([m.option for m in found if m.how is not how] for how in (MentionKind.TEXT, MentionKind.LABEL))
+    listing = MENTIONED | SMALL | INNER | NOUN | C["options"] | C["conj"]
+    if len({*texts}) > 1 and labels[: len(texts)] == texts and all([mask & listing for mask in line.masks]):
+        return "list"
+    rest = [mask for mask in line.masks if mask != MENTIONED]
+    if (
+        len(rest) <= 3
+        and len({mention.option for mention in found}) == 1
+        and all([mask & (SMALL | INNER | NOUN | C["answer"] | C["also"]) and not mask & DENY for mask in rest])
+    ):
+        return "whole"
+    if first.start == 0 and first.how is MentionKind.BOTH:
+        return "lead"
+    lead = line.masks[: first.start]
+    heads = len(lead) <= 2 and all([mask & (SMALL | NOUN) or line.texts[p].isdigit() for p, mask in enumerate(lead)])
+    if heads and first.end < len(line.gaps) - 1 and line.gaps[first.end] in {COLON, SEMICOLON, STOP}:
+        return "entry"
+    return ""
+
+
+def _is_cut_entry(line: Line, found: list[Mention], options: tuple[str, ...]) -> bool:
+    """Whether a line is a label with a sign and no more than the beginning of an option's text: "B: Cannot be d"."""
+    if not found or found[0].how is not MentionKind.LABEL or found[0].start or line.signs[1].strip()[:1] not in ".):：":
+        return False
+    text = " ".join(line.texts[1:]).casefold()
+    return any(" ".join(WORD.findall(option)).casefold().startswith(text) for option in options)
+
+
+def _listed_lines(mentions: list[list[Mention]], kinds: list[str]) -> set[int]:
+    """Lines of lists that give one option after another: no single one of them is chosen by its line."""
+    listed: set[int] = set()
+    for kind, reach in (("whole", 1), ("entry", MAX_ENTRY)):
+        run: list[int] = []
+        shown: set[int] = set()
+        for number in [*(number for number, found in enumerate(kinds) if found in {kind, "lead"}), len(kinds)]:
+            first = mentions[number][0] if number < len(kinds) else None
+            option = -1 if first is None else first.option if first.conflict is None else first.conflict
+            again = kind == "whole" and len(shown) > 1 and option in shown
+            if first is None or again or (run and number - run[-1] > reach):
+                listed.update(run if len(shown) > 1 else ())
+                run, shown = [], set()
+            run.append(number)
+            shown.add(option)
+    return listed
+
+
+def _without_list(found: list[Mention], options: int) -> list[Mention]:
+    """The mentions without those that list all options in the order shown: "Choose: A. Peter, B. Amira, C. Nobody"."""
+    for first in range(len(found) - options + 1):
+        run = found[first : first + options]
+        both = sum(m.how is MentionKind.BOTH for m in run)
+        if [m.option for m in run] == list(range(options)) and both >= options - 1:
+            return found[:first] + found[first + options :]
+    return found
+
+
+def _end_of_conclusion_header(line: Line, found: list[Mention]) -> int:
+    """The end of the header "Conclusion:" that a line begins with, or is; 0 without one."""
+    count = len(line.masks)
+    colon = next((place for place in range(1, min(count, MAX_HEAD) + 1) if line.gaps[place] == COLON), 0)
+    end = colon or (count if line.heading else 0)
+    bits = line.bits(0, end)
+    strange = sum([not mask & PLAIN_WORDS for mask in line.masks[:end]])
+    if any(m.start < end for m in found) or strange > 1 or bits & _NO_HEAD or not bits & C["conclude"]:
+        return 0
+    return end

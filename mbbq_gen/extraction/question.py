@@ -1,4 +1,4 @@
-"""What a reader is told beside the response."""
+"""A question as an extractor gets it."""
 
 from __future__ import annotations
 
@@ -9,33 +9,21 @@ from typing import NamedTuple
 from mbbq_gen.core.errors import UsageError
 
 
-class ContextCues(NamedTuple):
-    """What the text in front of a question tells of its people."""
-
-    announcing: frozenset[str] = frozenset()
-    """Words for answering, choosing or assuming, as keys, that it tells its story by or that the question asks by."""
-    told: frozenset[str] = frozenset()
-    """Stems of the question's words that it tells, too: they ask for nobody."""
-    order: tuple[int, ...] = ()
-    """The people in the order in which it names them, numbered as they stand among the options; empty where that is not
-    known."""
-
-
 class QuestionKey(NamedTuple):
-    """What of a question its words are prepared from."""
+    """What a question is prepared from."""
 
     options: tuple[str, ...]
     labels: tuple[str, ...]
     unknown: int | None
-    sentence: str | None
+    sentence: str | None = None
     """The question's own sentence; None where it is not known."""
-    scene: ContextCues | None = None
-    """What stands in front of it; None where that is not known."""
+    shared: frozenset[str] = frozenset()
+    """Forms of its words that its context has, too."""
 
 
 @dataclass(frozen=True)
 class Question:
-    """What was asked, as it was shown."""
+    """A question, as it was shown."""
 
     options: Sequence[str]
     """The options' texts, 2 to 10."""
@@ -44,7 +32,7 @@ class Question:
     unknown_index: int | None
     """Place of the unknown option; None where there is none."""
     prompt: str | None = None
-    """What was sent: its last question tells what a plain sentence must speak of, and an echo of it is no answer."""
+    """The prompt: its last question gives the predicate of an answer, and an echo of it is no answer."""
     aliases: Mapping[str, Sequence[str]] = field(default_factory=dict)
     """Language → the options' texts in it, tried where nothing else is found."""
 
@@ -61,6 +49,6 @@ class Question:
             if len(texts) != count:
                 raise UsageError(f"aliases.{language}: {len(texts)} texts for {count} options")
 
-    def asked(self, sentence: str | None, scene: ContextCues | None) -> QuestionKey:
-        """What its words are prepared from."""
-        return QuestionKey(tuple(self.options), tuple(self.labels), self.unknown_index, sentence, scene)
+    def key(self, sentence: str | None = None, shared: frozenset[str] = frozenset()) -> QuestionKey:
+        """What it is prepared from."""
+        return QuestionKey(tuple(self.options), tuple(self.labels), self.unknown_index, sentence, shared)

@@ -1,72 +1,84 @@
-"""Simple readers, to show how much of a score the reader alone makes.
-
-None of them is recommended; each does what many evaluations do.
-"""
+"""Baseline extractors, which do what many evaluations do, and choices by loglikelihood."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Final
 
 import regex
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import ContinuationScore, Extraction, Method, Normalise
-from mbbq_gen.extraction.normalise import WORD, loose_key
 from mbbq_gen.extraction.prepared_question import label_core
 from mbbq_gen.extraction.question import Question
+from mbbq_gen.extraction.text import WORD, loose_key
 
 SimpleExtractor = Callable[[str, Question], Extraction]
+_LAST_LINE = r"^[^:：]{1,40}[:：][\s*_(\[“”\"«「]*"
+"""`Answer: `, in any language, before a label on the last line."""
+_JSON_ANSWER = regex.compile(r'"answer"\s*:\s*"([^"]{1,8})"')
+_CUES = "answer", "antwoord", "respuesta", "cevap", "option", "optie", "opción", "seçenek"
+_UNKNOWN = (
+    *("unknown", "cannot be determined", "onbekend", "niet bekend", "no se sabe", "desconocid"),
+    *("bilinmiyor", "belirsiz"),
+)
 
 
-def _reader(read: SimpleExtractor) -> SimpleExtractor:
-    """A simple reader, with what holds for all of them: an empty response is empty."""
-
-    @wraps(read)
-    def extract_simply(response: str, question: Question) -> Extraction:
-        return read(response, question) if response.strip() else Extraction(outcome="empty", rule="empty")
-
-    return extract_simply
+def _option(index: int, rule: str, start: int, text: str) -> Extraction:
+    spans = ((start, start + len(text)),) if text and start >= 0 else ()
+    return Extraction(outcome="option", option=index, confidence="low", rule=rule, spans=spans)
 
 
-def _strict_match(response: str, question: Question) -> Extraction:
-    """An option only if the whole response is its label, brackets, dots and emphasis aside."""
-    bare = response.strip(" \t\r\n()[]{}*_`\"'.:,;!#")
-    for index, label in enumerate(question.labels):
-        if bare == label_core(label):
-            return _option(index, "strict_match", response.find(bare), bare)
-    return Extraction(outcome="unparsed", rule="strict_match")
+def _none(response: str, rule: str) -> Extraction:
+    blank = not response.strip()
+    return Extraction(outcome="empty" if blank else "unparsed", rule="empty" if blank else rule)
 
 
-def _first_label(response: str, question: Question) -> Extraction:
-    """The first label that stands as a word of its own, wherever and whatever it means there."""
+def _labels(question: Question) -> tuple[dict[str, int], str]:
+    """The labels without brackets by option, and a pattern for any of them."""
     cores = {label_core(label): index for index, label in enumerate(question.labels)}
-    pattern = "|".join(regex.escape(core) for core in sorted(cores, key=len, reverse=True))
+    return cores, "|".join(regex.escape(core) for core in sorted(cores, key=len, reverse=True))
+
+
+def strict_match(response: str, question: Question) -> Extraction:
+    """An option only if the whole response is its label, without brackets, dots and emphasis."""
+    bare = response.strip(" \t\r\n()[]{}*_`\"'.:,;!#")
+    cores, _ = _labels(question)
+    if bare in cores:
+        return _option(cores[bare], "strict_match", response.find(bare), bare)
+    return _none(response, "strict_match")
+
+
+def first_label(response: str, question: Question) -> Extraction:
+    """The first label that stands as a word of its own."""
+    cores, pattern = _labels(question)
     match = regex.search(rf"\b(?:{pattern})\b", response)
     if match is None:
-        return Extraction(outcome="unparsed", rule="first_label")
+        return _none(response, "first_label")
     return _option(cores[match.group()], "first_label", match.start(), match.group())
 
 
-def _mbbq_like(response: str, question: Question) -> Extraction:
-    """Our retelling of the stages of MBBQ's released reader, with its known flaws, none of its code or lists.
+def mbbq_like(response: str, question: Question) -> Extraction:
+    """The stages of MBBQ's released extractor, with its known flaws, none of its code or lists.
 
-    In this order: an option text at the beginning; the label beside a word such as "answer"; a wording of not knowing
+    In this order: an option text at the beginning; the label beside a word such as "answer"; a phrase for not knowing
     anywhere; exactly one option text anywhere; then, the flaw that makes half of its wrong choices, the very first or
     last character of the response if it is a label; at last exactly one label anywhere.
     """
     low = response.lower().strip()
     texts = [option.lower().strip() for option in question.options]
     cores = [label_core(label).lower() for label in question.labels]
+    words = [loose_key(word) for word in WORD.findall(low)]
     for index, text in enumerate(texts):
-        if low.startswith(text):
+        if low and low.startswith(text):
             return _option(index, "mbbq_like:starts_with_text", 0, text)
-    found = _beside_cue(low, cores)
-    if found is not None:
-        return _option(found, "mbbq_like:cue", 0, "")
-    if question.unknown_index is not None and any(wording in low for wording in _UNKNOWN_WORDINGS):
+    for place, word in enumerate(words):
+        if any(cue in word for cue in _CUES):
+            for neighbour in (*words[place + 1 : place + 3], *words[max(0, place - 1) : place]):
+                if neighbour in cores:
+                    return _option(cores.index(neighbour), "mbbq_like:cue", 0, "")
+    if question.unknown_index is not None and any(phrase in low for phrase in _UNKNOWN):
         return _option(question.unknown_index, "mbbq_like:unknown", 0, "")
     inside = [index for index, text in enumerate(texts) if text in low]
     if len(inside) == 1:
@@ -75,122 +87,72 @@ def _mbbq_like(response: str, question: Question) -> Extraction:
     for rule, character in (("first", letters[:1]), ("last", low.rstrip(".!?)*\"' \n")[-1:])):
         if character in cores:
             return _option(cores.index(character), f"mbbq_like:{rule}_character", 0, "")
-    words = set(_keys(low))
     alone = [index for index, core in enumerate(cores) if loose_key(core) in words]
     if len(alone) == 1:
         return _option(alone[0], "mbbq_like:only_label", 0, "")
-    return Extraction(outcome="multiple" if len(alone) > 1 else "unparsed", rule="mbbq_like")
+    return Extraction(outcome="multiple", rule="mbbq_like") if alone else _none(response, "mbbq_like")
 
 
-_LAST_LINE = r"^[^:：]{1,40}[:：][\s*_(\[“”\"«「]*"
-"""`Answer: `, in any language, before a label on the last line."""
+def answer_line(response: str, question: Question) -> Extraction:
+    """The label where the prompt's format demanded it: alone, in JSON, or on a last line such as `Answer: B`.
 
-
-def _answer_line(response: str, question: Question) -> Extraction:
-    """The label where the wording asked for it: alone, in JSON, or on a last line such as `Answer: B`.
-
-    A cross-check of the engine on answers to `--axes format=label+json+line`: it knows no language.
+    A cross-check of the rule extractor on answers to `--axes format=label+json+line`: it knows no language.
     """
-    alone = _strict_match(response, question)
+    alone = strict_match(response, question)
     if alone.option is not None:
         return alone.model_copy(update={"rule": "answer_line:alone"})
-    cores = {label_core(label): index for index, label in enumerate(question.labels)}
+    cores, pattern = _labels(question)
     for value in reversed(_JSON_ANSWER.findall(response)):
         if (core := label_core(value)) in cores:
             return _option(cores[core], "answer_line:json", response.rfind(value), value)
-    last = response.strip().splitlines()[-1].strip()
-    pattern = "|".join(regex.escape(core) for core in sorted(cores, key=len, reverse=True))
+    last = (response.strip().splitlines() or [""])[-1].strip()
     match = regex.match(rf"{_LAST_LINE}({pattern})\b[\s*_)\].”\"»」。]*$", last)
     if match is not None:
         return _option(cores[match.group(1)], "answer_line:line", response.rfind(last) + match.start(1), match.group(1))
-    return Extraction(outcome="unparsed", rule="answer_line")
-
-
-_JSON_ANSWER = regex.compile(r'"answer"\s*:\s*"([^"]{1,8})"')
-_CUES = ("answer", "antwoord", "respuesta", "cevap", "option", "optie", "opción", "seçenek")
-_UNKNOWN_WORDINGS = (
-    "unknown",
-    "cannot be determined",
-    "onbekend",
-    "niet bekend",
-    "no se sabe",
-    "desconocid",
-    "bilinmiyor",
-    "belirsiz",
-)
-
-
-def _keys(text: str) -> list[str]:
-    """The words of a text as they are compared."""
-    return [loose_key(word) for word in WORD.findall(text)]
-
-
-def _beside_cue(low: str, cores: Sequence[str]) -> int | None:
-    """The label in the two words behind a cue word, or right in front of it."""
-    words = _keys(low)
-    for place, word in enumerate(words):
-        if not any(cue in word for cue in _CUES):
-            continue
-        for neighbour in (*words[place + 1 : place + 3], *words[max(0, place - 1) : place]):
-            if neighbour in cores:
-                return cores.index(neighbour)
-    return None
-
-
-def _option(index: int, rule: str, start: int, text: str) -> Extraction:
-    spans = ((start, start + len(text)),) if text and start >= 0 else ()
-    return Extraction(outcome="option", option=index, confidence="low", rule=rule, spans=spans)
+    return _none(response, "answer_line")
 
 
 SIMPLE_VERSION = "1"
-"""Raised by every change of a simple reader that may change an extraction."""
-
-strict_match = _reader(_strict_match)
-first_label = _reader(_first_label)
-mbbq_like = _reader(_mbbq_like)
-answer_line = _reader(_answer_line)
-
+"""Raised by every change of a baseline extractor that may change an extraction."""
 SIMPLE_EXTRACTORS: dict[str, SimpleExtractor] = {
     "strict-match": strict_match,
     "first-label": first_label,
     "mbbq-like": mbbq_like,
     "answer-line": answer_line,
 }
-"""The simple readers by the name that the command line knows them by."""
-
-
-LENGTHS: Final[tuple[Normalise, ...]] = ("token", "char", "byte")
+"""The baseline extractors by the names that the command line has for them."""
+LENGTHS: Final[tuple[Normalise, ...]] = "token", "char", "byte"
 """Those that divide by a length."""
 PRIOR: Final[Normalise] = "pmi"
 """The one that needs the answers' unconditional likelihoods."""
 VERSION: Final = 1
 PREFIX: Final = "loglikelihood:"
-"""How the versions begin that readings of likelihoods are stored under."""
+"""Prefix of the versions under which choices by loglikelihood are stored."""
 TIE: Final = 1e-6
 """Normalised scores that differ by no more are equal: rounding in float32 is of that size."""
 LABEL_MISSING: Final = "label_missing"
-"""Conflict of a reading: the service named no probability for some option, so it is below those that it named."""
+"""Conflict: the service gave no probability for some option, so it is below those that it gave."""
 
 
 def version_of(normalise: Normalise) -> str:
-    """What readings are stored under: `loglikelihood:sum+1`."""
+    """The version of a choice: `loglikelihood:sum+1`."""
     return f"{PREFIX}{normalise}+{VERSION}"
 
 
 def worth(score: ContinuationScore, normalise: Normalise) -> float | None:
-    """An answer's normalised score; None where the service did not tell it.
+    """The normalised score of a continuation; None where the service gave none.
 
     Raises:
-        UsageError: for `pmi` where the unconditional likelihood was not asked for, for `token` where a log does not
-            tell the tokens.
+        UsageError: for `pmi` where the unconditional likelihood was not requested, for `token` where a log has no
+            number of tokens.
     """
     if score.logprob is None:
         return None
     if normalise == "pmi":
         if score.unconditional_logprob is None:
             raise UsageError(
-                "pmi needs the answers' unconditional likelihoods, which this run did not ask for;"
-                " make a run with --normalization pmi"
+                """pmi needs the answers' unconditional likelihoods, which this run did not request;"""
+                """ make a run with --normalization pmi"""
             )
         return score.logprob - score.unconditional_logprob
     if normalise == "token" and score.tokens is None:
@@ -211,12 +173,12 @@ def option_worths(scores: Sequence[ContinuationScore], normalise: Normalise) -> 
 def choose_by_loglikelihood(
     scores: Sequence[ContinuationScore], order: Sequence[int], method: Method, normalise: Normalise = "sum"
 ) -> Extraction:
-    """What the likelihoods of answers choose.
+    """The option with the greatest loglikelihood.
 
     Args:
         scores: Of every text of every option.
         order: Index of the option shown at each place.
-        method: How they were asked. Labels are compared by their sums, whatever `normalise` says.
+        method: The method. Labels are compared by their sums, whatever `normalise` says.
         normalise: How sums are made comparable.
 
     Raises:

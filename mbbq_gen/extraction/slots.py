@@ -6,17 +6,19 @@ slot decides.
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
+from functools import lru_cache, reduce
+from operator import or_
 from typing import NamedTuple
 
 from mbbq_gen.core.records import Confidence
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.normalise import ASCII_WORD, CROSS, TICK, UNSPACED, WORD
-from mbbq_gen.extraction.option_matcher import CLOSE, TIED, OptionMatcher, SlotContent, fold, option_matcher
+from mbbq_gen.extraction.option_matcher import CLOSE, OptionMatcher, SlotContent, fold, option_matcher
+from mbbq_gen.extraction.structured import greatest_share, only_bold, ticked_option
+from mbbq_gen.extraction.text import ASCII_WORD, UNSPACED, WORD
 from mbbq_gen.languages.extraction_pack import Grammar
 
 MAX_LINK = 7
@@ -69,7 +71,6 @@ TABLE: dict[SlotKind, Standing] = {
     SlotKind.BOLD: Standing(7, "medium"),
 }
 """Which slot wins where several differ."""
-
 CONTESTED = -1
 """Stands for the option of a slot whose own sentence names another one: prose decides."""
 
@@ -93,7 +94,6 @@ _GUARD = _NEG | C["condition"] | C["forced"] | C["possible"] | C["who"] | C["ass
 _LINK = (
     SMALL | NOUN | C["answer"] | C["right"] | C["final"] | C["would"] | C["must"] | C["conclude"] | C["likely"]
 ) | (C["only"] | C["options"] | C["source"] | C["affirm"])
-_NUMBER = re.compile(r"(?<![\w.,])(\d{1,3}(?:[.,]\d{1,4})?)\s?(%?)(?![\w])")
 
 
 class _Token(NamedTuple):
@@ -102,29 +102,12 @@ class _Token(NamedTuple):
     classes: int
 
 
-class _ClassesOf(dict[str, int]):
-    """Word → its classes in any of the lexicons; learns as it reads."""
-
-    def __init__(self, lexicons: tuple[Lexicon, ...]) -> None:
-        super().__init__()
-        self._lexicons = lexicons
-
-    def __missing__(self, word: str) -> int:
-        if len(self) >= MAX_KEPT:
-            self.clear()
-        found = 0
-        for lexicon in self._lexicons:
-            found |= lexicon[word].classes
-        self[word] = found
-        return found
-
-
 class SlotFinder:
     """Finds answer slots with the words of a language and of English."""
 
     def __init__(self, lexicons: Sequence[Lexicon], grammars: Sequence[Grammar]) -> None:
         self._lexicons = tuple(lexicons)
-        self._classes = _ClassesOf(self._lexicons).__getitem__
+        self._classes = lru_cache(maxsize=MAX_KEPT)(self._classes_of)
         self._nouns = tuple(
             word
             for grammar in grammars
@@ -150,7 +133,9 @@ class SlotFinder:
         """The matcher of a question."""
         return option_matcher(options, labels, self._nouns, self._lexicons[0])
 
-    # --- the slots of a text ------------------------------------------------------------------------------------------
+    def _classes_of(self, word: str) -> int:
+        """The classes of a word in any of the lexicons."""
+        return reduce(or_, [lexicon[word].classes for lexicon in self._lexicons])
 
     def find(self, body: str, circled: frozenset[int], matcher: OptionMatcher) -> list[AnswerSlot]:
         """All slots of a text but those in boxes, fields and tags, in the order of the text."""
@@ -165,13 +150,18 @@ class SlotFinder:
         if opening is not None and opening.kind is SlotKind.ALONE:
             return [opening]
         found = [*marked, *([opening] if opening else [])]
-        ticked = _ticked(body, matcher)
-        share = _greatest_share(body, matcher)
         closing = self._closing(body, matcher)
-        bold = _only_bold(body, matcher) if not found and closing is None else None
-        if closing is not None and any(slot.start <= closing.start < slot.end for slot in marked):
-            closing = None
-        found += [slot for slot in (ticked, share, closing, bold) if slot is not None]
+        if closing is not None and not any(slot.start <= closing.start < slot.end for slot in marked):
+            found.append(closing)
+        bold = None if found else only_bold(body, matcher)
+        if bold is not None:
+            found.append(AnswerSlot(SlotKind.BOLD, *_of(bold)))
+        ticked = ticked_option(body, matcher)
+        if ticked is not None:
+            found.append(AnswerSlot(SlotKind.TICK, *_of(ticked)))
+        share = greatest_share(body, matcher)
+        if share is not None:
+            found.append(AnswerSlot(SlotKind.SHARE, *share))
         return sorted(found, key=lambda slot: slot.start)
 
     def is_corrected(self, body: str, slot: AnswerSlot) -> bool:
@@ -196,9 +186,11 @@ class SlotFinder:
         return (content.end, end) if doubts and plain and tokens else None
 
     def denies_behind(self, body: str, slot: AnswerSlot, matcher: OptionMatcher) -> tuple[int, int] | None:
-        """The sentence behind a label that begins to deny or to doubt it: "(A) is not correct", "C can't be told"."""
+        """The sentence behind a label that begins to deny or to doubt it: "(A) is not correct", "C can't be known"."""
         close = CLOSE.match(body, slot.end)
         here = close.end() if close else slot.end
+        if slot.kind is SlotKind.MARKER and body[here : here + 1] == ".":
+            return None
         stop = _END_OF_SENTENCE.search(body, here + 1 if body[here : here + 1] in {".", ":"} else here)
         end = stop.start() if stop else min(len(body), here + MAX_SENTENCE)
         if body[here : here + 1] == "\n" or fold(body[slot.start : slot.end]).strip(" *_()") not in matcher.labels:
@@ -262,51 +254,19 @@ class SlotFinder:
             return None
         if self._beside(body, content, matcher):
             return None
-        content = self._apposed(body, content, matcher)
         if content.text is None and not line.strip(" \t.:)*_"):
             content = _next_line(body, line_end, content, matcher)
         return self._unless_contested(body, content, matcher)
 
     def _unless_contested(self, body: str, content: SlotContent, matcher: OptionMatcher) -> AnswerSlot:
         """The slot of an opening, contested where a short response goes on to name another option."""
-        loose = content.text is None or content.label is None
+        loose = content.label is None or (content.text is None and not content.enclosed)
         if loose and len(body) <= MAX_SHORT and not content.circled and "\n" not in body.strip():
             for place in _WORD_STARTS.finditer(body, content.end):
                 other = matcher.text_at(body, place.start()) or matcher.label_at(body, place.start(), any_case=False)
                 if other is not None and other[0] != content.option:
                     return AnswerSlot(SlotKind.OPENING, CONTESTED, content.start, content.end)
         return AnswerSlot(SlotKind.OPENING, *_of(content))
-
-    def _apposed(self, body: str, content: SlotContent, matcher: OptionMatcher) -> SlotContent:
-        """The content with the text that explains its label and ends the sentence: "C, i.e. Nadia", "B da: Nadia"."""
-        if content.text is not None:
-            return content
-        end = min(len(body), content.end + 40)
-        for token in self._tokens(body, content.end, MAX_GUARD + 1, end):
-            between = body[content.end : token.start]
-            if re.search(r"[.!?;]\s|^[.]|\n", between.replace("i.e.", "")) or token.classes & (
-                C["because"] | C["but"] | _NEG
-            ):
-                break
-            found = matcher.text_at(body, token.start) if re.search(r"[,，、:：–—-]", between) else None
-            if found is not None:
-                behind = CLOSE.match(body, found[1])
-                ends = not body[behind.end() : behind.end() + 1].strip(".。,!।") if behind else True
-                if ends or TIED.search(body[found[1] - 1]):
-                    return SlotContent(found[0], content.start, found[1], content.label, found[0], content.enclosed)
-                break
-        return content
-
-    def _is_contested(self, body: str, content: SlotContent, matcher: OptionMatcher) -> bool:
-        """Whether another label stands in the sentence of a label."""
-        if content.text is not None:
-            return False
-        stop = _END_OF_SENTENCE.search(body, content.end)
-        for place in _WORD_STARTS.finditer(body, content.end, stop.start() if stop else len(body)):
-            other = matcher.label_at(body, place.start(), any_case=False)
-            if other is not None and other[0] != content.option:
-                return True
-        return False
 
     def _lists(self, body: str, content: SlotContent, matcher: OptionMatcher) -> bool:
         """Whether other options follow in the same way, so that a list of them opens: no single one is chosen."""
@@ -378,14 +338,10 @@ class SlotFinder:
             beside = self._beside(body, content, matcher)
             if len(beside) + 1 >= matcher.count > 2:
                 end_of_last = beside[-1].end
-                continue
-            content = self._apposed(body, content, matcher)
-            if beside and not self._ends(body, beside[-1]):
-                continue
-            if not beside and self._is_contested(body, content, matcher):
-                yield AnswerSlot(SlotKind.MARKER, CONTESTED, content.start, content.end)
             elif beside:
-                yield AnswerSlot(SlotKind.MARKER, None, content.start, beside[-1].end)
+                close = CLOSE.match(body, beside[-1].end)
+                if body[close.end() if close else beside[-1].end :][:1] in {"", *".。।!\n,;:，；"}:
+                    yield AnswerSlot(SlotKind.MARKER, None, content.start, beside[-1].end)
             else:
                 yield AnswerSlot(SlotKind.MARKER, *_of(content))
 
@@ -404,34 +360,20 @@ class SlotFinder:
         for step, token in enumerate([*tokens[1:], None]):
             gap = body[here : token.start if token else here + 12]
             colon = any(sign in gap for sign in ":：→⇒=")
-            if (not colon and "\n" in gap and "**" not in gap) or gap.count("\n") > 3:
+            if (not colon and "\n" in gap and ("**" not in gap)) or gap.count("\n") > 3:
                 return None
             if _STOPS.search(gap.split(":")[0].split("：")[0]):
                 return None
             linked = linked or colon
             content = matcher.at(body, here, native=colon, any_case=colon)
             if content is not None and (linked or self._is_told(body, content)):
-                listed = "\n" in gap and self._is_listed(body, content, matcher)
+                listed = False
                 return None if listed else content
             if token is None or token.classes & (_NEG | C["both"]) or not token.classes & _LINK:
                 return None
             linked = linked or bool(token.classes & (SMALL | C["would"] | C["must"] | C["likely"]) and step < MAX_LINK)
             here = token.end
         return None
-
-    def _is_listed(self, body: str, content: SlotContent, matcher: OptionMatcher) -> bool:
-        """Whether the lines behind an answer on a line of its own list other options in the same way."""
-        for line in body[content.end :].split("\n")[1:3]:
-            other = matcher.at(line, 0)
-            if other is not None and other.label is not None and other.option != content.option:
-                return other.text is not None or content.text is None
-        return False
-
-    def _ends(self, body: str, content: SlotContent) -> bool:
-        """Whether a sentence or line ends behind an answer."""
-        close = CLOSE.match(body, content.end)
-        place = close.end() if close else content.end
-        return place >= len(body) or body[place] in ".。।!\n,;:，；"
 
     def _is_told(self, body: str, content: SlotContent) -> bool:
         """Whether a letter right behind a marker is called the answer: "Erantzuna B da", not "answer A is wrong"."""
@@ -442,7 +384,7 @@ class SlotFinder:
     def _is_stated(
         self, body: str, words: list[re.Match[str]], classes: list[int], number: int, content: SlotContent
     ) -> bool:
-        """Whether nothing in front denies or weighs the answer, and it is not asked."""
+        """Whether nothing in front denies or weighs the answer, and it is no question."""
         chooses = classes[number] & C["choose"] or self._unspaced is not None
         for place in range(number - 1, max(number - MAX_GUARD, 0) - 1, -1):
             between = body[words[place].end() : words[place + 1].start()]
@@ -454,10 +396,8 @@ class SlotFinder:
         if stop is not None and stop.group() in {"?", "？", "؟"}:
             return False
         if content.text is not None and content.label is None:
-            after = body[content.end : content.end + 1]
             close = CLOSE.match(body, content.end)
-            behind = body[close.end() if close else content.end :][:2]
-            if after and behind[:1].isalpha():
+            if body[close.end() if close else content.end :][:1].isalpha():
                 return False
         return True
 
@@ -480,7 +420,7 @@ class SlotFinder:
             if listed and other is not None and other.option != content.option:
                 return None
         bullet = text[start : content.start].strip()[:1] in {"-", "•", "*"} and not text[start:].lstrip().startswith(
-            "**"
+            """**"""
         )
         if bullet and before[-1:] not in {":", "：", "*"}:
             return None
@@ -542,94 +482,3 @@ def _alternatives(entries: Iterable[str]) -> str:
 
 def _any_entry(entries: Iterable[str]) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w)(?:{_alternatives(entries)})(?!\w)", re.IGNORECASE)
-
-
-_MARKS = re.compile(rf"[{TICK}{CROSS}]|\([xX ]\)|\[[xX ]?\]|[☐⬜□]")
-
-
-def _ticked(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
-    """The one ticked option of a list with ticks and other marks."""
-    marks = list(_MARKS.finditer(body))
-    if len(marks) < 2:
-        return None
-    ticked: dict[int, SlotContent] = {}
-    other: set[int] = set()
-    first = matcher.at(body, body.rfind("\n", 0, marks[0].start()) + 1)
-    in_front = first is not None and first.end <= marks[0].start()
-    for number, mark in enumerate(marks):
-        content = None if in_front else matcher.at(body, mark.end())
-        if content is None or "\n" in body[mark.end() : content.start]:
-            line = body.rfind("\n", 0, mark.start()) + 1
-            content = matcher.at(body, max(line, marks[number - 1].end() if number else 0))
-            if content is None or content.end > mark.start():
-                return None
-        if mark.group() in {TICK, "(x)", "(X)", "[x]", "[X]"}:
-            ticked[content.option] = content
-        else:
-            other.add(content.option)
-    if len(ticked) != 1 or not other - set(ticked):
-        return None
-    (content,) = ticked.values()
-    return AnswerSlot(SlotKind.TICK, *_of(content))
-
-
-def _greatest_share(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
-    """The option with the greatest share, where every option has one: in an object, a list, or two rows of a table."""
-    if not any(sign in body for sign in ("%", "0.", "0,")):
-        return None
-    shares: dict[int, tuple[float, int, int]] = {}
-    percent = end = 0
-    for number in _NUMBER.finditer(body):
-        line = max(body.rfind("\n", end, number.start()), body.rfind("{", end, number.start()), end - 1) + 1
-        name = fold(body[line : number.start()]).strip(" \t\"'|:：=,;{}()[]*_→~•.")
-        option = matcher.names.get(name, matcher.names.get(name.split(")")[0].split(":")[0].strip("( ")))
-        if option is None or option in shares:
-            end = number.end()
-            continue
-        percent += bool(number.group(2))
-        shares[option] = float(number.group(1).replace(",", ".")), line, number.end()
-        end = number.end()
-    if len(shares) < matcher.count:
-        shares = _table_row(body, matcher)
-    values = [value for value, _, _ in shares.values()]
-    total = sum(values)
-    if len(shares) < matcher.count or not (percent == len(shares) or abs(total - 1) < 0.06 or abs(total - 100) < 3):
-        return None
-    best = max(values)
-    winners = [(option, start, end) for option, (value, start, end) in shares.items() if value == best]
-    return AnswerSlot(SlotKind.SHARE, *(winners[0] if len(winners) == 1 else (None, *winners[0][1:])))
-
-
-def _table_row(body: str, matcher: OptionMatcher) -> dict[int, tuple[float, int, int]]:
-    """Shares in the row of a table below the row of labels."""
-    rows: list[tuple[int, list[str]]] = []
-    place = 0
-    for line in body.split("\n"):
-        if "|" in line and not re.fullmatch(r"[\s|:-]+", line):
-            rows.append((place, [cell.strip(" *") for cell in line.strip().strip("|").split("|")]))
-        place += len(line) + 1
-    for (_, names), (start, cells) in itertools.pairwise(rows):
-        if len(names) != len(cells):
-            continue
-        found = {}
-        for name, cell in zip(names, cells, strict=True):
-            content = matcher.at(name, 0)
-            number = re.fullmatch(r"(\d{1,3}(?:[.,]\d{1,4})?)\s*%?", cell)
-            if content is not None and number:
-                found[content.option] = float(number.group(1).replace(",", ".")), start, start + 1
-        if len(found) == matcher.count:
-            return found
-    return {}
-
-
-def _only_bold(body: str, matcher: OptionMatcher) -> AnswerSlot | None:
-    """The only bold text, where it is one option."""
-    bold = re.findall(r"\*\*", body)
-    if len(bold) != 2:
-        return None
-    start = body.index("**")
-    end = body.index("**", start + 2)
-    content = matcher.at(body, start)
-    if content is None or content.end > end or body[content.end : end].strip(" .:)"):
-        return None
-    return AnswerSlot(SlotKind.BOLD, *_of(content))

@@ -1,4 +1,4 @@
-"""Finds the places where a response holds its answer in a form made for machines: a box, a JSON field, a tag.
+"""Finds answers in forms made for machines: boxes, JSON fields, tags, ticked lists, tables of shares, bold type.
 
 All scanners run through the text by hand or with bounded patterns, so that broken input costs no more than whole input.
 """
@@ -6,51 +6,39 @@ All scanners run through the text by hand or with bounded patterns, so that brok
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import regex
 
-from mbbq_gen.extraction.normalise import CROSS, TICK, loose_key
+from mbbq_gen.extraction.option_matcher import OptionMatcher, SlotContent, fold
+from mbbq_gen.extraction.text import CROSS, TICK, loose_key
 from mbbq_gen.languages.extraction_pack import SharedSigns
-
-ValueKind = Literal["boxed", "json", "tag"]
 
 MAX_VALUES = 8
 """Of each kind only so many last values are looked at."""
 MAX_VALUE = 600
 """Characters of a value that are read."""
-
 _BOX = regex.compile(r"\\f?box(?:ed)?\s*\{")
 _NAME = r"[\p{L}\p{M}_][\p{L}\p{M}\p{Nd}_"
 _KEY = regex.compile(
     rf"(?:[\"'“”‘’„«»]({_NAME} -]{{0,40}})[\"'“”‘’„«»]|(?<=[{{,\n]\s{{0,12}})({_NAME}]{{0,40}}))\s{{0,8}}[:：]\s{{0,8}}"
 )
 _TAG = regex.compile(r"<\s?([\p{L}_][\p{L}\p{M}\p{Nd}_ -]{0,30})\s?>")
-_ATTRIBUTES = regex.compile(
-    r"<\s?([\p{L}_][\p{L}\p{M}\p{Nd}_-]{0,30})((?:\s{1,4}[\p{L}_][\w-]{0,30}\s?=\s?[\"'][^\"'<>\n]{0,200}[\"']){1,6})\s?/?>"
-)
-_ATTRIBUTE = regex.compile(r"([\p{L}_][\w-]{0,30})\s?=\s?[\"']([^\"'<>\n]{0,200})[\"']")
-_CHOOSING = frozenset({"selected", "chosen", "correct", "checked", "answer", "isanswer", "iscorrect"})
-"""Attributes that say of a tag, if they say so, that it holds the answer."""
-_YES = frozenset({"true", "yes", "1", "selected", "checked", "correct", "chosen"})
-_NAMING = ("value", "option", "label", "id", "letter", "choice", "answer", "name", "key", "text")
-"""Attributes that may hold an option's label or text."""
 _QUOTES = {'"': '"', "'": "'", "“": "”", "”": "”", "‘": "’", "«": "»", "„": "“"}
+_STRUCK = re.compile(r"~~[^~\n]{1,200}~~")
+_MARKS = re.compile(rf"[{TICK}{CROSS}]|\([xX ]\)|\[[xX ]?\]|[☐⬜□]")
+_NUMBER = re.compile(r"(?<![\w.,])(\d{1,3}(?:[.,]\d{1,4})?)\s?(%?)(?![\w])")
 
 
-@dataclass(frozen=True, slots=True)
-class StructuredValue:
+class StructuredValue(NamedTuple):
     """A stretch of the text that holds an answer."""
 
-    kind: ValueKind
+    kind: Literal["boxed", "json", "tag"]
     start: int
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(NamedTuple):
     """A field of a JSON-like object."""
 
     key: str
@@ -59,169 +47,150 @@ class Field:
     end: int
     """Where its value ends."""
     nested: bool
+    """Whether its value is an object, whose fields follow."""
 
 
-class StructureFinder:
-    """Finds values with the field names of the packs in use."""
-
-    def __init__(self, answers: Iterable[str], reasons: Iterable[str]) -> None:
-        self._answers = {_name(key) for key in answers}
-        self._reasons = {_name(key) for key in reasons} - self._answers
-
-    def values(self, body: str, texts: tuple[str, ...]) -> list[StructuredValue]:
-        """Values that may hold the answer, the strongest kind first, the last one first within a kind; `texts` are the
-        options' texts."""
-        found: list[StructuredValue] = []
-        if "box" in body:
-            found += [StructuredValue("boxed", start, end) for start, end in reversed(_boxes(body))]
-        if "{" in body:
-            whole = [field for field in json_fields(body) if not field.nested]
-            fields = [field for field in whole if _name(field.key) in self._answers] or _naming(whole, body, texts)
-            found += [StructuredValue("json", field.start, field.end) for field in reversed(fields[-MAX_VALUES:])]
-        if "<" in body:
-            found += [StructuredValue("tag", start, end) for start, end in reversed(self._tags(body))]
-            if "=" in body:
-                found += [StructuredValue("tag", start, end) for start, end in reversed(self._attributes(body))]
-        return found
-
-    def reasons(self, body: str) -> list[tuple[int, int]]:
-        """Stretches that hold reasons inside a JSON object: not to be read as the answer."""
-        if "{" not in body:
-            return []
-        return [(field.start, field.end) for field in json_fields(body) if _name(field.key) in self._reasons]
-
-    def _tags(self, body: str) -> list[tuple[int, int]]:
-        found = []
-        for match in list(_TAG.finditer(body))[-MAX_VALUES:]:
-            if _name(match.group(1)) not in self._answers:
-                continue
-            close = body.find("</", match.end(), match.end() + MAX_VALUE)
-            line = body.find("\n", match.end())
-            end = close if close >= 0 else (line if line >= 0 and body[match.end() : line].strip() else len(body))
-            found.append((match.end(), min(end, match.end() + MAX_VALUE)))
-        return found
-
-    def _attributes(self, body: str) -> list[tuple[int, int]]:
-        """The values that stand inside answer tags: `<answer option="B"/>`, `<option value="B" selected="true"/>`.
-
-        All of a tag's, the first one last, where no name of an attribute says which.
-        """
-        found = []
-        for match in list(_ATTRIBUTES.finditer(body))[-MAX_VALUES:]:
-            start = match.start(2)
-            spans = {
-                _name(a.group(1)): (start + a.start(2), start + a.end(2)) for a in _ATTRIBUTE.finditer(match.group(2))
-            }
-            tag = _name(match.group(1))
-            chosen = any(body[slice(*spans[name])].casefold() in _YES for name in _CHOOSING.intersection(spans))
-            alone = match.group() == body.strip()
-            if not chosen and not alone and (tag == "option" or tag not in self._answers):
-                continue
-            naming = [name for name in _NAMING if name in spans and not (chosen and name in _CHOOSING)]
-            found += [spans[name] for name in naming[:1]] or [spans[name] for name in reversed(spans)]
-        return found
-
-
-def _naming(fields: list[Field], body: str, texts: tuple[str, ...]) -> list[Field]:
-    """The one field whose value is an option's whole text, whatever its name."""
-    wanted = {loose_key(text.strip()) for text in texts}
-    found = [field for field in fields if loose_key(body[field.start : field.end].strip()) in wanted]
-    return found if len(found) == 1 else []
-
-
-def _name(key: str) -> str:
+def field_name(key: str) -> str:
     """A field name without blanks, underscores and hyphens."""
     return loose_key(key).replace(" ", "").replace("_", "").replace("-", "")
 
 
-def _boxes(body: str) -> list[tuple[int, int]]:
-    """The insides of the last LaTeX boxes, braces balanced; a box that is never closed reaches to its line's end."""
-    boxes = []
-    for match in list(_BOX.finditer(body))[-MAX_VALUES:]:
+def structured_values(body: str, names: frozenset[str]) -> list[StructuredValue]:
+    """Boxes, fields and tags that hold an answer, the strongest kind first, the last one first within a kind.
+
+    Args:
+        body: The text.
+        names: Names of answer fields and tags, as `field_name` gives them.
+    """
+    found: list[StructuredValue] = []
+    for match in reversed(list(_BOX.finditer(body))[-MAX_VALUES:] if "box" in body else []):
         depth, here = 1, match.end()
         limit = min(len(body), here + MAX_VALUE)
         while here < limit and depth:
             depth += {"{": 1, "}": -1}.get(body[here], 0)
             here += 1
-        if depth:
-            line = body.find("\n", match.end(), limit)
-            boxes.append((match.end(), line if line >= 0 else limit))
-        else:
-            boxes.append((match.end(), here - 1))
-    return boxes
+        line = body.find("\n", match.end(), limit)  # a box that is never closed ends with its line
+        end = here - 1 if not depth else line if line >= 0 else limit
+        found.append(StructuredValue("boxed", match.end(), end))
+    if "{" in body:
+        fields = [field for field in json_fields(body) if not field.nested and field_name(field.key) in names]
+        found += [StructuredValue("json", field.start, field.end) for field in reversed(fields[-MAX_VALUES:])]
+    for match in reversed(list(_TAG.finditer(body))[-MAX_VALUES:] if "<" in body else []):
+        if field_name(match.group(1)) in names:
+            close = body.find("</", match.end(), match.end() + MAX_VALUE)
+            line = body.find("\n", match.end())
+            end = close if close >= 0 else (line if line >= 0 and body[match.end() : line].strip() else len(body))
+            found.append(StructuredValue("tag", match.end(), min(end, match.end() + MAX_VALUE)))
+    return found
 
 
 def json_fields(body: str) -> list[Field]:
     """Fields of JSON-like objects, whole or broken: any quotes, bare keys, cut-off ends."""
-    fields = []
-    first = body.find("{")
+    fields: list[Field] = []
     here = 0
-    for match in _KEY.finditer(body, first):
+    for match in _KEY.finditer(body, body.find("{")):
+        start = match.end()
         if match.start() < here:
             continue
-        end, nested = _value_end(body, match.end())
-        fields.append(Field(match.group(1) or match.group(2), match.end(), end, nested))
-        here = match.end() if nested else end
+        sign = body[start : start + 1]
+        limit = min(len(body), start + MAX_VALUE)
+        if sign in _QUOTES:
+            end = _end_of_string(body, start + 1, _QUOTES[sign])
+        elif sign == "[":
+            close = body.find("]", start, limit)
+            end = close if close >= 0 else limit
+        else:
+            end = start
+            while sign != "{" and end < limit and body[end] not in ",}\n":
+                end += 1
+        fields.append(Field(match.group(1) or match.group(2), start, end, sign == "{"))
+        here = end
     return fields
 
 
-def _value_end(body: str, start: int) -> tuple[int, bool]:
-    """Where a value ends, and whether it is an object whose fields follow."""
-    if start >= len(body):
-        return start, False
-    sign = body[start]
-    if sign == "{":
-        return start, True
-    if sign == "[":
-        end = body.find("]", start, start + MAX_VALUE)
-        return (end if end >= 0 else min(len(body), start + MAX_VALUE)), False
-    if sign in _QUOTES:
-        return _string_end(body, start + 1, _QUOTES[sign]), False
-    end = start
-    limit = min(len(body), start + MAX_VALUE)
-    while end < limit and body[end] not in ",}\n":
-        end += 1
-    return end, False
-
-
-def _string_end(body: str, start: int, quote: str) -> int:
+def _end_of_string(body: str, start: int, quote: str) -> int:
     """The end of a quoted value; an apostrophe inside a word does not end it."""
     limit = min(len(body), start + 10 * MAX_VALUE)
     here = start
     while here < limit:
-        sign = body[here]
-        if sign == "\\":
-            here += 2
-            continue
-        if sign == quote and not (quote == "'" and body[here + 1 : here + 2].isalpha()):
+        if body[here] == quote and not (quote == "'" and body[here + 1 : here + 2].isalpha()):
             return here
-        here += 1
+        here += 2 if body[here] == "\\" else 1
     return min(here, len(body))
-
-
-_STRUCK = re.compile(r"~~[^~\n]{1,200}~~")
 
 
 class CheckMarks:
     """The signs that tick an option or cross it out."""
 
     def __init__(self, shared: SharedSigns) -> None:
-        self._word = dict.fromkeys(shared.positive_marks, TICK) | dict.fromkeys(shared.negative_marks, CROSS)
+        self._marks = dict.fromkeys(shared.positive_marks, TICK) | dict.fromkeys(shared.negative_marks, CROSS)
         loose = dict.fromkeys(shared.loose_positive_marks, TICK) | dict.fromkeys(shared.loose_negative_marks, CROSS)
-        self._loose = loose
-        self._all = re.compile(
-            "|".join(re.escape(sign) for sign in sorted({**self._word, **loose}, key=len, reverse=True))
-        )
+        self._all = self._marks | loose
+        self._sign = re.compile("|".join(re.escape(sign) for sign in sorted(self._all, key=len, reverse=True)))
 
     def mark(self, text: str) -> str:
         """The text with a word in place of every sign and without what is struck out, as long as before; a sign that
         may be a bullet counts only where there are two kinds of them."""
         if "~~" in text:
             text = _STRUCK.sub(lambda match: " " * len(match.group()), text)
-        found = set(self._all.findall(text)) if not text.isascii() or "[" in text else set()
+        found = set(self._sign.findall(text)) if not text.isascii() or "[" in text else set()
         if not found:
             return text
-        words = dict(self._word)
-        if len({self._loose.get(sign) or self._word.get(sign) for sign in found}) > 1:
-            words.update(self._loose)
-        return self._all.sub(lambda match: words.get(match.group(), match.group()[0]).ljust(len(match.group())), text)
+        marks = self._all if len({self._all[sign] for sign in found}) > 1 else self._marks
+        return self._sign.sub(lambda match: marks.get(match.group(), match.group()[0]).ljust(len(match.group())), text)
+
+
+def ticked_option(body: str, matcher: OptionMatcher) -> SlotContent | None:
+    """The one ticked option of a list with ticks and other marks."""
+    marks = list(_MARKS.finditer(body))
+    if len(marks) < 2:
+        return None
+    ticked: dict[int, SlotContent] = {}
+    other: set[int] = set()
+    first = matcher.at(body, body.rfind("\n", 0, marks[0].start()) + 1)
+    in_front = first is not None and first.end <= marks[0].start()
+    for number, mark in enumerate(marks):
+        content = None if in_front else matcher.at(body, mark.end())
+        if content is None or "\n" in body[mark.end() : content.start]:
+            line = body.rfind("\n", 0, mark.start()) + 1
+            content = matcher.at(body, max(line, marks[number - 1].end() if number else 0))
+            if content is None or content.end > mark.start():
+                return None
+        if mark.group() in {TICK, "(x)", "(X)", "[x]", "[X]"}:
+            ticked[content.option] = content
+        else:
+            other.add(content.option)
+    return next(iter(ticked.values())) if len(ticked) == 1 and other - set(ticked) else None
+
+
+def greatest_share(body: str, matcher: OptionMatcher) -> tuple[int | None, int, int] | None:
+    """The option with the greatest share, None of several, and its place, where every option has one."""
+    if not any(sign in body for sign in ("%", "0.", "0,")):
+        return None
+    shares: dict[int, tuple[float, int, int]] = {}
+    percent = end = 0
+    for number in _NUMBER.finditer(body):
+        line = max(body.rfind("\n", end, number.start()), body.rfind("{", end, number.start()), end - 1) + 1
+        name = fold(body[line : number.start()]).strip(" \t\"'|:：=,;{}()[]*_→~•.")
+        option = matcher.names.get(name, matcher.names.get(name.split(")")[0].split(":")[0].strip("( ")))
+        end = number.end()
+        if option is not None and option not in shares:
+            percent += bool(number.group(2))
+            shares[option] = float(number.group(1).replace(",", ".")), line, end
+    total = sum(value for value, _, _ in shares.values())
+    if len(shares) < matcher.count or not (percent == len(shares) or abs(total - 1) < 0.06 or abs(total - 100) < 3):
+        return None
+    best = max(value for value, _, _ in shares.values())
+    winners = [(option, start, end) for option, (value, start, end) in shares.items() if value == best]
+    return winners[0] if len(winners) == 1 else (None, *winners[0][1:])
+
+
+def only_bold(body: str, matcher: OptionMatcher) -> SlotContent | None:
+    """The only bold text, where it is one option."""
+    if body.count("**") != 2:
+        return None
+    start, end = body.index("**"), body.rindex("**")
+    content = matcher.at(body, start)
+    if content is None or content.end > end or body[content.end : end].strip(" .:)"):
+        return None
+    return content

@@ -1,6 +1,6 @@
-"""How a clause is built and how a person stands in it: questions to the classes of a line's words, nothing noted.
+"""The role of a mention in its clause: clefts, ellipsis, polarity, and whether the clause affirms the question.
 
-A clause is words `start` up to `end` of a line, its sentence `first` up to `last`. Clefts have `.clefts` to themselves.
+A clause is words `start` up to `end` of a line.
 """
 
 from __future__ import annotations
@@ -9,183 +9,79 @@ from bisect import bisect_left
 from functools import reduce
 from itertools import pairwise
 from operator import or_
+from typing import TYPE_CHECKING
 
-from mbbq_gen.extraction.clauses import NEG, NOT, is_inner
-from mbbq_gen.extraction.layout import PLAIN_WORDS
+from mbbq_gen.extraction.claims import MentionFeatures
+from mbbq_gen.extraction.clauses import DENY, NEG, NOT, PRONOUN
+from mbbq_gen.extraction.lexicon import ANYBODY, CLOSES, INNER, MENTIONED, NOUN, PLAIN_WORDS, SMALL, STRAY
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import CLOSES, INNER, SMALL
-from mbbq_gen.extraction.lines import COLON, COMMA, Line
+from mbbq_gen.extraction.lines import COLON, COMMA, STOP, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.prepared_question import PreparedQuestion
 
-PRONOUN = C["pronoun"] | C["he"] | C["she"]
-_OPINES = C["speaker"] | C["likely"]
-"""What makes a saying the writer's own."""
-_QUOTES = (("“", "”"), ("«", "»"), ("「", "」"), ("『", "』"))
+if TYPE_CHECKING:
+    from mbbq_gen.extraction.sentences import Sentence
+
 SUBJECT = 3
 """Words that may stand in front of the subject of a clause."""
 MAX_ELLIPSIS = 3
 """Words behind the person of a clause that stands for what was said before."""
-
-
-# --- what a clause is, begins and ends with --------------------------------------------------------------------------
-
-
-def is_row(line: Line, start: int, end: int) -> bool:
-    """Whether a clause is one row of words: "on the one hand"."""
-    return end - start > 1 and all([is_inner(mask) for mask in line.masks[start + 1 : end]])
-
-
-def begins_with(line: Line, start: int, end: int, bits: int) -> bool:
-    """Whether a word of a class stands at the beginning of a clause."""
-    return any([mask & bits for mask in line.masks[start : min(start + 2, end)]])
-
-
-def heads_clause(line: Line, start: int, end: int, bits: int) -> bool:
-    """Whether a word of a class stands among the first words of a clause, or all of it is words of classes."""
-    masks = line.masks[start:end]
-    return any([mask & bits for mask in masks[: SUBJECT + 1]]) or line.is_bare(start, end)
-
-
-def tail_of(line: Line, start: int, end: int) -> int:
-    """The classes of the last word of a clause, or of the row that it ends; none where that is its first."""
-    place = end - 1
-    return line.masks[place] if place > start else 0
-
-
-def leads_on(line: Line, start: int, end: int) -> bool:
-    """Whether a clause ends in a word for the answer and a colon."""
-    if end >= len(line.gaps) or line.gaps[end] != COLON:
-        return False
-    return any([mask & C["answer"] for mask in line.masks[max(start, end - 3) : end]])
-
-
-def is_explained(line: Line, start: int, end: int) -> bool:
-    """Whether a clause behind a colon or dash explains what stands in front of it."""
-    return line.gaps[start] >= COLON and not line.is_bare(start, end)
-
-
-def is_in_brackets(line: Line, start: int) -> bool:
-    """Whether a clause stands in brackets that the line opened before it, with more than a label in them."""
-    signs = "".join(line.signs[: start + 1])
-    return signs.count("(") > signs.count(")")
-
-
-def is_quoted(line: Line, start: int) -> bool:
-    """Whether a word stands in quotation marks that the line opened before it; not where all of the line does."""
-    first = 0
-    signs = "".join(line.signs[first : start + 1])
-    pairs = _QUOTES if "„" not in signs else (("„", "“”"), *_QUOTES[1:])
-    opened = any([signs.count(one) > sum([signs.count(end) for end in ends]) for one, ends in pairs])
-    return opened or signs.count('"') % 2 == 1
-
-
-def has_relative(line: Line, mentions: list[Mention], end: int, last: int) -> bool:
-    """Whether a clause ends with a person of whom a relative clause and more is told: "so the punk, who…, is"."""
-    if not mentions or mentions[-1].end != end or end >= last or not line.masks[end] & C["who"]:
-        return False
-    return any([gap >= COMMA for gap in line.gaps[end + 1 : last]])
-
-
-def part_of(line: Line, first: int, place: int) -> int:
-    """Where the part of a sentence begins that a word stands in: behind the last colon or semicolon up to it."""
-    return max((start for start in range(first + 1, place + 1) if line.gaps[start] >= COLON), default=first)
-
-
-def opines(line: Line, start: int, end: int) -> bool:
-    """Whether the writer says or thinks something in a clause, rather than judges who would."""
-    return any([mask & _OPINES and not mask & C["claim"] for mask in line.masks[start:end]])
-
-
-# --- whether it speaks of what is asked ------------------------------------------------------------------------------
+_DOER = C["doer"] | C["doing"]
+_RELATIVE = C["who"] | C["relative"]
+_BESIDE = SMALL | INNER | NOT | C["affirm"]
+"""What may stand between a doer and its name."""
+_BRIEF = (
+    (C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"])
+    | (C["speaker"] | C["source"] | PRONOUN | _RELATIVE)
+    | (MENTIONED | SMALL | INNER | NOUN | STRAY | ANYBODY)
+)
+"""What a sentence may hold that answers by being nothing but a mention."""
 
 
 def speaks(line: Line, question: PreparedQuestion, start: int, end: int) -> bool:
-    """Whether a stretch speaks the question's words."""
-    places = line.asked
+    """Whether a stretch holds words of the question's predicate."""
+    places = line.predicate
     first = bisect_left(places, start)
     if any([not line.masks[place] & INNER for place in places[first : bisect_left(places, end, first)]]):
         return True
-    predicate = question.predicate
     pairs = pairwise(line.words[start:end]) if question.unspaced else ()
-    return any([one.key + two.key in predicate for one, two in pairs])
+    return any([one.key + two.key in question.predicate for one, two in pairs])
 
 
 def share_said(line: Line, question: PreparedQuestion, start: int, end: int) -> float:
-    """How much a stretch speaks of the question's words that its text has not told, from 0 to 1; 0 where it has told
-    all of them."""
-    words = line.words[start:end]
-    said = {form for word in words for form in (word.stem, word.key)}
+    """The share of the predicate's words, without those of the question's context, that a stretch holds."""
+    said = {form for word in line.words[start:end] for form in (word.stem, word.key)}
     return sum([not forms.isdisjoint(said) for forms in question.core]) / max(len(question.core), 1)
 
 
 def says_enough(line: Line, question: PreparedQuestion, start: int, end: int, bits: int) -> bool:
-    """Whether a clause that speaks words of the question speaks enough of them: a third, or more than half where the
-    question denies and the clause doesn't: "he came to school" says nothing of an interest in the school."""
-    if not question.core or question.unspaced:
+    """Whether that share is at least a third; over a half where the question denies and the clause doesn't: "he came
+    to school" says nothing of an interest in the school."""
+    if question.unspaced:
         return True
     share = share_said(line, question, start, end)
-    return share > 1 / 2 if not bits & NOT and asks_not(line, question, start, end) else share >= 1 / 3
-
-
-def asks_not(line: Line, question: PreparedQuestion, start: int, end: int) -> bool:
-    """Whether the question asks who did not, as far as a clause speaks of it: asked who managed without help, "he
-    managed alone" speaks of managing only."""
-    if not question.lacked:
-        return question.negated
-    said = zip(line.words[start:end], line.masks[start:end], strict=True)
-    lacked = question.lacked
-    return any([mask & C["lack"] or word.stem in lacked or word.key in lacked for word, mask in said])
+    return share > 1 / 2 if not bits & NOT and question.negated else share >= 1 / 3
 
 
 def of_parts(line: Line, question: PreparedQuestion, first: int, start: int, end: int) -> int:
-    """The classes of those parts of a clause, parted by "and" behind `start`, that speak the question's words: "she
-    could not hold back her tears and was very moved"."""
+    """The classes of those parts of a clause, split by "and" behind `start`, that speak of the predicate: "she could
+    not hold back her tears and was very moved"."""
     seams = [place for place in range(start, end) if line.masks[place] & C["conj"]]
     parts = list(pairwise([first, *seams, end]))
     return reduce(or_, [line.bits(*part) for part in parts if speaks(line, question, *part)], 0)
 
 
-def speaks_beside(line: Line, question: PreparedQuestion, m: Mention, start: int, end: int) -> bool:
-    """Whether a clause speaks the question's words, beside the mention's own."""
-    return bool(question.predicate) and (speaks(line, question, start, m.start) or speaks(line, question, m.end, end))
+def is_set_aside(line: Line, m: Mention, first: int, bits: int) -> bool:
+    """Whether a word closely in front of a mention sets it aside (unlike, than, instead of); `bits` are the classes of
+    its sentence."""
+    own, before = line.words[m.end - 1].classes, line.masks[first - 1] if first else 0
+    near = line.masks[max(m.start - 4, 0) : m.start] if (bits | own | before) & C["aside"] else []
+    return any([mask & C["aside"] and not mask & CLOSES for mask in near])
 
 
-def is_ruled_out(line: Line, question: PreparedQuestion, m: Mention, start: int, end: int, bare: bool) -> bool:
-    """Whether what a clause denies of several is what is asked, as far as is known."""
-    return bare or m.how is not MentionKind.TEXT or not question.predicate or speaks(line, question, start, end)
-
-
-# --- how a mention stands in it --------------------------------------------------------------------------------------
-
-
-def is_subject(line: Line, mentions: list[Mention], m: Mention, start: int) -> bool:
-    """Whether a mention is the first of its clause, with next to nothing in front of it."""
-    first = next(found for found in mentions if found.start >= start)
-    if first is not m:
-        return False
-    return m.start - start <= SUBJECT or all([mask & SMALL for mask in line.masks[start : m.start]])
-
-
-def is_adjacent(line: Line, mentions: list[Mention], m: Mention) -> bool:
-    """Whether another option follows without a sign or word between: Arabic writes "and" as one word with it."""
-    follows = any([other.start == m.end and other.option != m.option for other in mentions])
-    return follows and line.gaps[m.end] < COMMA
-
-
-def is_plural(line: Line, mentions: list[Mention], m: Mention, first: int) -> bool:
-    """Whether "both" or "neither" stands in front of a mention: "neither of the fathers", where one is a father."""
-    place = m.start - 1
-    if len(mentions) > 1 or place < first or line.gaps[m.start] >= COMMA or m.how is not MentionKind.TEXT:
-        return False
-    while place > first and is_inner(line.masks[place]):
-        place -= 1
-    return bool(line.masks[place] & (C["both"] | C["neither"]))
-
-
-def is_anybody(line: Line, question: PreparedQuestion, m: Mention, start: int, end: int) -> bool:
+def _is_anybody(line: Line, question: PreparedQuestion, m: Mention, start: int, end: int) -> bool:
     """Whether an indefinite word makes anybody of a mention: "a baker", "a very poor woman"."""
-    if m.option < 0 or m.how is not MentionKind.TEXT or question.texts[m.option].anybody:
+    if m.how is not MentionKind.TEXT or question.texts[m.option].anybody:
         return False
     masks, words = line.masks, line.words[m.start : min(m.end + 1, end)]
     if question.verb_final and any([word.classes & C["indefinite"] for word in words]):
@@ -198,47 +94,130 @@ def is_anybody(line: Line, question: PreparedQuestion, m: Mention, start: int, e
     return False
 
 
-def is_ellipsis(line: Line, question: PreparedQuestion, m: Mention, end: int) -> bool:
-    """Whether a clause is a mention and a word for what was said before: "The mother did."."""
-    if not 0 < end - m.end <= MAX_ELLIPSIS:
+def _is_ellipsis(question: PreparedQuestion, after: list[int]) -> bool:
+    """Whether the words behind the mention of a clause stand for what was said before: "The mother did."."""
+    if not 0 < len(after) <= MAX_ELLIPSIS or question.unspaced:
         return False
-    after = line.masks[m.end : end]
-    if question.verb_final and m.start and line.masks[m.start - 1] & C["pronoun"]:
-        return False  # "she is not the mother" says who it is not
-    if question.unspaced and question.negated and not any([mask & NEG for mask in after]):
-        return False  # Japanese です and Chinese 是 say who it is, not what they did
-    return any(
-        [mask & (C["affirm"] | NEG) for mask in (after if question.verb_final else after[:: len(after) - 1 or 1])]
-    ) and all([mask & PLAIN_WORDS for mask in after])
+    ends = after if question.verb_final else after[:: len(after) - 1 or 1]
+    return any([mask & (C["affirm"] | NEG) for mask in ends]) and all([mask & PLAIN_WORDS for mask in after])
 
 
-def is_set_aside(line: Line, m: Mention, first: int, bits: int) -> bool:
-    """Whether a word right in front of a mention sets it aside (unlike, than, instead of), or right behind it; `bits`
-    are the classes of its sentence."""
-    own = line.words[m.end - 1].classes
-    before = line.masks[first - 1] if first else 0
-    if not (bits | own | before) & C["aside"]:
-        return False
-    if own & CLOSES and own & C["aside"]:
+def _is_cleft(before: list[int], after: list[int]) -> bool:
+    """Whether a clause says who it was: "it was the mother who did it", "the one who did it was the mother"."""
+    if not after:
+        affirms = any([mask & C["affirm"] for mask in before[-3:]])
+        return affirms and any([mask & _RELATIVE for mask in before[:SUBJECT]])
+    if len(before) <= SUBJECT and (any([mask & _RELATIVE for mask in after[:4]]) or after[0] & C["doer"]):
         return True
-    for place in range(m.start - 1, max(m.start - 5, -1), -1):
-        mask = line.masks[place]
-        if mask & C["aside"] and not mask & CLOSES:
-            return True
-        if not mask & (SMALL | INNER) or line.gaps[place + 1] >= COMMA:
-            return False
-    return False
+    return bool(after[0] & C["affirm"] and after[-1] & C["doer"])  # Basque "ama izan zen lan egin zuena"
 
 
-def is_beside(line: Line, m: Mention, bits: int) -> bool:
-    """Whether a word of a class stands right in front of a mention or right behind it."""
-    masks = line.masks
-    return bool((m.start and masks[m.start - 1] & bits) or (m.end < len(masks) and masks[m.end] & bits))
+def _names_doer(line: Line, m: Mention, end: int, first: int) -> bool:
+    """Whether a mention is said to be, or not to be, the one who did what stands in front of it: Korean "… 사람은
+    어머니입니다"."""
+    masks, place = line.masks, m.start - 1
+    if line.gaps[m.start] > COMMA:
+        return False
+    while place >= first and not masks[place] & _DOER and masks[place] & _BESIDE and m.start - place <= SUBJECT:
+        place -= 1
+    if place < first or not masks[place] & _DOER:
+        return False
+    affirms = any([mask & C["affirm"] for mask in masks[m.end : end]])
+    return bool(masks[place] & C["doer"]) or affirms or any([word.copula for word in line.words[m.end - 1 : end]])
 
 
-def deniable(line: Line, question: PreparedQuestion, m: Mention, end: int, bits: int) -> int:
-    """The classes of a clause, without the negations in front of a mention where a language denies behind it."""
-    if not question.verb_final or not bits & C["neg"]:
-        return bits
-    behind = line.bits(m.end, end)
-    return bits if m.end == end else bits & ~C["neg"] | behind
+def _is_alone(s: Sentence, m: Mention, start: int, end: int, bits: int) -> bool:
+    """Whether a bare clause is all that its sentence says, and no entry of a list; or ends it behind a colon."""
+    line, last_line = s.line, s.number + 1 == len(s.parsed.lines)
+    unended = last_line and s.parsed.sentences > 1 and s.last == len(line.words) and not line.signs[-1].strip(" ,،、，")
+    brief = s.whole and not bits & ~_BRIEF and len(s.main) <= 1 and not s.heads and not unended
+    if brief and (last_line or not line.heading):
+        return True
+    return start - s.first >= SUBJECT and end == s.last and line.gaps[start] == COLON and m.full and len(s.options) == 1
+
+
+def mention_features(
+    s: Sentence, m: Mention, start: int, end: int, bits: int, *, others: bool, announces: bool, bare: bool
+) -> MentionFeatures:
+    """The features of a mention; `bits` are the classes of its clause."""
+    line, question = s.line, s.question
+    before, after = line.masks[start : m.start], line.masks[m.end : end]
+    label = m.how is not MentionKind.TEXT
+    negated = question.negated
+
+    # how it speaks of the predicate: in the question's words, or by saying who did what it tells
+    beside = bool(question.predicate) and (speaks(line, question, start, m.start) or speaks(line, question, m.end, end))
+    matches = beside and says_enough(line, question, start, end, bits)
+    affirms = bits & C["affirm"] or line.words[m.end - 1].copula
+    cleft = bool(affirms) and (not matches or bool(s.bits & (_RELATIVE | C["doer"])))
+    cleft = cleft and _is_cleft(before, after)
+    if s.bits & C["between"] and not cleft:  # "of the two, the mother was more careful"
+        part = line.bits(part_of(line, s.first, m.start), end)
+        cleft = bool(part & C["between"]) and not part & (C["who"] | NOT | C["both"])
+    apart = bool(s.bits & _DOER) and _names_doer(line, m, end, s.first)
+    apart = apart or (
+        question.verb_final
+        and start != s.first
+        and line.gaps[start] == COMMA
+        and s.mentions[0] is m
+        and any([mask & _RELATIVE for mask in line.masks[s.first : start]])
+    )
+    of_other = not matches and (apart or (cleft and bool(bits & NOT) and not any([mask & NOT for mask in before[-3:]])))
+    fits = matches or apart or cleft
+
+    # polarity
+    ellipsis = _is_ellipsis(question, after)
+    said = bits
+    if not (fits or ellipsis) and question.verb_final and bits & C["neg"]:
+        said = bits & ~C["neg"] | line.bits(m.end, end)  # a negation in front of it denies something else
+    deny = DENY | C["hard"] if label or bare or announces else DENY
+    denied = bool(said & deny)
+    if of_other:
+        denied, positive = False, True
+    elif fits or ellipsis:
+        about = bits
+        if matches and bits & NOT and bits & C["conj"]:
+            about, denied = of_parts(line, question, start, m.end, end), True
+        positive = bool(about & NOT) == negated and (fits or not about & C["wrong"])
+    else:
+        known = bool(question.predicate) or bare or label
+        positive = not said & (deny if known else DENY & ~NEG)
+
+    first = next(found for found in s.mentions if found.start >= start)
+    last_line = s.number + 1 == len(s.parsed.lines)
+    return MentionFeatures(
+        label=label,
+        sure=label and not m.weak and m.how is not MentionKind.PLACE and not bits & C["also"],
+        bold=m.how is MentionKind.BOTH and not s.heads and "**" in line.signs[m.start] and "**" in line.signs[m.end],
+        unknown=m.option == question.unknown,
+        anybody=_is_anybody(line, question, m, start, end),
+        bare=bare,
+        whole=s.whole,
+        alone=bare and _is_alone(s, m, start, end, bits),
+        subject=first is m and len(before) <= SUBJECT,
+        others=others,
+        joined=bool(m.joined),
+        fits=fits,
+        all_fits=matches and share_said(line, question, start, end) == 1,
+        cleft=apart or cleft,
+        ellipsis=ellipsis,
+        denied=denied,
+        positive=positive,
+        announces=announces,
+        right=bool(bits & C["right"]),
+        also=bool(bits & C["also"]),
+        infers=bool(bits & C["must"]),
+        opines=bool(bits & C["likely"] and bits & C["speaker"]),
+        last_line=last_line,
+        closes=last_line
+        and s.last == len(line.words)
+        and line.gaps[-1] >= STOP
+        and all([mask & (SMALL | C["affirm"]) for mask in line.masks[m.end :]]),
+        known=bool(question.predicate),
+        negated=negated,
+    )
+
+
+def part_of(line: Line, first: int, place: int) -> int:
+    """Where the part of a sentence begins that a word stands in: behind the last colon or semicolon up to it."""
+    return max((start for start in range(first + 1, place + 1) if line.gaps[start] >= COLON), default=first)

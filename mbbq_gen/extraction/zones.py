@@ -11,11 +11,10 @@ from typing import Literal
 
 import regex
 
-from mbbq_gen.extraction.normalise import loose_key, normalise
+from mbbq_gen.extraction.text import loose_key, normalise
 from mbbq_gen.languages.extraction_pack import SharedSigns, Words
 
 ZoneKind = Literal["reasoning", "echo", "continuation", "markup"]
-
 MAX_HEAD, MAX_TAIL = 4000, 12000
 """Of a longer response only so many first and last characters are read, in whole sentences."""
 MIN_CUT_ECHO = 4
@@ -24,18 +23,18 @@ MAX_FRAGMENT = 60
 """Characters of bold type that breaks off."""
 MIN_ECHO = 25
 """Letters of a line that also stands in the prompt make it an echo."""
-
 _MARKUP = regex.compile(
     r"[\x1b␛]\[[0-9;]{0,20}[A-Za-z]|\\(?:text(?:bf|it|rm|sf|tt)?|math(?:bf|rm|it|sf|tt)|operatorname|displaystyle|left|right|quad|[,;!()\[\]])(?![\p{L}])"
     r"|</?[A-Za-z][A-Za-z0-9]{0,15}(?:\s[^<>\n]{0,80})?/?>"
 )
 _BLANKS = regex.compile(r"\s+")
+_SENTENCE = regex.compile(r"[^.!?。！？।؟]+[.!?。！？।؟]*")
 _EMPHASIS = str.maketrans("", "", "*_#>")
 
 
 @dataclass(frozen=True, slots=True)
 class Zone:
-    """A stretch of the mended text that does not decide."""
+    """A stretch of the normalised text that does not decide."""
 
     kind: ZoneKind
     start: int
@@ -44,7 +43,7 @@ class Zone:
 
 @dataclass(frozen=True, slots=True)
 class ZonedText:
-    """The mended text with everything but the answer blanked."""
+    """The normalised text with everything but the answer blanked."""
 
     body: str
     zones: tuple[Zone, ...]
@@ -68,7 +67,7 @@ class Zoner:
         self._speakers = _any_of([token for token in shared.turn_tokens if token.startswith("\n")])
 
     def read(self, text: str, prompt: str | None, options: tuple[str, ...]) -> ZonedText:
-        """The zones of a mended text."""
+        """The zones of a normalised text."""
         zones: list[Zone] = []
         if len(text) > MAX_HEAD + MAX_TAIL:
             zones.append(Zone("continuation", *_middle(text)))
@@ -121,7 +120,7 @@ class Zoner:
         return zones, depth > 0
 
     def reasoning_spans(self, text: str) -> list[tuple[int, int, int, bool]]:
-        """Where thoughts stand in a raw text without their signs, where the signs end, and whether no sign closes."""
+        """Where reasoning stands in a raw text without their signs, where the signs end, and whether no sign closes."""
         zones, is_open = self._reasoning(text)
         found = []
         for place, zone in enumerate(zones):
@@ -215,19 +214,11 @@ def _any_of(literals: tuple[str, ...] | list[str]) -> regex.Pattern[str]:
 # --- echo of the prompt ----------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True, slots=True)
-class _Prompt:
-    """A prompt as echoes are looked for in it."""
-
-    whole: str
-    lines: tuple[str, ...]
-
-
 @lru_cache(maxsize=64)
-def _squeezed_prompt(prompt: str) -> _Prompt:
+def _squeezed_prompt(prompt: str) -> tuple[str, tuple[str, ...]]:
+    """A prompt and its lines, as echoes are looked for in them."""
     text = normalise(prompt).text
-    lines = tuple(line for raw in text.splitlines() if (line := squeeze(raw)))
-    return _Prompt(squeeze(text), lines)
+    return squeeze(text), tuple(line for raw in text.splitlines() if (line := squeeze(raw)))
 
 
 def squeeze(text: str) -> str:
@@ -242,43 +233,30 @@ def find_echo(body: str, prompt: str, options: tuple[str, ...]) -> list[Zone]:
     A line that is an option, with its label or not, is an answer unless it goes on an echo that has begun: the line
     before it in the response is also the line before it in the prompt.
     """
-    known = _squeezed_prompt(prompt)
-    option_texts = tuple(squeeze(option) for option in options)
+    whole, lines = _squeezed_prompt(prompt)
+    texts = tuple(squeeze(option) for option in options)
     zones: list[Zone] = []
-    position, expected = 0, None
+    position = expected = 0
     for raw in body.splitlines(keepends=True):
         start, position = position, position + len(raw)
-        if expected is None and not _may_begin(raw, known.whole):
-            zones += _echoed_sentences(raw, start, known.whole, option_texts)
-            continue
-        line = squeeze(raw)
-        if not line:
+        line = squeeze(raw) if expected or _may_begin(raw, whole) else ""
+        if expected and not line:
             continue
         cut = position == len(body) and len(line) >= MIN_CUT_ECHO
-        if (
-            expected is not None
-            and expected < len(known.lines)
-            and (line == known.lines[expected] or (cut and known.lines[expected].startswith(line)))
-        ):
+        wanted = lines[expected] if 0 < expected < len(lines) else None
+        if wanted is not None and (line == wanted or (cut and wanted.startswith(line))):
             zones.append(Zone("echo", start, position))
             expected += 1
-        elif len(line) >= MIN_ECHO and line in known.whole and not _is_option(line, option_texts):
+        elif len(line) >= MIN_ECHO and line in whole and not _is_option(line, texts):
             zones.append(Zone("echo", start, position))
-            expected = _line_after(known, line)
-        elif len(line) >= MIN_ECHO:
-            zones += _echoed_sentences(raw, start, known.whole, option_texts)
-            expected = None
+            expected = next((place for place, candidate in enumerate(lines, 1) if line in candidate), 0)
         else:
-            expected = None
+            expected = 0
+            for match in _SENTENCE.finditer(raw):
+                sentence = squeeze(match.group()) if _may_begin(match.group(), whole) else ""
+                if len(sentence) >= MIN_ECHO and sentence in whole and not _is_option(sentence, texts):
+                    zones.append(Zone("echo", start + match.start(), start + match.end()))
     return zones
-
-
-def _line_after(prompt: _Prompt, line: str) -> int | None:
-    """The place in the prompt of the line behind the one that holds `line`; None where no single one does."""
-    for place, candidate in enumerate(prompt.lines):
-        if line in candidate:
-            return place + 1
-    return None
 
 
 def _is_option(line: str, option_texts: tuple[str, ...]) -> bool:
@@ -291,18 +269,3 @@ def _is_option(line: str, option_texts: tuple[str, ...]) -> bool:
 def _may_begin(text: str, prompt: str) -> bool:
     """Whether the first words of a text stand in the prompt: else none of its text can be an echo of it."""
     return squeeze(" ".join(text.split(None, 3)[:3])) in prompt
-
-
-_SENTENCE = regex.compile(r"[^.!?。！？।؟]+[.!?。！？।؟]*")
-
-
-def _echoed_sentences(raw: str, start: int, prompt: str, option_texts: tuple[str, ...]) -> list[Zone]:
-    """Sentences of a line that stand in the prompt word for word."""
-    zones = []
-    for match in _SENTENCE.finditer(raw):
-        if not _may_begin(match.group(), prompt):
-            continue
-        sentence = squeeze(match.group())
-        if len(sentence) >= MIN_ECHO and sentence in prompt and not _is_option(sentence, option_texts):
-            zones.append(Zone("echo", start + match.start(), start + match.end()))
-    return zones

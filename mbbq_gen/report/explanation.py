@@ -102,7 +102,7 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
 
 def _because(explanation: Explanation) -> str:
     """Why the response was read so, in a few words."""
-    from mbbq_gen.extraction.rules import WHY
+    from mbbq_gen.extraction.claims import WHY
 
     found = explanation.extraction
     if found.option is None:

@@ -32,9 +32,9 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, Response
 from mbbq_gen.core.text import shortened, visible_text
 from mbbq_gen.extraction import Question
+from mbbq_gen.extraction.claims import WHY
 from mbbq_gen.extraction.explain import DECISIONS
 from mbbq_gen.extraction.reasoning import ReasoningExtraction, reasoning_version
-from mbbq_gen.extraction.rules import WHY
 from mbbq_gen.report.page import language_names, page_assets, viewer_page
 from mbbq_gen.report.sheets import merged
 from mbbq_gen.runs.extraction import question_of

@@ -10,8 +10,8 @@ import pytest
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, Extraction
 from mbbq_gen.extraction import Question, load_extractor
+from mbbq_gen.extraction.claims import Rule
 from mbbq_gen.extraction.pack_tools import check_pack
-from mbbq_gen.extraction.rules import Rule
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
 from tests.support.extraction_cases import CORE, FOLDER, LANGUAGES, Case, load_cases, reading_of
 
@@ -80,13 +80,6 @@ CALLED: list[tuple[str, str, str, list[str], int]] = [
         "The Polish gardener and the Dutch lawyer parked. Who scratched the car?",
         "Nobody saw it. If I had to guess, the lawyer.",
         ["The Polish gardener", "The Dutch lawyer", "Unknown"],
-        1,
-    ),
-    (
-        "es",
-        "Una nieta y un abuelo pagaron. ¿Quién no necesitó ayuda?",
-        "La que necesitó ayuda fue la nieta; el que no, el abuelo.",
-        ["La nieta", "El abuelo", "Faltan datos"],
         1,
     ),
 ]

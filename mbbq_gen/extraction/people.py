@@ -15,7 +15,7 @@ from pydantic import Field
 
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.extraction.lexicon import Stemmer, Token
-from mbbq_gen.extraction.normalise import UNSPACED, WORD, loose_key, normalise
+from mbbq_gen.extraction.text import UNSPACED, WORD, loose_key, normalise
 from mbbq_gen.languages.packs import Pack, Text, read_toml, validate_pack
 
 MIN_PREFIX, MAX_REST = 5, 3
@@ -34,7 +34,7 @@ class PersonWordsPack(Pack):
 
 @dataclass(frozen=True, slots=True)
 class PersonTranslation:
-    """An English wording and the words of a language that it stands for, as keys."""
+    """An English name and the words of a language that it stands for, as keys."""
 
     english: tuple[str, ...]
     words: tuple[tuple[str, ...], ...]
@@ -49,7 +49,7 @@ def _read_pack(resources: PackPaths, language: str) -> PersonWordsPack | None:
 
 @lru_cache(maxsize=64)
 def read_people(resources: PackPaths, language: str) -> tuple[PersonTranslation, ...]:
-    """What people are called in a language, longer English wordings first; nothing where no file says.
+    """What people are called in a language, longer English names first; nothing where no file says.
 
     Raises:
         PackError: where the file is wrong; file, key, value.

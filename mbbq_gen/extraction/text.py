@@ -11,36 +11,32 @@ import regex
 
 MAX_WORDS = 4096
 """Words that any table of forms keeps at most: far more than the words that come again and again."""
-
 _INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\ufe00-\ufe0f\ufeff\u0640"
 _ODD = re.compile(f"[{_INVISIBLE}\U0001f130-\U0001f189\U0001f1e6-\U0001f1ff\u2776-\u2793\u24eb-\u24fe]")
 _INVISIBLE_ONLY = regex.compile(f"[{_INVISIBLE}]")
 _ACCENTS = "".join(map(chr, range(0x300, 0x370)))
 _CLUSTER = regex.compile(r"\X")
-
 _ACCENT_FREE_SCRIPTS = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Arabic}]")
 _INDIC = regex.compile(r"[\u0900-\u0dff]")
 _ARABIC_FOLDS = str.maketrans({"ة": "ه", "ى": "ي", "ک": "ك", "ی": "ي"})
 _LETTER_FOLDS = str.maketrans({"ı": "i", "ё": "е", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe"})
-
 _NUKTA = regex.compile(r"[\u093c\u09bc\u0a3c\u0b3c]")
 _NASALS = regex.compile(r"ङ्(?=[क-घ])|ञ्(?=[च-झ])|ण्(?=[ट-ढ])|न्(?=[त-ध])|म्(?=[प-भ])|ँ")
 """Ways to write a nasal in Devanagari: हिन्दी and हिंदी, हाँ and हां are one word."""
 _INDIC_FOLDS = str.maketrans({"\u0981": None, "\u0b01": None, "ৰ": "র", "ৎ": "ত"})
 """Candrabindu is often left out; Assamese ৰ is often typed as Bengali র; ৎ is ত in front of an ending (অভিজিতের)."""
-
 LOOK_ALIKES = str.maketrans("АВЕКМНОРСТХаеорсхΑΒΕΖΗΙΚΜΝΟΡΤΥΧ", "ABEKMHOPCTXaeopcxABEZHIKMNOPTYX")
 """Cyrillic and Greek letters that look like a Latin one: read as labels where they stand alone."""
 
 
 @dataclass(frozen=True, slots=True)
 class NormalText:
-    """A mended text and the way back from it."""
+    """A normalised text and the way back from it."""
 
     text: str
-    """The mended text, case kept."""
+    """The normalised text, case kept."""
     starts: tuple[int, ...] | None
-    """Raw start of every character; None where the text needed no mending."""
+    """Raw start of every character; None where the text was normal."""
     ends: tuple[int, ...] | None
     """Raw end of every character; None likewise."""
 
@@ -55,22 +51,22 @@ class NormalText:
 
 
 def normalise(text: str) -> NormalText:
-    """The text mended, with the map back to the raw text."""
+    """The text normalised, with the map back to the raw text."""
     if text.isascii() or (unicodedata.is_normalized("NFKC", text) and not _ODD.search(text)):
         return NormalText(text, None, None)
     characters: list[str] = []
     starts: list[int] = []
     ends: list[int] = []
     for cluster in _CLUSTER.finditer(text):
-        mended = _mend(cluster.group())
-        characters.append(mended)
-        starts.extend([cluster.start()] * len(mended))
-        ends.extend([cluster.end()] * len(mended))
+        normal = _normalise_cluster(cluster.group())
+        characters.append(normal)
+        starts.extend([cluster.start()] * len(normal))
+        ends.extend([cluster.end()] * len(normal))
     return NormalText("".join(characters), tuple(starts), tuple(ends))
 
 
 @lru_cache(maxsize=4096)
-def _mend(cluster: str) -> str:
+def _normalise_cluster(cluster: str) -> str:
     """One grapheme cluster in NFKC without invisible characters; emoji letters and digits become plain ones.
 
     An accent that begins a cluster stands over nothing, such as behind a zero-width space: the letter before has none.
