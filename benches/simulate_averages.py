@@ -1,7 +1,4 @@
-"""Simulated averages over templates, estimates of runs that stopped, and scores with replies to follow-ups.
-
-Run by `simulate_all.py`, which says what each table shows.
-"""
+"""Tables of `simulate_all.py`: averages over templates, estimates of runs that stopped, replies to follow-ups."""
 
 from __future__ import annotations
 
