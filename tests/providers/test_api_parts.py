@@ -15,9 +15,10 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.text import seconds_of
 from mbbq_gen.providers.http.concurrency import AdaptiveConcurrency
 from mbbq_gen.providers.http.credentials import Secret, find_key
-from mbbq_gen.providers.http.errors import ApiError, TransientError, retry_after
+from mbbq_gen.providers.http.errors import ApiError, TransientError
 from mbbq_gen.providers.http.parameters import ParameterAdapter
 from mbbq_gen.providers.http.rate_limits import HeaderRateLimit, rate_limit
+from mbbq_gen.providers.http.retry_after import retry_after
 from mbbq_gen.providers.http.scheduler import RetryPolicy, retrying
 from tests.support.api import KEY
 from tests.support.cases import cases
