@@ -53,9 +53,9 @@ Settings = dict[str, Any]
 
 
 def changed(settings: Mapping[str, Any], changes: Mapping[str, Any]) -> Settings:
-    """Settings with some changed: tables are merged; raises KeyError for an unknown one."""
+    """Settings with some changed: tables are merged, None restores one; raises KeyError for an unknown name."""
     found = deepcopy(dict(settings))
-    for name, value in changes.items():
+    for name, value in ((name, DEFAULTS[name] if value is None else value) for name, value in changes.items()):
         if isinstance(value, Mapping) and (unknown := value.keys() - DEFAULTS[name].keys()):
             raise KeyError(f"{name}: {unknown}")
         found[name] = found[name] | value if isinstance(value, Mapping) else value
