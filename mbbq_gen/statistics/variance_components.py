@@ -44,7 +44,7 @@ AXES = ("language", "variant", "option_order", "label_style", "reasoning_effort"
 """Crossed factors, by the columns that hold them. Category and template, nested in it, come beside."""
 _ROUNDING = 1e-12
 """A variance below this is one of rounding, and has no shares."""
-_STEPS, _HALVINGS, _CLOSE = 100, 20, 1e-9
+_STEPS, _HALVINGS, _CLOSE = 100, 20, 1e-7
 """Of the search: most steps, halvings of one, and the change, in shares of the cells' variance, at which it ends."""
 Term = tuple[str, ...]
 """A combination of factors; `template` implies `category`."""
@@ -337,7 +337,7 @@ class _Likelihood:
         pulls = _summed(self._columns, residual)
         traces, squares = np.zeros(len(self.terms)), np.zeros(len(self.terms))
         moved: list[Array] = []
-        carried = self._carried(scaled, between)
+        inside = inverse - self._carried(scaled, between) @ scaled.swapaxes(1, 2)  # P within blocks
         for number in range(len(self.terms)):
             if number in self._outer:
                 own = self._owner == number
@@ -345,7 +345,7 @@ class _Likelihood:
                 moved.append(self._columns[..., own] @ pulls[own])
             else:
                 same = self._same[self._inner.index(number)]
-                traces[number] = np.sum(inverse * same) - np.sum(carried * (same @ scaled))
+                traces[number] = np.sum(inside * same)
                 moved.append((same @ residual[..., None])[..., 0])
             squares[number] = np.sum(residual * moved[-1])
         projected = np.array([project(part) for part in moved])

@@ -205,7 +205,7 @@ def test_a_pilot_is_part_of_the_run(capsys: pytest.CaptureFixture[str], tmp_path
     """A few answers of every template tell what is needed, and the same run goes on to it."""
     run = tmp_path / "run"
     assert call(capsys, "run", run, *SELECTION, "--answers-per-template", 4)[0] == 0
-    found = designed(capsys, "--ci-width", "0.35", "--pilot", run)
+    found = designed(capsys, "--ci-width", "0.3", "--pilot", run)
     assert str(run) in found["components"]["assumptions"]["source"]
     best = found["as_run"]
     assert best["answers"] > 4

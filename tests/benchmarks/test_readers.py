@@ -83,7 +83,7 @@ def test_bbq_without_its_template_files_goes_by_the_rows(own: Path, tmp_path: Pa
     for key, instance in without.items():
         if instance.category.startswith("race_x"):
             assert not instance.has_single_target
-            assert (instance.no_target_reason or "").endswith("stereotyped is not told")
+            assert (instance.no_target_reason or "").endswith("stereotyped is not given")
         else:
             assert shown(instance) == with_templates[key]
 

@@ -40,7 +40,7 @@ def test_it_is_listed_and_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str
 
 def test_what_it_does_not_declare_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for wrong, words in (
-        (["--method", "loglikelihood"], "it can be asked by: generate, label-loglikelihood"),
+        (["--method", "loglikelihood"], "it supports: generate, label-loglikelihood"),
         (["--reasoning-effort", "low"], "parrot:B has no setting for reasoning effort"),
         (["--model-arg", "times=0"], "parrot: option times"),
     ):
