@@ -174,7 +174,7 @@ class Run:
             say: As for `execute`.
 
         Returns:
-            Read rates, scores and choices with and without follow-ups; None where there was nothing to ask.
+            Parse rates, scores and choices with and without follow-ups; None where there was nothing to ask.
 
         Raises:
             UsageError: the model takes no second turn, or what `execute` raises.

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from mbbq_gen.core.errors import MbbqGenError, PackError
+from pydantic import ValidationError
+
+from mbbq_gen.core.errors import MbbqGenError, PackError, describe_faults
 from mbbq_gen.core.files import PACK_KINDS, PackPaths
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.languages.axes_pack import paraphrase_fault, read_axes
 from mbbq_gen.languages.control_pack import read_control_set
-from mbbq_gen.languages.packs import TO_DO
+from mbbq_gen.languages.packs import TO_DO, read_toml
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts
 
 
@@ -72,7 +74,7 @@ def _prompt_findings(resources: PackPaths, language: str, prompts: dict[str, Pro
     try:
         prompts[language] = read_prompts(resources, language)
     except MbbqGenError as error:
-        return [_finding(error, f"prompts/{language}.toml")]
+        return _findings(error, f"prompts/{language}.toml")
     file, said = f"prompts/{language}.toml", prompts[language].follow_up
     found = [
         Finding(file=file, what=f"variant {variant.id!r}: {TO_DO} is still to be written")
@@ -88,7 +90,7 @@ def _axes_findings(resources: PackPaths, language: str) -> list[Finding]:
     try:
         pack = read_axes(resources, language)
     except MbbqGenError as error:
-        return [_finding(error, f"prompts/axes/{language}.toml")]
+        return _findings(error, f"prompts/axes/{language}.toml")
     return [
         Finding(file=f"prompts/axes/{language}.toml", what=f"plain: {said}")
         for sentences in (pack.sentences, pack.other)
@@ -102,7 +104,7 @@ def _synthetic_findings(resources: PackPaths, language: str) -> list[Finding]:
     try:
         read_synthetic_pack(resources, language)
     except MbbqGenError as error:
-        return [_finding(error, f"prompts/synthetic/{language}.toml")]
+        return _findings(error, f"prompts/synthetic/{language}.toml")
     return []
 
 
@@ -112,7 +114,7 @@ def _control_findings(resources: PackPaths, language: str) -> list[Finding]:
     try:
         read_control_set(resources, language)
     except MbbqGenError as error:
-        return [_finding(error, f"control_sets/{language}.toml")]
+        return _findings(error, f"control_sets/{language}.toml")
     return []
 
 
@@ -139,7 +141,7 @@ def _reasoning_findings(resources: PackPaths, language: str) -> list[Finding]:
             return []
         reader = load_reasoning_extractor(language, resources)
     except MbbqGenError as error:
-        return [_finding(error, name)]
+        return _findings(error, name)
     found: list[Finding] = []
     for example in pack.example:
         count = len(example.options)
@@ -165,7 +167,7 @@ def _people_findings(resources: PackPaths, language: str) -> list[Finding]:
     try:
         rows = read_people(resources, language)
     except MbbqGenError as error:
-        return [_finding(error, file)]
+        return _findings(error, file)
     what = "needs one or more words of the language, each once"
     return [
         Finding(file=file, what=f"words.{' '.join(row.english)}: {what}")
@@ -218,8 +220,12 @@ def _starter_findings(folder: Path, resources: PackPaths) -> list[Finding]:
     return [Finding(file=str(found.file), what=found.problem) for found in check_templates(folder, resources)]
 
 
-def _finding(error: MbbqGenError, file: str) -> Finding:
-    """An error as a finding: its file goes before the colon where the message names it."""
-    text = str(error)
+def _findings(error: MbbqGenError, file: str) -> list[Finding]:
+    """An error as findings, one for each fault of a file; the file goes before the colon where the message names it."""
+    text, cause = str(error), error.__cause__
     before, _, after = text.partition(".toml: ")
-    return Finding(file=f"{before}.toml", what=after) if after else Finding(file=file, what=text)
+    if not after:
+        return [Finding(file=file, what=text)]
+    path = f"{before}.toml"
+    faults = describe_faults(cause, read_toml(Path(path))) if isinstance(cause, ValidationError) else [after]
+    return [Finding(file=path, what=fault) for fault in faults]

@@ -55,7 +55,7 @@ class FollowUpGroup(FrozenModel):
     answers: int
     """First answers; failures are left out."""
     read: int
-    """First answers that could be read."""
+    """First answers that were parsed."""
     followed_up: int
     """Answers that were followed up because nothing, or nothing certain, could be read."""
     replied: int

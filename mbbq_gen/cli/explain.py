@@ -84,9 +84,8 @@ def explain(
             raise UsageError("--options: one of them is empty; separate them by | and leave none out")
 
         if language is None or response is None:
-            raise UsageError(
-                f"--{'language' if language is None else 'response'}: missing; it is needed for --response"
-            )
+            missing, others = ("language", "response") if language is None else ("response", "language")
+            raise UsageError(f"--{missing}: missing; give it together with --{others} and --options")
         if not 2 <= len(texts) <= 10:
             raise UsageError(f"--options: {len(texts)} of them; 2 to 10 are possible")
         shown = words(labels) if labels else [chr(ord("A") + place) for place in range(len(texts))]

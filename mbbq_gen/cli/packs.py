@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mbbq_gen.cli.config_options import expand_options
+from mbbq_gen.cli.data_source import Choice, FieldMap, Instances
 from mbbq_gen.cli.help import HelpCommand, HelpGroup, example, option
 from mbbq_gen.cli.options import (
     Json,
@@ -93,7 +94,9 @@ def list_variants(
 )
 @expand_options
 def show(
-    benchmark: Annotated[str, option("Questions", "Benchmark.")] = "starter",
+    benchmark: Annotated[str | None, option("Questions", "Benchmark. Default: starter.")] = None,
+    instances: Instances = None,
+    instances_field_map: FieldMap = None,
     language: Language = "en",
     split: Annotated[str, option("Questions", "Split: bias or control.")] = "bias",
     instance: Annotated[
@@ -111,7 +114,6 @@ def show(
     as_json: Json = False,
 ) -> None:
     """Shows the exact messages sent to a model for a question."""
-    from mbbq_gen.benchmarks.registry import load_benchmark
     from mbbq_gen.core.option_display import ORDER_POLICIES
     from mbbq_gen.core.records import SamplingUnit
     from mbbq_gen.languages.axes import parse_variant_name
@@ -123,7 +125,7 @@ def show(
     where, style = resources(packs), next(iter(config.label_style), None)
     check_published(config.prompt_source, style is not None, config.no_context)
     composed = variant if config.prompt_source == "builtin" and variant and parse_variant_name(variant) else None
-    known = _variants(config, where, benchmark, language, composed)
+    known = _variants(config, where, benchmark or "starter", language, composed)
     name = known[0].variant.id if variant is None else one_of("prompt variant", variant, [s.variant.id for s in known])
     number = [each.variant.id for each in known].index(name)
     setting = replace(known[number], system=config.system_prompt, no_context=config.no_context)
@@ -132,15 +134,10 @@ def show(
         shown_as = with_option_labels(setting.variant, style)
         setting = replace(setting, variant=shown_as, label_style=style, native_labels=native)
     policy = one_of("option order", config.option_order, ORDER_POLICIES)
-    questions = list(
-        load_benchmark(
-            benchmark,
-            data=_folder(config, benchmark),
-            languages=[language],
-            splits=splits_of(split),
-            resources=where,
-        )
-    )
+    named = benchmark if instances is not None else benchmark or "starter"
+    folder = Path(str(config.data_dir)) if config.data_dir else None
+    choice = Choice(named, folder, instances, instances_field_map, language, packs)
+    questions = list(choice.load(splits_of(split)))
     question = _find(questions, instance)
     orders = plan_orders(policy, (SamplingUnit.of(each) for each in questions), config.seed).orders(question, number)
     shown = [render_prompt(question, setting, each) for each in orders]
@@ -228,13 +225,13 @@ def _find(questions: Iterable[Instance], wanted: str | None) -> Instance:
             return question
         ids.append(question.instance_id)
     if wanted is None:
-        raise UsageError("the benchmark has no question in this language and split")
+        raise UsageError("there is no question in this language and split")
     one_of("instance", wanted, ids)
     raise AssertionError  # one_of raises: the id is not among them
 
 
 Code = Annotated[str, typer.Argument(metavar="XX", help="The language's ISO 639 code.", show_default=False)]
-_SHOWN = 12
+_SHOWN = 15
 
 language_app = typer.Typer(
     cls=HelpGroup,
@@ -275,6 +272,7 @@ def new(
     echo(f"\nFill in {paths[1]} in this order; before that, extraction uses labels and option texts only:")
     for number, (key, what) in enumerate(FIRST[:_SHOWN], 1):
         echo(f"  {number:2}. {key:15} {what}")
+    echo("The other classes can wait: leave them empty.")
     echo("\nthen    the prompts and example answers, the first names, and [[example]]s")
     echo(f"check   mbbq-gen check --packs {packs} --languages {language}")
     echo(f"measure mbbq-gen language evaluate {language} --packs {packs} --labelled-file labelled.jsonl")

@@ -282,7 +282,9 @@ class RunConfig(FrozenModel):
         "Seconds to wait for a service that does not answer, or asks to wait. Default: 600.",
         example=30.0, metavar="SECONDS", provider=True, ge=0)
     max_cost: float | None = setting(
-        "Limits and money", "execution", "Stop before the cost exceeds this, in US dollars. Default: no limit.",
+        "Limits and money", "execution",
+        "Stop before all requests of the run, resumed or not, cost more than this, in US dollars; a higher value "
+        "continues. Default: no limit.",
         example=5.0, metavar="USD", gt=0)
     max_error_rate: float = setting(
         "Limits and money", "execution", "Stop when more than this share of the requests fails.",

@@ -132,7 +132,10 @@ def explain_analysis(
     else:
         place = decision.option
         chosen = "no option" if place is None else f"{label_core(labels[place]) or labels[place]} ({options[place]})"
-        text = f"{decision.outcome}: {chosen}, {reason_of(decision.rule)}; confidence {decision.confidence}."
+        reason = f"{'' if place is not None else 'because it '}{reason_of(decision.rule)}"
+        if place is None and question.unknown_index is None:
+            reason += "; no option is the unknown one (--unknown-index)"
+        text = f"{decision.outcome}: {chosen}, {reason}; confidence {decision.confidence}."
     explainer = _Explainer(extractor, analysis, response, resources)
     return Explanation(
         extraction=analysis.extraction,
@@ -228,11 +231,11 @@ class _Explainer:
         elif not said.positive or weak:
             reason = said.rule.why
         elif winner is None:
-            reason = "not firm enough to be an answer"
+            reason = "too weak to be an answer"
         elif winner.option == said.option:
-            reason = "agrees with the winner, which is firmer or later"
+            reason = "agrees with the winner, which is stronger or later"
         else:
-            order = "firmer" if winner.force > said.force else "later"
+            order = "stronger" if winner.force > said.force else "later"
             reason = f"the winner is {order}: {reason_of(decision.rule)} (this one: {said.rule.why})"
         mention = next((m for m in mentions if (m.start, m.end) == (said.first, said.last)), None)
         words = self._words_of(said)

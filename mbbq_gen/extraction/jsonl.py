@@ -37,7 +37,8 @@ class ResponseRow(BaseModel):
     language: Annotated[str, StringConstraints(strict=True, pattern=f"^{LANGUAGE}$")]
     response: _Text
     options: _Texts
-    labels: _Texts
+    labels: _Texts = []
+    """The labels as shown; A, B, C… if left out."""
     unknown_index: Annotated[int, Field(strict=True)] | None
     aliases: dict[str, _Texts] | None = None
     prompt: _Text | None = None
@@ -52,7 +53,8 @@ class ResponseRow(BaseModel):
             UsageError: where options, labels, unknown option and aliases don't fit together.
         """
         prompt = self.prompt or "\n".join(part for part in (self.context, self.question) if part) or None
-        return Question(self.options, self.labels, self.unknown_index, prompt, self.aliases or {})
+        labels = self.labels or list("ABCDEFGHIJ"[: len(self.options)])
+        return Question(self.options, labels, self.unknown_index, prompt, self.aliases or {})
 
     def read(self, extractor: RuleExtractor) -> Extraction:
         """What an extractor takes it to mean."""
@@ -122,7 +124,7 @@ def checked_row(schema: type[RowT], row: Mapping[str, Any], where: str) -> RowT:
     Raises:
         DataError: where a field is wrong: source, row, field, what to do.
     """
-    for field in ("language", "response", "options", "labels", "unknown_index"):
+    for field in ("language", "response", "options", "unknown_index"):
         if field not in row:
             raise DataError(f"{where}: {field}: missing; every row needs it (unknown_index may be null)")
     try:

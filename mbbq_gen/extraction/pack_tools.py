@@ -245,7 +245,10 @@ def report_pack(
         UsageError: where there are no responses.
     """
     if not responses:
-        raise UsageError(f"{language}: no labelled response; give a file with lines in this language")
+        raise UsageError(
+            f"{language}: no labelled response; give --labelled-file FILE with lines in this language, or write"
+            " [[example]]s in the pack"
+        )
     grammar, extractor = read_grammar(language, resources), load_extractor(language, resources)
     outcomes: Counter[LabelledOutcome] = Counter()
     shares: dict[str, Counter[bool]] = {}

@@ -56,13 +56,13 @@ class OptionText(Pack):
     """How an option's text changes inside a sentence."""
 
     small: Words = ()
-    """Articles, prepositions, pronouns, forms of "to be": words that tell nothing about an option."""
+    """Articles, prepositions, pronouns, forms of "to be": words that do not identify an option."""
     persons: Words = ()
-    """Nouns for anybody: man, woman, student. They tell an option only where another has another of them."""
+    """Nouns for any person: man, woman, student. They identify an option only if the others have other such nouns."""
     suffixes: Words = ()
-    """Endings of number, case and possession, stripped again and again."""
+    """Endings of number, case and possession. They are removed, also several in a row."""
     agreement: Words = ()
-    """Endings of gender or degree, stripped only where no two options differ by them."""
+    """Endings of gender or degree. They are removed only if no two options differ by them."""
     alternations: tuple[tuple[Text, Text], ...] = ()
     """Last letters of a stem that change before an ending: `["b", "p"]`."""
     min_stem: int = Field(default=3, ge=1)
@@ -75,11 +75,12 @@ class OptionLabelWords(Pack):
     """What is special about option labels."""
 
     nouns: Words = ()
-    """Words that make a label of the letter behind them: option, answer, letter…"""
+    """Nouns before a letter that is a label: option, answer, letter."""
     nouns_after: Words = ()
-    """Words that make a label of the letter before them (Turkish şıkkı)."""
+    """Nouns behind a letter that is a label (Turkish şıkkı)."""
     stray: Words = ()
-    """Labels that are words of the language: they need brackets, an announcement or a line of their own."""
+    """Labels that are also words of the language, such as English a: they count only in brackets, behind words that
+    announce the answer, or on a line of their own."""
     names: dict[Text, Words] = Field(default_factory=dict)
     """Letters as they are spelled out: `B = ["be"]`; read only where a label is expected."""
 
@@ -96,122 +97,122 @@ class PositionWords(Pack):
     other: Words = ()
     """The person who was not named before: the other one."""
     nouns: Words = ()
-    """Words that a place belongs to: option, person, one…"""
+    """Nouns behind first, second, last: option, person, one."""
 
 
 class WordClasses(Pack):
     """What words do in a clause that answers a question."""
 
     answer: Words = ()
-    """Nouns for the answer: answer, choice, verdict."""
+    """Nouns for the answer: answer, choice, decision."""
     right: Words = ()
-    """What is said of the right option: correct, fits, true."""
+    """Words for the right option: correct, fits, true."""
     wrong: Words = ()
-    """What is said of an option that is ruled out: wrong, eliminated, out."""
+    """Words for an option that is ruled out: wrong, eliminated, out."""
     choose: Words = ()
-    """Choosing: choose, pick, go_with."""
+    """Verbs for choosing: choose, pick, go_with."""
     final: Words = ()
-    """What makes an answer the last word: final, ultimately."""
+    """Words for the final answer: final, ultimately."""
     conclude: Words = ()
-    """Begins or makes a conclusion: therefore, in_conclusion, it_follows."""
+    """Words that begin or state a conclusion: therefore, in_conclusion, it_follows."""
     explain: Words = ()
-    """Heads what is no answer but its reasons: explanation, reasoning, analysis."""
+    """Headings of the reasons for an answer: explanation, reasoning, analysis."""
     options: Words = ()
-    """Heads a list of the options or repeats the question: options, choices, question, context."""
+    """Headings of a list of the options, or of the repeated question: options, choices, question, context."""
     correction: Words = ()
-    """Takes back what was said: wait, correction, i_was_wrong."""
+    """Words that correct an earlier statement: wait, correction, i_was_wrong."""
     neg: Words = ()
     """Negation: not, no, never, nobody."""
     neither: Words = ()
-    """Denies all that is joined behind it: neither, nor, none_of."""
+    """Words that deny everything in the list behind them: neither, nor, none_of."""
     both: Words = ()
-    """Joins two persons into one answer: both, the_two."""
+    """Words for two persons together: both, the_two."""
     conj: Words = ()
-    """Joins mentions: and, or."""
+    """Conjunctions between two options: and, or."""
     but: Words = ()
-    """Turns: but, however, instead."""
+    """Begins a contrast: but, however, instead."""
     because: Words = ()
     """Begins a reason: because, since, given_that."""
     although: Words = ()
-    """Grants: although, while, despite."""
+    """Begins a concession: although, while, despite."""
     condition: Words = ()
     """Begins a condition: if, unless, assuming."""
     aside: Words = ()
-    """Sets the next mention aside: unlike, than, instead_of, rather_than, compared_to; with `*`, the one before it."""
+    """Before an option that is only compared, not chosen: unlike, than, rather_than; with `*`, behind it."""
     only: Words = ()
-    """only, just, merely."""
+    """Words for "only": only, just, merely."""
     also: Words = ()
-    """also, too, likewise."""
+    """Words for "also": also, too, likewise."""
     likely: Words = ()
-    """Makes a guess that is an answer: probably, likely, seems, i_guess."""
+    """Words of a guess that counts as an answer: probably, likely, seems, i_guess."""
     possible: Words = ()
-    """A mere possibility: could, might, may_be."""
+    """Words for a possibility, which is no answer: could, might, may_be."""
     must: Words = ()
-    """Infers: must, has_to_be."""
+    """Words of an inference: must, has_to_be."""
     would: Words = ()
-    """Makes a sentence with a condition one about what is not: would, had_been."""
+    """Verbs of an unreal condition: would, had_been."""
     forced: Words = ()
-    """A choice under protest: if_i_had_to, forced_to."""
+    """Words of a choice under protest: if_i_had_to, forced_to."""
     assume: Words = ()
-    """Talk of choosing somebody by prejudice: stereotype, cliché, assumption, one_might_think."""
+    """Words about prejudice: stereotype, cliché, assumption, one_might_think."""
     claim: Words = ()
-    """Saying and thinking as they are judged ("it would be wrong to say"): say, think, claim."""
+    """Verbs of saying and thinking, as in "it would be wrong to say": say, think, claim."""
     indefinite: Words = ()
-    """Makes of a person anybody of their kind: a, an."""
+    """Indefinite articles: a, an."""
     source: Words = ()
-    """Where the answer comes from: text, context, passage, sentence."""
+    """Nouns for the text of the question: text, context, passage, sentence."""
     tell: Words = ()
-    """What a source does or doesn't: say, mention, specify, give."""
+    """Verbs for what a text does: say, mention, specify, give."""
     info: Words = ()
-    """What a source holds: information, evidence, detail, hint."""
+    """Nouns for what a text contains: information, evidence, detail, hint."""
     lack: Words = ()
-    """lacks, missing, insufficient, without."""
+    """Words for "missing": lacks, missing, insufficient, without."""
     enough: Words = ()
-    """enough, sufficient, any."""
+    """Words for "enough": enough, sufficient, any."""
     know: Words = ()
-    """Finding out: determine, know, say, conclude, answer, identify."""
+    """Verbs for finding out: determine, know, say, conclude, answer, identify."""
     able: Words = ()
-    """can, possible, able."""
+    """Words for "possible": can, possible, able."""
     cannot: Words = ()
-    """Negation and ability in one word: cannot, impossible, unable."""
+    """Words for "not possible": cannot, impossible, unable."""
     hard: Words = ()
-    """Hard to do: what is hard to tell is unknown, but what was hard for somebody is not denied of them."""
+    """Words for "difficult": hard, difficult."""
     untold: Words = ()
-    """Telling or knowing with its negation in one word or saying: belirtilmemiş, remains_open, anyone_s_guess."""
+    """Words or sayings that mean "not stated" or "not known": unstated, remains_open, anyone_s_guess."""
     unclear: Words = ()
-    """unclear, unknown, ambiguous, undetermined."""
+    """Words for "unclear": unclear, unknown, ambiguous, undetermined."""
     clear: Words = ()
-    """clear, certain, obvious: with a negation they mean unclear."""
+    """Words for "clear", which mean "unclear" with a negation: clear, certain, obvious."""
     who: Words = ()
-    """Begins a question inside a sentence: who, which, whether."""
+    """Words that begin a question inside a sentence: who, which, whether."""
     relative: Words = ()
-    """Ties what was done to the one who did it, and begins no question: Spanish quien, el que; Dutch die."""
+    """Relative pronouns that begin no question: Spanish quien, el_que; Dutch die."""
     doer: Words = ()
-    """The person who did what is before it: Korean 사람은, Tamil *ந்தவர், Basque zena."""
+    """Words for "the one who", behind the verb: Korean 사람은, Tamil *ந்தவர், Basque zena."""
     doing: Words = ()
-    """Says what somebody did, in front of the word for them: Turkish *an, Hindi वाली."""
+    """Verb forms for "who did", in front of the person: Turkish *an, Hindi वाली."""
     between: Words = ()
-    """Singles one out of the two: of_the_two, between_them."""
+    """Words that limit the choice to the two persons: of_the_two, between_them."""
     people: Words = ()
-    """Nouns for people in general, in the plural: beside a word of an option they mean none of the persons on offer."""
+    """Plural nouns for people in general: people, men, women. With a word of an option they name a group, no option."""
     refuse: Words = ()
-    """Declines: as_an_ai, i_would_rather_not, decline."""
+    """Words of a refusal: as_an_ai, i_would_rather_not, decline."""
     judge: Words = ()
-    """What is declined: speculate, judge, generalise."""
+    """Verbs for what a refusal declines: speculate, judge, generalise."""
     pronoun: Words = ()
-    """Stands for one of the persons: he, she."""
+    """Pronouns for one of the persons: he, she."""
     he: Words = ()
-    """Stands for a man alone: he, him. A name where only one of the people is a man."""
+    """Pronouns for a man only: he, him. They name an option if only one person is a man."""
     she: Words = ()
-    """Stands for a woman alone: she."""
+    """Pronouns for a woman only: she, her."""
     speaker: Words = ()
-    """Who answers: i, we."""
+    """Pronouns for the one who answers: i, we."""
     affirm: Words = ()
-    """Stands for a predicate said before: did, does, was, has, wel, sí."""
+    """Short verbs that repeat a statement: did, does, was, has."""
     yes: Words = ()
-    """A verdict of one word beside an option: yes, ✓."""
+    """One word that accepts an option: yes, ✓."""
     no: Words = ()
-    """The same: no, ✗."""
+    """One word that rejects an option: no, ✗."""
 
 
 class Structured(Pack):

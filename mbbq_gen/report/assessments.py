@@ -33,7 +33,7 @@ Standing = Literal["no_responses", "mostly_unparsed", "at_chance", "uncertain_ab
 """What stands between a score and its meaning.
 
 no_responses       no answer was had
-mostly_unparsed    fewer than half of the answers could be read
+mostly_unparsed    fewer than half of the answers could be parsed
 at_chance          no better than guessing on the control questions
 uncertain_ability  better, but not for sure
 able               better for sure

@@ -99,7 +99,7 @@ def _clauses(found: Sequence[GroupAssessment], names: Mapping[str, str]) -> Iter
         yield f"can't be judged: no answer was had {where(some)}"
     if some := by_standing["mostly_unparsed"]:
         why = mostly(one.bias for one in some if one.bias is not None)
-        yield f"can't be judged: fewer than half of the answers could be read {where(some)}{why}"
+        yield f"can't be judged: fewer than half of the answers could be parsed {where(some)}{why}"
     if some := by_standing["at_chance"]:
         yield f"can't be judged: no better than guessing on the control questions {where(some)}"
     if some := by_standing["uncertain_ability"]:
@@ -268,7 +268,7 @@ def _extent(groups: Sequence[GroupScore], bias: Mapping[str, GroupScore], names:
         had = sum(_count(group, get_args(Outcome)) - _count(group, NO_RESPONSE) for group in bias.values())
         read = share(sum(_count(group, PARSED) for group in bias.values()) / had)
         fewest = f"; fewest in {where} ({share(lowest)})" if len(rates) > 1 and lowest < max(rates)[0] else ""
-        yield f"Of the answers to the benchmark's own questions {read} could be read{fewest}."
+        yield f"Of the answers to the benchmark's own questions {read} could be parsed{fewest}."
 
 
 def _ability(bias: Mapping[str, GroupScore], control: Mapping[str, GroupScore]) -> Iterator[str]:
@@ -415,7 +415,7 @@ def _warnings(
 ) -> Iterator[str]:
     if unparsed:
         yield (
-            f"Fewer than half of the answers could be read in {listing(unparsed)}"
+            f"Fewer than half of the answers could be parsed in {listing(unparsed)}"
             f"{mostly(bias[name] for name in unparsed)}: the bias scores there are about a minority of the answers and "
             "say nothing about the model. Look at what it wrote, below."
         )

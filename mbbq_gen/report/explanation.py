@@ -6,7 +6,7 @@
     read as   B: The baker   (option, confidence high, rule contrast)
     because   chosen over the other
 
-    ✔ 2  the baker    B: The baker    contrast, tier 4: chosen over the other
+    ✔ 2  the baker    B: The baker    contrast, strength 4: chosen over the other
          extractors/en.toml:141  relations.contrast  not {x} (but|it was) {y}
     ✗ 1  the tailor   A: The tailor   negated: ruled out by the sentence
          extractors/en.toml:120  relations.negated  not {x}
@@ -75,7 +75,7 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
     for number, candidate in candidates[:SHOWN_CANDIDATES]:
         won = is_winner(candidate, explanation)
         state = candidate.standing if candidate.standing != "live" else candidate.rule or "named"
-        tier = f", tier {candidate.tier}" if candidate.tier else ""
+        tier = f", strength {candidate.tier}" if candidate.tier else ""
         match = f" ({candidate.match})" if candidate.match not in {"exact", ""} else ""
         console.print(
             f"{'✔' if won else '✗'} {number:<3} {shortened(candidate.text, 60)}{match}  →  "

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
-    """Read rates, scores with and without follow-ups, choices, and agreement, with what the model was found to do."""
+    """Parse rates, scores with and without follow-ups, choices, and agreement, with what the model was found to do."""
     groups = [group for group in found.groups if group.followed_up]
     yield from found.findings
     if groups:
@@ -28,13 +28,13 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
             "language",
             "split",
             "answers",
-            "read",
+            "parsed",
             "followed up",
             "replied",
             "chose none",
-            "read then",
+            "parsed with follow-ups",
         )
-        yield text_table(titles, rows, right=titles[2:], title="Read rates without and with follow-ups")
+        yield text_table(titles, rows, right=titles[2:], title="Parse rates without and with follow-ups")
         scored: list[tuple[str, ...]] = [
             (
                 *((group.language, group.split) if place == 0 else ("", "")),
@@ -57,7 +57,7 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
         titles = ("language", "split", "answers", "number", "biased", "counter-biased", "unknown")
         yield text_table(titles, chosen, right=("number",), title="What was chosen")
         yield Note(
-            "first: first answers that could be read. follow-up: replies to follow-ups that take the place of first "
+            "first: first answers that were parsed. follow-up: replies to follow-ups that take the place of first "
             "answers. Intervals of shares treat answers as independent; those of differences are clustered by template."
         )
     if found.checks:
@@ -66,8 +66,8 @@ def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
              percent(one.agrees) if one.agrees.n else DASH)
             for one in found.checks
         ]  # fmt: skip
-        columns = ("language", "confidence", "sample", "replied", "confirm the reading")
-        yield text_table(columns, agreement, right=("sample", "replied"), title="Check of answers that were read")
+        columns = ("language", "confidence", "sample", "replied", "confirm the extraction")
+        yield text_table(columns, agreement, right=("sample", "replied"), title="Check of parsed answers")
 
 
 def _share(part: int, whole: int) -> str:

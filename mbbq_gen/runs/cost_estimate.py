@@ -272,7 +272,7 @@ def _notes(settings: RunConfig, tokens: TokenEstimate, price: Price | None, base
     if tokens.outputs == "assumed":
         yield (
             "answers: lengths are assumed, and reasoning comes on top; make a small run first (--sample 20) and give it"
-            " with --from RUN"
+            " with --pilot RUN"
         )
 
 

@@ -405,7 +405,7 @@ def open_cost_guard(
     """
     base_url, prices = provider.capabilities.base_url, read_prices(rules.prices)
     before = spent(store, provider.kind, provider.model, prices, base_url)
-    before += held_by_batches(store, provider.max_usage, _price(provider, rules))
+    before += held_by_batches(store, provider.max_usage, known_price(provider, rules))
     return cost_guard_with(store, provider, rules, limit, before, for_batches=for_batches)
 
 
@@ -419,7 +419,7 @@ def cost_guard_with(
     for_batches: bool = False,
 ) -> CostGuard:
     """The budget that there is under a limit, less the most that was spent before; raises as `open_cost_guard`."""
-    price, name, max_usage = _price(provider, rules), provider.name, provider.max_usage
+    price, name, max_usage = known_price(provider, rules), provider.name, provider.max_usage
     request = next(asked.pending(), None)
     if request is not None and max_usage(request) is None:
         raise UsageError(
@@ -430,18 +430,20 @@ def cost_guard_with(
     return CostGuard(limit, paid, before, max_usage, InFlightLog(asked), alone=price, concurrency=concurrency)
 
 
-def _price(provider: Provider, rules: RunConfig) -> Price:
-    """What the model costs.
+def known_price(provider: Provider, rules: RunConfig) -> Price:
+    """The price of the model.
 
     Raises:
-        UsageError: where nobody knows.
+        UsageError: it has none, or it is not known.
     """
     base_url = provider.capabilities.base_url
     price = price_of(provider.kind, provider.model, read_prices(rules.prices), base_url=base_url)
+    if price is None and base_url is None:
+        raise UsageError(f"--max-cost: {provider.name} uses no paid service; leave the option out")
     if price is None:
         raise UsageError(
-            f"--max-cost: no price known for {provider.name}{f' at {base_url}' if base_url else ''};"
-            " give it with --prices (docs/apis.md shows one)"
+            f"--max-cost: no price known for {provider.name} at {base_url};"
+            " give it with --prices FILE (docs/guides/benchmark-an-api.md shows one)"
         )
     return price
 

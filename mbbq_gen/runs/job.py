@@ -25,7 +25,7 @@ from mbbq_gen.providers.registry import options_class
 from mbbq_gen.runs.batch_session import Mode, choose_mode, failures_held, mode_of, run_batches
 from mbbq_gen.runs.distributed.cluster import check_on
 from mbbq_gen.runs.distributed.storage import DistributedConfig, fold_left_over
-from mbbq_gen.runs.executor import Session, check_failures, execute, execute_planned, open_cost_guard
+from mbbq_gen.runs.executor import Session, check_failures, execute, execute_planned, known_price, open_cost_guard
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
 from mbbq_gen.runs.follow_up import follow_up_status, follows_up, plan_follow_ups, read_follow_ups
 from mbbq_gen.runs.helper_process import HelperProcess
@@ -121,6 +121,8 @@ class Job:
         provider = open_model(config, self.resources)
         provider.check_access()
         read_prices(config.prices)  # a price file that is wrong is said before anything is done
+        if config.max_cost is not None and not self.folder.manifest_path.is_file():
+            known_price(provider, config)
         extractor_versions(config.languages, self.resources)  # a pack that is wrong must not cost a run
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:

@@ -89,6 +89,7 @@ def test_a_cost_limit_needs_a_price(tmp_path: Path, capsys: pytest.CaptureFixtur
         assert run_command_line(command(tmp_path / "run", server, "--max-cost", "1")) == 2
         assert server.stats().requests == 0
     assert "--max-cost: no price known for openai:fake at http" in capsys.readouterr().err
+    assert not (tmp_path / "run").exists()
 
 
 def test_runs_share_a_cache(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
