@@ -44,8 +44,11 @@ AXES = ("language", "variant", "option_order", "label_style", "reasoning_effort"
 """Crossed factors, by the columns that hold them. Category and template, nested in it, come beside."""
 _ROUNDING = 1e-12
 """A variance below this is one of rounding, and has no shares."""
-_STEPS, _HALVINGS, _CLOSE = 100, 20, 1e-7
-"""Of the search: most steps, halvings of one, and the change, in shares of the cells' variance, at which it ends."""
+_STEPS, _HALVINGS, _CLOSE, _MOST = 100, 20, 1e-7, 10.0
+"""Of the search: most steps, halvings of one, and the change at which it ends and the largest component, in shares of
+the cells' variance."""
+_LEAST_CHANCE = 1e-9
+"""The least variance of a cell's chance, so that its matrix can be inverted."""
 Term = tuple[str, ...]
 """A combination of factors; `template` implies `category`."""
 
@@ -234,7 +237,7 @@ def estimate_components(cells: Cells, confidence: float = 0.95) -> dict[Term, tu
         free = (now.variances > 0) | (gain > 0)
         step[free] = np.linalg.lstsq(now.information[np.ix_(free, free)], gain[free], rcond=None)[0]
         for _halved in range(_HALVINGS):
-            found = likelihood.at(np.maximum(now.variances + step, 0.0))
+            found = likelihood.at(np.clip(now.variances + step, 0.0, _MOST * scale))
             if found.log_likelihood >= now.log_likelihood - _ROUNDING * abs(now.log_likelihood):
                 break
             step = step / 2
@@ -250,8 +253,9 @@ def estimate_components(cells: Cells, confidence: float = 0.95) -> dict[Term, tu
         if templates >= MIN_TEMPLATES and twice > 0 and square > 0:
             degrees, expected = trace**2 / twice, trace / twice
             tails = special.chdtri(degrees, [(1 - confidence) / 2, (1 + confidence) / 2])
-            low, high = expected * square / trace * degrees / tails - (expected - variance)
-            ends = float(max(low, 0.0) ** 0.5), float(max(high, 0.0) ** 0.5)
+            if tails.min() > 0:
+                low, high = expected * square / trace * degrees / tails - (expected - variance)
+                ends = float(max(low, 0.0) ** 0.5), float(max(high, 0.0) ** 0.5)
         result[term] = float(variance), *ends
     return result
 
@@ -320,7 +324,7 @@ class _Likelihood:
         covariance = np.zeros((*self._scores.shape, places.size))
         for number, same in zip(self._inner, self._same, strict=True):
             covariance += variances[number] * same
-        covariance[:, places, places] += np.maximum(self._chance, _ROUNDING)
+        covariance[:, places, places] += np.maximum(self._chance, _LEAST_CHANCE)
         inverse = np.linalg.inv(covariance)
         solved = inverse @ self._columns
         scaled, plain = solved * roots, self._across(self._columns, solved)
