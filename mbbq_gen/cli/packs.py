@@ -303,7 +303,8 @@ def evaluate(
     """Evaluates a pack on labelled responses.
 
     Shows the share of correct extractions by confidence, and the contribution of each class of words.
-        gold_option is the index of the option that the response chooses, or null if it chooses none.
+
+    gold_option is the index of the option that the response chooses, or null if it chooses none.
     """
     from mbbq_gen.extraction.pack_tools import labelled_responses, own_examples, report_pack
     from mbbq_gen.languages.extraction_pack import read_grammar

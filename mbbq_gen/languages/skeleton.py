@@ -24,6 +24,8 @@ FIRST: tuple[tuple[str, str], ...] = (
     ("words.neg", "negation"),
     ("words.untold", "“not stated” or “not known” in one word or saying: unstated, remains open"),
     ("words.tell", "verbs for what a text does: say, mention"),
+    ("words.source", "text, passage"),
+    ("words.who", "who, which, whether"),
     ("words.refuse", "refusals: as an AI, I would rather not"),
     ("text.small", "articles, prepositions, pronouns"),
     ("words.info", "information, evidence, hint"),
@@ -40,9 +42,7 @@ FIRST: tuple[tuple[str, str], ...] = (
     ("places.p1", "first, second, last"),
     ("words.wrong", "wrong, ruled out"),
     ("words.answer", "answer, choice"),
-    ("words.who", "who, which, whether"),
     ("words.speaker", "I, we"),
-    ("words.source", "text, passage"),
 )
 """Classes and their content, in the order of their effect: how many of 1,500 labelled responses in English, Spanish and
 Italian were read right only with the class (`mbbq-gen language evaluate`). able and lack: as unclear."""
