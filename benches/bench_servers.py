@@ -140,7 +140,7 @@ class Bench:
             found, right = (dict(self._pairs(name, columns)) for name in (run, reference))
             same.append(f"{sum(found.get(key) == value for key, value in right.items())} of {len(right)}")
         if scored:
-            columns = "number, logprob FROM prompts JOIN option_scores USING (request_key)"
+            columns = "option_scores.number, logprob FROM prompts JOIN option_scores USING (request_key)"
             pairs = zip(*(sorted(self._pairs(name, columns)) for name in (run, reference)), strict=True)
             same[0] = f"within {max(abs(one[1][1] - other[1][1]) for one, other in pairs):.1e}"
         errors = self.query(run, "SELECT count(*) FROM responses WHERE is_error")[0][0]
