@@ -25,7 +25,7 @@ QUIET = "refuse", "untold", "unclear", "correction", "forced"
 """Classes whose words must not stand in our own prompts, nor in the text of an option that is a person."""
 MAX_LINE, MAX_LINES = 160, 200
 """Characters of a line, and lines of words, that a reader can take in."""
-_PARTICLES = "asks", "clitics", "and_before", "and_behind", "copula"
+_PARTICLES = "asks", "clitics", "and_before", "copula"
 """What `[script]` lists."""
 
 

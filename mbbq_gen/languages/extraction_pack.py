@@ -36,8 +36,6 @@ class Script(Pack):
     """Which lower-case i belongs to which capital."""
     elision: bool = False
     """Whether a letter in front of an apostrophe is a word (French c'est): no label."""
-    capital_nouns: bool = False
-    """Whether every noun is written with a capital (German): a capital shows no name."""
     verb_final: bool = False
     """Whether verb and negation end the clause (Tamil, Korean): what is denied stands in front of it."""
     asks: Words = ()
@@ -46,8 +44,6 @@ class Script(Pack):
     """Particles written together with the next word (Arabic و, ب, ال): looked behind where a word is not known."""
     and_before: Words = ()
     """What says "and" in front of the second of two people, written together with it (Arabic و)."""
-    and_behind: Words = ()
-    """What says "and" behind the first of two people, written together with it (Korean 와, Tamil உம்)."""
     copula: Words = ()
     """What says that somebody is it, written together with the word for them (Turkish -ydi)."""
 
@@ -81,8 +77,6 @@ class OptionLabelWords(Pack):
     stray: Words = ()
     """Labels that are also words of the language, such as English a: they count only in brackets, behind words that
     announce the answer, or on a line of their own."""
-    names: dict[Text, Words] = Field(default_factory=dict)
-    """Letters as they are spelled out: `B = ["be"]`; read only where a label is expected."""
 
 
 class PositionWords(Pack):
