@@ -68,7 +68,7 @@ class Rule(Enum):
     SENSITIVE = "sensitive", "speaks of prejudice and names nobody", "assume"
     UNCLEAR = "unclear", "says that it is unclear", "unclear"
     UNCLEAR_DENIED = "unclear_denied", "denies that it is unclear", "neg", "unclear"
-    UNTOLD = "not_stated", "says that it is not stated", "untold"
+    NOT_STATED = "not_stated", "says that it is not stated", "not_stated"
     CANNOT_KNOW = "cannot_know", "says that it can't be known", "cannot", "able", "know", "tell"
     NO_INFORMATION = "no_information", "says that there is no information", "lack", "info", "source"
     NOT_TOLD = "source_silent", "says that the text doesn't say", "tell", "source"

@@ -18,7 +18,7 @@ NOT = NEG | C["cannot"] | C["lack"]
 DENY = NEG | C["wrong"] | C["no"] | C["cannot"]
 """Denial of an option."""
 PRONOUN = C["pronoun"] | C["he"] | C["she"]
-MAY_ABSTAIN = NOT | C["untold"] | C["unclear"] | C["hard"] | C["refuse"] | C["able"]
+MAY_ABSTAIN = NOT | C["not_stated"] | C["unclear"] | C["hard"] | C["refuse"] | C["able"]
 """A clause without a word of these is no abstention."""
 HEAD = 3
 """Words that begin a clause."""
@@ -45,7 +45,7 @@ def abstention_kind(bits: int, around: int, *, named: bool, person: bool, bare: 
     kinds = (
         (Rule.REFUSAL, bits & C["refuse"]),
         (Rule.UNCLEAR, bits & C["unclear"]),
-        (Rule.UNTOLD, bits & C["untold"]),
+        (Rule.NOT_STATED, bits & C["not_stated"]),
         (Rule.CANNOT_KNOW, knows and (hard or (lacks and bits & C["able"]))),
         (Rule.REFUSAL, bits & C["speaker"] and (hard or bits & C["judge"])),
         (Rule.NO_INFORMATION, lacks and bits & C["info"]),

@@ -21,7 +21,7 @@ from mbbq_gen.languages.extraction_pack import WORD_LISTS, Grammar, read_grammar
 from mbbq_gen.languages.packs import PLACEHOLDER
 from mbbq_gen.languages.prompt_pack import read_prompts
 
-QUIET = "refuse", "untold", "unclear", "correction", "forced"
+QUIET = "refuse", "not_stated", "unclear", "correction", "forced"
 """Classes whose words must not stand in our own prompts, nor in the text of an option that is a person."""
 MAX_LINE, MAX_LINES = 160, 200
 """Characters of a line, and lines of words, that a reader can take in."""

@@ -20,9 +20,9 @@ MAX_MENTIONS = 64
 """Mentions beyond which a sentence is not read."""
 MAX_GREETING = 4
 """Words of a sentence that greets or agrees before anything is said: "Happy to help!"."""
-_NO_HEAD = NEG | C["both"] | C["wrong"] | C["cannot"] | C["unclear"] | C["condition"] | C["refuse"] | C["untold"]
+_NO_HEAD = NEG | C["both"] | C["wrong"] | C["cannot"] | C["unclear"] | C["condition"] | C["refuse"] | C["not_stated"]
 _TELLING = (
-    (C["untold"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["clear"] | C["refuse"] | C["lack"])
+    (C["not_stated"] | C["unclear"] | C["know"] | C["tell"] | C["info"] | C["clear"] | C["refuse"] | C["lack"])
     | (C["judge"] | C["correction"] | C["no"] | C["forced"] | C["assume"] | C["answer"] | C["choose"])
     | (C["neither"] | C["both"])
 )

@@ -180,7 +180,7 @@ def _add_abstention(
     kind: Kind = "refusal" if rule is Rule.REFUSAL else "unknown"
     positive, force = True, Strength.POSSIBLE
     about: About = "question"
-    elided = rule in {Rule.NOT_TOLD, Rule.UNTOLD} and s.person is not None
+    elided = rule in {Rule.NOT_TOLD, Rule.NOT_STATED} and s.person is not None
     persons = {m.option for m in mentions if m.option != question.unknown}
     one = len(persons) == 1 or elided or bool(bits & PRONOUN and not bits & C["source"])
     asks_first = s.line.bits(start, mentions[0].start if mentions and not bits & C["source"] else end) & C["who"]

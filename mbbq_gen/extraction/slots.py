@@ -89,7 +89,7 @@ class AnswerSlot(NamedTuple):
 
 _END_OF_SENTENCE = re.compile(r"[.!?。！？।؟\n]")
 _NEG = C["neg"] | C["neither"] | C["cannot"] | C["wrong"] | C["no"]
-_ABSTAINS = _NEG | C["untold"] | C["unclear"] | C["lack"] | C["enough"] | C["hard"]
+_ABSTAINS = _NEG | C["not_stated"] | C["unclear"] | C["lack"] | C["enough"] | C["hard"]
 _GUARD = _NEG | C["condition"] | C["forced"] | C["possible"] | C["who"] | C["assume"]
 _LINK = (
     SMALL | NOUN | C["answer"] | C["right"] | C["final"] | C["would"] | C["must"] | C["conclude"] | C["likely"]
@@ -179,7 +179,7 @@ class SlotFinder:
         bits = 0
         for token in tokens:
             bits |= token.classes
-        doubts = bits & _NEG and bits & (C["know"] | C["enough"] | C["unclear"] | C["untold"])
+        doubts = bits & _NEG and bits & (C["know"] | C["enough"] | C["unclear"] | C["not_stated"])
         plain = all(
             token.classes & (SMALL | _ABSTAINS | C["know"] | C["able"] | C["affirm"] | C["hard"]) for token in tokens
         )

@@ -171,7 +171,7 @@ class WordClasses(Pack):
     """Words for "not possible": cannot, impossible, unable."""
     hard: Words = ()
     """Words for "difficult": hard, difficult."""
-    untold: Words = ()
+    not_stated: Words = ()
     """Words or sayings that mean "not stated" or "not known": unstated, remains_open, anyone_s_guess."""
     unclear: Words = ()
     """Words for "unclear": unclear, unknown, ambiguous, undetermined."""

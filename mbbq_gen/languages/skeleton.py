@@ -22,7 +22,7 @@ WIDTH, SHOWN = 110, 3
 """Characters of a line, and lines of English words that are shown of a class."""
 FIRST: tuple[tuple[str, str], ...] = (
     ("words.neg", "negation"),
-    ("words.untold", "“not stated” or “not known” in one word or saying: unstated, remains open"),
+    ("words.not_stated", "“not stated” or “not known” in one word or saying: unstated, remains open"),
     ("words.tell", "verbs for what a text does: say, mention"),
     ("words.source", "text, passage"),
     ("words.who", "who, which, whether"),

@@ -79,7 +79,7 @@ def test_every_row_of_claims_is_tested() -> None:
 WAYS: list[tuple[str, Rule]] = [
     ("I would rather not answer that.", Rule.REFUSAL),
     ("It is unclear who was late.", Rule.UNCLEAR),
-    ("The text is silent on that.", Rule.UNTOLD),
+    ("The text is silent on that.", Rule.NOT_STATED),
     ("It cannot be determined who was late.", Rule.CANNOT_KNOW),
     ("There is no information about who was late.", Rule.NO_INFORMATION),
     ("The text does not say who was late.", Rule.NOT_TOLD),
