@@ -110,7 +110,10 @@ class ErrorRateGuard:
 
 @dataclass
 class CutAnswers:
-    """Says early, and once more at the end, that answers are cut at the limit of tokens, with the likely reason."""
+    """Says early, and once more at the end, that answers are cut at the limit of tokens, with the likely reason.
+
+    Nothing is said of a provider without such a limit, whose answers may break off on purpose (`synthetic:`).
+    """
 
     provider: Provider
     say: Callable[[str], None]
@@ -121,6 +124,8 @@ class CutAnswers:
 
     def count(self, responses: Iterable[Response]) -> None:
         """Takes note of responses; says it if the first five are cut, or more than half of the first fifty."""
+        if self.provider.settings.get("max_tokens") is None:
+            return
         for response in responses:
             if response.error is not None or response.scores is not None:
                 continue

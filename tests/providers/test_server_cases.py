@@ -10,10 +10,11 @@ import pytest
 
 from mbbq_gen import Run
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.records import Request
+from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING
 from mbbq_gen.providers.http.servers import known_servers
 from mbbq_gen.providers.oracles import OracleProvider
+from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.executor import CutAnswers
 from tests.runs.test_oracle_proof import is_equal
 from tests.support.api import ask, provider, requests
@@ -158,6 +159,14 @@ def test_cut_answers_are_said_early_and_at_the_end(server: str, text: str, reaso
     cuts.sum_up()
     assert [("5 of the first 5" in line, "60 of 60" in line) for line in said] == [(True, False), (False, True)]
     assert all(reason in line for line in said)
+
+
+def test_nothing_is_said_where_no_limit_can_be_raised() -> None:
+    said: list[str] = []
+    cuts = CutAnswers(open_provider("synthetic:unable"), said.append)
+    cuts.count([Response(request_key="r", text="The", finish_reason="length")] * 60)
+    cuts.sum_up()
+    assert said == []
 
 
 def test_a_penalty_that_was_given_is_named_as_the_reason(tmp_path: Path) -> None:
