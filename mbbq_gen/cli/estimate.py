@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 from mbbq_gen.cli.analyses import variances_of
 from mbbq_gen.cli.config_options import EstimateSettings, expand_options
 from mbbq_gen.cli.help import example, option
-from mbbq_gen.cli.options import Json, RunPacks, average_of, prompt_effects_of, resources, runs_frame, show_result
+from mbbq_gen.cli.options import Json, RunPacks, average_of, prompt_effects_of, resources, runs_frame, say, show_result
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import one_of
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.design import DesignTarget
+    from mbbq_gen.analysis.power import VarianceAssumptions
     from mbbq_gen.core.config import RunConfig
     from mbbq_gen.core.files import PackPaths
     from mbbq_gen.providers.prices import Price
@@ -81,7 +82,6 @@ def make_estimate(
     with_probe: bool = False,
 ) -> CostEstimate:
     """The estimate of a run with this configuration; uses a temporary folder."""
-    from mbbq_gen.analysis.power import DEFAULTS
     from mbbq_gen.providers.prices import price_of, read_prices, token_counter
     from mbbq_gen.runs.cost_estimate import estimate_cost, follow_up_estimate
     from mbbq_gen.runs.follow_up import follow_up_rates, follow_up_text, follows_up
@@ -121,7 +121,7 @@ def make_estimate(
             price_of(provider.kind, provider.model, prices, base_url=base_url),
             base_url=base_url,
             limits=(settings.rpm, settings.tpm),
-            assumptions=DEFAULTS if pilot is None else variances_of(pilot, "mbbq_bias_ambiguous", where).assumptions,
+            assumptions=_assumptions(pilot, where),
         )
         again = None
         if follows_up(settings):
@@ -130,6 +130,19 @@ def make_estimate(
             questions = {code: counter.count(follow_up_text(where, said).text) for code, said in asked_in.items()}
             again = follow_up_estimate(settings, tokens, found.price, questions, rates)
         return found.model_copy(update={"judge": second, "probe": tried, "follow_up": again})
+
+
+def _assumptions(pilot: Path | None, where: PackPaths) -> VarianceAssumptions:
+    """The variances of a pilot; without one, or where too few of its answers were parsed, the assumed ones."""
+    from mbbq_gen.analysis.power import DEFAULTS
+
+    if pilot is None:
+        return DEFAULTS
+    try:
+        return variances_of(pilot, "mbbq_bias_ambiguous", where).assumptions
+    except UsageError as error:
+        say(f"{pilot}: {error}; interval widths use assumed variances")
+        return DEFAULTS
 
 
 def _judge(

@@ -333,6 +333,15 @@ def test_the_estimate_is_what_the_run_pays(capsys: Capture, tmp_path: Path) -> N
     assert "follow-up" in call(capsys, "estimate", *asked)[1]
 
 
+def test_a_pilot_of_which_nothing_was_read_prices_follow_ups(capsys: Capture, tmp_path: Path) -> None:
+    pilot, given = tmp_path / "pilot", [*STARTER, "--languages", "en", "--sample", 8]
+    run(capsys, pilot, "--model", "oracle:indirect", *given)
+    asked = ["--model", "oracle:indirect", *given, "--follow-up", "unread", "--pilot", pilot, "--json"]
+    code, out, err = call(capsys, "estimate", *asked)
+    assert code == 0, err
+    assert (json.loads(out)["follow_up"]["rates"], json.loads(out)["follow_up"]["requests"]) == ("measured", 8)
+
+
 @pytest.mark.usefixtures("api_keys")
 def test_a_cache_holds_follow_ups(capsys: Capture, tmp_path: Path) -> None:
     with dialogue("A") as server:
