@@ -18,18 +18,9 @@ from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.local.scoring import LoglikelihoodScorer, iterate_scores
 from tests.support.loglikelihood import naive_logprob, score_request
-from tests.support.providers import answers, make_model, make_tokenizer, save_model
+from tests.support.providers import answers, base, folder, make_model, make_tokenizer, save_model
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_model(tmp_path_factory.mktemp("models") / "toy")
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model without a chat template."""
-    return save_model(tmp_path_factory.mktemp("models") / "base", "none")
+__all__ = ["base", "folder"]
 
 
 def provider(folder: Path, **options: Any) -> TransformersProvider:

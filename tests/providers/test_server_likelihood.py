@@ -20,18 +20,9 @@ from mbbq_gen.providers.local.provider import TransformersProvider
 from tests.support.api import ask, provider, spoken
 from tests.support.likelihood_server import LikelihoodServer
 from tests.support.loglikelihood import score_request
-from tests.support.providers import answers, save_model
+from tests.support.providers import answers, base, folder
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_model(tmp_path_factory.mktemp("models") / "toy")
-
-
-@pytest.fixture(scope="module")
-def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model without a chat template."""
-    return save_model(tmp_path_factory.mktemp("models") / "base", "none")
+__all__ = ["base", "folder"]
 
 
 def questions() -> list[Request]:

@@ -27,12 +27,9 @@ from mbbq_gen.providers.local.options import TransformersOptions, find_device, p
 from mbbq_gen.providers.local.provider import TransformersProvider
 from mbbq_gen.providers.registry import open_provider
 from tests.support.cases import cases
-from tests.support.providers import answers, make_request, save_model
+from tests.support.providers import answers, folder, make_request
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_model(tmp_path_factory.mktemp("models") / "toy")
+__all__ = ["folder"]
 
 
 def provider(folder: Path, **options: Any) -> TransformersProvider:

@@ -18,13 +18,10 @@ from mbbq_gen.core.records import Request
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.local.vllm import iterate_scores
 from mbbq_gen.providers.registry import open_provider
-from tests.support.providers import answers, make_request, save_model
+from tests.support.providers import answers, folder, make_request
 from tests.support.vllm_stand_in import LLM, stand_in
 
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return save_model(tmp_path_factory.mktemp("models") / "toy")
+__all__ = ["folder"]
 
 
 @pytest.fixture

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+import pytest
+
 from mbbq_gen.core.records import Condition, Instance, Message, Option, Polarity, Prompt, Request, Response, Role
 from mbbq_gen.providers.base import ExecutionContext, Provider
 from tests.support.cases import read_data
@@ -200,3 +202,15 @@ def make_token_lists(count: int, seed: int = 0) -> list[tuple[int, ...]]:
         for _ in range(count)
     ]
     return [*lists, lists[0], lists[1][:1], lists[1][:2]]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A small model with a chat template."""
+    return save_model(tmp_path_factory.mktemp("models") / "toy")
+
+
+@pytest.fixture(scope="module")
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model without a chat template."""
+    return save_model(tmp_path_factory.mktemp("models") / "base", "none")
