@@ -495,6 +495,19 @@ def average_of(name: str) -> Average:
     return one_of("average", name, get_args(Average))
 
 
+def check_correction(correct_with: str | None, sampling: InferenceSettings) -> None:
+    """Makes sure that scores can be corrected with these settings.
+
+    Raises:
+        UsageError: they can't.
+    """
+    option = f"--correct-with {correct_with}: corrected scores are"
+    if correct_with is not None and sampling.prompt_effects == "random":
+        raise UsageError(f"{option} for fixed prompt variants; leave --prompt-effects out")
+    if correct_with is not None and sampling.average != "questions":
+        raise UsageError(f"{option} means over questions; leave --average out")
+
+
 def prompt_effects_of(variants: str) -> PromptEffects:
     """The checked value of --prompt-effects."""
     from mbbq_gen.scoring.codes import PromptEffects

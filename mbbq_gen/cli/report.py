@@ -20,6 +20,7 @@ from mbbq_gen.cli.options import (
     RunPaths,
     ScoreOptions,
     Verbose,
+    check_correction,
     echo,
     print_json,
     print_model,
@@ -111,32 +112,20 @@ def report(
     from mbbq_gen.report.view_model import BY, SCORES
     from mbbq_gen.runs.run_folder import RunFolder
 
-    wrong = {
-        UsageError("--open: give -o FILE.html too"): open_browser and output is None,
-        UsageError(
-            f"--correct-with {correct_with}: corrected scores are for fixed prompt variants; leave --prompt-effects out"
-        ): (correct_with is not None and prompt_effects != "fixed"),
-        UsageError(f"--correct-with {correct_with}: corrected scores are means over questions; leave --average out"): (
-            correct_with is not None and statistics.average != "questions"
-        ),
-        UsageError("--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case"): (
-            paper_figures and output is None
-        ),
-        UsageError("--json: for the scores alone; leave -o and --figures out"): as_json and bool(output or figures),
-        UsageError("--table: prints one table; leave -o, --figures and --correct-with out"): (
-            table is not None and bool(output or figures or correct_with)
-        ),
-        UsageError("--table-format: give --table mbbq-3 or --table mbbq-5 too"): table is None
-        and table_format != "text",
-    }
-    for error, is_wrong in wrong.items():
-        if is_wrong:
-            raise error
+    if output is None:
+        _refuse_page_options(open_browser=open_browser, paper_figures=paper_figures)
+    if as_json and (output or figures):
+        raise UsageError("--json: for the scores alone; leave -o and --figures out")
+    if table is not None and (output or figures or correct_with):
+        raise UsageError("--table: prints one table; leave -o, --figures and --correct-with out")
+    if table is None and table_format != "text":
+        raise UsageError("--table-format: give --table mbbq-3 or --table mbbq-5 too")
     folders = [RunFolder(path) for path in dict.fromkeys(run_paths)]
     for folder in folders:
         folder.require()
     extractor, gold = statistics.extractor, statistics.chosen_gold()
     sampling = statistics.sampling([folder.path for folder in folders], prompt_effects)
+    check_correction(correct_with, sampling)
     where = resources(packs)
     if table is not None:
         _print_table(table, table_format, folders, where, sampling, as_json=as_json)
@@ -178,6 +167,14 @@ def report(
         import webbrowser
 
         webbrowser.open(output.resolve().as_uri())
+
+
+def _refuse_page_options(*, open_browser: bool, paper_figures: bool) -> None:
+    """Raises UsageError for an option that needs a page."""
+    if open_browser:
+        raise UsageError("--open: give -o FILE.html too")
+    if paper_figures:
+        raise UsageError("--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case")
 
 
 TABLES = {"mbbq-3": "mbbq_table_3", "mbbq-5": "mbbq_table_5"}

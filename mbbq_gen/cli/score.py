@@ -20,6 +20,7 @@ from mbbq_gen.cli.options import (
     Packs,
     PromptEffectsChoice,
     ScoreOptions,
+    check_correction,
     chosen_answers,
     equivalence_option,
     metrics_of,
@@ -144,27 +145,17 @@ def score(
     )
     kind = chosen_answers(answers, correct_with)
     how = one_of("normalization", normalization, NORMALISATIONS) if normalization else None
-    corrected = f"--correct-with {correct_with}"
-    wrong = {
-        UsageError("give a run folder or --jsonl FILE, one of them"): bool(paths) == (jsonl is not None),
-        UsageError(f"--answers {kind}: leave --jsonl out; follow-ups are of runs"): kind != "first"
-        and jsonl is not None,
-        UsageError(f"first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE; then score FILE"): (
-            jsonl is not None and extractor != "rules"
-        ),
-        UsageError(f"{corrected}: annotations are of a whole run; leave --jsonl and --subset out"): (
-            correct_with is not None and (jsonl is not None or part != "all")
-        ),
-        UsageError(f"{corrected}: corrected scores are for fixed prompt variants; leave --prompt-effects out"): (
-            correct_with is not None and sampling.prompt_effects == "random"
-        ),
-        UsageError(f"{corrected}: corrected scores are means over questions; leave --average out"): (
-            correct_with is not None and sampling.average != "questions"
-        ),
-    }
-    for error, is_wrong in wrong.items():
-        if is_wrong:
-            raise error
+    if bool(paths) == (jsonl is not None):
+        raise UsageError("give a run folder or --jsonl FILE, one of them")
+    if kind != "first" and jsonl is not None:
+        raise UsageError(f"--answers {kind}: leave --jsonl out; follow-ups are of runs")
+    if jsonl is not None and extractor != "rules":
+        raise UsageError(f"first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE; then score FILE")
+    if correct_with is not None and (jsonl is not None or part != "all"):
+        raise UsageError(
+            f"--correct-with {correct_with}: annotations are of a whole run; leave --jsonl and --subset out"
+        )
+    check_correction(correct_with, sampling)
     if helpers is not None:
         _check_addable(paths, jsonl, part, adjusted=control_adjusted, correct_with=correct_with)
     labelled = runs_labels(paths, where, correct_with, gold, extractor)
