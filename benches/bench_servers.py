@@ -4,8 +4,9 @@
         [--vllm ENVIRONMENT] [--llama ENVIRONMENT] [--serve ENVIRONMENT]
 
 SmolLM2-135M-Instruct in float32, 240 prompts of `starter` (`--sample 24`), temperature 0. The model's folder asks for
-the repetition penalty, temperature 0.7, top-p 0.9 and top-k 20 in generation_config.json. Environments are folders made
-by `python -m venv`, also named by BENCH_VLLM, BENCH_LLAMA, BENCH_SERVE; what is not installed is left out.
+the repetition penalty, temperature 0.7, top-p 0.9 and top-k 20 in generation_config.json. An environment is a
+folder made by `python -m venv`. The variables BENCH_VLLM, BENCH_LLAMA and BENCH_SERVE can name them too. A server that
+is not installed is skipped with a reason.
 
 vllm     a vLLM server
 scores   the same, 48 questions by loglikelihood and 48 by label-loglikelihood

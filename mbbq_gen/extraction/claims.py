@@ -98,7 +98,7 @@ WHY: dict[str, str] = {rule.label: rule.why for rule in Rule} | {
 """First part of a rule's name → what it means."""
 About = Literal["question", "person", "other"]
 """What an abstention is about: the question, one person, or something else."""
-Kind = Literal["option", "unknown", "refusal", "several", "outside", "correction"]
+Kind = Literal["option", "unknown", "refusal", "several", "correction"]
 
 
 class Proposition(NamedTuple):

@@ -262,6 +262,6 @@ def person_of_conclusion(parsed: ParsedResponse) -> int | None:
     for line, mentions in zip(parsed.lines, parsed.mentions, strict=True):
         for first, last, _ in sentences(line, 0):
             if line.bits(first, min(first + 2, last)) & C["conclude"]:
-                named = [m.option for m in mentions if first <= m.start < last and m.option >= 0]
+                named = [m.option for m in mentions if first <= m.start < last]
                 found = named[0] if named else found
     return found

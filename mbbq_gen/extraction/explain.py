@@ -44,9 +44,9 @@ class Candidate(FrozenModel):
     """Something in the response that could have been the answer."""
 
     kind: str
-    """`slot`, `label`, `text`, `label_text`, `ordinal`, `outside`, `unknown`, `refusal`, `several` or `neither`."""
+    """`slot`, `label`, `text`, `label_text`, `ordinal`, `unknown`, `refusal`, `several` or `neither`."""
     options: tuple[int, ...]
-    """The option that it names; none for several together, and for what is not on offer."""
+    """The option that it names; empty if it names several, or neither."""
     span: tuple[int, int]
     """Where it stands in the raw response."""
     text: str
@@ -173,8 +173,8 @@ class _Explainer:
                     found.append(
                         self._candidate(
                             self._span(number, mention.start, mention.end),
-                            kind=_KINDS[mention.how] if mention.option >= 0 else "outside",
-                            options=(mention.option,) if mention.option >= 0 else (),
+                            kind=_KINDS[mention.how],
+                            options=(mention.option,),
                             match="exact" if mention.full else "partial",
                             standing="listed" if mention.joined else "aside",
                             reason="named together with others" if mention.joined else "named in passing or in a list",

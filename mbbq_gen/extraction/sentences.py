@@ -152,8 +152,6 @@ def _read_clause(s: Sentence, start: int, end: int, bits: int, mentions: list[Me
         s.add("several", None, Strength.ANNOUNCED, Rule.SEVERAL, start, end)
         return
     for m in live:
-        if m.option < 0:
-            continue
         if bits & C["neither"] and len(options) > 1:
             s.add("option", m.option, Strength.FITTING, Rule.NEITHER, m.start, m.end, positive=False, bare=bare)
             continue
