@@ -56,8 +56,7 @@ from mbbq_gen.storage.store import Progress, RunStore
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.analysis.correction import AnnotatedFrame
-    from mbbq_gen.analysis.correction_table import Correction
+    from mbbq_gen.analysis.correction import AnnotatedFrame, Correction
     from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.analysis.scores import GroupScore
 

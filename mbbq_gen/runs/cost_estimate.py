@@ -12,7 +12,6 @@ from mbbq_gen.analysis.design import (
     DesignSpace,
     DesignTarget,
     StudyDesign,
-    check_offer,
 )
 from mbbq_gen.analysis.design import Price as DesignPrice
 from mbbq_gen.analysis.power import Question, VarianceAssumptions, half_width, power_table
@@ -415,7 +414,7 @@ def design_report(
     stock = max(cells.values(), key=lambda counts: (len(counts), counts.total()), default=Counter())
     variants = len(settings.variants) * len(settings.label_style)
     offer = DesignSpace(tuple(sorted(stock.values())), variants, orders_of(settings.option_order), len(cells))
-    check_offer(offer, speaks_of)
+    offer.check(speaks_of)
     study = DesignSearch(target, components, offer, each, confidence, speaks_of, average)
     requests = None if max_cost is None or each.online is None else max_cost / each.online
     best = study.cheapest(width) if width is not None else study.narrowest(requests or 0.0)
