@@ -28,6 +28,7 @@ from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame, observe
 from mbbq_gen.storage.store import CompletedPrompt
 from tests.conftest import FULL, Load
+from tests.support.cases import by_language
 from tests.support.scoring import ORACLES_WITH_KNOWN_SCORES, expected_scores
 
 MOST_BEFORE_MAKING = 800
@@ -152,7 +153,7 @@ def test_every_oracle_is_proven() -> None:
     assert set(ORACLES) == {*ORACLES_WITH_KNOWN_SCORES, "random", *followed_up}
 
 
-@pytest.mark.parametrize("language", STARTER_LANGUAGES)
+@by_language(STARTER_LANGUAGES)
 def test_oracles_on_starter(language: str, resources: PackPaths) -> None:
     instances = list(load_benchmark("starter", languages=[language], resources=resources))
     assert len(instances) == 2 * 864
