@@ -50,7 +50,7 @@ def provider(name: str, **options: Any) -> ApiProvider:
 
 
 def ask(
-    asked: ApiProvider,
+    model: ApiProvider,
     wanted: Iterable[Request],
     notices: list[str] | None = None,
     arrived: list[Response] | None = None,
@@ -61,11 +61,11 @@ def ask(
 
     async def gather() -> None:
         try:
-            async with aclosing(asked.generate(wanted, context)) as responses:
+            async with aclosing(model.generate(wanted, context)) as responses:
                 async for response in responses:
                     found.append(response)
         finally:
-            await asked.aclose()
+            await model.aclose()
 
     asyncio.run(gather())
     return found
@@ -82,7 +82,7 @@ def with_system(text: str, system: str) -> Request:
 
 
 PROBED = {probe.path for entry in known_servers() for probe in entry.probe}
-"""Paths at which a server is asked what it is; the servers below are of no known kind."""
+"""Paths at which a server says what it is; the servers below are of no known kind."""
 
 
 @dataclass(frozen=True)
@@ -108,7 +108,7 @@ class Spoken:
 def spoken(reply: Callable[[Heard], tuple[int, dict[str, str], bytes]], *, probed: bool = False) -> Iterator[Spoken]:
     """A server on this machine that says what `reply` makes of each request: status, headers, body.
 
-    `probed`: whether it also replies where a server is asked what it is.
+    `probed`: whether it also replies where a server says what it is.
     """
     heard: list[Heard] = []
 
@@ -120,9 +120,9 @@ def spoken(reply: Callable[[Heard], tuple[int, dict[str, str], bytes]], *, probe
             headers = {name.lower(): value for name, value in self.headers.items()}
             request = Heard(self.command, self.path, headers, body)
             heard.append(request)
-            status, told, content = reply(request)
+            status, given, content = reply(request)
             self.send_response_only(status)
-            for name, value in ({"Content-Type": "application/json"} | told).items():
+            for name, value in ({"Content-Type": "application/json"} | given).items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()

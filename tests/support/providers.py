@@ -80,7 +80,7 @@ def make_request(
 ) -> Request:
     instance = instance or make_instance()
     messages = messages if messages is not None else (Message(role="user", content=text),)
-    presentation = Prompt(
+    prompt = Prompt(
         prompt_id=prompt_id,
         instance_key=instance.key,
         language=instance.language,
@@ -90,7 +90,7 @@ def make_request(
         option_labels=labels,
         messages=messages,
     )
-    return Request(request_key=f"key of {prompt_id}", messages=messages, prompt=presentation, instance=instance)
+    return Request(request_key=f"key of {prompt_id}", messages=messages, prompt=prompt, instance=instance)
 
 
 def answers(
