@@ -15,9 +15,9 @@ from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.config import FOR_ONE_COMMAND, PROVIDER_SETTINGS, RunConfig, about, shapes
 from mbbq_gen.core.errors import COMMAND, FILE, ConfigError, Spelling, UsageError
 from mbbq_gen.runs.study import study_schema
+from tests.support.api import replying
 from tests.support.cases import cases
 from tests.support.prices import write_prices
-from tests.support.replies import replying
 
 DATA = Path(__file__).parents[1] / "data"
 BASE = {"model": "oracle:perfect", "benchmark": "starter", "languages": "en", "variants": "bare", "splits": "bias"}
