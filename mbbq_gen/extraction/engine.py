@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Confidence, Extraction, Outcome
+from mbbq_gen.core.records import PARSED, Confidence, Extraction, Outcome
 from mbbq_gen.extraction import SECOND_LANGUAGE, current_version, has_pack, has_second
 from mbbq_gen.extraction.claims import ParsedResponse, Rule, Strength
 from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide, person_by_overlap, person_of_conclusion
@@ -40,6 +40,9 @@ _SILENT = frozenset({"no_candidate", "conflict"})
 """Rules of responses in which nothing was found."""
 MIN_CUT = 5
 """Words of a last line that may be a sentence without its end."""
+LAST_PARAGRAPHS = 4
+"""Paragraphs at the end of a reasoning trace that are read alone, the last one first."""
+_PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 ENOUGH = 30
 """Words that show which language a response is in."""
 MIN_FOREIGN = 3
@@ -55,7 +58,7 @@ class Analysis:
     parsed: ParsedResponse | None
     decision: Decision
     offset: int = 0
-    """Where the text that was parsed begins in the normalised text."""
+    """Where the text that was parsed, or searched for slots, begins in the normalised text."""
     slots: tuple[AnswerSlot, ...] = ()
     """The answer slots that were found."""
     slot: AnswerSlot | None = None
@@ -68,7 +71,7 @@ class Analysis:
         spans: tuple[tuple[int, int], ...] = ()
         against: list[str] = []
         if self.slot is not None:
-            spans = (self.normal.raw_span(self.slot.start, self.slot.end),)
+            spans = (self.normal.raw_span(self.slot.start + self.offset, self.slot.end + self.offset),)
             against = [slot.kind.value for slot in self.slots if slot.option != decision.option]
             against += ["label"] if self.slot.conflict is not None else []
         elif parsed is not None:
@@ -159,6 +162,8 @@ class RuleExtractor:
             slots = analysis.slots
             analysis = self._by_prose(normal, zoned, question, finish_reason)
             analysis.slots = slots
+            if any(zone.kind == "reasoning" for zone in zoned.zones) and not zoned.open_reasoning:
+                analysis = self._by_reasoning(analysis, question)
         if self.grammars[0].meta.source == GENERIC and (analysis.slot or analysis.decision.proposition):
             analysis.decision = _by_detour(analysis.decision, GENERIC)
         return analysis
@@ -239,6 +244,32 @@ class RuleExtractor:
         elif _is_silent(analysis) and (finish_reason == "length" or zoned.open_reasoning):
             analysis.decision = Decision("truncated", None, "medium", "truncated", None)
         return analysis
+
+    def _by_reasoning(self, first: Analysis, question: Question) -> Analysis:
+        """The option that a closed reasoning block announces last, where the answer behind it chooses none firmly: it
+        may call people by other words than the options. What abstains, breaks off, or is no text at all stands."""
+        decision, said, text = first.decision, first.decision.proposition, first.normal.text
+        weak = decision.outcome == "option" and decision.option != question.unknown_index
+        weak = weak and (said is None or said.force < Strength.HEDGED)
+        if not (weak or _is_silent(first)) or not first.zoned.body.strip():
+            return first
+        start, end, *_ = self._zoner.reasoning_spans(text)[-1]
+        found, place = self.read_end(text[start:end], question)
+        said, option = found.decision.proposition, found.decision.option
+        if option is None or not (found.slot or (said and said.force >= Strength.ANNOUNCED)):
+            return first
+        found.decision = _by_detour(found.decision, "reasoning")
+        found.normal, found.zoned, found.offset = first.normal, first.zoned, found.offset + start + place
+        return found
+
+    def read_end(self, text: str, question: Question) -> tuple[Analysis, int]:
+        """The analysis of the last paragraph that decides, of the last few ones, else of the whole text; and where it
+        begins."""
+        for paragraph in reversed(list(_PARAGRAPH.finditer(text))[-LAST_PARAGRAPHS:]):
+            found = self.analyse(paragraph.group(), question)
+            if found.decision.outcome in PARSED:
+                return found, paragraph.start()
+        return self.analyse(text, question), 0
 
     def _read_all(self, normal: NormalText, zoned: ZonedText, key: QuestionKey, renamed: bool = False) -> Analysis:
         """The decision of structured values, else of the whole text; where options are `renamed`, an English response

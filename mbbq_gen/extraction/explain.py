@@ -210,7 +210,7 @@ class _Explainer:
         else:
             reason = f"{WHY[winner.kind.value]}: that is stronger than what {WHY[kind]}, or later"
         return self._candidate(
-            self._analysis.normal.raw_span(slot.start, slot.end),
+            self._analysis.normal.raw_span(slot.start + self._analysis.offset, slot.end + self._analysis.offset),
             kind="slot",
             options=() if slot.option in {None, CONTESTED} else (slot.option,),
             match="exact",

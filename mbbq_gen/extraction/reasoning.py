@@ -41,10 +41,7 @@ PREFIX: Final = "reasoning:"
 """Prefix of the versions under which extractions of reasoning are stored."""
 Stance = Literal["insufficient_context", "cites_context", "generalises_group", "mentions_stereotype"]
 STANCES: Final[tuple[Stance, ...]] = get_args(Stance)
-LAST_PARAGRAPHS: Final = 4
-"""Paragraphs at the end of a trace that are read alone, the last one first."""
 _SENTENCE = regex.compile(r"[^.!?。！？।؟\n]+[.!?。！？।؟]*")
-_PARAGRAPH = regex.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 
 
 class ArgumentSpan(FrozenModel):
@@ -167,12 +164,8 @@ class ReasoningExtractor:
         reader = self._own
         if language not in (None, self._language, SECOND_LANGUAGE) and has_pack(str(language), self._resources):
             reader = load_extractor(str(language), self._resources)
-        for paragraph in reversed(list(_PARAGRAPH.finditer(trace))[-LAST_PARAGRAPHS:]):
-            found, start = reader.extract(paragraph.group(), question), paragraph.start()
-            if found.outcome in PARSED:
-                break
-        else:
-            found, start = reader.extract(trace, question), 0
+        analysis, start = reader.read_end(trace, question)
+        found = analysis.extraction
         marks = self._marks(trace, language or self._language, question, reader)
         return ReasoningExtraction(
             outcome="truncated" if found.outcome not in PARSED and is_cut else found.outcome,
