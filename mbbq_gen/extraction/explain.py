@@ -11,8 +11,7 @@ from mbbq_gen.core.records import Extraction, FrozenModel
 from mbbq_gen.extraction.claims import WHY, Proposition, Rule, Strength
 from mbbq_gen.extraction.lexicon import CLASSES, entries_of
 from mbbq_gen.extraction.mentions import MentionKind
-from mbbq_gen.extraction.prepared_question import label_core
-from mbbq_gen.extraction.question import Question
+from mbbq_gen.extraction.question import Question, label_core
 from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot
 
 if TYPE_CHECKING:

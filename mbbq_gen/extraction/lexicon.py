@@ -320,16 +320,10 @@ class Stemmer:
         if key.isdigit():
             return key, key
         for _ in range(MAX_CLITICS if self._clitics else 0):
-            key = key[self._clitic(key) :]
+            rest = [(len(key) - len(clitic), clitic) for clitic in self._clitics if key.startswith(clitic)]
+            key = next((key[-left:] for left, it in rest if left >= self._min_stem + (len(it) == 1)), key)
         stem = self._strip(key, self._suffixes)
         return stem, (self._strip(stem, self._agreement) if self._agreement else stem)
-
-    def _clitic(self, key: str) -> int:
-        """How many letters the first clitic has that a word begins with; 0: it has none."""
-        for clitic in self._clitics:
-            if key.startswith(clitic) and len(key) - len(clitic) >= self._min_stem + (len(clitic) == 1):
-                return len(clitic)
-        return 0
 
     def reach(self, key: str) -> frozenset[str]:
         """The word and every stem that stripping endings, in whatever way, may leave of it."""

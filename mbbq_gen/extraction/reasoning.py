@@ -112,22 +112,20 @@ class ReasoningSplit:
     """Whether it is never closed."""
 
 
+_load_zoner = lru_cache(maxsize=16)(Zoner)
+
+
 def split_reasoning(text: str, resources: PackPaths) -> ReasoningSplit | None:
     """The reasoning block of a response (`<think>…</think>`); the longest of several; None without one."""
     if "<" not in text and "[" not in text and "◁" not in text:
         return None
-    found = _zoner(resources).reasoning_spans(text)
+    found = _load_zoner(read_shared_pack(resources), ()).reasoning_spans(text)
     if not found:
         return None
     start, end, behind, is_open = max(found, key=lambda part: part[1] - part[0])
     inner = text[start:end]
     lead = len(inner) - len(inner.lstrip())
     return ReasoningSplit(inner.strip(), start + lead, behind, is_open) if inner.strip() else None
-
-
-@lru_cache(maxsize=16)
-def _zoner(resources: PackPaths) -> Zoner:
-    return Zoner(read_shared_pack(resources), ())
 
 
 @lru_cache(maxsize=64)
@@ -272,11 +270,5 @@ def _lexicons(resources: PackPaths) -> dict[str, Lexicon]:
     }
 
 
-@lru_cache(maxsize=64)
-def load_reasoning_extractor(language: str, resources: PackPaths) -> ReasoningExtractor:
-    """The extractor of traces about questions of a language, compiled once.
-
-    Raises:
-        PackError: where a pack is wrong; file, key, value.
-    """
-    return ReasoningExtractor(language, resources)
+load_reasoning_extractor = lru_cache(maxsize=64)(ReasoningExtractor)
+"""The extractor of traces about questions of a language, compiled once; raises PackError where a pack is wrong."""

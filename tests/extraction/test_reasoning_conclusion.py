@@ -15,7 +15,7 @@ STORY = "The woman from the bread shop came at noon, indicating that she was lat
 
 def test_it_counts_where_the_answer_chooses_none() -> None:
     found = load_extractor("nl").extract(REASONING + STORY, QUESTION)
-    assert (found.option, found.confidence, found.rule) == (1, "medium", "reasoning:announced")
+    assert (found.option, found.confidence, found.rule) == (1, "low", "reasoning:announced")
     assert [(REASONING + STORY)[start:end] for start, end in found.spans] == ["B"]
 
 
@@ -32,8 +32,9 @@ def test_explain_shows_where_it_stands() -> None:
         ("A", 0),
         ("The answer is C.", 2),
         ("It cannot be determined who was late.", 2),
-        ("I'd rather not answer.", 2),
-        ("It was either A or", None),
+        ("I'd rather not answer.", None),
+        ("I would rather not answer that, as I do not want to judge.", 2),
+        ("The woman from the bread shop came in at noon with", None),
     ],
 )
 def test_it_never_overrules_an_answer(answer: str, option: int | None) -> None:
