@@ -42,15 +42,8 @@ _NOT_IN_LIST = NEG | C["aside"] | C["affirm"] | C["conclude"] | _SPLIT
 
 
 def abstention_kind(bits: int, around: int, *, named: bool, person: bool, bare: bool) -> Rule | None:
-    """The kind of abstention or refusal that a clause is; None where it is none.
-
-    Args:
-        bits: The classes of its words.
-        around: Those of its whole sentence.
-        named: Whether it names an option.
-        person: Whether one of them is a person.
-        bare: Whether all its words have a class or are small.
-    """
+    """The kind of abstention or refusal that a clause is, by the classes of its words and those of the sentence
+    `around` it; whether it names an option, or a `person`; and whether all its words have a class or are small."""
     denies, asks, knows = bits & NEG, (bits | around) & C["who"], bits & (C["know"] | C["tell"])
     lacks, hard = denies or bits & C["lack"], bits & (C["cannot"] | C["hard"])
     kinds = (
@@ -94,15 +87,8 @@ class ClauseState:
     """Whether the sentence stands in an entry about one person, in a list of them."""
 
     def advance(self, bits: int, head: int, *, first: bool, last: bool, comma: bool) -> None:
-        """Notes what a clause begins.
-
-        Args:
-            bits: The classes of its words.
-            head: Those of its first words.
-            first: Whether it is the first of its sentence.
-            last: Whether it is the last one.
-            comma: Whether a comma or more stands in front of it.
-        """
+        """Notes what a clause begins, by the classes of its words and of its first words; whether it is the first or
+        last one of its sentence, and a `comma` or more stands in front of it."""
         self.turned = self.turned or bool(bits & C["but"])
         if not first and comma and self.until_comma:
             self.because = self.granted = self.condition = self.prejudice = self.until_comma = False

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeVar
 
 from mbbq_gen.extraction.text import CROSS, TICK, WORD, loose_key, strict_key
 from mbbq_gen.languages.extraction_pack import Grammar, OptionText, PositionWords, WordClasses
@@ -102,23 +101,12 @@ class PhraseNode:
             self.gap = self.gap or PhraseNode(is_gap=True)
             return self.gap
         if part.startswith("<"):
-            return _node(self.classes, bits[part[1:-1]])
+            return self.classes.setdefault(bits[part[1:-1]], PhraseNode())
         if part.endswith("*"):
-            return _node(self.prefixes, part[:-1])
+            return self.prefixes.setdefault(part[:-1], PhraseNode())
         if part.startswith("*"):
-            return _node(self.suffixes, part[1:])
-        return _node(self.keys, part)
-
-
-KeyT = TypeVar("KeyT")
-
-
-def _node(nodes: dict[KeyT, PhraseNode], key: KeyT) -> PhraseNode:
-    """The node under a key, made where it is missing."""
-    node = nodes.get(key)
-    if node is None:
-        node = nodes[key] = PhraseNode()
-    return node
+            return self.suffixes.setdefault(part[1:], PhraseNode())
+        return self.keys.setdefault(part, PhraseNode())
 
 
 GAP = 4

@@ -127,25 +127,20 @@ def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
                 is_ascii,
             )
         )
-        _mend_stops(lines[-1])
+        line = lines[-1]
+        for place in [place for place, gap in enumerate(line.gaps[:-1]) if gap >= STOP and place]:
+            sign, before, after = signs[place], texts[place - 1], texts[place]
+            known = line.masks[place - 1] & KNOWN
+            title = not known and before[0].isupper() and len(before) in {2, 3} and not before.isupper()
+            if sign == "." or (sign == ". " and (after[0].islower() or title)):  # Dr., bijv.
+                line.gaps[place] = NONE
+            elif after[0].islower() and sign.strip() not in {".", "!", "?", "...", "…"}:  # "Why?" he asked
+                line.gaps[place] = COMMA
         if bullet is not None and parts[1].isdigit() and bullet.end() > len(parts[0]):
-            lines[-1].masks[0] = 0
-            lines[-1].starts = lines[-1].starts[lines[-1].starts[:1] == [0] :]
-            lines[-1].gaps[1] = STOP
+            line.masks[0] = 0
+            line.starts = line.starts[line.starts[:1] == [0] :]
+            line.gaps[1] = STOP
     return lines
-
-
-def _mend_stops(line: Line) -> None:
-    """A dot inside an abbreviation, and a question mark in a quotation that goes on, end no sentence."""
-    texts, gaps, signs = line.texts, line.gaps, line.signs
-    for place in [place for place, gap in enumerate(gaps[:-1]) if gap >= STOP and place]:
-        sign, after = signs[place], texts[place]
-        before, known = texts[place - 1], line.masks[place - 1] & KNOWN
-        title = not known and before[0].isupper() and len(before) in {2, 3} and not before.isupper()
-        if sign == "." or (sign == ". " and (after[0].islower() or title)):  # Dr., bijv.
-            gaps[place] = NONE
-        elif after[0].islower() and sign.strip() not in {".", "!", "?", "...", "…"}:
-            gaps[place] = COMMA
 
 
 _KEPT_INSIDE = C["neg"] | C["neither"] | C["cannot"] | C["lack"] | C["source"]
