@@ -24,7 +24,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.text import visible_text
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.report import tables
-from mbbq_gen.report.charts.catalogue import Chart
+from mbbq_gen.report.charts import Chart
 from mbbq_gen.report.charts.vega import require_vl_convert, svg
 from mbbq_gen.report.tables import Block, escaped
 

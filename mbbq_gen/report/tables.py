@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     import rich.table
     from rich.console import Console
 
-    from mbbq_gen.report.charts.catalogue import Chart
+    from mbbq_gen.report.charts import Chart
     from mbbq_gen.statistics.intervals import Proportion
 
 DASH = "–"

@@ -20,7 +20,7 @@ from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.score_extras import ScoreReport, reported
 from mbbq_gen.report.analysis_tables import corrected_text, correction_note, flag_sentences, matrix_table
 from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, GroupAssessment, assess_groups
-from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, Chart, ChartCollection
+from mbbq_gen.report.charts import CHARTS, PAPERS, Chart, ChartCollection
 from mbbq_gen.report.charts.planes import ability_against_bias, ability_points
 from mbbq_gen.report.conclusions import CAUTIONS, conclusion_sentence, extractions
 from mbbq_gen.report.follow_up_tables import follow_up_blocks
@@ -325,7 +325,7 @@ def _sections(said: _Words, judged: Sequence[GroupAssessment], charts: ChartColl
             yield PageSection(name, title, tuple(blocks), name in {"scores", "categories"})
     made = {chart.name for chart in charts.charts} | {one.name for one in charts.left_out}
     if not made & set(PAPERS):
-        shown = "; ".join(CHARTS[name][1] for name in PAPERS)
+        shown = "; ".join(CHARTS[name][2] for name in PAPERS)
         text = (
             f"The same numbers as figures and tables of MBBQ, BBQ, EsBBQ and BharatBBQ ({shown}) are drawn when they "
             "are asked for: with `--paper-figures` on this page, with `--figures DIR` as files for a paper."
