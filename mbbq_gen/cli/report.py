@@ -323,7 +323,7 @@ def _report_blocks(
 ) -> Iterator[Block]:
     """Settings, conclusions, scores; with `verbose` both splits with all footnotes, outcomes and confidence."""
     from mbbq_gen.report.analysis_tables import correction_blocks, flag_sentences
-    from mbbq_gen.report.follow_up_tables import follow_up_blocks
+    from mbbq_gen.report.annotation_tables import follow_up_blocks
     from mbbq_gen.report.run_tables import cost_line
     from mbbq_gen.report.score_tables import Notes, brief_blocks, confidence_table, outcome_table, summary_table
 

@@ -272,12 +272,26 @@ class Table:
 
 
 def text_table(
-    titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[str] = (), title: str = ""
+    titles: Sequence[str],
+    rows: Iterable[Sequence[str | int | Interval | None]],
+    *,
+    right: Iterable[str] = (),
+    title: str = "",
 ) -> Table:
-    """A table of cells that are written already; the columns of `right` are numbers."""
-    numbers = set(right)
-    columns = tuple(Column(name, name, "number" if name in numbers else "text") for name in titles)
-    return Table(columns, tuple(tuple(row) for row in rows), title)
+    """A table of texts, counts and estimates with their intervals; columns of counts and of `right` are numbers."""
+    numbers, texts = set(right), []
+    for row in rows:
+        numbers |= {name for name, cell in zip(titles, row, strict=True) if isinstance(cell, int)}
+        texts.append(tuple(map(_plain_text, row)))
+    return Table(
+        tuple(Column(name, name, "number" if name in numbers else "text") for name in titles), tuple(texts), title
+    )
+
+
+def _plain_text(cell: str | int | Interval | None) -> str:
+    if isinstance(cell, str):
+        return cell
+    return DASH if cell is None else f"{cell:,}" if isinstance(cell, int) else estimate_text(cell)
 
 
 def told_once(rows: Iterable[Sequence[str]], names: int) -> Iterator[list[str]]:
