@@ -8,9 +8,8 @@ from typing import TYPE_CHECKING, Final, get_args
 from mbbq_gen.analysis.comparison_table import WARNINGS
 from mbbq_gen.analysis.correction_table import ReadRole
 from mbbq_gen.analysis.reasoning import STANCES
-from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage
 from mbbq_gen.core.text import counted
-from mbbq_gen.report.explanation import STANCE_TITLES
+from mbbq_gen.report.score_tables import STANCE_TITLES
 from mbbq_gen.report.tables import (
     DASH,
     Block,
@@ -37,6 +36,7 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.reasoning import ReasoningReport
     from mbbq_gen.analysis.robustness import EffectTable, RobustnessTable
     from mbbq_gen.analysis.score_extras import ScoreReport
+    from mbbq_gen.benchmarks.control.maker import ControlCoverage
     from mbbq_gen.core.records import FrozenModel
     from mbbq_gen.statistics.estimate import EstimateResult
     from mbbq_gen.statistics.hypothesis_tests import TestResult
@@ -450,7 +450,7 @@ def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
 # --- control questions -----------------------------------------------------------------------------------------------
 
 
-def control_blocks(found: ControlCoverage) -> Iterator[Block]:
+def control_blocks(found: ControlCoverage, meanings: Mapping[str, str]) -> Iterator[Block]:
     """Which questions have a control question and why the others have none: by category, reason, template; samples."""
     yield Note(f"{found.made:,} of {found.questions:,} questions have a control question")
     titles: tuple[str, ...] = ("language", "category", "questions", "made", "share")
@@ -459,7 +459,7 @@ def control_blocks(found: ControlCoverage) -> Iterator[Block]:
         for part in found.categories()
     )
     yield text_table(titles, categories, right=titles[2:], title="How many have one")
-    reasons = ((reason, REASONS[reason], count) for reason, count in found.reasons.items())
+    reasons = ((reason, meanings[reason], count) for reason, count in found.reasons.items())
     yield text_table(("reason", "meaning", "questions"), reasons, title="Why the others have none")
     titles = ("language", "template", "reason", "questions", "of", "failed at")
     refused = (

@@ -20,13 +20,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mbbq_gen.core.records import ContinuationScore
 from mbbq_gen.core.text import shortened, visible_text
-from mbbq_gen.extraction.claims import WHY
 from mbbq_gen.extraction.simple import LENGTHS, PRIOR, worth
-from mbbq_gen.report.score_tables import OUTCOME_TITLES
+from mbbq_gen.report.score_tables import OUTCOME_TITLES, STANCE_TITLES
 from mbbq_gen.report.tables import text_table
 
 if TYPE_CHECKING:
@@ -105,6 +104,8 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
 
 def _because(explanation: Explanation) -> str:
     """Why the response was read so, in a few words."""
+    from mbbq_gen.extraction.claims import WHY
+
     found = explanation.extraction
     if found.option is None:
         return explanation.decision
@@ -122,15 +123,6 @@ def is_winner(candidate: Candidate, explanation: Explanation) -> bool:
     """Whether the candidate is what was read: what is only left over where others were ruled out has none."""
     chosen = explanation.extraction.option
     return candidate.status == "won" and (not candidate.options or chosen is None or candidate.options == (chosen,))
-
-
-STANCE_TITLES: Final[dict[str, str]] = {
-    "insufficient_context": "the text doesn't tell",
-    "cites_context": "what the text says",
-    "generalises_group": "what groups are like",
-    "mentions_stereotype": "stereotypes",
-}
-"""What a sentence of a thought may speak of."""
 
 
 def print_reasoning_trace(

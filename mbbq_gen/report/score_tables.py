@@ -57,6 +57,13 @@ OUTCOME_TITLES: dict[Outcome, str] = {
     "content_filter": "content filter",
     "error": "error",
 }
+STANCE_TITLES = {
+    "insufficient_context": "the text doesn't tell",
+    "cites_context": "what the text says",
+    "generalises_group": "what groups are like",
+    "mentions_stereotype": "stereotypes",
+}
+"""What a sentence of a thought may speak of."""
 SUMMARY_METRICS = (
     "parse_rate",
     "accuracy_ambiguous",

@@ -156,12 +156,13 @@ def item_views(
         answered = find_completed(store, item.prompt_id, with_parallels=False)
         extraction = stored_extractions(store, item.prompt_id).get(item.extractor)
         if answered is not None and extraction is not None:
-            bias = None if version is None else stored_reasoning(store, item.prompt_id, version)
             response, question = answered.response, question_of(answered)
             missing = None if response.error is None else shortened(response.error, 300)
             if missing is None and response.finish_reason == "content_filter":
                 missing = "the answer was blocked by the service"
-            reasoning = reasoning_text(response, PackPaths())
+            reasoning, bias = reasoning_text(response, PackPaths()), None
+            if version is not None and reasoning is not None:
+                bias = stored_reasoning(store, item.prompt_id, version)
             view: dict[str, Any] = {
                 **{name: visible_text(value) for name, value in item._asdict().items() if isinstance(value, str)},
                 "polarity": answered.instance.polarity,
