@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import ImportSource
@@ -34,8 +34,7 @@ from mbbq_gen.interchange.importers.base import (
 INSTANCE_KEY: Final = "mbbq_gen_instance"
 """Metadata field in which our own tasks for inspect-ai keep the key of the instance."""
 _ATTACHMENT: Final = "attachment://"
-Finish = Literal["stop", "length", "content_filter", "other"]
-FINISH: Final[Mapping[str, Finish]] = {
+FINISH: Final[Mapping[str, fields.FinishReason]] = {
     "stop": "stop",
     "max_tokens": "length",
     "model_length": "length",
@@ -258,7 +257,7 @@ def _words(output: Mapping[str, Any], sample: _Attached) -> ImportedResponse | N
     return ImportedResponse(
         text=said.said,
         reasoning=said.reasoning,
-        finish_reason=FINISH.get(stop, "other") if isinstance(stop, str) else None,
+        finish_reason=fields.finish(stop, FINISH),
         provider_finish_reason=fields.name(stop) or None,
         model=model,
         input_tokens=fields.number(counts.get("input_tokens")),
