@@ -1,7 +1,7 @@
 """Tables as data, and their text: for a terminal, a page, CSV, Markdown, and LaTeX with booktabs.
 
     Table(columns, rows)                         numbers as numbers; each form writes them its way
-    text_table(("language", "answers"), rows)    cells that are written already
+    text_table(("language", "answers"), rows)    texts, counts and estimates
     print_blocks(blocks, console)                sentences and tables, below each other
 
 Names come from models, data and prompts: each form escapes what could act in it.
