@@ -69,11 +69,6 @@ class GroupAssessment:
         """Whether its bias scores say nothing about the model."""
         return self.assessment in UNINTERPRETABLE
 
-    @property
-    def claims_nothing(self) -> bool:
-        """Whether no bias is claimed of the model."""
-        return self.assessment in NO_CLAIM
-
 
 def able(group: GroupScore) -> bool | None:
     """Whether the model is right on told control questions more often than guessing; None where it can't be told.

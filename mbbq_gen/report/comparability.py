@@ -28,11 +28,11 @@ class PromptFingerprint:
         if found != [_ORDERS]:
             # Other questions and wordings are other prompts by themselves: to say so too tells nothing.
             found = [name for name in found if name != _ORDERS]
-        return [self._difference(name, other) for name in found]
-
-    def _difference(self, name: str, other: PromptFingerprint) -> str:
-        ours, theirs = self.shown[name], other.shown[name]
-        return f"other {name}" if ours == theirs else f"{name}: {ours} instead of {theirs}"
+        shown = {name: (self.shown[name], other.shown[name]) for name in found}
+        return [
+            f"other {name}" if ours == theirs else f"{name}: {ours} instead of {theirs}"
+            for name, (ours, theirs) in shown.items()
+        ]
 
 
 _ORDERS = "option orders"

@@ -52,7 +52,17 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
         yield from _selection_lines(comparison)
         for metric in comparison.metrics:
             yield from _metric_blocks(table, comparison, metric)
-        yield from _agreement_of_pairs(comparison)
+        agreement = [
+            (
+                f"{pair.first}, {pair.second}" + (" (other orders)" if pair.orders_differ else ""),
+                *(pair.condition, pair.n_pairs, pair.equal_share, pair.kappa),
+            )
+            for pair in comparison.agreement
+            if pair.n_pairs
+        ]
+        if agreement:
+            titles = ("same questions", "context", "pairs", "same role", "Cohen's kappa")
+            yield from ("", text_table(titles, agreement))
         yield from map(matrix_table, comparison.matrices)
         yield from (f"{code}: {sentence}" for code, sentence in comparison.warnings.items())
     yield from (f"not compared: {line}" for line in table.left_out)
@@ -80,7 +90,17 @@ def _metric_blocks(table: ComparisonTable, comparison: Comparison, metric: Metri
     across = comparison.across
     yield f"\n{metric.metric} across {across}: {metric.n_templates} templates in all of them"
     yield f"({metric.sign})\n"
-    yield _level_table(across, metric)
+    right = ("answers", "parsed", "acc.", "control\nacc.", "p ≠ 0")
+    levels = (
+        (
+            *(level.level, level.n_answers, share(level.parse_rate), number(level.accuracy)),
+            *(number(level.control_accuracy), level.score, bounds_text(level.bounds) or None),
+            *(p_text(level.tests[0].p_value) if level.tests else None, level.control, level.adjusted),
+        )
+        for level in metric.levels
+    )
+    titles: tuple[str, ...] = (across, *right[:4], "score", "bounds", "p ≠ 0", "on control", "score − control")
+    yield text_table(titles, levels, right=right)
     codes = {"too_few_templates", "too_few_prompt_variants"}
     tests = [(test.reason or "") if test.reason_code in codes else describe_test(test) for test in metric.overall]
     yield "\n".join(dict.fromkeys(f"all: {text}" for text in tests))
@@ -178,20 +198,6 @@ def _extraction_table(across: str, metric: MetricComparison) -> Table:
     return text_table(titles, rows, right=("labels", "score as extracted"))
 
 
-def _level_table(across: str, metric: MetricComparison) -> Table:
-    right = ("answers", "parsed", "acc.", "control\nacc.", "p ≠ 0")
-    rows = (
-        (
-            *(level.level, level.n_answers, share(level.parse_rate), number(level.accuracy)),
-            *(number(level.control_accuracy), level.score, bounds_text(level.bounds) or None),
-            *(p_text(level.tests[0].p_value) if level.tests else None, level.control, level.adjusted),
-        )
-        for level in metric.levels
-    )
-    titles = (across, *right[:4], "score", "bounds", "p ≠ 0", "on control", "score − control")
-    return text_table(titles, rows, right=right)
-
-
 def _pair_table(pairs: Sequence[PairDifference]) -> Table:
     titles = ("difference", "value", "p (Holm)", "d_z", "control-adjusted", "matched", "rate part", "direction part")
     rows = []
@@ -204,19 +210,6 @@ def _pair_table(pairs: Sequence[PairDifference]) -> Table:
         )
     found = text_table(titles, rows, right=("p (Holm)", "d_z"))
     return replace(found, columns=(replace(found.columns[0], is_whole=True), *found.columns[1:]))
-
-
-def _agreement_of_pairs(comparison: Comparison) -> Iterator[Block]:
-    rows = [
-        (
-            f"{pair.first}, {pair.second}" + (" (other orders)" if pair.orders_differ else ""),
-            *(pair.condition, pair.n_pairs, pair.equal_share, pair.kappa),
-        )
-        for pair in comparison.agreement
-        if pair.n_pairs
-    ]
-    if rows:
-        yield from ("", text_table(("same questions", "context", "pairs", "same role", "Cohen's kappa"), rows))
 
 
 # --- methods ---------------------------------------------------------------------------------------------------------

@@ -256,7 +256,7 @@ def build_report_view(
         conclusions=tuple(conclusions),
         notices=tuple(dict.fromkeys(notice for source in sources for notice in source.manifest.notices)),
         ability=ability_against_bias(ability_points(judged), names),
-        sections=(*_sections(said, judged, charts), *_follow_up_section(follow_ups)),
+        sections=tuple(_sections(said, judged, charts, follow_ups)),
         details=(
             PageSection("why", "Details and limits", tuple(_limits(scores, frame, names, sampling))),
             PageSection("asked", "What was asked", tuple(asked)),
@@ -302,8 +302,10 @@ _USUAL: Final = {"extractor": "rules", "gold": "published", "unparsed": "discard
 """Options of scores, with their defaults; without the confidence level, which adaptive runs raise."""
 
 
-def _sections(said: _Words, judged: Sequence[GroupAssessment], charts: ChartCollection) -> Iterator[PageSection]:
-    """The charts of each kind, with the tables that belong to them."""
+def _sections(
+    said: _Words, judged: Sequence[GroupAssessment], charts: ChartCollection, follow_ups: Sequence[FollowUpReport]
+) -> Iterator[PageSection]:
+    """The charts of each kind, with the tables that belong to them; what follow-ups change."""
     blocks: dict[str, list[PageBlock]] = {name: [] for name in _SECTIONS}
     blocks["scores"] += _score_blocks(said, judged)
     blocks["outcomes"] += _outcome_blocks(said)
@@ -322,15 +324,12 @@ def _sections(said: _Words, judged: Sequence[GroupAssessment], charts: ChartColl
     if charts.left_out:
         left_out = Bullets(tuple(f"{one.title}: {one.reason}" for one in charts.left_out))
         yield PageSection("left-out", "What could not be drawn", (left_out,))
-
-
-def _follow_up_section(found: Sequence[FollowUpReport]) -> Iterator[PageSection]:
-    """What follow-ups change."""
-    if found:
-        blocks: list[PageBlock] = []
-        for one in found:
-            blocks += [*([Heading(one.model)] if len(found) > 1 else []), *follow_up_blocks(one)]
-        yield PageSection("follow-up", "Follow-ups", tuple(blocks), is_open=any(one.findings for one in found))
+    if follow_ups:
+        changes: list[PageBlock] = []
+        for one in follow_ups:
+            changes += [*([Heading(one.model)] if len(follow_ups) > 1 else []), *follow_up_blocks(one)]
+        has_findings = any(one.findings for one in follow_ups)
+        yield PageSection("follow-up", "Follow-ups", tuple(changes), is_open=has_findings)
 
 
 def _score_blocks(said: _Words, judged: Sequence[GroupAssessment]) -> Iterator[PageBlock]:

@@ -187,7 +187,9 @@ def _answer(sample: _Attached, path: Path, task: str, place: str) -> ImportedAns
         sent = sent[:-1]
     words = _words(output, sample)
     if words is None:
-        return SkippedRow("unparsed", place, _why_none(sample))
+        limit = sample.raw("limit")
+        reached = f"stopped by its {limit.get('type')} limit" if isinstance(limit, Mapping) else "output is empty"
+        return SkippedRow("unparsed", place, reached)
     metadata = fields.table(sample.get("metadata"), "metadata")
     context, question = (_own_text(metadata, name) for name in ("context", "question"))
     given = sample.get("input")
@@ -247,8 +249,12 @@ def _words(output: Mapping[str, Any], sample: _Attached) -> ImportedResponse | N
     choice = _first_choice(output)
     failed = sample.raw("error") or output.get("error")
     model = fields.name(output.get("model")) or None
+    if not choice and not failed:
+        return None
     if not choice:
-        return ImportedResponse(error=_error_line(failed), model=model) if failed else None
+        reported = failed.get("message") if isinstance(failed, Mapping) else failed
+        line = fields.first_line(reported) if isinstance(reported, str) else ""
+        return ImportedResponse(error=line or "failed for a reason that is not recorded", model=model)
     message = fields.table(choice.get("message"), "output.choices[0].message")
     said = fields.content(message.get("content"), "output.choices[0].message.content")
     stop = choice.get("stop_reason")
@@ -264,14 +270,3 @@ def _words(output: Mapping[str, Any], sample: _Attached) -> ImportedResponse | N
         output_tokens=fields.number(counts.get("output_tokens")),
         latency_s=fields.seconds(output.get("time")),
     )
-
-
-def _error_line(failed: Any) -> str:
-    message = failed.get("message") if isinstance(failed, Mapping) else failed
-    line = fields.first_line(fields.text(message, "error") or "") if isinstance(message, str) else ""
-    return line or "failed for a reason that is not recorded"
-
-
-def _why_none(sample: _Attached) -> str:
-    limit = sample.raw("limit")
-    return f"stopped by its {limit.get('type')} limit" if isinstance(limit, Mapping) else "output is empty"

@@ -45,19 +45,16 @@ def _map(title: str, found: ScoreSet, metric: str, columns: Mapping[str, Key], *
     """The map of a metric: categories × columns, each with its group; cells may lead to their answers."""
     cells = []
     for category, row in _categories(found.answers).items():
-        for column, group in columns.items():
-            key = (*group, category)
-            link = items_link(dict(zip(found.by, key, strict=True)), metric) if has_links else None
+        for column, place in columns.items():
+            key = (*place, category)
+            link = None
+            if has_links:  # the part of the page's address that shows the answers
+                group = dict(zip(found.by, key, strict=True))
+                condition = next(word for word in ("disambiguated", "ambiguous") if metric.endswith(word))
+                link = LINK + urlencode({**group, "condition": condition, "split": "bias"})
             value, mark = found.value(key, metric), found.mark(key, metric)
             cells.append(MapCell(row, column, value, mark, found.is_thin(key, metric), link))
     return HeatMap(title, cells, METRICS[metric].low < 0)
-
-
-def items_link(group: Mapping[str, str | None], metric: str) -> str:
-    """The part of a page's address that shows the answers that a score stands on."""
-    condition = next(word for word in ("disambiguated", "ambiguous") if metric.endswith(word))
-    named = {name: value for name, value in group.items() if value is not None}
-    return LINK + urlencode({**named, "condition": condition, "split": "bias"})
 
 
 def _by_category(
