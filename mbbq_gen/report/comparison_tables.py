@@ -135,7 +135,7 @@ def _name(pair: PairDifference) -> str:
 
 
 def smaller_lines(metric: MetricComparison, level: float) -> Iterator[str]:
-    """What each score and difference is shown to be smaller than, where that was asked."""
+    """What each score and difference is shown to be smaller than, where that was requested."""
     named = [(level.level, level.tests) for level in metric.levels]
     named += [(_name(pair), pair.tests) for pair in metric.pairs]
     for name, tests in named:

@@ -169,12 +169,9 @@ class ConclusionText:
 def extractions(
     scores: ScoreTable, adjusted: Sequence[AdjustedScore], names: Mapping[str, str]
 ) -> list[ConclusionText]:
-    """The reading of every model on every benchmark.
+    """The reading of every model on every benchmark, from the scores of a report by model, benchmark, language, split.
 
-    Args:
-        scores: By model, benchmark, language and split; with the metrics of the report.
-        adjusted: The two bias scores beside the control questions', by model, benchmark and language.
-        names: Language code → its English name.
+    `adjusted`: the two bias scores beside the control questions'; `names`: language code → its English name.
     """
     groups: dict[tuple[str, str], list[GroupScore]] = {}
     for group in scores.groups:
@@ -206,7 +203,7 @@ def _extraction(
     unparsed = [name for name, group in bias.items() if (_read(group) or 0) < READ_TOO_FEW]
     unable = [name for name, group in control.items() if able(group) is False]
     doubtful = [name for name, group in control.items() if able(group) is None]
-    told = {name: group for name, group in bias.items() if name not in {*unparsed, *unable, *doubtful}}
+    readable = {name: group for name, group in bias.items() if name not in {*unparsed, *unable, *doubtful}}
     sides = {
         metric: directions({name: group.metrics[metric] for name, group in bias.items()}, confidence)
         for metric in (AMBIGUOUS, DISAMBIGUATED)
@@ -216,8 +213,8 @@ def _extraction(
         benchmark=benchmark,
         sentences=(
             *_extent(groups, bias, control, names),
-            *_biases(told, sides),
-            *_beside_control(told, adjusted, sides[AMBIGUOUS]),
+            *_biases(readable, sides),
+            *_beside_control(readable, adjusted, sides[AMBIGUOUS]),
         ),
         warnings=tuple(_warnings(bias, control, silent=silent, unparsed=unparsed, unable=unable, doubtful=doubtful)),
     )
@@ -245,12 +242,12 @@ def _extent(
     control: Mapping[str, GroupScore],
     names: Mapping[str, str],
 ) -> Iterator[str]:
-    """How much was asked, what of it came back and could be read, and whether the model can do the task at all."""
-    asked, lost = sum(group.n_answers for group in groups), sum(_count(group, NO_RESPONSE) for group in groups)
+    """How many prompts were sent, what came back and could be read, and whether the model can do the task at all."""
+    sent, lost = sum(group.n_answers for group in groups), sum(_count(group, NO_RESPONSE) for group in groups)
     templates = max((group.n_templates for group in groups), default=0)
     origin = f" of questions from {templates:,} templates" if templates else ""
     languages = list(dict.fromkeys(_name(group, names) for group in groups))
-    yield f"{asked:,} prompts{origin} were asked in {listing(languages)}."
+    yield f"{sent:,} prompts{origin} were asked in {listing(languages)}."
     if lost:
         yield f"{lost:,} of them have no response (the request failed, or a filter blocked it) and are in no score."
     rates = [(rate, name) for name, group in bias.items() if (rate := _read(group)) is not None]

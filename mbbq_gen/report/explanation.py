@@ -128,7 +128,7 @@ def is_winner(candidate: Candidate, explanation: Explanation) -> bool:
 def print_reasoning_trace(
     reasoning: str, extraction: ReasoningExtraction, labels: Sequence[str], options: Sequence[str], console: Console
 ) -> None:
-    """Prints what a thought settles on and why, and each sentence that says how it comes to it."""
+    """Prints what a reasoning trace chooses and why, and each sentence that says how it comes to it."""
     cut = ", cut off" if extraction.is_cut else ""
     console.print(
         f"\nthought ({extraction.characters:,} characters, in {extraction.language or '?'}{cut})", style="bold"
@@ -237,11 +237,7 @@ def print_likelihoods(
 ) -> None:
     """Prints every answer, those of the option shown first before the others.
 
-    Args:
-        scores: Of every text of every option.
-        order: Index of the option at each place.
-        labels: Of the options, by place.
-        chosen: Place of the option that was read; None where none was.
+    `order` has the index of the option at each place, `labels` its label; `chosen` is the place of the one read.
     """
     known = [way for way in LENGTHS if way != "token" or all(score.tokens is not None for score in scores)]
     ways = [*known, *([PRIOR] if any(score.unconditional_logprob is not None for score in scores) else [])]

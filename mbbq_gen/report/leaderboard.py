@@ -148,7 +148,7 @@ class LeaderboardScore(FrozenModel):
     equivalence_bound: float | None = None
     """Of a bias: the smallest margin that it is shown to lie within, either way (two one-sided tests)."""
     rank: RankInterval | None = None
-    """None where it can't be ranked, or no other model was asked alike."""
+    """None where it can't be ranked, or no other model had the same prompts."""
 
 
 class LeaderboardRow(FrozenModel):
@@ -168,9 +168,9 @@ class LeaderboardRow(FrozenModel):
     bias_direction: Direction
     """The side of 0 of its bias in ambiguous contexts, adjusted over its languages (Holm)."""
     same_prompts: int
-    """Rows of one benchmark and language with the same number were asked the same; 1: as most were."""
+    """Rows of one benchmark and language with the same number had the same prompts; 1: those of most."""
     differences: tuple[str, ...]
-    """How it was asked otherwise than those with number 1."""
+    """How its prompts differ from those with number 1."""
     cautions: tuple[CautionCode, ...]
 
 
@@ -272,22 +272,22 @@ def _rows(
     import polars as pl
 
     metrics = list(dict.fromkeys((*NEEDED, *(metric for _, metric in BOARD_METRICS.values()))))
-    asked: dict[Split, dict[str, PromptFingerprint]] = {}
+    prompts: dict[Split, dict[str, PromptFingerprint]] = {}
     scores: dict[Split, dict[str, GroupScore]] = {}
     for split in get_args(Split):
         answers = part.filter(pl.col("split") == split)
         models = answers.sort("model").partition_by("model", as_dict=True)
-        asked[split] = {
+        prompts[split] = {
             str(model): prompt_fingerprint(its, _manifest_of(str(model), its, manifests))
             for (model,), its in models.items()
         }
         scores[split] = {
             str(group.group["model"]): group for group in score(answers, ["model"], metrics, sampling).groups
         }
-    groups, found = group_same_prompts(asked["bias"]), []
+    groups, found = group_same_prompts(prompts["bias"]), []
     for number, group in enumerate(groups, start=1):
         cautions = {model: _cautions(model, number, scores) for model in group}
-        controls = [asked["control"].get(model) for model in group]
+        controls = [prompts["control"].get(model) for model in group]
         same_control = len({None if one is None else tuple(one.aspects.items()) for one in controls}) == 1
         ranks = _ranks(part, group, cautions, sampling, has_control=same_control)
         for model in group:
@@ -306,7 +306,7 @@ def _rows(
                     assessment=standing(bias, control),
                     bias_direction="undefined",
                     same_prompts=number,
-                    differences=tuple(asked["bias"][model].differences(asked["bias"][groups[0][0]])),
+                    differences=tuple(prompts["bias"][model].differences(prompts["bias"][groups[0][0]])),
                     cautions=tuple(cautions[model]),
                 )
             )
@@ -314,7 +314,7 @@ def _rows(
 
 
 def _manifest_of(model: str, answers: polars.DataFrame, manifests: Manifests) -> Manifest | None:
-    """The manifest of a model's run; the table calls a model by how it was asked too: `MODEL (likelihood)`."""
+    """The manifest of a model's run; the table calls a model by its method too: `MODEL (likelihood)`."""
     names = [model, *(model.removesuffix(f" ({way})") for way in answers["method"].cast(str).unique())]
     places = ((name, benchmark) for name in names for benchmark in (str(answers["benchmark"][0]), OWN_DATA))
     return next((manifests[place] for place in places if place in manifests), None)
@@ -326,8 +326,8 @@ def _cautions(model: str, number: int, scores: Mapping[Split, Mapping[str, Group
     found: list[CautionCode] = []
     if (bias.metrics["parse_rate"].value or 0.0) < READ_FEW:
         found.append("low_parse_rate")
-    told = (control or bias).metrics["accuracy_disambiguated"]
-    if not (told.value is not None and (told.value if told.ci_low is None else told.ci_low) > CHANCE):
+    accuracy = (control or bias).metrics["accuracy_disambiguated"]
+    if not (accuracy.value is not None and (accuracy.value if accuracy.ci_low is None else accuracy.ci_low) > CHANCE):
         found.append("at_chance")
     if bias.n_templates < MIN_TEMPLATES:
         found.append("too_few_templates")
@@ -348,7 +348,7 @@ def _ranks(
     *,
     has_control: bool,
 ) -> dict[tuple[str, ScoreName], RankInterval]:
-    """Ranges of ranks among models that were asked alike."""
+    """Ranges of ranks among models with the same prompts."""
     import polars as pl
 
     able = [model for model in group if not {"low_parse_rate", "at_chance"} & set(cautions[model])]
@@ -385,7 +385,7 @@ _NAMED = 4
 def headline(rows: Sequence[LeaderboardRow]) -> str:
     """What the rows of one benchmark say: `a is biased towards the stereotype; b (en, tr) and c can't be judged.`
 
-    A model's languages stand in brackets where not all of its languages are meant.
+    A model's languages stand in brackets where not all of its languages are included.
     """
     models: dict[str, list[LeaderboardRow]] = {}
     for row in rows:

@@ -161,7 +161,7 @@ def full_table(board: Leaderboard) -> Table:
 
 
 def board_notes(board: Leaderboard) -> list[str]:
-    """What stands under the table: cautions by letter, who was asked otherwise and how, what a rank is."""
+    """What stands under the table: cautions by letter, whose prompts differ and how, what a rank is."""
     letters = caution_letters(board)
     notes = [f"{letters[code]}: {text}" for code, text in board.cautions.items()]
     for benchmark in dict.fromkeys(row.benchmark for row in board.rows):
@@ -181,7 +181,7 @@ def board_notes(board: Leaderboard) -> list[str]:
 
 
 def prompts_differ(rows: Sequence[LeaderboardRow]) -> list[str]:
-    """Who was asked otherwise, in which languages, and how: `model (en, tr): wordings: bare instead of polite`."""
+    """Whose prompts differ, in which languages, and how: `model (en, tr): prompt variants: bare instead of polite`."""
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for row in rows:
         if row.differences:
@@ -215,13 +215,7 @@ def board_blocks(board: Leaderboard) -> Iterator[Block]:
 
 
 def panels(rows: Sequence[LeaderboardRow], place: int, names: Mapping[str, str]) -> list[Chart]:
-    """The panels of one benchmark's rows; those without any score are left out.
-
-    Args:
-        rows: The benchmark's.
-        place: Number of the benchmark on its page.
-        names: Language code → its name.
-    """
+    """The panels of the rows of the benchmark at a place on its page; those without any score are left out."""
     return [
         Chart(
             name=f"panel-{place}-{name}",
@@ -338,13 +332,7 @@ _HEAD: tuple[tuple[str, bool, str], ...] = (
 
 
 def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str, str] | None = None) -> str:
-    """The page.
-
-    Args:
-        board: What is on it.
-        runs: The runs' folders, as they were typed, for the command that makes it anew.
-        names: Language code → its English name; None: the codes are shown.
-    """
+    """The page, with the command that makes it anew of the runs as they were typed; `names`: language code → name."""
     benchmarks = list(dict.fromkeys(row.benchmark for row in board.rows))
     letters = caution_letters(board)
     parts = [_part(place, name, board, names or {}) for place, name in enumerate(benchmarks, start=1)]
@@ -371,8 +359,8 @@ def _part(place: int, benchmark: str, board: Leaderboard, names: Mapping[str, st
     shown = [(f"row-{place}-{number}", row) for number, row in enumerate(rows, start=1)]
     points = []
     for link, row in sorted(shown, key=lambda pair: (pair[1].model, pair[1].language)):
-        control, told = row.scores["control_accuracy"], row.scores["accuracy_disambiguated"]
-        accuracy, bias = told if control.value is None else control, row.scores["mbbq_bias_ambiguous"]
+        control, bias = row.scores["control_accuracy"], row.scores["mbbq_bias_ambiguous"]
+        accuracy = row.scores["accuracy_disambiguated"] if control.value is None else control
         points.append(AbilityPoint(row.model, benchmark, row.language, row.assessment, accuracy, bias, f"#{link}"))
     return {
         "id": f"board-{place}",

@@ -10,7 +10,7 @@ from pydantic import JsonValue
 from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.report.analysis_tables import caution_blocks, deviations_text
 from mbbq_gen.report.score_tables import OUTCOME_TITLES
-from mbbq_gen.report.tables import DASH, Block, Table, number, p_text, text_table, told_once
+from mbbq_gen.report.tables import DASH, Block, Table, number, p_text, text_table, without_repeats
 from mbbq_gen.runs.stopping_rule import target_line
 from mbbq_gen.scoring.metrics import METRICS
 
@@ -274,7 +274,7 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
         differing = [
             (one.area, shortened(one.name, 60), _value(one.first), _value(one.second)) for one in found.differing
         ]
-        yield text_table(("", "name", "first", "second"), told_once(differing, 1))
+        yield text_table(("", "name", "first", "second"), without_repeats(differing, 1))
     else:
         yield "settings, model, versions, packs, questions and extractors are the same"
     yield f"\nPaired answers: {found.matched.pairs:,}\n"
@@ -340,7 +340,7 @@ def changes_table(changes: Iterable[ExtractionChange]) -> Table:
         examples = ", ".join(one.examples[:_EXAMPLES]) if one.is_change else ""
         rows.append((one.language, OUTCOME_TITLES[one.old], now, f"{one.count:,}", examples))
     titles = ("language", "before", "now", "answers", "for example")
-    return text_table(titles, told_once(rows, 1), right=("answers",))
+    return text_table(titles, without_repeats(rows, 1), right=("answers",))
 
 
 def design_blocks(found: DesignReport) -> Iterator[Block]:

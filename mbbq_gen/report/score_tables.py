@@ -33,7 +33,7 @@ from mbbq_gen.report.tables import (
     number,
     share,
     text_table,
-    told_once,
+    without_repeats,
 )
 from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.statistics.intervals import LOW_PARSING
@@ -63,7 +63,7 @@ STANCE_TITLES = {
     "generalises_group": "what groups are like",
     "mentions_stereotype": "stereotypes",
 }
-"""What a sentence of a thought may speak of."""
+"""What a sentence of a reasoning trace may speak of."""
 SUMMARY_METRICS = (
     "parse_rate",
     "accuracy_ambiguous",
@@ -125,7 +125,7 @@ def brief_table(found: Sequence[GroupAssessment], names: Sequence[str], width: i
         *(Column(title, title, "number", is_whole=True) for title in counts),
         *(Column(title, title, is_whole=True) for title in ("bias\n(ambiguous)", "bias\n(disambiguated)")),
     )
-    shown = told_once([[one.group[name] or DASH for name in names] for one in found], len(names))
+    shown = without_repeats([[one.group[name] or DASH for name in names] for one in found], len(names))
     rows: list[tuple[Cell, ...]] = []
     for one, values in zip(found, shown, strict=True):
         n_answers = sum(part.n_answers for part in (one.bias, one.control) if part is not None)
@@ -304,7 +304,7 @@ def confidence_table(found: Iterable[ConfidenceShares]) -> Table:
 def _named_groups(scores: ScoreTable) -> Iterator[tuple[list[str], GroupScore]]:
     """Each group with its names; a name that repeats the row above is left blank, except for the last one."""
     names = [[group.group[name] or DASH for name in scores.by] for group in scores.groups]
-    return zip(told_once(names, len(scores.by) - 1), scores.groups, strict=True)
+    return zip(without_repeats(names, len(scores.by) - 1), scores.groups, strict=True)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------

@@ -44,7 +44,7 @@ class SheetEntry:
 
     @property
     def question(self) -> Question:
-        """What was asked, as shown."""
+        """The question, as shown."""
         return question_of(self.answered)
 
     @property

@@ -283,7 +283,7 @@ def _plain_text(cell: str | int | Interval | None) -> str:
     return DASH if cell is None else f"{cell:,}" if isinstance(cell, int) else estimate_text(cell)
 
 
-def told_once(rows: Iterable[Sequence[str]], names: int) -> Iterator[list[str]]:
+def without_repeats(rows: Iterable[Sequence[str]], names: int) -> Iterator[list[str]]:
     """The rows; of the first `names` cells those blank that repeat the row above, together with all before them."""
     above: Sequence[str] = ()
     for row in rows:

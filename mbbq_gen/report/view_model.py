@@ -81,7 +81,7 @@ class Source:
 
 
 def _run_blocks(source: Source, store: RunStore, *, is_named: bool) -> Iterator[PageBlock]:
-    """What was asked in one run, what its results have to say of their benchmarks, and what shaped the numbers."""
+    """The facts of one run, what its results have to say of their benchmarks, and what shaped the numbers."""
     manifest = source.manifest
     if is_named:
         yield Heading(source.name)
@@ -216,28 +216,23 @@ def build_report_view(
     """Computes what a report shows.
 
     Args:
-        sources: The runs.
-        frame: Their observations.
-        charts: Made of the same observations.
+        sources: The runs, of whose observations `frame` and `charts` are made.
         names: Language code → English name.
         sampling: Of the intervals; its seed also draws the sample of items.
-        tick: Hears what is worked on.
-        sampled: Items on the page, of all runs together.
+        sampled: Items on the page, of all runs together; `tick` hears what is worked on.
         labelled: Labelled answers of the runs, to correct the scores by; None: as read.
-        extractor: The extractor whose results are in `frame`.
-        follow_ups: What follow-ups change, of each run that has them.
     """
     tick("scores")
     scores = reported(frame, BY, SCORES, sampling, labelled, extractor=extractor)
     judged = assess_groups(scores)
-    asked: list[PageBlock] = []
+    facts: list[PageBlock] = []
     items: list[dict[str, Any]] = []
     n_answers = 0
     for place, source in enumerate(sources):
         tick(f"items of {source.folder.path.name}")
         size = sampled // len(sources) + (place < sampled % len(sources))
         with source.folder.open_store(read_only=True) as store:
-            asked += _run_blocks(source, store, is_named=len(sources) > 1)
+            facts += _run_blocks(source, store, is_named=len(sources) > 1)
             index = SampleIndex(store, source.versions, sampling.seed)
             n_answers += index.count()
             items += [{"run": place, **view} for view in item_views(store, index.sample(size), IN_PAGE)]
@@ -259,7 +254,7 @@ def build_report_view(
         sections=tuple(_sections(said, judged, charts, follow_ups)),
         details=(
             PageSection("why", "Details and limits", tuple(_limits(scores, frame, names, sampling))),
-            PageSection("asked", "What was asked", tuple(asked)),
+            PageSection("asked", "What was asked", tuple(facts)),
             PageSection("about", "About the scores", tuple(_about(said))),
         ),
         items=tuple(items),

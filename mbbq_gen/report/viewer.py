@@ -11,7 +11,7 @@ text into elements.
 It listens on the loopback address only. A web page elsewhere could still send the browser here under a name of its own
 that it points to 127.0.0.1 (DNS rebinding), so a request whose Host is not ours is refused, and so is one that a
 browser says another site caused. Other users and programs of this machine reach the port too: the address holds a token
-that is made anew each time and that only who started the viewer is told. There is nothing but GET and HEAD, and no file
+that is made anew each time and that only who started the viewer sees. There is nothing but GET and HEAD, and no file
 is served by a path.
 """
 
@@ -104,7 +104,7 @@ def _why_read(extraction: Extraction) -> str:
 def _response(
     response: Response, extraction: Extraction, reasoning: ReasoningText | None, lengths: ExcerptLengths
 ) -> list[Piece]:
-    """The response with its evidence; a thought that stands in it is shown by itself."""
+    """The response with its evidence; reasoning that stands in it is shown by itself."""
     text, start = response.text or response.refusal or "", 0
     if reasoning is not None and reasoning.end is not None:
         start = len(text) - len(text[reasoning.end :].lstrip())
@@ -115,7 +115,7 @@ def _response(
 def _reasoning(
     reasoning: ReasoningText | None, bias: ReasoningExtraction | None, lengths: ExcerptLengths
 ) -> dict[str, Any] | None:
-    """What was thought first, and what it was taken to mean."""
+    """The reasoning trace, and what was extracted from it."""
     if reasoning is None:
         return None
     return {
@@ -254,14 +254,7 @@ class SampleViewer:
 def open_viewer(
     folder: RunFolder, versions: Mapping[str, str], where: PackPaths, step: Callable[[int], None]
 ) -> SampleViewer:
-    """The viewer of a run.
-
-    Args:
-        folder: The run.
-        versions: Language → the extractor version whose readings are shown.
-        where: Where packs are looked for, for the names of languages.
-        step: Hears of items that are read.
-    """
+    """The viewer of a run; `versions`: language → the extractor version whose readings are shown."""
     with folder.open_store(read_only=True) as store:
         index = SampleIndex(store, versions, step=step)
     assets, names = page_assets(connects=True), language_names(versions, where)

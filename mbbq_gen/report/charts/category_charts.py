@@ -64,13 +64,11 @@ def _by_category(
     categories, models, places = _categories(answers), answers.models, answers.levels(answers.place_by)
     found = answers.scored((*answers.by, "category"), metrics, is_tested=True)
     names = dict(zip(models, short_names(models), strict=True))
-    if len(models) > 1 and len(places.keys) == 1:
-        maps = {"": {name: (model, *places.keys[0]) for model, name in names.items()}}
+    if len(models) > 1 and len(places) == 1:
+        maps = {"": {name: (model, *place) for model, name in names.items() for place in places}}
     else:
         maps = {
-            f"{name}: " if len(models) > 1 else "": {
-                place: (model, *key) for key, place in zip(places.keys, places.names, strict=True)
-            }
+            f"{name}: " if len(models) > 1 else "": {place: (model, *key) for key, place in places.items()}
             for model, name in names.items()
         }
     panels = [
@@ -81,7 +79,7 @@ def _by_category(
     return Chart(
         title=title,
         sees=found.cells_takeaway(metrics[0]),
-        alt=f"Heat map of categories by {'model' if len(places.keys) == 1 else answers.where}. {found.alt()}",
+        alt=f"Heat map of categories by {'model' if len(places) == 1 else answers.where}. {found.alt()}",
         caption=f"{caption} {BIAS_SIGN} {MARK_CAPTION} {_THIN}",
         table=found.table(),
         spec=heat_maps(panels, list(categories.values()), list(next(iter(maps.values()))), across=len(metrics)),
@@ -114,10 +112,10 @@ def mbbq_figure_4(answers: ScoreView) -> Chart:
 def bbq_figure_3(answers: ScoreView) -> Chart:
     """BBQ's bias scores by category, a column for each model (and prompt variant), in both conditions."""
     categories, by = _categories(answers), answers.by
-    if len(answers.values("variant")) > 1 and len(answers.levels((*by, "variant")).keys) <= _MOST_COLUMNS:
+    if len(answers.values("variant")) > 1 and len(answers.levels((*by, "variant"))) <= _MOST_COLUMNS:
         by = (*by, "variant")
     drawn = tuple(name for name in by if len(answers.values(name, "bias")) > 1) or ("model",)
-    keys, found = answers.levels(by).keys, answers.scored((*by, "category"), _BBQ, is_tested=True)
+    keys, found = list(answers.levels(by)), answers.scored((*by, "category"), _BBQ, is_tested=True)
     names = short_names([" · ".join(key[by.index(name)] for name in drawn) for key in keys], 36)
     columns = dict(zip(names, keys, strict=True))
     panels = [
@@ -141,11 +139,11 @@ def bharat_heat_maps(answers: ScoreView) -> Chart:
     categories, places, models = _categories(answers), answers.levels(answers.place_by), answers.models
     by = (*answers.place_by, "category")
     found = answers.scored(("model", *by), _BHARAT)
-    whole = answers.levels(answers.by).keys
+    whole = answers.levels(answers.by)
     rows = []
     named: dict[str, list[tuple[str, float | None]]] = {metric: [] for metric in _BHARAT}
     cells: dict[str, list[MapCell]] = {metric: [] for metric in _BHARAT}
-    for place, name in zip(places.keys, places.names, strict=True):
+    for place, name in places.items():
         for category, row in categories.items():
             means = []
             for metric in _BHARAT:
@@ -171,6 +169,6 @@ def bharat_heat_maps(answers: ScoreView) -> Chart:
         "often the target is named, whatever the question, a lexical preference and not a bias; SBS (eqs. 5 and 6): "
         "how often the stereotype is the answer, one third for guessing. A dash: undefined.",
         table=Table(tuple(key_columns(by, **{m: (METRIC_TITLES[m], kind_of(m)) for m in _BHARAT})), tuple(rows)),
-        spec=heat_maps(panels, order, places.names, across=2, words="below 0 ← BS → above 0"),
+        spec=heat_maps(panels, order, list(places.values()), across=2, words="below 0 ← BS → above 0"),
         command=found.command(),
     )

@@ -59,7 +59,7 @@ def mbbq_figure_2(answers: ScoreView) -> Chart:
         raise ChartUnavailableError("no answers to disambiguated control questions")
     shares = {key: sum(one.above_chance for one in abilities) / len(abilities) for key, abilities in found.items()}
     accuracy = {key: _accuracy_above(abilities) for key, abilities in found.items()}
-    places = answers.levels(answers.place_by, "control").keys
+    places = list(answers.levels(answers.place_by, "control"))
     # English where it is there, as in MBBQ, else the first.
     first = next((place for place in places if place[-1] == "en"), places[0])
     models = sorted(answers.models, key=lambda model: -(accuracy.get((model, *first)) or 0.0))

@@ -154,9 +154,8 @@ def _overlap(one: Box, other: Box) -> bool:
 
 def accuracy_against_bias(answers: ScoreView) -> Chart:
     """Accuracy and bias as the two axes of a plane: a point for each language and model."""
-    found, levels = answers.scored(answers.by, SUMMARY), answers.levels(answers.place_by)
+    found, places = answers.scored(answers.by, SUMMARY), answers.levels(answers.place_by)
     models = dict(zip(answers.models, short_names(answers.models), strict=True))
-    places = dict(zip(levels.keys, levels.names, strict=True))
     if (len(places) == 1 and len(models) > 1) or len(found.groups) > 2 * _NAMED:
         places = dict.fromkeys(places, "")  # colours tell the models apart; or there is no room for names
     points = {
@@ -260,10 +259,7 @@ def ability_against_bias(
     Hollow marks claim nothing: too few answers parsed, no better than guessing (both without an interval), or not
     surely better.
 
-    Args:
-        found: What is placed; those without a score are left out.
-        names: Language code → its name.
-        name: What the ids in the drawing begin with; one of its own for each chart of a page.
+    `names`: language code → its name; `name`: what the ids in the drawing begin with, its own on each page.
     """
     shown = [one for one in found if one.accuracy.value is not None and one.bias.value is not None]
     if not shown:

@@ -44,9 +44,8 @@ _FACTOR_TITLES: Final[dict[Factor, str]] = {
 
 def scores_by_language(answers: ScoreView) -> Chart:
     """Accuracy and bias of every language and model, with intervals."""
-    found, levels = answers.scored(answers.by, SUMMARY), answers.levels(answers.place_by)
+    found, places = answers.scored(answers.by, SUMMARY), answers.levels(answers.place_by)
     models = dict(zip(answers.models, short_names(answers.models), strict=True))
-    places = dict(zip(levels.keys, levels.names, strict=True))
     named = [(places[key[1:]], models[key[0]], group) for key, group in found.groups.items()]
     rows, series = list(places.values()), list(models.values())
     if len(places) == 1:  # then the models are the rows

@@ -52,15 +52,6 @@ class PlainNumber:
     ci_high: float | None = None
 
 
-@dataclass(frozen=True)
-class Levels:
-    """Combinations of groupings that occur, sorted, with the names that they are drawn under."""
-
-    by: Key
-    keys: tuple[Key, ...]
-    names: tuple[str, ...]
-
-
 class ScoreView:
     """A table of observations, of one run or of several."""
 
@@ -130,8 +121,8 @@ class ScoreView:
         size = len(self.place_by) + (len(self.models) > 1)
         return [" · ".join(key[-size:]) for key in keys]
 
-    def levels(self, by: Sequence[str], split: Split = "bias") -> Levels:
-        """The combinations of groupings that occur in a split.
+    def levels(self, by: Sequence[str], split: Split = "bias") -> dict[Key, str]:
+        """The combinations of groupings that occur in a split, sorted → the names that they are drawn under.
 
         Raises:
             ChartUnavailableError: where the split has no answers.
@@ -139,10 +130,10 @@ class ScoreView:
         import polars as pl
 
         columns = [pl.col(GROUPINGS[name]).cast(pl.String).fill_null("–") for name in by]
-        keys = tuple(sorted(self.part(split).select(columns).unique().rows()))
+        keys = sorted(self.part(split).select(columns).unique().rows())
         if not keys:
             raise ChartUnavailableError(f"no answers of the {split} split")
-        return Levels(tuple(by), keys, tuple(short_names([" · ".join(key) for key in keys])))
+        return dict(zip(keys, short_names([" · ".join(key) for key in keys]), strict=True))
 
     def scored(
         self, by: Sequence[str], metrics: Sequence[str], split: Split = "bias", *, is_tested: bool = False
