@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, Final, NamedTuple, cast
+from typing import IO, Any, Final, NamedTuple, cast
 
 from mbbq_gen.benchmarks.release_catalogue import is_inside
 from mbbq_gen.core.errors import DownloadError
@@ -29,7 +29,11 @@ _UNREADABLE: Final = (
     NotImplementedError, RuntimeError, ValueError, OverflowError,
 )  # fmt: skip
 """What the readers of archives raise for one that is damaged, encrypted or of a kind that they can't read."""
-_COMPRESSED: Final = {b"\x1f\x8b": gzip.open, b"\xfd7zXZ\x00": lzma.open, b"BZh": bz2.open}
+_COMPRESSED: Final[dict[bytes, Callable[..., Any]]] = {
+    b"\x1f\x8b": gzip.open,
+    b"\xfd7zXZ\x00": lzma.open,
+    b"BZh": bz2.open,
+}
 """How a compressed tar begins → what opens it."""
 
 
@@ -136,15 +140,15 @@ def _tar_members(stream: IO[bytes], most: int, refusal: Callable[[str], Download
     """The members of a tar archive, packed or not; `most` is how many bytes it may unpack to."""
     start = stream.read(6)
     stream.seek(0)
-    opener = next((opener for sign, opener in _COMPRESSED.items() if start.startswith(sign)), None)
-    bounded = _Bounded(stream if opener is None else cast(IO[bytes], opener(stream)), most, refusal)
+    content = next((opened(stream) for sign, opened in _COMPRESSED.items() if start.startswith(sign)), stream)
+    bounded = _Bounded(content, most, refusal)
     with tarfile.open(fileobj=bounded, mode="r:") as tar:  # type: ignore[call-overload]
         for member in tar:
             kind = stat.S_IFREG if member.isreg() else stat.S_IFDIR if member.isdir() else 0
             kind = stat.S_IFLNK if member.issym() or member.islnk() else kind
             target = posixpath.join(posixpath.dirname(member.name) if member.issym() else "", member.linkname)
-            content = cast(Callable[[], IO[bytes]], partial(tar.extractfile, member))
-            yield _Member(member.name, member.size, kind, target, content)
+            opened = cast(Callable[[], IO[bytes]], partial(tar.extractfile, member))
+            yield _Member(member.name, member.size, kind, target, opened)
             tar.members.clear()  # else a long archive stays in memory
     while bounded.read(_CHUNK):
         pass  # the checksum of what was compressed stands at its end

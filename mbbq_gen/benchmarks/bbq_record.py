@@ -222,7 +222,10 @@ CONDITIONS: dict[str, Condition] = {"ambig": "ambiguous", "disambig": "disambigu
 POLARITIES: dict[str, Polarity] = {"neg": "negative", "nonneg": "non_negative"}
 UNKNOWN_GROUP = "unknown"
 WRONG_LABELS: Final = frozenset({("physical_appearance", "6", "b"), ("physical_appearance", "10", "b")})
-"""Category, template and version whose labels name the wrong one of the two people (`has_wrong_label`)."""
+"""Category, template and version whose labels name the wrong one of the two people, as BBQ's template file swaps the
+answers. None of an ambiguous row."""
+HAVE_WRONG_LABELS: Final = ("bbq", "mbbq", "basqbbq", "pakbbq")
+"""The benchmarks with these labels; BharatBBQ and EsBBQ have corrected them."""
 _TELLS_GROUP: Final = (
     (", who is trans", re.compile(r"(\w+), who is trans\b"), "trans"),
     (", trans dena", re.compile(r"(\w+), trans dena\b"), "trans"),
@@ -360,15 +363,6 @@ def has_contradiction(block: Block) -> bool:
     return block[1][1].label == block[3][1].label
 
 
-def has_wrong_label(row: BbqRow, category: str) -> bool:
-    """Whether the row's label is known to name the wrong one of the two people (BBQ's template file swaps the answers).
-
-    So in BBQ, MBBQ, BasqBBQ and PakBBQ; BharatBBQ and EsBBQ have corrected it. None of an ambiguous row.
-    """
-    template = category, row.question_index, row.additional_metadata.version
-    return row.context_condition == "disambig" and template in WRONG_LABELS
-
-
 def has_swapped_groups(row: BbqRow) -> bool:
     """Whether the context says of one person by name what the row's tags say of the other one.
 
@@ -390,21 +384,22 @@ def instance_of(
     source: SplitInfo,
     *,
     target: int | None,
-    reason: str | None = None,
+    stereotyped: Iterable[str] | None = None,
     parallel_id: str | None = None,
-    swap_people: bool = False,
     data_issues: tuple[str, ...] = (),
     metadata: dict[str, Any] | None = None,
 ) -> Instance:
-    """The instance that a row is, with the target that the benchmark's own rule found (None: there is none, `reason`).
+    """The instance that a row is; its id is category and `example_id`, its template category and `question_index`.
 
-    Its id is category and `example_id`, its template category and `question_index`. `swap_people` says that the label
-    names the wrong one of the two people (`has_wrong_label`).
+    Args:
+        target: what the benchmark's own rule found; None: there is none.
+        stereotyped: the groups among which it was looked for; None: those that the row lists.
 
     Raises:
         DataError: where the label contradicts the condition.
     """
-    more = row.additional_metadata
+    more, unknown = row.additional_metadata, row.unknown_index(place)
+    wrong = source.benchmark in HAVE_WRONG_LABELS and row.context_condition == "disambig"
     # The tags call one of the two trans and no text of the row does: BasqBBQ's Gender_identity 35.
     groups, texts = row.groups, row.texts
     tagged = {group.startswith("nonTrans") for group in groups if "trans" in group.casefold()}
@@ -418,15 +413,15 @@ def instance_of(
         parallel_id=parallel_id,
         texts=texts,
         groups=groups,
-        unknown=row.unknown_index(place),
+        unknown=unknown,
         target=target,
-        reason=reason,
+        reason=no_target(groups, more.stereotyped_groups if stereotyped is None else stereotyped, unknown),
         label=row.label,
         condition=CONDITIONS[row.context_condition],
         polarity=POLARITIES[row.question_polarity],
         context=row.context,
         question=row.question,
-        swap_people=swap_people,
+        swap_people=wrong and (source.category, row.question_index, more.version) in WRONG_LABELS,
         groups_swapped=has_swapped_groups(row),
         data_issues=(*data_issues, *["group_not_in_text"] * lacks_group),
         metadata={
@@ -442,10 +437,6 @@ def instance_of(
     )
 
 
-def stereotyped_target(row: BbqRow, place: RowLocation) -> dict[str, Any]:
-    """Target and reason of a row, for `instance_of`, by the groups that the row itself lists as stereotyped."""
-    unknown, listed = row.unknown_index(place), row.additional_metadata.stereotyped_groups
-    return {
-        "target": only_stereotyped(row.groups, listed, unknown),
-        "reason": no_target(row.groups, listed, unknown),
-    }
+def listed_target(row: BbqRow, place: RowLocation) -> int | None:
+    """The target of a row by the groups that the row itself lists as stereotyped."""
+    return only_stereotyped(row.groups, row.additional_metadata.stereotyped_groups, row.unknown_index(place))

@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from mbbq_gen.benchmarks.bbq_record import SplitInfo, category_files, instance_of, no_target, read_rows
+from mbbq_gen.benchmarks.bbq_record import SplitInfo, category_files, instance_of, read_rows
 from mbbq_gen.benchmarks.readers.bbq import one_form
 from mbbq_gen.core.records import Instance, Split
 
@@ -41,9 +41,8 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
             if row.example_id in seen:
                 raise place.error(f"{row.example_id} is listed twice; ids are unique within a file", "example_id")
             seen.add(row.example_id)
-            unknown, listed = row.unknown_index(place), row.additional_metadata.stereotyped_groups
-            wanted = {one_form(group) for group in listed}
+            unknown = row.unknown_index(place)
+            wanted = {one_form(group) for group in row.additional_metadata.stereotyped_groups}
             forms = [{one_form(group), one_form(term)} for group, term in zip(row.groups, row.terms, strict=True)]
             found = [index for index in range(3) if index != unknown and forms[index] & wanted]
-            target = found[0] if len(found) == 1 else None
-            yield instance_of(row, place, source, target=target, reason=no_target(row.groups, listed, unknown))
+            yield instance_of(row, place, source, target=found[0] if len(found) == 1 else None)

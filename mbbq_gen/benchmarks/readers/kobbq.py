@@ -202,10 +202,13 @@ def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[I
                 "bbq_category": named_or_none(row.bbq_category),
             },
         )
-        places = None
         if slots is not None:
-            disambiguated, key = condition == "dis", f"{category}-{template}{version}"
-            people = [option.text for option in instance.options[:UNKNOWN_INDEX]]
-            places = slots.of(key, disambiguated=disambiguated, context=instance.context, people=people)
-        spans = {} if places is None else {"person_spans": {"context": places}}
-        yield instance.model_copy(update={"metadata": {**instance.metadata, **spans}}) if spans else instance
+            key, people = (
+                f"{category}-{template}{version}",
+                [option.text for option in instance.options[:UNKNOWN_INDEX]],
+            )
+            places = slots.of(key, disambiguated=condition == "dis", context=instance.context, people=people)
+            if places is not None:
+                more = {**instance.metadata, "person_spans": {"context": places}}
+                instance = instance.model_copy(update={"metadata": more})
+        yield instance
