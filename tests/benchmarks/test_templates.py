@@ -152,6 +152,4 @@ def test_check_looks_into_the_control_sets(tmp_path: Path) -> None:
     text = (shipped.shipped / "control_sets" / "en.toml").read_text(encoding="utf-8")
     (packs / "en.toml").write_text(text.replace("poss =", "possessive ="), encoding="utf-8")
     found = check_templates(folder, PackPaths(packs=tmp_path / "packs"))
-    assert [problem for _, problem in found] == [
-        "template 'age_01': control_sets/en.toml has no grammar.forms.poss"
-    ]
+    assert [problem for _, problem in found] == ["template 'age_01': control_sets/en.toml has no grammar.forms.poss"]

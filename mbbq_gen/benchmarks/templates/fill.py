@@ -9,7 +9,7 @@ from functools import cached_property, lru_cache
 from pathlib import Path
 from typing import Any, Final, Literal, get_args
 
-from mbbq_gen.benchmarks.control.people import NamePair, TemplateFiller, assign_names, write_name
+from mbbq_gen.benchmarks.control.people import NamePair, assign_names, write_name
 from mbbq_gen.benchmarks.templates.esbbq import esbbq_languages, load_esbbq_templates
 from mbbq_gen.benchmarks.templates.files import (
     INDEX_FILE,
@@ -125,11 +125,7 @@ def _filled_cast(texts: LanguageTexts) -> dict[str, TemplateCast]:
 
 def _named_cast(template_set: TemplateSet, texts: LanguageTexts, control_set: ControlSet) -> dict[str, TemplateCast]:
     """Two names in place of the fillers' people, by story id."""
-    stories = [
-        TemplateFiller(facts.category, f"{facts.id}.{filler}")
-        for facts in template_set.templates
-        for filler in facts.fillers
-    ]
+    stories = {f"{facts.id}.{filler}": facts.category for facts in template_set.templates for filler in facts.fillers}
     pairs, casts = assign_names(control_set, stories), {}
     for text, filler in ((each, filler) for each in texts.template for filler in each.filler):
         pair = pairs[f"{text.id}.{filler.id}"]
