@@ -169,19 +169,15 @@ def _clean(text: str) -> str:
 def _text_data_issues(context: str, question: str, options: Sequence[str]) -> list[str]:
     """Codes of irregularities in the texts of a row."""
     texts = (context, question, *options)
+    rests = [_SLOT.sub("", text) for text in texts if "{" in text or "}" in text]
     checks = {
         "option_whitespace": any(text != text.strip() for text in options),
         "control_character": any(not text.isprintable() and _CONTROL.search(text) for text in texts),
         "two_questions": "\n" in question.strip(),
+        "unfilled_placeholder": bool(rests) and any(_SLOT.search(text) for text in texts),
+        "stray_brace": any("{" in rest or "}" in rest for rest in rests),
     }
-    braces = [text for text in texts if "{" in text or "}" in text]
-    if braces:
-        checks["unfilled_placeholder"] = any(_SLOT.search(text) for text in braces)
-        checks["stray_brace"] = any(any(brace in _SLOT.sub("", text) for brace in "{}") for text in braces)
     return [code for code, holds in checks.items() if holds]
-
-
-# --- what readers ask of groups --------------------------------------------------------------------------------------
 
 
 def only_stereotyped(groups: Sequence[str], stereotyped: Iterable[str], unknown: int) -> int | None:
@@ -200,9 +196,6 @@ def no_target(groups: Sequence[str | None], stereotyped: Iterable[str], unknown:
 def named_or_none(text: str) -> str | None:
     """The text, or None where the data says that there is none: nothing, or the word `None`."""
     return None if text.strip() in ("", "None") else text.strip()
-
-
-# --- texts of the unknown option -------------------------------------------------------------------------------------
 
 
 @cache
@@ -295,11 +288,7 @@ class BbqRow(_Published):
         return info.ans0[-1], info.ans1[-1], info.ans2[-1]
 
     def unknown_index(self, place: RowLocation) -> int:
-        """Place of the one option whose group is `unknown`.
-
-        Raises:
-            DataError: where none or several are.
-        """
+        """Place of the one option whose group is `unknown`; raises DataError where none or several are."""
         found = [index for index, group in enumerate(self.groups) if group == UNKNOWN_GROUP]
         if len(found) != 1:
             raise place.error(f"{len(found)} options have the group 'unknown'; exactly one is needed", "answer_info")
@@ -332,17 +321,13 @@ def in_blocks(
     for place, row in rows:
         if row.category != category:
             raise place.error(f"{row.category!r} in the file of {category}", "category")
-        polarity, condition = _PATTERN[len(block)]
-        if row.question_polarity != polarity:
-            found = f"{row.question_polarity!r} where {polarity!r} comes next; a row is missing"
-            raise place.error(found, "question_polarity")
-        if row.context_condition != condition:
-            found = f"{row.context_condition!r} where {condition!r} comes next; a row is missing"
-            raise place.error(found, "context_condition")
-        if block and row.question_index != block[0][1].question_index:
-            raise place.error("another template than in the rows before; a row is missing", "question_index")
-        if block and row.answer_info != block[0][1].answer_info:
-            raise place.error("other people than in the rows before; a row is missing", "answer_info")
+        expected = {"question_polarity": _PATTERN[len(block)][0], "context_condition": _PATTERN[len(block)][1]}
+        for field, value in expected.items():
+            if getattr(row, field) != value:
+                raise place.error(f"{getattr(row, field)!r} where {value!r} comes next; a row is missing", field)
+        for field, what in (("question_index", "another template"), ("answer_info", "other people")):
+            if block and getattr(row, field) != getattr(block[0][1], field):
+                raise place.error(f"{what} than in the rows before; a row is missing", field)
         if row.example_id <= last_id:
             raise place.error(f"{row.example_id} comes after {last_id}; published ids increase", "example_id")
         last_id = row.example_id

@@ -19,12 +19,10 @@ from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_err
 
 RowT = TypeVar("RowT", bound=BaseModel)
 
+ItemT = TypeVar("ItemT")
 _log = logging.getLogger(__name__)
-
-
 _opened: Final[ContextVar[set[Path] | None]] = ContextVar("opened", default=None)
 """The set that collects the data files being opened; None: they are not collected."""
-ItemT = TypeVar("ItemT")
 
 
 def with_files(items: Iterable[ItemT], files: set[Path]) -> Iterator[ItemT]:
@@ -85,28 +83,24 @@ def find_files(
     Raises:
         UsageError: where the folder or a file is missing; it names what was looked for.
     """
+
+    def listed(some: list[str]) -> str:
+        return ", ".join(some[:3]) + (f" and {len(some) - 3} more" if len(some) > 3 else "")
+
     wanted = list(names)
     if not folder.is_dir():
         raise UsageError(f"{benchmark}: no folder {folder}; give the benchmark's folder with --data-dir DIR")
     roots = [folder / step for step in inside]
     root = next((root for root in roots if any((root / name).is_file() for name in wanted)), None)
     if root is None:
-        places = " or ".join(str(root) for root in roots)
-        raise UsageError(
-            f"{benchmark}: no {_listed(wanted)} in {places}; give the folder of the published release with"
-            " --data-dir DIR"
-        )
+        where = f"{listed(wanted)} in {' or '.join(map(str, roots))}"
+        raise UsageError(f"{benchmark}: no {where}; give the folder of the published release with --data-dir DIR")
     missing = [name for name in wanted if not (root / name).is_file()]
     if missing and not partial:
-        raise UsageError(f"{benchmark}: {root} lacks {_listed(missing)}; the copy is incomplete, get it again")
+        raise UsageError(f"{benchmark}: {root} lacks {listed(missing)}; the copy is incomplete, get it again")
     if missing:
         _log.warning("%s: %s lacks %s; continuing with the files that exist", benchmark, root, ", ".join(missing))
     return [root / name for name in wanted if name not in missing]
-
-
-def _listed(names: list[str]) -> str:
-    """The first few names, and how many more there are."""
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def read_json_lines(path: Path, schema: type[RowT]) -> Iterator[tuple[RowLocation, RowT]]:
@@ -117,21 +111,18 @@ def read_json_lines(path: Path, schema: type[RowT]) -> Iterator[tuple[RowLocatio
     """
     for number, line in lines_of(note_file(path)):
         place = RowLocation(path, number)
-        yield place, parse_json_row(line, schema, place)
+        yield place, _json_record(line, schema, place)
 
 
-def parse_json_row(line: bytes, schema: type[RowT], place: RowLocation) -> RowT:
-    """The row that a line of JSON holds; raises as `read_json_lines` does."""
+def _json_record(line: bytes, schema: type[RowT], place: RowLocation, *, is_repaired: bool = False) -> RowT:
     try:
         return schema.model_validate_json(line)
     except ValidationError as error:
-        if error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid":
+        is_json = error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid"
+        if is_json or is_repaired:
             raise place.error(describe_fault(error, {})) from error
-    repaired = json.dumps(json_row(line, place))  # half of a surrogate pair; raises where it is no JSON
-    try:
-        return schema.model_validate_json(repaired)
-    except ValidationError as error:
-        raise place.error(describe_fault(error, {})) from error
+    repaired = json.dumps(json_row(line, place)).encode()  # half of a surrogate pair; raises where it is no JSON
+    return _json_record(repaired, schema, place, is_repaired=True)
 
 
 def json_row(line: bytes, place: RowLocation) -> dict[str, Any]:
