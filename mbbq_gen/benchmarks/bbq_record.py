@@ -24,7 +24,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mbbq_gen.benchmarks.registry import find_benchmark
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, read_json_lines
+from mbbq_gen.benchmarks.rows import RowLocation, find_files, in_groups, read_json_lines, with_ids
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import Condition, Instance, NonBlank, Option, Polarity, Role, Split, of_valid, other_person
 
@@ -226,8 +226,9 @@ _TELLS_GROUP: Final = (
 )
 """How a context about two first names says who belongs to a group (what it must hold, which is soon found, and whole),
 and how the tag of that group begins."""
-_PATTERN: Final = (("neg", "ambig"), ("neg", "disambig"), ("nonneg", "ambig"), ("nonneg", "disambig"))
-"""Polarity and condition of the four rows of a block."""
+_POLARITIES: Final = ("neg", "neg", "nonneg", "nonneg")
+_CONDITIONS: Final = ("ambig", "disambig", "ambig", "disambig")
+"""Those of the four rows of a block."""
 
 
 class _Published(BaseModel):
@@ -316,31 +317,17 @@ def in_blocks(
     Raises:
         DataError: where a row is missing, out of its place, or in the wrong file.
     """
-    block: Block = []
-    last_id = -1
-    for place, row in rows:
-        if row.category != category:
-            raise place.error(f"{row.category!r} in the file of {category}", "category")
-        expected = {"question_polarity": _PATTERN[len(block)][0], "context_condition": _PATTERN[len(block)][1]}
-        for field, value in expected.items():
-            if getattr(row, field) != value:
-                raise place.error(f"{getattr(row, field)!r} where {value!r} comes next; a row is missing", field)
-        for field, what in (("question_index", "another template"), ("answer_info", "other people")):
-            if block and getattr(row, field) != getattr(block[0][1], field):
-                raise place.error(f"{what} than in the rows before; a row is missing", field)
-        if row.example_id <= last_id:
-            raise place.error(f"{row.example_id} comes after {last_id}; published ids increase", "example_id")
-        last_id = row.example_id
-        block.append((place, row))
-        if len(block) == len(_PATTERN):
-            if not contradictions and has_contradiction(block):
-                message = f"{row.label} is also the label of the negative question in row {place.row - 2}"
-                raise place.error(f"{message}; one of the two is wrong", "label")
-            yield block
-            block = []
-    if block:
-        place = block[-1][0]
-        raise place.error(f"the file ends after {len(block)} rows of a block of four; get the file again")
+    values = {"question_polarity": _POLARITIES, "context_condition": _CONDITIONS}
+    same = {"question_index": "another template", "answer_info": "other people"}
+    for block in in_groups(with_ids(rows, "example_id", increasing=True), values, same):
+        for place, row in block:
+            if row.category != category:
+                raise place.error(f"{row.category!r} in the file of {category}", "category")
+        place, row = block[-1]
+        if not contradictions and has_contradiction(block):
+            message = f"{row.label} is also the label of the negative question in row {place.row - 2}"
+            raise place.error(f"{message}; one of the two is wrong", "label")
+        yield block
 
 
 def has_contradiction(block: Block) -> bool:

@@ -59,13 +59,9 @@ class OptionFields(Pack):
     """Where the three options stand in a row."""
 
     texts: tuple[Text, ...] = Field(min_length=3, max_length=3)
-    """Their fields of the three texts."""
     groups: tuple[Text, ...] | None = Field(default=None, min_length=3, max_length=3)
-    """Their fields of the groups."""
     unknown: int | Text
-    """Their field of the unknown option's place, or the place that it has in every row."""
     target: int | Text
-    """The same for the person whom the stereotype is about."""
     counted_from: Literal[0, 1] = 0
 
 
@@ -73,15 +69,12 @@ class FieldMap(Pack):
     """Which of a user's fields is which of ours."""
 
     fields: dict[str, Text] = Field(default_factory=dict)
-    """Our field → theirs."""
     options: OptionFields | None = None
     """None where their rows have our `options`."""
     constants: dict[str, JsonValue] = Field(default_factory=dict)
-    """Our field → its value in every row."""
     values: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)
     """Our field → their value, as text → ours."""
     metadata: dict[str, Text] = Field(default_factory=dict)
-    """Our name of a piece of metadata → their field."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:

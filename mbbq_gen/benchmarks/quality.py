@@ -31,10 +31,8 @@ class DataIssue(FrozenModel):
     """One kind of issue in one part of a benchmark."""
 
     code: str
-    """Stable name."""
     level: Level
     what: str
-    """The issue in words."""
     action: str
     """What the loader does about it."""
     benchmark: str
@@ -60,9 +58,6 @@ class _Kind(NamedTuple):
 _TABLE = files("mbbq_gen.benchmarks").joinpath("data_issues.toml").read_text(encoding="utf-8")
 KINDS: Final = {code: _Kind(**table) for code, table in tomllib.loads(_TABLE).items()}
 """Every code that an issue may have → its level, text and action, from `data_issues.toml`."""
-DATA_ISSUES: Final = [code for code, kind in KINDS.items() if kind.loader]
-"""Codes that `Instance.data_issues` may hold."""
-
 _LONE_LETTER: Final = re.compile(r"[ABCabc]\b(?!['’.])")
 _BEFORE_PUNCTUATION: Final = re.compile(r"\S\s+[,.;](?:\s|$)")
 _ODD: Final = re.compile("[\ufffd\u00a0\u200b\ufeff]")

@@ -14,7 +14,7 @@ from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Final, NamedTuple, NoReturn, Self
+from typing import Annotated, Final, NamedTuple, NoReturn, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
@@ -40,10 +40,8 @@ def _check_inside(path: str) -> str:
     return path
 
 
-def _split_pins(lines: Any) -> Any:
-    """The pinned files of a table of lines `bytes sha256 path`; what is no text is left to the schema."""
-    if not isinstance(lines, str):
-        return lines
+def _split_pins(lines: str) -> list[dict[str, str]]:
+    """The pinned files of a table of lines `bytes sha256 path`."""
     pins = []
     for line in filter(str.strip, lines.splitlines()):
         found = _PIN.fullmatch(line)
@@ -67,36 +65,26 @@ class PinnedFile(Pack):
 
 
 class Release(Pack):
-    """One published release."""
+    """One published release: a table of `releases.toml`, which explains the fields."""
 
     name: Slug
-    """The folder that it gets."""
     serves: tuple[Slug, ...] = ()
-    """The benchmarks that are read from it; none named: the one that has its name."""
     repository: Text
-    """Where it is published."""
     commit: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{40}|\d+(\.\d+)+)$")] | None = None
     """The commit, or the version of a package, that the checksums are of; None if it is had on request alone."""
     archive: Text | None = None
-    """Where its archive is, or None: where the archives of all others are."""
     on_request: Text | None = None
-    """Why there is no download, or None."""
     licence: Text
-    """As its authors state it."""
     required: tuple[RepositoryPath, ...]
-    """A pinned file that fits one of these patterns must be in every copy, and each must be met by some file."""
     take: tuple[RepositoryPath, ...]
-    """Other files that fit one of these patterns are taken along."""
     unpinned: tuple[RepositoryPath, ...] = ()
-    """Files of the release whose names are known and whose checksums are not."""
     files: Annotated[tuple[PinnedFile, ...], BeforeValidator(_split_pins)] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.commit is None) == (self.on_request is None):
             raise ValueError(f"{self.name}: give commit or on_request, one of them")
-        twice = _repeated([*(pin.path for pin in self.files), *self.unpinned])
-        if twice:
+        if twice := _repeated([*(pin.path for pin in self.files), *self.unpinned]):
             raise ValueError(f"{self.name}: {twice[0]!r} is listed twice")
         idle = [pattern for pattern in self.required if not any(fits(pin.path, pattern) for pin in self.files)]
         if idle and self.files:
@@ -138,8 +126,7 @@ class ReleaseCatalogue(Pack):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        twice = _repeated([benchmark for release in self.release for benchmark in release.benchmarks])
-        if twice:
+        if twice := _repeated([benchmark for release in self.release for benchmark in release.benchmarks]):
             raise ValueError(f"benchmark {twice[0]!r} is served twice")
         return self
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -147,27 +147,50 @@ def read_table(path: Path, schema: type[RowT], *, delimiter: str = ",") -> Itera
         yield place, checked(cells, schema, place)
 
 
-def in_pairs(
-    rows: Iterable[tuple[RowLocation, RowT]], check: Callable[[RowLocation, RowT, RowT | None], None]
+def with_ids(
+    rows: Iterable[tuple[RowLocation, RowT]], field: str, *, increasing: bool = False
+) -> Iterator[tuple[RowLocation, RowT]]:
+    """The rows; raises DataError where an id comes twice or, if they increase, behind a greater one."""
+    seen: set[object] = set()
+    last: Any = None
+    for place, row in rows:
+        found = getattr(row, field)
+        if increasing and seen and found <= last:
+            raise place.error(f"{found} comes after {last}; published ids increase", field)
+        if found in seen:
+            raise place.error(f"{found!r} is listed twice; ids are unique", field)
+        seen.add(last := found)
+        yield place, row
+
+
+def in_groups(
+    rows: Iterable[tuple[RowLocation, RowT]], values: Mapping[str, Sequence[object]], same: Mapping[str, str]
 ) -> Iterator[list[tuple[RowLocation, RowT]]]:
-    """The rows two by two, as a data set has them that asks two questions about each context.
+    """The rows in groups, as a data set has them that asks several questions about each context.
 
     Args:
-        check: raises where a row is not the one that comes next; it gets the first row of the pair, or None for that.
+        values: field → what it holds in each row of a group, in order.
+        same: field that all rows of a group have in common → what a row has that differs: "another context".
 
     Raises:
-        DataError: where the last row has no partner.
+        DataError: where a row is not the one that comes next, or the last group is not whole.
     """
-    first: tuple[RowLocation, RowT] | None = None
+    size = len(next(iter(values.values())))
+    group: list[tuple[RowLocation, RowT]] = []
     for place, row in rows:
-        check(place, row, None if first is None else first[1])
-        if first is None:
-            first = place, row
-        else:
-            yield [first, (place, row)]
-            first = None
-    if first is not None:
-        raise first[0].error("the file ends after the first row of a pair; get the file again")
+        for field, expected in values.items():
+            found, wanted = getattr(row, field), expected[len(group)]
+            if found != wanted:
+                raise place.error(f"{found!r} where {wanted!r} comes next; a row is missing", field)
+        for field, other in same.items():
+            if group and getattr(row, field) != getattr(group[0][1], field):
+                raise place.error(f"{other} than in the rows before; a row is missing", field)
+        group.append((place, row))
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        raise group[-1][0].error(f"the file ends after {len(group)} of {size} rows of a group; get the file again")
 
 
 def checked(fields: dict[str, object] | dict[str, str], schema: type[RowT], place: RowLocation) -> RowT:

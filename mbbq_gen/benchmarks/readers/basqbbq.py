@@ -64,10 +64,7 @@ class BasqbbqRow(BbqRow):
 
 
 def load_basqbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances, category by category in file order; a warning names the files that the copy lacks.
-
-    `folder`: a checkout of orai-nlp/BasqBBQ, or its folder with the files.
-    """
+    """The instances in file order. `folder`: a checkout of orai-nlp/BasqBBQ, or its folder with the files."""
     names: dict[str, str] = {}
     for category in find_benchmark("basqbbq").categories:
         halves = [f"{category}_ambig.jsonl", f"{category}_disambig.jsonl"]

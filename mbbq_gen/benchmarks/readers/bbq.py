@@ -91,10 +91,7 @@ class _Template:
 
 
 def load_bbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances, category by category in file order; a warning names the categories that the copy lacks.
-
-    `folder`: a checkout of nyu-mll/BBQ, or its folder `data`.
-    """
+    """The instances in file order. `folder`: a checkout of nyu-mll/BBQ, or its folder `data`."""
     files = category_files("bbq", folder, language, split, inside=("data", ""), partial=True)
     return _read(files, folder if files[0][0].parent != folder else folder.parent)
 

@@ -70,10 +70,7 @@ _OWN_OCCUPATIONS: Final = frozenset({"4", "5", "11", "14", "20", "22", "23"})
 
 
 def load_mbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of a language and split, in file order, category by category.
-
-    `folder`: a checkout of Veranep/MBBQ, or its folder `data`.
-    """
+    """The instances in file order. `folder`: a checkout of Veranep/MBBQ, or its folder `data`."""
     name = f"{{category}}{'_control' if split == 'control' else ''}_{language}.jsonl"
     return _read(category_files("mbbq", folder, language, split, inside=("data", ""), name=name))
 

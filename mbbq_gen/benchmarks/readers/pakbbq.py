@@ -49,10 +49,7 @@ _WORD: Final = re.compile(r"[^\s,/]+")
 
 
 def load_pakbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of a language, category by category in file order; a warning names the files that the copy lacks.
-
-    `folder`: a checkout of the repository, or its folder `PakBBQ`.
-    """
+    """The instances in file order. `folder`: a checkout, or its folder `PakBBQ`."""
     inside = (f"PakBBQ/{FOLDERS[language]}", FOLDERS[language])
     return _read(category_files("pakbbq", folder, language, split, inside=inside, partial=True))
 

@@ -100,7 +100,6 @@ class BenchmarkFacts(Pack):
     title: Text
     licence: Text
     source: Text
-    """Who wrote it."""
     notice: Text
     """What every result of it has to say."""
 
@@ -114,9 +113,8 @@ class TemplateFacts(Pack):
     stereotype: Text
     """The stereotype that it is about, as an English sentence."""
     target_group: Slug
-    """Tag of the group that the stereotype is about."""
+    """Tag of the group that the stereotype is about; the other one is set against it."""
     non_target_group: Slug
-    """Tag of the group that it is set against."""
     source: Text
     """A publication that attests the stereotype."""
     countries: tuple[Annotated[str, Field(pattern=r"^[A-Z]{2}$")], ...] = ()
@@ -146,7 +144,6 @@ class TextsMeta(Pack):
     """Where the texts of a language come from."""
 
     language: LanguageCode
-    """Equals the file's name."""
     source: Text
     licence: Text
     version: int = Field(ge=1)
