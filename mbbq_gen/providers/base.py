@@ -255,11 +255,7 @@ class ProviderClass(Protocol):
 
 
 def require_methods(provider: Provider, methods: Iterable[Method]) -> None:
-    """Makes sure that a model supports these methods.
-
-    Raises:
-        UsageError: where it can't.
-    """
+    """Makes sure that a model supports these methods; raises UsageError where it can't."""
     known = provider.capabilities.methods
     for method in methods:
         if method not in known:

@@ -29,7 +29,7 @@ from mbbq_gen.core.files import PackPaths, file_digest, stable_digest, stable_nu
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_toml, validate_pack
 from mbbq_gen.providers.base import ProviderOptions
-from mbbq_gen.providers.oracles import LocalResponder, place_of_index, place_of_role, role_of_choice
+from mbbq_gen.providers.oracles import LocalResponder, place_of
 
 FOLDER = "synthetic"
 _SEED = "made-up"
@@ -166,10 +166,7 @@ class SyntheticProvider(LocalResponder):
             return None
         if choice == "guess":
             return stable_number(f"{_SEED}:guess", prompt.prompt_id) % len(prompt.option_order)
-        if choice == "right":
-            assert instance.gold_index is not None  # an Instance always has one
-            return place_of_index(prompt, instance.gold_index)
-        return place_of_role(instance, prompt, role_of_choice(instance, choice))
+        return place_of(instance, prompt, choice)
 
     def respond(self, request: Request) -> Response:
         """What it says to a request."""

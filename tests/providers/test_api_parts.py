@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
@@ -15,11 +14,10 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.text import seconds_of
 from mbbq_gen.providers.http.concurrency import AdaptiveConcurrency
 from mbbq_gen.providers.http.credentials import Secret, find_key
-from mbbq_gen.providers.http.errors import ApiError, TransientError
+from mbbq_gen.providers.http.errors import ApiError, TransientError, retry_after
 from mbbq_gen.providers.http.parameters import ParameterAdapter
 from mbbq_gen.providers.http.rate_limits import HeaderRateLimit, rate_limit
-from mbbq_gen.providers.http.retry_after import retry_after
-from mbbq_gen.providers.http.scheduler import RetryPolicy, retrying
+from mbbq_gen.providers.http.scheduler import RetryPolicy
 from tests.support.api import KEY
 from tests.support.cases import cases
 
@@ -48,31 +46,20 @@ def test_moments_are_read_by_the_clock_of_the_service() -> None:
     assert rate_limit(reset | told, "requests") == (50.0, 0.0, 30.0)
 
 
-def run_tries(faults: list[TransientError], most: int, reached: bool = True) -> tuple[int, list[float]]:
-    """Tries made and pauses taken over a run of faults."""
-    pauses: list[float] = []
-    made = 0
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-
-    async def work() -> None:
-        nonlocal made
+def tries_of(fault: TransientError, most: int, reached: bool = True) -> int:
+    """How often a request is sent that fails in the same way each time."""
+    tries, made = RetryPolicy(most, lambda: reached), 1
+    while made < 999 and tries.next_pause(fault) is not None:
         made += 1
-        if made <= len(faults):
-            raise faults[made - 1]
-
-    with contextlib.suppress(TransientError):
-        asyncio.run(retrying(RetryPolicy(most, lambda: reached), work, sleep))
-    return made, pauses
+    return made
 
 
 def test_tries_are_bounded() -> None:
-    assert run_tries([TransientError("server", "broken")] * 99, most=4)[0] == 4
-    assert run_tries([TransientError("rate", "slow down", 0.1)] * 999, most=4)[0] == 60
-    assert run_tries([TransientError("connect", "nobody")] * 99, most=9, reached=False)[0] == 3
-    assert run_tries([TransientError("connect", "nobody")] * 99, most=9)[0] == 9
-    assert run_tries([TransientError("rate", "tomorrow", 9999.0)] * 9, most=9)[0] == 1
+    assert tries_of(TransientError("server", "broken"), most=4) == 4
+    assert tries_of(TransientError("rate", "slow down", 0.1), most=4) == 60
+    assert tries_of(TransientError("connect", "nobody"), most=9, reached=False) == 3
+    assert tries_of(TransientError("connect", "nobody"), most=9) == 9
+    assert tries_of(TransientError("rate", "tomorrow", 9999.0), most=9) == 1
 
 
 # --- pace -------------------------------------------------------------------------------------------------------------

@@ -17,7 +17,7 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.providers.local.engine_log import EngineLog, LoggedEngine
+from mbbq_gen.providers.local.vllm import EngineLog, LoggedEngine
 from mbbq_gen.providers.registry import open_provider
 from tests.support.providers import answers, make_request, save_model
 from tests.support.vllm_stand_in import LLM, stand_in

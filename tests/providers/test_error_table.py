@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from mbbq_gen.providers.http.errors import (
     TransientError,
     classify_error,
-    error_rules,
+    error_table,
     failure_kind,
     finish_reason,
     rule_for,
@@ -34,7 +34,7 @@ def test_every_rule_has_a_case() -> None:
     found = {
         rule_for(service_error(case["status"], case["body"], case.get("headers"))) for case in cases("providers/errors")
     }
-    assert [rule for rule in error_rules() if rule not in found] == []
+    assert [rule for rule in error_table().rules if rule not in found] == []
 
 
 @given(status=st.integers(400, 599), body=st.recursive(st.none() | st.text() | st.integers(), st.lists) | st.text())

@@ -24,7 +24,7 @@ from mbbq_gen.providers.api.service import Endpoint
 from mbbq_gen.providers.base import Capabilities
 from mbbq_gen.providers.http.credentials import GoogleCredentials, vertex_address, vertex_place
 from mbbq_gen.providers.http.errors import ApiError, TransientError, finish_reason
-from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, text_of, words_of
+from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, words_of
 
 _BESIDE: Final = frozenset({"safetySettings", "safety_settings", "tools", "toolConfig", "cachedContent", "labels"})
 """What stands beside the settings of generation in a body, not among them."""
@@ -150,9 +150,9 @@ class GeminiProvider(ApiProvider):
         """Files are downloaded from addresses of their own, on the same server."""
         return f"{self.base_url}/download/v1beta{path}"
 
-    async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
+    async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """With a token of Google's credentials on Vertex AI, which they renew themselves."""
-        headers = await super().headers_for(method, url, body)
+        headers = self.fixed_headers
         if self._credentials is None:
             return headers
         return {**headers, "Authorization": f"Bearer {await self._credentials.token()}"}

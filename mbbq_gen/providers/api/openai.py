@@ -16,12 +16,11 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 from pydantic import Field, JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import ContinuationScore, Method, Request, Response
 from mbbq_gen.providers.api.likelihood import LOGLIKELIHOODS, ServerScorer, open_scorer
@@ -32,19 +31,17 @@ from mbbq_gen.providers.api.options import (
     openai_reasoning,
     server_reasoning,
 )
-from mbbq_gen.providers.api.provider import ApiProvider
+from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.api.service import Endpoint, encode
-from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions, check_installed
-from mbbq_gen.providers.http.credentials import EntraTokens, find_key, missing_key
+from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions
+from mbbq_gen.providers.http.credentials import EntraTokens, missing_key
 from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, classify_error, service_error
-from mbbq_gen.providers.http.scheduler import Outcome
-from mbbq_gen.providers.http.servers import OwnServer, ReasoningParameters, known_services, server_root
-from mbbq_gen.providers.http.transport import (
-    FormFile,
+from mbbq_gen.providers.http.replies import (
     HttpResponse,
     error_payload,
     words_of,
 )
+from mbbq_gen.providers.http.servers import OwnServer, ReasoningParameters, known_services, server_root
 from mbbq_gen.providers.local.chat_format import PromptError
 
 SERVICES: Final[Mapping[str, str]] = {name: service.base_url for name, service in known_services().items()}
@@ -113,14 +110,13 @@ class OpenAIProvider(ApiProvider):
 
     def __init__(self, model: str, options: OpenAIOptions) -> None:
         """Raises UsageError where neither options nor environment tell where the service is."""
-        prefix = options.service.upper().replace("-", "_")
         self.is_azure = options.service == "azure"
-        self._variables = ("AZURE_OPENAI_API_KEY",) if self.is_azure else (f"{prefix}_API_KEY",)
-        base_url = _azure_url(model, options) if self.is_azure else _base_url(prefix, options)
-        secret = find_key(self._variables, options.api_key_env, options.api_key_file)
+        prefix = "AZURE_OPENAI" if self.is_azure else options.service.upper().replace("-", "_")
+        self.address_variable = f"{prefix}_{'ENDPOINT' if self.is_azure else 'BASE_URL'}"
+        self.key_variables = (f"{prefix}_API_KEY",)
         if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
             options = options.model_copy(update={"temperature": None})
-        super().__init__(model, options, base_url, secret)
+        super().__init__(model, options)
         self._at_responses = options.api == "responses" or (
             options.api == "auto" and self._is_official and _RESPONSES_ONLY.search(model) is not None
         )
@@ -132,15 +128,20 @@ class OpenAIProvider(ApiProvider):
         self._server = OwnServer(model, self.sampling, options.given_sampling)
         self.learned.dispensable |= self._server.dispensable
         self._scorer: ServerScorer | None = None
+        self._fields: dict[tuple[Any, ...], dict[str, JsonValue]] = {}
+        """Method, reasoning effort and longest answer → the fields of a body."""
         self._checking = asyncio.Lock()
         if self._at_responses and options.seed is not None:
             raise UsageError(f"{self.name}: the responses API takes no seed; leave --model-arg seed out")
 
-    @classmethod
-    def open(cls, model: str, options: OpenAIOptions, resources: PackPaths) -> Self:
-        """The provider; nothing is imported or sent yet."""
-        check_installed(f"openai:{model}", cls.requires, cls.install)
-        return cls(model, options)
+    def find_address(self) -> str:
+        """As options or environment say, or the one known for the service; on Azure, with the deployment."""
+        options, variable = self.options, self.address_variable
+        named = options.base_url or checked_address(os.environ.get(variable), variable) or SERVICES.get(options.service)
+        if named is None:
+            example = "https://NAME.openai.azure.com" if self.is_azure else "URL"
+            raise UsageError(f"service {options.service!r}: set {variable}, or give --base-url {example}")
+        return f"{named}/openai/deployments/{self.model}" if self.is_azure and "/openai/" not in named else named
 
     @property
     def _is_official(self) -> bool:
@@ -152,7 +153,7 @@ class OpenAIProvider(ApiProvider):
             self._entra.check(self.name)
             return
         if self.secret is None and (self.is_azure or self.base_url in SERVICES.values()):
-            raise missing_key(self.name, self._variables)
+            raise missing_key(self.name, self.key_variables)
 
     @cached_property
     def endpoint(self) -> Endpoint:
@@ -184,12 +185,11 @@ class OpenAIProvider(ApiProvider):
         """Tokens of Microsoft Entra, if requested."""
         return EntraTokens() if self.is_azure and self.options.entra else None
 
-    async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
+    async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """With a token where Entra gives them."""
-        headers = await super().headers_for(method, url, body)
         if self._entra is None:
-            return headers
-        plain = {name: value for name, value in headers.items() if name != "api-key"}
+            return self.fixed_headers
+        plain = {name: value for name, value in self.fixed_headers.items() if name != "api-key"}
         return {**plain, "Authorization": f"Bearer {await self._entra.token()}"}
 
     async def aclose(self) -> None:
@@ -239,19 +239,34 @@ class OpenAIProvider(ApiProvider):
         own = "repetition_penalty" in self.options.given_sampling and name == self._server.entry.repetition
         return super().instead_of("repetition_penalty" if own else name)
 
-    async def prepare(self) -> None:
-        """Recognises a server of the user's own before the first request, and says what can't be pinned there."""
-        if not self.is_own_server or self._server.is_asked:
-            return
-        await self._server.recognise(self._probe)
-        self.learned.dispensable |= self._server.dispensable
-        if ignored := [name for name in self._server.entry.ignored if name in self.options.given_sampling]:
-            raise ProviderError(
-                f"{self.name}: {self._server.entry.name} does not take {ignored[0]}; leave --model-arg {ignored[0]} out"
-                " in a new run folder"
-            )
-        if self.unpinned is not None:
-            self.say_once(f"{self.name}: {self.unpinned}")
+    async def prepare(self, request: Request | None = None) -> Response | None:
+        """Recognises a server of the user's own before the first request, and says what can't be pinned there.
+
+        What is scored is brought into tokens; the response says why where it has none.
+        """
+        if self.is_own_server and not self._server.is_asked:
+            await self._server.recognise(self._probe)
+            self.learned.dispensable |= self._server.dispensable
+            self._fields.clear()
+            if ignored := [name for name in self._server.entry.ignored if name in self.options.given_sampling]:
+                raise ProviderError(
+                    f"{self.name}: {self._server.entry.name} does not take {ignored[0]}; leave --model-arg"
+                    f" {ignored[0]} out in a new run folder"
+                )
+            if self.unpinned is not None:
+                self.say_once(f"{self.name}: {self.unpinned}")
+        if request is None or request.prompt.method not in LOGLIKELIHOODS:
+            return None
+        await self.check_methods((request.prompt.method,))
+        if self._scorer is None:
+            raise TransientError("connect", f"can't reach {self.base_url}")
+        try:
+            await self._scorer.prepare(request)
+        except (PromptError, RejectedError) as error:
+            return Response(request_key=request.request_key, error=str(error))
+        except (KeyError, TypeError, ValueError) as error:
+            raise TransientError("malformed", "the server's tokens are JSON of another shape") from error
+        return None
 
     async def check_methods(self, methods: Collection[Method]) -> None:
         """Makes sure that the server returns right log-probabilities of prompts, where they are needed.
@@ -289,20 +304,6 @@ class OpenAIProvider(ApiProvider):
             return super().url_for(request)
         return f"{server_root(self.base_url)}{self._scorer.path}"
 
-    async def attempt(self, request: Request, number: int) -> Outcome:
-        """As for text; what is scored is brought into tokens first."""
-        if request.prompt.method in LOGLIKELIHOODS:
-            await self.check_methods((request.prompt.method,))
-            if self._scorer is None:
-                raise TransientError("connect", f"can't reach {self.base_url}")
-            try:
-                await self._scorer.prepare(request)
-            except (PromptError, RejectedError) as error:
-                return Outcome(Response(request_key=request.request_key, error=str(error)), False, 0.0)
-            except (KeyError, TypeError, ValueError) as error:
-                raise TransientError("malformed", "the server's tokens are JSON of another shape") from error
-        return await super().attempt(request, number)
-
     def parse(self, request_key: str, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
         """As for text, or the scores of a request that was prepared."""
         if self._scorer is None or request_key not in self._scorer:
@@ -328,7 +329,7 @@ class OpenAIProvider(ApiProvider):
     async def _probe(self, path: str) -> Any:
         """What stands at a path below the server's root: JSON, text, or None."""
         url = f"{server_root(self.base_url)}{path}"
-        reply = await self.transport.send("GET", url, await self.headers_for("GET", url, None), None)
+        reply = await self.transport.send("GET", url, await self.headers_for("GET", url, b""))
         if reply.status >= 500:
             raise TransientError("server", f"{path}: {reply.status}")
         return error_payload(reply) if 200 <= reply.status < 300 else None
@@ -339,39 +340,42 @@ class OpenAIProvider(ApiProvider):
         return "/responses" if self._at_responses else "/chat/completions"
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
-        """The body for the API in use."""
-        options = self.options
-        if request.prompt.method in LOGLIKELIHOODS and self._scorer is not None:
+        """The body for the API in use: the fields that all requests alike have, and the messages."""
+        prompt = request.prompt
+        if prompt.method in LOGLIKELIHOODS and self._scorer is not None:
             return self.learned.apply(self._scorer.body(request))
-        turns: list[JsonValue] = [{"role": message.role, "content": message.content} for message in request.messages]
+        key = (prompt.method, prompt.reasoning_effort, request.max_tokens)
+        if key not in self._fields:
+            self._fields[key] = self._fields_of(request)
+        fields, turns = self._fields[key], "input" if self._at_responses else "messages"
+        return fields if turns in self.options.extra else {**fields, turns: turns_of(request.messages)}
+
+    def _fields_of(self, request: Request) -> dict[str, JsonValue]:
+        """The fields of a body, with a place for the messages."""
+        options = self.options
         body: dict[str, JsonValue] = {"model": self.model}
         length = "max_completion_tokens" if self._is_official else "max_tokens"
+        sampling = self._server.fields
         if self._at_responses:
             length = "max_output_tokens"
-            body |= {"input": turns, length: self.answer_limit(request), "store": False}
+            body |= {"input": None, length: self.answer_limit(request), "store": False}
+            # neutral penalties are not sent: there are none
+            sampling = {name: sampling[name] for name in ("top_p", *options.given_sampling) if name in sampling}
         else:
-            body |= {"messages": turns, length: self.answer_limit(request)}
+            body |= {"messages": None, length: self.answer_limit(request)}
             if request.prompt.method == FIRST_TOKENS:
                 body |= {length: 1, "logprobs": True, "top_logprobs": options.top_logprobs}
         if options.temperature is not None:
             body["temperature"] = options.temperature
-        sampling = self._server.fields
-        if self._at_responses:  # neutral penalties are not sent: there are none
-            sampling = {name: sampling[name] for name in ("top_p", *self.options.given_sampling) if name in sampling}
         body |= sampling
         if options.seed is not None:
             body["seed"] = options.seed
-        if options.reasoning_effort is not None:
-            effort = options.reasoning_effort
+        if (effort := options.reasoning_effort) is not None:
             body |= {"reasoning": {"effort": effort}} if self._at_responses else {"reasoning_effort": effort}
         return self.learned.apply(self.with_reasoning(body, request, length) | options.extra)
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """In OpenAI's words, or in those of the server.
-
-        Raises:
-            UsageError: where the model is known not to take it.
-        """
+        """In OpenAI's words, or in those of the server; raises UsageError where the model is known not to take it."""
         if self._is_official and self.options.reasoning_by is None:
             found = openai_reasoning(self.name, self.model, level, at_responses=self._at_responses)
         else:
@@ -383,6 +387,7 @@ class OpenAIProvider(ApiProvider):
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """Also learns that a model answers at the responses API only."""
+        self._fields.clear()
         if classify_error(error) == "other_api":
             if self._at_responses or self.options.api != "auto":
                 return False
@@ -467,21 +472,3 @@ class OpenAIProvider(ApiProvider):
         fields["model"] = words_of(payload.get("model"))
         fields["system_fingerprint"] = words_of(payload.get("system_fingerprint"))
         return fields
-
-
-def _base_url(prefix: str, options: OpenAIOptions) -> str:
-    """The server: as said, as the environment says, or the one known for the service."""
-    said = checked_address(os.environ.get(f"{prefix}_BASE_URL"), f"{prefix}_BASE_URL")
-    named = options.base_url or said or SERVICES.get(options.service)
-    if named is None:
-        raise UsageError(f"service {options.service!r}: set {prefix}_BASE_URL, or give --base-url URL")
-    return named
-
-
-def _azure_url(model: str, options: OpenAIOptions) -> str:
-    """The address of a deployment."""
-    said = checked_address(os.environ.get("AZURE_OPENAI_ENDPOINT"), "AZURE_OPENAI_ENDPOINT")
-    root = options.base_url or said
-    if root is None:
-        raise UsageError("service 'azure': set AZURE_OPENAI_ENDPOINT, or give --base-url https://NAME.openai.azure.com")
-    return root if "/openai/" in root else f"{root}/openai/deployments/{model}"

@@ -134,19 +134,15 @@ class AdaptiveConcurrency:
         self._answered += 1
         self._is_new = True
         self._seconds += seconds
-        if self._answered >= self.limit:
-            self._end_round(self._seconds / self._answered)
-
-    def _end_round(self, latency: float) -> None:
-        limit, (base, throughput) = self._limit, self._base
+        if self._answered < self.limit:
+            return
+        latency, limit, (base, throughput) = self._seconds / self._answered, self._limit, self._base
         now = limit / max(latency, 1e-6)
         if latency > self._timeout / 2:
             self._factor, self._base, limit = _SLOW, (limit * 0.7, 0.0), limit * 0.7
-        elif not self._full:
-            pass
-        elif limit > base and now < throughput * max(1.1, 1 + _GAIN * (limit / base - 1)):
+        elif self._full and limit > base and now < throughput * max(1.1, 1 + _GAIN * (limit / base - 1)):
             self._factor, self._hold, limit = _SLOW, _HOLD, base
-        else:
+        elif self._full:
             self._base, self._hold = (limit, now), max(0, self._hold - 1)
             room, half = self._timeout / max(latency, 1e-6), self._too_many / 2
             factor = min(self._factor, max(room / 4, min(_SLOW, room / 2)))

@@ -187,17 +187,13 @@ def free_memory(device: torch.device) -> int | None:
 def rows_that_fit(layers: list[tuple[Tensor, Tensor]], tokens: int, device: torch.device) -> int | None:
     """How many rows of so many tokens the free memory holds, at least 1; None where it is not known.
 
-    `layers` are keys and values of some rows, which show what one token takes.
+    `layers` are keys and values of some rows (rows × heads × tokens × size), which show what one token takes.
     """
     free = free_memory(device)
     if free is None:
         return None
-    return max(1, int(free * _SHARE) // (tokens * bytes_of_a_token(layers)))
-
-
-def bytes_of_a_token(layers: list[tuple[Tensor, Tensor]]) -> int:
-    """Bytes that keys and values of one token take in all layers; blocks are rows × heads × tokens × size."""
-    return sum(block.shape[1] * block.shape[3] * block.element_size() for layer in layers for block in layer)
+    a_token = sum(block.shape[1] * block.shape[3] * block.element_size() for layer in layers for block in layer)
+    return max(1, int(free * _SHARE) // (tokens * a_token))
 
 
 def layers_of(cache: Any) -> list[tuple[Tensor, Tensor]]:
