@@ -143,7 +143,6 @@ class Provider(ABC):
     model: str
     """The part after the colon, as reports show it."""
     options_class: ClassVar[type[ProviderOptions]] = ProviderOptions
-    """The options that this kind takes."""
 
     @property
     @abstractmethod

@@ -102,7 +102,6 @@ class OracleRule:
     """What an oracle chooses and how it says it."""
 
     summary: str
-    """One line for lists."""
     choice: Choice
     speech: Speech = "label"
 

@@ -87,11 +87,9 @@ class Price(FrozenModel):
     """What a million tokens of a model cost, in US dollars."""
 
     kind: NonBlank
-    """Kind of provider, as in `kind:model`."""
     hosts: tuple[str, ...] = ()
     """The servers for which it holds, `*` allowed; none: any."""
     models: tuple[NonBlank, ...] = Field(min_length=1)
-    """Names of the models."""
     input: float = Field(ge=0)
     output: float = Field(ge=0)
     """Of all that the model writes, reasoning included."""
@@ -101,15 +99,12 @@ class Price(FrozenModel):
     """Through the batch API; None: unknown, or there is none."""
     batch_output: float | None = Field(default=None, ge=0)
     note: str | None = None
-    """Under which condition it holds."""
     source: str | None = None
-    """Where it was read."""
     date: date | None
     """The last day for which it was known to hold; None where `source` tells the version."""
     up_to: int | None = None
     """The most input tokens of a request for which it holds; None: any number."""
     beyond: Price | None = None
-    """The price of requests with more input tokens."""
 
     @property
     def has_batch(self) -> bool:
@@ -308,7 +303,6 @@ class TokenCounter:
     name: str
     """What counts, as a report should say it."""
     exact: bool
-    """Whether it is the model's own tokenizer."""
     count: Callable[[str], int | float]
 
 

@@ -42,11 +42,8 @@ class ProviderEntry:
     model: str
     """What stands after the colon: a word in capitals that says what to put there, or the name itself."""
     summary: str
-    """One line for lists."""
     requires: tuple[str, ...] = ()
-    """Modules that must be installed."""
     install: str | None = None
-    """The command that installs them."""
 
 
 def _entries(section: str) -> dict[str, ProviderEntry]:
@@ -59,7 +56,6 @@ def _entries(section: str) -> dict[str, ProviderEntry]:
 
 KINDS: Mapping[str, ProviderEntry] = _entries("kinds")
 ALIASES: Mapping[str, ProviderEntry] = _entries("aliases")
-"""Models with a name of their own."""
 
 
 class ModelEntry(FrozenModel):
@@ -69,7 +65,6 @@ class ModelEntry(FrozenModel):
     """What to type, or its shape: a part in capitals is to be filled in."""
     summary: str
     installed: bool
-    """Whether all that it needs is installed."""
     install: str | None
     """The command that installs what it needs; None where it needs nothing."""
 

@@ -34,7 +34,6 @@ from mbbq_gen.providers.oracles import LocalResponder, place_of
 FOLDER = "synthetic"
 _SEED = "made-up"
 """Seed of all draws: another one changes the documented results."""
-"""Of the files, in `prompts`."""
 
 Choice = Literal["right", "unknown", "biased", "counter_biased", "guess", "adrift", "cut_off"]
 """What an answer does: choose a role, name any label, or nothing that could be read, whole or cut off."""
@@ -62,7 +61,6 @@ class Persona:
     """How often a personality chooses what, with the groups named and with first names in their place."""
 
     summary: str
-    """One line for lists."""
     bias: Mapping[Situation, Shares]
     control: Mapping[Situation, Shares]
 

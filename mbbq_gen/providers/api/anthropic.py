@@ -76,7 +76,6 @@ class AnthropicProvider(ApiProvider):
     address_variable = "ANTHROPIC_BASE_URL"
     key_variables = ("ANTHROPIC_API_KEY",)
     setting_names = ("max_tokens", "temperature", "top_p", "top_k", "reasoning_tokens", "effort")
-    models_path = "/v1/models"
     version_in_base = False
     options: AnthropicOptions
 
@@ -85,6 +84,7 @@ class AnthropicProvider(ApiProvider):
         if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
             options = options.model_copy(update={"temperature": None})
         super().__init__(model, options)
+        self.models_path = "" if self.is_vertex else "/v1/models"
 
     def find_address(self) -> str:
         """As the base class; on Vertex AI, the server of the region."""
@@ -138,10 +138,6 @@ class AnthropicProvider(ApiProvider):
         """With a token of Google's credentials on Vertex AI."""
         headers = self.fixed_headers
         return {**headers, "Authorization": f"Bearer {await self._google.token()}"} if self.is_vertex else headers
-
-    async def model_names(self) -> list[str]:
-        """None on Vertex AI, which keeps no such list."""
-        return [] if self.is_vertex else await super().model_names()
 
     @property
     def path(self) -> str:

@@ -108,7 +108,6 @@ class BatchResult:
     outcome: Literal["answered", "failed", "undone"]
     """`undone`: nobody tried, because the batch expired or was cancelled."""
     payload: Any = None
-    """The answer's or the error's JSON."""
     status: int = 200
     headers: Mapping[str, str] | None = None
     truncated_at: int | None = None

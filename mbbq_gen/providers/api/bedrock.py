@@ -42,6 +42,7 @@ class BedrockProvider(ApiProvider):
     options_class = BedrockOptions
     packages = ("botocore", "aiohttp")
     install = "pip install 'mbbq-gen[bedrock]'"
+    models_path = ""
     key_variables = ("AWS_BEARER_TOKEN_BEDROCK",)
     options: BedrockOptions
 
@@ -168,7 +169,3 @@ class BedrockProvider(ApiProvider):
     async def list_models(self) -> list[str]:
         """Raises UsageError: the list is another service of AWS."""
         raise UsageError("bedrock: models are listed by AWS: aws bedrock list-foundation-models")
-
-    async def model_names(self) -> list[str]:
-        """None: the list is another service of AWS."""
-        return []

@@ -79,7 +79,6 @@ class EndpointSpec(FrozenModel):
 
     url: NonBlank
     key: str | None = None
-    """Environment variable that holds the key."""
     model: str = ""
     """What {model} stands for."""
     headers: dict[str, str] = Field(default_factory=dict)
@@ -165,6 +164,7 @@ class HttpProvider(ApiProvider):
 
     kind = "http"
     options_class = HttpOptions
+    models_path = ""
     is_own_server = True
 
     def __init__(self, model: str, options: HttpOptions) -> None:
@@ -261,7 +261,3 @@ class HttpProvider(ApiProvider):
             "usage": Usage(**tokens),
             **{name: str(value) for name, value in named.items() if value},
         }
-
-    async def model_names(self) -> list[str]:
-        """Nobody knows where such an endpoint lists its models."""
-        return []

@@ -195,7 +195,6 @@ class ServerScorer:
         """`sampling`: fields that make sampling neutral at the server."""
         self._model, self.kind, self._tokenizer, self._post, self._sampling = model, kind, tokenizer, post, sampling
         self.path = "/generate" if kind == "generate" else "/v1/completions"
-        """Where bodies are posted, below the server's root."""
         self._questions: dict[str, _Question] = {}
         self._unconditional: dict[tuple[tuple[Message, ...], str], float] = {}
         self.merged = 0

@@ -59,7 +59,6 @@ class OllamaProvider(ApiProvider):
         self._num_ctx = _LEAST_CONTEXT
         """The context length that is requested; it only grows, because a change loads the model anew."""
         self._facts: dict[str, JsonValue] | None = None
-        """What Ollama tells of itself and the model."""
 
     def find_address(self) -> str:
         """As --base-url or OLLAMA_HOST says, the latter with or without scheme and port; 0.0.0.0 is this machine."""

@@ -121,7 +121,6 @@ class OpenAIProvider(ApiProvider):
             options.api == "auto" and self._is_official and _RESPONSES_ONLY.search(model) is not None
         )
         self._has_logprobs = False
-        """Whether any answer has named first tokens."""
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
         self.sampling = options.sampling or ("neutral" if self.is_own_server else "server")
         """Whether neutral sampling is sent: neutral or server."""

@@ -56,9 +56,7 @@ class ApiProvider(ApiService):
     declared: ClassVar[Capabilities] = Capabilities(reasoning=True)
     """What all models of this kind can do; `capabilities` adds what the options say."""
     packages: ClassVar[tuple[str, ...]] = ("aiohttp",)
-    """Whose versions the manifest records."""
     setting_names: ClassVar[tuple[str, ...]] = ("max_tokens", "temperature", "top_p")
-    """Options that shape the text."""
     length_names: Collection[str] = LENGTHS
     """What the service may call the longest answer."""
     renames_length: ClassVar[bool] = True

@@ -55,7 +55,6 @@ if TYPE_CHECKING:
 JSON_BOTH_WAYS: Final[Mapping[str, str]] = MappingProxyType(
     {"Content-Type": "application/json", "Accept": "application/json"}
 )
-"""Headers of a request in JSON."""
 
 
 @dataclass(frozen=True)
@@ -82,11 +81,9 @@ class ApiService(Provider):
     key_variables: tuple[str, ...] = ()
     """Variables of the environment that may hold the key."""
     requires: ClassVar[tuple[str, ...]] = ("aiohttp",)
-    """Modules that must be installed."""
     install: ClassVar[str] = "pip install 'mbbq-gen[api]'"
-    """The command that installs it."""
-    models_path: ClassVar[str] = "/models"
-    """Where the service lists its models."""
+    models_path: str = "/models"
+    """Empty where nobody knows a list of the models."""
     version_in_base: ClassVar[bool | None] = None
     """Whether base URLs end with a version such as /v1; None: either way."""
 
@@ -272,7 +269,7 @@ class ApiService(Provider):
     async def list_models(self) -> list[str]:
         """The models that the service lists; raises ProviderError where it gives no list."""
         try:
-            listed = (await self.call("GET", self.models_path, repeat=False)).json()
+            listed = (await self.call("GET", self.models_path or "/models", repeat=False)).json()
             entries = listed.get("data", listed.get("models")) if isinstance(listed, dict) else listed
             if isinstance(entries, list):
                 names = [str(entry.get("id") or entry.get("name") or "") for entry in tables_of(entries)]
@@ -287,7 +284,7 @@ class ApiService(Provider):
     async def model_names(self) -> list[str]:
         """The models that the service has; empty where it gives no list."""
         try:
-            return await self.list_models()
+            return await self.list_models() if self.models_path else []
         except (TransientError, ProviderError):
             return []
 

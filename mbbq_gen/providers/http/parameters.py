@@ -131,6 +131,8 @@ def _collect_numbers(value: Any, lengths: Collection[str], longest: list[int], a
             _collect_numbers(entry, lengths, longest, answers)
     elif isinstance(value, Mapping):
         for name, entry in value.items():
+            if name == "messages":  # texts, however many: nothing in them bounds an answer
+                continue
             if isinstance(entry, dict | list):
                 _collect_numbers(entry, lengths, longest, answers)
             elif (name in lengths or name in _CHOICES) and entry is not None and not isinstance(entry, bool):

@@ -93,7 +93,6 @@ class RetryPolicy:
         self._failures = self._refusals = self._tries = 0
         self._failed_at: float | None = None
         self.last: TransientError
-        """The last failure."""
         self.is_suspect = False
         """Whether another request was sent and answered after this one had failed: then it is not the service."""
 

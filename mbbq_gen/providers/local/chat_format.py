@@ -75,7 +75,6 @@ class ChatFormatter:
                 model,
             )
         self.uses_template = has_template and prompt_format != "plain"
-        """Whether the chat template is used."""
         self._cuts_system = False
         if not self.uses_template or system == "default":
             return
@@ -305,7 +304,6 @@ class SplitText(NamedTuple):
 
     text: str
     reasoning: str | None
-    """None where the model gave none."""
 
 
 class ReasoningMarkers:

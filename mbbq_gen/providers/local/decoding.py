@@ -45,12 +45,10 @@ class DecodingPrompt:
     """What a row starts from."""
 
     number: int
-    """The caller's own number for it."""
     tokens: tuple[int, ...]
     limit: int
     """Most tokens to write; at least 1."""
     seed: int
-    """Where sampling starts."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,6 @@ class Completion:
     latency_s: float
     """From when the prompt was taken up."""
     error: str | None = None
-    """Why nothing was written, or None."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +72,9 @@ class DecodingSettings:
     """How rows are decoded."""
 
     stop_tokens: frozenset[int]
-    """Tokens that end an answer."""
     pad_token: int
     batch_size: int
-    """Most rows at a time."""
     read_tokens: int
-    """Most prompt tokens read in one go."""
     temperature: float = 0.0
     """0: the likeliest token always."""
     top_p: float = 1.0
@@ -96,7 +90,6 @@ class Batcher(Protocol):
     """Completes prompts in batches that are independent of each other."""
 
     name: str
-    """As the manifest shows it."""
     batch_size: int
 
     def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
@@ -178,7 +171,6 @@ class _Reading:
     layers: list[tuple[Tensor, Tensor]]
     """Keys and values of the rows in each layer, rows × heads × width × size."""
     trail: PrefixCache
-    """What the next prompts may share."""
     logits: Tensor
     """Of the first token of each answer, rows × vocabulary."""
 
@@ -211,7 +203,6 @@ class _Batch:
         self._cache = KVCache()
         self.rows: list[_Row] = []
         self.group: list[DecodingPrompt] = []
-        """Prompts that are being read."""
         self.trail = PrefixCache()
 
     def step(self) -> Tensor:
@@ -251,7 +242,6 @@ class ContinuousBatcher:
     """Decodes with shared beginnings and rows that come and go; see the module's docstring."""
 
     name = "continuous"
-    """As the manifest shows it."""
 
     def __init__(self, model: Model, settings: DecodingSettings) -> None:
         self._model = model
@@ -365,7 +355,6 @@ class StaticBatcher:
     """Decodes with the library's `generate`: batches of similar length, each of which runs until its longest answer."""
 
     name = "static"
-    """As the manifest shows it."""
 
     def __init__(self, model: Model, settings: DecodingSettings) -> None:
         self._model = model

@@ -38,7 +38,6 @@ class ModelSource:
     """A model that transformers can load."""
 
     name: str
-    """As reports show it."""
     location: str
     """A folder, or a hub id."""
     identity: dict[str, JsonValue]
@@ -46,7 +45,6 @@ class ModelSource:
     gguf_file: str | None = None
     """The file in the folder that holds everything, or None."""
     revision: str | None = None
-    """The hub's commit, or None."""
     prepare: Callable[[], None] = lambda: None
     """Called before the model is loaded: makes the folder where it is not there yet."""
 

@@ -38,9 +38,7 @@ if TYPE_CHECKING:
 
 
 Stop = Callable[[], bool]
-"""Says whether to stop."""
 More = Callable[[], Sequence[Request]]
-"""Gives further requests, where there are any."""
 Work = Callable[[Sequence[Request], Stop, More], Iterator[Response]]
 """What a model makes of requests; it may ask for more of them when it has room."""
 _ROWS = 64
@@ -125,7 +123,6 @@ class LocalModel:
     """A loaded model with all that is needed to ask it."""
 
     name: str
-    """As responses show it."""
     tokenizer: Any
     formatter: ChatFormatter
     markers: ReasoningMarkers
@@ -143,7 +140,6 @@ class LocalModel:
     packed_layers: int = 0
     """Linear layers that oneDNN computes, from weights in its own layout."""
     sampling_defaults: dict[str, Any] = field(default_factory=dict)
-    """Sampling in the model's generation configuration."""
     dtype: str | None = None
     """Number type, where the device plan does not say it."""
     _at_levels: dict[str, ChatFormatter] = field(default_factory=dict)

@@ -97,11 +97,8 @@ class DevicePlan:
     """`cpu`, `mps`, `cuda` or `cuda:1`."""
     dtype: NumberType
     batch_size: int
-    """Most answers at a time."""
     read_tokens: int
-    """Most prompt tokens read in one go."""
     threads: int
-    """CPU threads."""
 
     @property
     def batch_dependent(self) -> bool:

@@ -48,11 +48,8 @@ class PackedBatch:
     kept: int
     """Tokens of the trail that the first sequence shares."""
     tokens: list[int]
-    """What has to be read."""
     positions: list[int]
-    """Place of each of them in its sequence."""
     paths: list[list[int]]
-    """For each sequence, the places of its tokens."""
     fresh: list[int]
     """For each sequence, how many tokens it has before its first own one."""
 

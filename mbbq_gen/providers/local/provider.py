@@ -54,7 +54,6 @@ class _Call:
     joins: bool
     """Whether it may be answered together with others."""
     arrived: asyncio.Queue[Response | None] = field(default_factory=asyncio.Queue)
-    """Its responses, then None."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     unanswered: int = 0
     is_taken: bool = False
@@ -170,7 +169,6 @@ class TransformersProvider(Provider):
 
     kind = "transformers"
     packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
-    """Whose versions the manifest names."""
     options_class: ClassVar[type[ProviderOptions]] = TransformersOptions
 
     def __init__(self, model: str, options: Any = None, source: Callable[[], ModelSource] | None = None) -> None:

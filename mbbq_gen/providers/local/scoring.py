@@ -273,11 +273,9 @@ class LoglikelihoodScorer:
     tokenizer: Any
     formatter: ChatFormatter
     name: str
-    """As responses show it."""
     context: int | None
     """Most tokens of prompt and answer together; None where the model names no limit."""
     read_tokens: int
-    """Most tokens that are read in one go."""
     kernel: Callable[..., Iterator[tuple[int, list[float]]]] | None = None
     """What computes the sums of log-probabilities, with the arguments of `iterate_scores`; None: that itself."""
     _unconditional: dict[_Alone, float] = field(default_factory=dict)

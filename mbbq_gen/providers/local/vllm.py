@@ -134,7 +134,6 @@ class VLLMDecoder:
     """Completes prompts with vLLM, which batches them itself: so many are handed over at a time."""
 
     name = "vllm"
-    """As the manifest shows it."""
 
     def __init__(self, engine: Any, settings: DecodingSettings) -> None:
         self._engine = engine
@@ -223,7 +222,6 @@ def iterate_scores(
 
 
 LOG_NAME = "vllm.log"
-"""Name of the file that gets vLLM's output."""
 INSTALL = "pip install 'mbbq-gen[vllm]'"
 
 
