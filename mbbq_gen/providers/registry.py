@@ -143,7 +143,7 @@ def list_models() -> list[ModelEntry]:
     found = [(f"oracle:{name}", KINDS["oracle"], oracle.summary) for name, oracle in ORACLES.items()]
     found += [(f"synthetic:{name}", KINDS["synthetic"], persona.summary) for name, persona in PERSONALITIES.items()]
     others = {f"{kind}:{entry.model}": entry for kind, entry in KINDS.items() if kind not in {"synthetic", "oracle"}}
-    found += [(name, entry, entry.summary) for name, entry in (others | ALIASES).items()]
+    found += [(name, entry, entry.summary) for name, entry in {**others, **ALIASES}.items()]
     entries = [
         ModelEntry(name=name, summary=summary, installed=all(map(is_installed, entry.requires)), install=entry.install)
         for name, entry, summary in found

@@ -23,13 +23,7 @@ from mbbq_gen.providers.api.options import RemoteOptions, checked_address, claud
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, token_usage, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
 from mbbq_gen.providers.base import Capabilities
-from mbbq_gen.providers.http.credentials import (
-    GoogleCredentials,
-    Secret,
-    VertexProject,
-    vertex_address,
-    vertex_place,
-)
+from mbbq_gen.providers.http.credentials import GoogleCredentials, Secret, VertexProject, vertex_address, vertex_place
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
 from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, words_of
 
@@ -67,7 +61,7 @@ class AnthropicProvider(ApiProvider):
     """Asks a model of Anthropic."""
 
     kind = "anthropic"
-    declared = Capabilities(batches=True, reasoning=True, structured_output=True)
+    capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     renames_length = False
     options_class = AnthropicOptions
     packages = requires = ("anthropic", "aiohttp")
@@ -76,6 +70,8 @@ class AnthropicProvider(ApiProvider):
     address_variable = "ANTHROPIC_BASE_URL"
     key_variables = ("ANTHROPIC_API_KEY",)
     setting_names = ("max_tokens", "temperature", "top_p", "top_k", "reasoning_tokens", "effort")
+    path: str = "/v1/messages"
+    models_path = "/v1/models"
     version_in_base = False
     options: AnthropicOptions
 
@@ -83,8 +79,12 @@ class AnthropicProvider(ApiProvider):
         """Without a temperature that the model is known not to take and the user did not give."""
         if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
             options = options.model_copy(update={"temperature": None})
+        self.is_vertex = options.platform == "vertex"
+        self.path = f"/models/{model}:rawPredict" if self.is_vertex else "/v1/messages"
         super().__init__(model, options)
-        self.models_path = "" if self.is_vertex else "/v1/models"
+        if self.is_vertex:  # it takes batches from buckets only, and keeps no list of models
+            self.capabilities = replace(self.capabilities, batches=False)
+            self.usual_address, self.models_path, self.cloud = self.base_url, "", GoogleCredentials()
 
     def find_address(self) -> str:
         """As the base class; on Vertex AI, the server of the region."""
@@ -98,27 +98,6 @@ class AnthropicProvider(ApiProvider):
         """None on Vertex AI, which takes Google's credentials."""
         return None if self.is_vertex else super().find_key()
 
-    @property
-    def is_vertex(self) -> bool:
-        """Whether requests go to Vertex AI."""
-        return self.options.platform == "vertex"
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """As declared; no batches on Vertex AI, which takes them from buckets only."""
-        return replace(super().capabilities, batches=not self.is_vertex)
-
-    @cached_property
-    def _google(self) -> GoogleCredentials:
-        return GoogleCredentials()
-
-    def check_access(self) -> None:
-        """Raises UsageError where there is no key for Anthropic's own address, or no credentials of Google's."""
-        if self.is_vertex:
-            self._google.check(self.name)
-        else:
-            super().check_access()
-
     @cached_property
     def endpoint(self) -> Endpoint:
         """Anthropic's address and headers; on Vertex AI, below project and region."""
@@ -130,19 +109,7 @@ class AnthropicProvider(ApiProvider):
     @property
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text."""
-        if not self.is_vertex:
-            return super().settings
-        return {**self.settings_at(self.base_url), "platform": "vertex"}
-
-    async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
-        """With a token of Google's credentials on Vertex AI."""
-        headers = self.fixed_headers
-        return {**headers, "Authorization": f"Bearer {await self._google.token()}"} if self.is_vertex else headers
-
-    @property
-    def path(self) -> str:
-        """The messages API."""
-        return f"/models/{self.model}:rawPredict" if self.is_vertex else "/v1/messages"
+        return {**super().settings, "platform": "vertex"} if self.is_vertex else super().settings
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a message request; the system message has a place of its own."""

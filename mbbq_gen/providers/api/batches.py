@@ -483,7 +483,7 @@ class GeminiBatches(BatchApi):
         return BatchResult(key, "failed", {"error": error}, status, {})
 
 
-_SERVICES: Final = {"openai": OpenAIBatches, "anthropic": AnthropicBatches, "gemini": GeminiBatches}
+_SERVICES: Final[dict[str, Any]] = {"openai": OpenAIBatches, "anthropic": AnthropicBatches, "gemini": GeminiBatches}
 
 
 def supports_batches(kind: str) -> bool:
@@ -496,4 +496,5 @@ def batch_service(provider: Provider) -> BatchApi:
     if provider.kind not in _SERVICES:
         kinds = ", ".join(sorted(_SERVICES))
         raise UsageError(f"--batch: {provider.name} has no batches; kinds that have: {kinds}")
-    return _SERVICES[provider.kind](provider)
+    batches: BatchApi = _SERVICES[provider.kind](provider)
+    return batches

@@ -22,7 +22,7 @@ from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address, claude_reasoning
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, token_usage
 from mbbq_gen.providers.base import is_installed
-from mbbq_gen.providers.http.errors import ApiError, TransientError, finish_reason
+from mbbq_gen.providers.http.errors import TransientError, finish_reason
 from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, words_of
 
 
@@ -43,14 +43,16 @@ class BedrockProvider(ApiProvider):
     packages = ("botocore", "aiohttp")
     install = "pip install 'mbbq-gen[bedrock]'"
     models_path = ""
+    settings_field = "inferenceConfig"
     key_variables = ("AWS_BEARER_TOKEN_BEDROCK",)
     options: BedrockOptions
 
     def find_address(self) -> str:
         """The server of the region, where options and environment name no other."""
         variable = "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
+        self.usual_address = f"https://bedrock-runtime.{self._region}.amazonaws.com"
         named = self.options.base_url or checked_address(os.environ.get(variable), variable)
-        return named or self._regional_address
+        return named or self.usual_address
 
     def check_access(self) -> None:
         """Raises UsageError where there are no credentials."""
@@ -95,15 +97,6 @@ class BedrockProvider(ApiProvider):
         return str(named)
 
     @property
-    def _regional_address(self) -> str:
-        return f"https://bedrock-runtime.{self._region}.amazonaws.com"
-
-    @property
-    def settings(self) -> dict[str, JsonValue]:
-        """What shapes the text; a region does not."""
-        return self.settings_at(self._regional_address)
-
-    @property
     def path(self) -> str:
         """The Converse API of a model."""
         return f"/model/{quote(self.model, safe='')}/converse"
@@ -141,10 +134,6 @@ class BedrockProvider(ApiProvider):
         if "anthropic." not in self.model:
             raise refusal(self.name, level, "has its own parameters; set them in --model-arg extra")
         return self.check_reasoning(claude_reasoning(self.name, self.model, level))
-
-    def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
-        """The parameters are one level deeper than elsewhere."""
-        return super().learn_from(error, {**body, **table_of(body["inferenceConfig"])}, request)
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a Converse answer."""

@@ -164,7 +164,7 @@ class HttpProvider(ApiProvider):
 
     kind = "http"
     options_class = HttpOptions
-    models_path = ""
+    path = models_path = ""
     is_own_server = True
 
     def __init__(self, model: str, options: HttpOptions) -> None:
@@ -179,6 +179,7 @@ class HttpProvider(ApiProvider):
                     f"{path}: [body] has no {{{name}}}, so --model-arg {name} would change nothing; leave it out"
                 )
         super().__init__(path.name, options)
+        self.usual_address = self.base_url
 
     def find_address(self) -> str:
         """The file's."""
@@ -202,17 +203,12 @@ class HttpProvider(ApiProvider):
     @property
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text: the file, and the parameters."""
-        return {"description_sha256": self._digest, **self.settings_at(self.base_url)}
+        return {"description_sha256": self._digest, **super().settings}
 
     @cached_property
     def length_names(self) -> Collection[str]:  # type: ignore[override]
         """The usual names, and those under which the file's body has {max_tokens}."""
         return LENGTHS | {name for name, text in _texts(self._description.body) if name and text == "{max_tokens}"}
-
-    @property
-    def path(self) -> str:
-        """Nothing below the address of the file."""
-        return ""
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The file's body, filled in."""

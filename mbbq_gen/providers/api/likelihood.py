@@ -29,13 +29,7 @@ from mbbq_gen.providers.api.provider import turns_of
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.http.errors import RejectedError, TransientError
 from mbbq_gen.providers.http.servers import OwnServer
-from mbbq_gen.providers.local.chat_format import (
-    PromptError,
-    ScoringPrompt,
-    plain_text,
-    scored_texts,
-    scoring_prompt,
-)
+from mbbq_gen.providers.local.chat_format import PromptError, ScoringPrompt, plain_text, scored_texts, scoring_prompt
 
 LOGLIKELIHOODS: Final[frozenset[Method]] = frozenset({"loglikelihood", "label-loglikelihood"})
 """The methods that need log-probabilities of a prompt."""
@@ -330,11 +324,9 @@ class ServerScorer:
             sums = self._scores(payload, question.lines)
             # tokens as the server counts them: every answer's prompt, and a token written after it
             replies = payload if isinstance(payload, list) else [payload]
-            counts = [reply.get("meta_info" if self.kind == "generate" else "usage") or {} for reply in replies]
-            totals = []
-            for name in ("prompt_tokens", "completion_tokens"):
-                found = [count_or_none(count.get(name)) for count in counts]
-                totals.append(sum(filter(None, found)) if any(each is not None for each in found) else None)
+            parts = [reply.get("meta_info" if self.kind == "generate" else "usage") or {} for reply in replies]
+            read = [count_or_none(part.get("prompt_tokens")) for part in parts]
+            written = [count_or_none(part.get("completion_tokens")) for part in parts]
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise TransientError("malformed", "the reply has no log-probabilities of the prompt's tokens") from error
         del self._questions[request_key]
@@ -351,7 +343,8 @@ class ServerScorer:
             )
             for answer, tokens in zip(shown.continuations, whole.answers, strict=True)
         )
-        return {"scores": scores, "finish_reason": "stop", "usage": Usage.counted(*totals, None, None)}
+        sums_of = [sum(filter(None, counts)) if set(counts) != {None} else None for counts in (read, written)]
+        return {"scores": scores, "finish_reason": "stop", "usage": Usage.counted(sums_of[0], sums_of[1], None, None)}
 
 
 def _choices(payload: Any, count: int) -> list[Any]:

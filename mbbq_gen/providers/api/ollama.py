@@ -49,6 +49,8 @@ class OllamaProvider(ApiProvider):
     address = "http://127.0.0.1:11434"
     setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "num_ctx")
     models_path = "/api/tags"
+    path = "/api/chat"
+    context_advice = "give a larger --model-arg num_ctx=N"
     version_in_base = False
     renames_length = False
     options: OllamaOptions
@@ -75,11 +77,6 @@ class OllamaProvider(ApiProvider):
 
     def check_access(self) -> None:
         """No key is needed."""
-
-    @property
-    def path(self) -> str:
-        """Where a question is posted."""
-        return "/api/chat"
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a chat request."""
@@ -114,11 +111,6 @@ class OllamaProvider(ApiProvider):
     def settings(self) -> dict[str, JsonValue]:
         """Also whether neutral sampling is sent."""
         return super().settings | {"sampling": self.options.sampling or "neutral"}
-
-    @property
-    def context_advice(self) -> str:
-        """As the option is called."""
-        return "give a larger --model-arg num_ctx=N"
 
     async def prepare(self, request: Request | None = None) -> Response | None:
         """Asks once which version and which model files answer."""

@@ -25,22 +25,13 @@ from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import ContinuationScore, Method, Request, Response
 from mbbq_gen.providers.api.likelihood import LOGLIKELIHOODS, ServerScorer, open_scorer
 from mbbq_gen.providers.api.openai_replies import chat_fields, first_tokens, response_fields
-from mbbq_gen.providers.api.options import (
-    RemoteOptions,
-    checked_address,
-    openai_reasoning,
-    server_reasoning,
-)
+from mbbq_gen.providers.api.options import RemoteOptions, checked_address, openai_reasoning, server_reasoning
 from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.api.service import Endpoint, encode
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions
 from mbbq_gen.providers.http.credentials import EntraTokens, missing_key
 from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, classify_error, service_error
-from mbbq_gen.providers.http.replies import (
-    HttpResponse,
-    error_payload,
-    words_of,
-)
+from mbbq_gen.providers.http.replies import HttpResponse, error_payload, words_of
 from mbbq_gen.providers.http.servers import OwnServer, ReasoningParameters, known_services, server_root
 from mbbq_gen.providers.local.chat_format import PromptError
 
@@ -98,7 +89,7 @@ class OpenAIProvider(ApiProvider):
     """Asks a server that speaks OpenAI's language."""
 
     kind = "openai"
-    declared = Capabilities(batches=True, reasoning=True, structured_output=True)
+    capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     options_class = OpenAIOptions
     packages = requires = ("openai", "aiohttp")
     address = SERVICES["openai"]
@@ -130,8 +121,17 @@ class OpenAIProvider(ApiProvider):
         self._fields: dict[tuple[Any, ...], dict[str, JsonValue]] = {}
         """Method, reasoning effort and longest answer → the fields of a body."""
         self._checking = asyncio.Lock()
+        self._note_methods()
+        self.cloud = EntraTokens() if self.is_azure and options.entra else None
         if self._at_responses and options.seed is not None:
             raise UsageError(f"{self.name}: the responses API takes no seed; leave --model-arg seed out")
+
+    def _note_methods(self) -> None:
+        """Chat completions name the likeliest first tokens; servers of one's own may score prompts, which is checked
+        before the first request. The responses API returns text only."""
+        methods = frozenset[Method]({"generate"} if self._at_responses else {"generate", FIRST_TOKENS})
+        methods |= LOGLIKELIHOODS if self.is_own_server else frozenset()
+        self.capabilities = replace(self.capabilities, methods=methods)
 
     def find_address(self) -> str:
         """As options or environment say, or the one known for the service; on Azure, with the deployment."""
@@ -148,10 +148,9 @@ class OpenAIProvider(ApiProvider):
 
     def check_access(self) -> None:
         """Raises UsageError where a service of the table is to be used without a key; local servers need none."""
-        if self._entra is not None:
-            self._entra.check(self.name)
-            return
-        if self.secret is None and (self.is_azure or self.base_url in SERVICES.values()):
+        if self.cloud is not None:
+            self.cloud.check(self.name)
+        elif self.secret is None and (self.is_azure or self.base_url in SERVICES.values()):
             raise missing_key(self.name, self.key_variables)
 
     @cached_property
@@ -179,24 +178,6 @@ class OpenAIProvider(ApiProvider):
         texts = {name: value for name, value in headers.items() if isinstance(value, str)}
         return Endpoint(str(client.base_url).rstrip("/"), texts, query)
 
-    @cached_property
-    def _entra(self) -> EntraTokens | None:
-        """Tokens of Microsoft Entra, if requested."""
-        return EntraTokens() if self.is_azure and self.options.entra else None
-
-    async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
-        """With a token where Entra gives them."""
-        if self._entra is None:
-            return self.fixed_headers
-        plain = {name: value for name, value in self.fixed_headers.items() if name != "api-key"}
-        return {**plain, "Authorization": f"Bearer {await self._entra.token()}"}
-
-    async def aclose(self) -> None:
-        """Closes the connections, those of the credentials too."""
-        if self._entra is not None:
-            await self._entra.close()
-        await super().aclose()
-
     @property
     def _azure_version(self) -> str:
         options = self.options
@@ -213,14 +194,6 @@ class OpenAIProvider(ApiProvider):
         if self.options.top_logprobs != _MOST_NAMED:
             settings["top_logprobs"] = self.options.top_logprobs
         return settings if self.options.api == "auto" else {**settings, "api": self.options.api}
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """Chat completions name the likeliest first tokens; servers of one's own may score prompts, which is checked
-        before the first request. The responses API returns text only."""
-        methods = self.declared.methods if self._at_responses else self.declared.methods | {FIRST_TOKENS}
-        methods |= LOGLIKELIHOODS if self.is_own_server else frozenset()
-        return replace(super().capabilities, methods=methods)
 
     @property
     def batch_endpoint(self) -> str:
@@ -247,6 +220,7 @@ class OpenAIProvider(ApiProvider):
             await self._server.recognise(self._probe)
             self.learned.dispensable |= self._server.dispensable
             self._fields.clear()
+            self.context_advice = self._server.entry.context
             if ignored := [name for name in self._server.entry.ignored if name in self.options.given_sampling]:
                 raise ProviderError(
                     f"{self.name}: {self._server.entry.name} does not take {ignored[0]}; leave --model-arg"
@@ -398,14 +372,10 @@ class OpenAIProvider(ApiProvider):
                     " --model-arg seed out"
                 )
             self._at_responses = True
+            self._note_methods()
             self.say_once(f"{self.name} answers at the responses API only: asking there")
             return True
         return super().learn_from(error, body, request)
-
-    @property
-    def context_advice(self) -> str:
-        """How a longer context is set at the server."""
-        return self._server.entry.context
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Also which API answered."""

@@ -123,6 +123,6 @@ def _usage(found: Any, read: str, written: str) -> Usage:
     prompt, output = found.get(f"{read}_tokens"), found.get(f"{written}_tokens")
     if reasoning:  # xAI counts thinking beside what was written
         counts = [count_or_none(count) for count in (prompt, output, found.get("total_tokens"))]
-        if None not in counts and counts[0] + counts[1] + reasoning == counts[2]:
-            output = counts[1] + reasoning
+        if None not in counts and sum(filter(None, counts[:2])) + reasoning == counts[2]:
+            output = (counts[1] or 0) + reasoning
     return Usage.counted(prompt, output, reasoning, table_of(found.get(f"{read}_tokens_details")).get("cached_tokens"))

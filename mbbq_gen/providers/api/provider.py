@@ -53,20 +53,30 @@ REASONING_NAMES: Final = frozenset(
 class ApiProvider(ApiService):
     """A model behind an API."""
 
-    declared: ClassVar[Capabilities] = Capabilities(reasoning=True)
-    """What all models of this kind can do; `capabilities` adds what the options say."""
+    capabilities = Capabilities(reasoning=True)
     packages: ClassVar[tuple[str, ...]] = ("aiohttp",)
     setting_names: ClassVar[tuple[str, ...]] = ("max_tokens", "temperature", "top_p")
     length_names: Collection[str] = LENGTHS
     """What the service may call the longest answer."""
     renames_length: ClassVar[bool] = True
     """Whether servers of this kind differ in what they call it."""
+    settings_field: ClassVar[str] = ""
+    """The field of a body with its parameters, where they are not in the body itself."""
+    context_advice: str = "set a longer context at the server"
+    """How a longer context is set, for the message about prompts that are cut."""
     is_own_server: bool = False
     """Whether the model is on a server of the user's own, which may cut prompts without an error."""
 
     def __init__(self, model: str, options: Any) -> None:
         """As `ApiService`."""
         super().__init__(model, options)
+        self.capabilities = replace(
+            self.capabilities,
+            base_url=self.base_url,
+            max_connections=options.max_connections,
+            rpm=options.rpm,
+            tpm=options.tpm,
+        )
         self.learned = ParameterAdapter(renames_length=self.renames_length)
         self._malformed: set[str] = set()
         """Keys of requests that were once answered with JSON that is no answer."""
@@ -88,23 +98,7 @@ class ApiProvider(ApiService):
         """
 
     @property
-    def capabilities(self) -> Capabilities:
-        """What this kind declares, at this server and with these options."""
-        options = self.options
-        return replace(
-            self.declared,
-            base_url=self.base_url,
-            max_connections=options.max_connections,
-            rpm=options.rpm,
-            tpm=options.tpm,
-        )
-
-    @property
     def settings(self) -> dict[str, JsonValue]:
-        """Everything that shapes the text of an answer."""
-        return self.settings_at(self.address)
-
-    def settings_at(self, own_address: str) -> dict[str, JsonValue]:
         """The options that shape the text and were given, and the server where it is not the usual one."""
         options = self.options
         settings: dict[str, JsonValue] = {
@@ -113,7 +107,7 @@ class ApiProvider(ApiService):
         settings |= {name: value for name in ("extra", "headers") if (value := getattr(options, name))}
         if options.max_answer_bytes != MOST_BYTES:
             settings["max_answer_bytes"] = options.max_answer_bytes
-        if self.base_url != own_address:
+        if self.base_url != self.usual_address:
             settings["base_url"] = self.base_url
         return settings
 
@@ -345,7 +339,7 @@ class ApiProvider(ApiService):
         Raises:
             ProviderError: where what is refused shapes the text: to go on without it would be another run.
         """
-        refusal = self.words_of(error)
+        refusal, body = self.words_of(error), {**body, **table_of(body.get(self.settings_field))}
         if rule_for(error).setting == "roles":
             turns = tables_of(body.get("messages", body.get("input")))
             has_system = "system" in body or any(turn.get("role") == "system" for turn in turns)
@@ -375,11 +369,6 @@ class ApiProvider(ApiService):
             return f"--model-arg {'top_p' if name == 'topP' else name}=none leaves it to the service"
         own = {"reasoning_effort": "--reasoning-effort", "system": "--system-prompt"}
         return f"leave {own.get(name, f'--model-arg {name}')} out, or give another value"
-
-    @property
-    def context_advice(self) -> str:
-        """How a longer context is set, for the message about prompts that are cut."""
-        return "set a longer context at the server"
 
     def _check_cuts(self, request: Request, response: Response) -> None:
         """Raises ProviderError if the server cuts prompts."""

@@ -22,6 +22,8 @@ from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.base import ExecutionContext, Provider, ProviderOptions, check_installed
 from mbbq_gen.providers.http.credentials import (
     SHORTEST_KEY,
+    EntraTokens,
+    GoogleCredentials,
     Secret,
     SecretRedactor,
     filled_headers,
@@ -39,14 +41,7 @@ from mbbq_gen.providers.http.errors import (
     rule_for,
     service_error,
 )
-from mbbq_gen.providers.http.replies import (
-    FormFile,
-    HttpResponse,
-    Line,
-    base_url_advice,
-    error_payload,
-    tables_of,
-)
+from mbbq_gen.providers.http.replies import FormFile, HttpResponse, Line, base_url_advice, error_payload, tables_of
 from mbbq_gen.providers.http.scheduler import RetryPolicy
 
 if TYPE_CHECKING:
@@ -76,7 +71,7 @@ class ApiService(Provider):
     options: Any
     address: ClassVar[str] = ""
     """The service's own server, for which a key is needed."""
-    address_variable: ClassVar[str] = ""
+    address_variable: str = ""
     """Variable of the environment that names another one."""
     key_variables: tuple[str, ...] = ()
     """Variables of the environment that may hold the key."""
@@ -84,6 +79,8 @@ class ApiService(Provider):
     install: ClassVar[str] = "pip install 'mbbq-gen[api]'"
     models_path: str = "/models"
     """Empty where nobody knows a list of the models."""
+    cloud: EntraTokens | GoogleCredentials | None = None
+    """Credentials of a cloud, used instead of a key."""
     version_in_base: ClassVar[bool | None] = None
     """Whether base URLs end with a version such as /v1; None: either way."""
 
@@ -98,6 +95,8 @@ class ApiService(Provider):
             UsageError: where address or key are wrong.
         """
         self.model, self.options = model, options
+        self.usual_address = self.address
+        """The server that is no setting of its own."""
         self.base_url = self.find_address()
         self.secret = self.find_key()
         """None: no key was found; `check_access` says whether one is needed."""
@@ -129,8 +128,10 @@ class ApiService(Provider):
         return find_key(self.key_variables, self.options.api_key_env, self.options.api_key_file)
 
     def check_access(self) -> None:
-        """Raises UsageError where there is no key for the service's own server."""
-        if self.secret is None and self.base_url == self.address:
+        """Raises UsageError where there is no key for the service's own server, or no credentials of the cloud."""
+        if self.cloud is not None:
+            self.cloud.check(self.name)
+        elif self.secret is None and self.base_url == self.address:
             raise missing_key(self.name, self.key_variables)
 
     @property
@@ -166,6 +167,8 @@ class ApiService(Provider):
 
     async def aclose(self) -> None:
         """Closes the connections."""
+        if self.cloud is not None:
+            await self.cloud.close()
         if self._wire is not None:
             await self._wire.close()
         self._wire = None
@@ -185,8 +188,11 @@ class ApiService(Provider):
         return {**self.endpoint.headers, **self.own_headers}
 
     async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
-        """All headers of one request. Providers that sign each request, or whose tokens run out, override this."""
-        return self.fixed_headers
+        """All headers of one request, with a token of the cloud's where it needs one."""
+        if self.cloud is None:
+            return self.fixed_headers
+        kept = {name: value for name, value in self.fixed_headers.items() if name != "api-key"}
+        return {**kept, "Authorization": f"Bearer {await self.cloud.token()}"}
 
     def say_once(self, text: str) -> None:
         """Tells the user something, the first time that it is to be told."""

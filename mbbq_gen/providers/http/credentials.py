@@ -374,6 +374,9 @@ class GoogleCredentials:
                     raise ProviderError(f"Google gives no token ({kind}); log in anew, nothing is lost") from error
         return str(credentials.token)
 
+    async def close(self) -> None:
+        """Nothing stays open."""
+
 
 ENV_VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 

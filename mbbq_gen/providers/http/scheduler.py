@@ -127,7 +127,7 @@ class RetryPolicy:
         if answered is not None and self._failed_at is not None:
             self.is_suspect = self.is_suspect or gate.last_sent > self._failed_at
             self._failures += self.is_suspect or answered > self._failed_at - _JUST_NOW
-        self._failed_at = gate.now()
+        self._failed_at = gate.clock()
         return self._failures + 1
 
 

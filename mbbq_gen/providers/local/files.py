@@ -183,7 +183,7 @@ def load_files(source: ModelSource, device: DevicePlan, *, trust_remote_code: bo
         source,
         "model",
         lambda: transformers.AutoModelForCausalLM.from_pretrained(
-            source.location, dtype=device.torch_dtype, output_loading_info=True, **arguments
+            source.location, dtype=device.dtype, output_loading_info=True, **arguments
         ),
     )
     if missing := sorted(found["missing_keys"]):

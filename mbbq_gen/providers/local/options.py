@@ -105,11 +105,6 @@ class DevicePlan:
         """Whether rounding is so coarse that the neighbours in a batch may change a text."""
         return self.dtype != "float32"
 
-    @property
-    def torch_dtype(self) -> torch.dtype:
-        """The number type as torch names it."""
-        return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.dtype]
-
 
 def find_device(options: TransformersOptions, stored: Callable[[], str | None] = lambda: None) -> DevicePlan:
     """What the options come to on this machine.

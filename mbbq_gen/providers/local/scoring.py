@@ -37,14 +37,7 @@ from mbbq_gen.providers.local.chat_format import (
     shared_length,
 )
 from mbbq_gen.providers.local.options import is_out_of_memory, release_memory
-from mbbq_gen.providers.local.prefix_cache import (
-    Model,
-    PrefixCache,
-    lay_out,
-    read_sheet,
-    trail_of,
-    tree_window,
-)
+from mbbq_gen.providers.local.prefix_cache import Model, PrefixCache, lay_out, read_sheet, trail_of, tree_window
 
 if TYPE_CHECKING:
     from torch import Tensor
