@@ -53,14 +53,14 @@ class _Call:
     requests: Sequence[Request]
     joins: bool
     """Whether it may be answered together with others."""
-    arrived: asyncio.Queue[Response | None] = field(default_factory=asyncio.Queue)
+    arrived: asyncio.Queue[Response | BaseException | None] = field(default_factory=asyncio.Queue)
+    """Its responses, then what failed, or None."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     unanswered: int = 0
     is_taken: bool = False
     is_closed: bool = False
     """Whether nobody waits for it any more."""
     has_ended: bool = False
-    failure: BaseException | None = None
 
     def give(self, response: Response) -> None:
         """Hands a response over; the last one ends the call."""
@@ -72,8 +72,8 @@ class _Call:
     def end(self, failure: BaseException | None = None) -> None:
         """Says that nothing more comes, and why; once."""
         if not self.has_ended:
-            self.has_ended, self.failure = True, failure
-            self.loop.call_soon_threadsafe(self.arrived.put_nowait, None)
+            self.has_ended = True
+            self.loop.call_soon_threadsafe(self.arrived.put_nowait, failure)
 
 
 class ModelThread:
@@ -95,14 +95,14 @@ class ModelThread:
             self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-model")
         asyncio.get_running_loop().run_in_executor(self._executor, self._serve, call, work)
         try:
-            while (response := await call.arrived.get()) is not None:
+            while isinstance(response := await call.arrived.get(), Response):
                 yield response
-            if call.failure is not None:
-                raise call.failure
+            if response is not None:
+                raise response
         finally:
             if not self._take(call) and not call.has_ended:
                 call.is_closed = True
-                while await call.arrived.get() is not None:
+                while isinstance(await call.arrived.get(), Response):
                     pass
 
     def close(self) -> None:
