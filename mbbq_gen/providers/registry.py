@@ -104,11 +104,7 @@ def options_class(name: str) -> type[ProviderOptions]:
 
 
 def check_name(name: str) -> None:
-    """Makes sure that a name means a kind of provider; opens nothing, so that nothing need be installed.
-
-    Raises:
-        UnknownNameError, UsageError: as `open_provider`.
-    """
+    """Makes sure that a name means a kind of provider, as `open_provider`; nothing is opened or need be installed."""
     kind, model = parse_name(name)
     if kind not in KINDS and all(point.name != kind for point in _third_party_points()):
         raise _unknown_kind(kind, model)

@@ -123,13 +123,9 @@ class LocalTokenizer:
 
 
 async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | None, post: Post) -> ServerScorer | None:
-    """What computes loglikelihoods at a server that `OwnServer` knows; None if it can't be reached.
+    """What computes loglikelihoods at a server; None if it can't be reached.
 
-    Args:
-        provider: the model.
-        server: where it is.
-        tokenizer: hub id or folder of its tokenizer; None: the server's own.
-        post: as `Post`.
+    `tokenizer`: hub id or folder of the model's tokenizer; None: the server's own.
 
     Raises:
         ProviderError: the server does not return usable log-probabilities of prompts.

@@ -242,11 +242,7 @@ class OpenAIProvider(ApiProvider):
         return None
 
     async def check_methods(self, methods: Collection[Method]) -> None:
-        """Makes sure that the server returns right log-probabilities of prompts, where they are needed.
-
-        Raises:
-            ProviderError: where it does not, or a tokenizer is missing.
-        """
+        """As `Provider`; loglikelihoods need right log-probabilities of prompts, and may need a tokenizer."""
         if LOGLIKELIHOODS.isdisjoint(methods):
             return
         await self.prepare()
@@ -255,12 +251,7 @@ class OpenAIProvider(ApiProvider):
                 self._scorer = await open_scorer(self, self._server, self.options.tokenizer, self._post_at_root)
 
     async def _post_at_root(self, path: str, body: JsonValue) -> Any:
-        """The JSON that the server replies at a path below its root.
-
-        Raises:
-            TransientError: another try may succeed.
-            RejectedError: the server refuses it.
-        """
+        """The JSON that the server replies at a path below its root; raises RejectedError where it refuses."""
         url, data = f"{server_root(self.base_url)}{path}", encode(body)
         reply = await self.transport.send("POST", url, await self.headers_for("POST", url, data), data)
         self.reached = True
@@ -391,11 +382,7 @@ class OpenAIProvider(ApiProvider):
         return info | served | {"sampling": {"temperature": temperature, **served["sampling"]}}
 
     def error_in(self, reply: HttpResponse, payload: Any, request: Request) -> ApiError | None:
-        """What failed; where first tokens are not returned, that is the end.
-
-        Raises:
-            ProviderError: then.
-        """
+        """As `ApiProvider`; raises ProviderError where the service does not return first tokens."""
         error = super().error_in(reply, payload, request)
         is_scored = request.prompt.method == FIRST_TOKENS
         if error is not None and is_scored and "logprob" in f"{error.message} {error.parameter}".lower():
@@ -403,12 +390,7 @@ class OpenAIProvider(ApiProvider):
         return error
 
     def read(self, request: Request, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
-        """The response to a request: its words, or how likely its labels are.
-
-        Raises:
-            TransientError: as `parse`.
-            ProviderError: where no answer tells how likely its first token was.
-        """
+        """As `ApiProvider`, with the likelihoods of labels; raises ProviderError where the service returns none."""
         response = super().read(request, payload, headers, **more)
         is_unanswered = response.error is not None or response.finish_reason == "content_filter"
         if request.prompt.method != FIRST_TOKENS or is_unanswered:

@@ -77,11 +77,7 @@ def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _plain_text(content: Any) -> str | None:
-    """A message's text, which some services send in parts or as a table; None where there is none.
-
-    Raises:
-        TypeError: it is something else, so it is not known what the model wrote.
-    """
+    """A message's text, which some services send in parts or as a table; None where there is none, else TypeError."""
     if content is None:
         return None
     if isinstance(content, dict) and "text" in content:

@@ -285,10 +285,7 @@ def checked_address(address: str | None, where: str) -> str | None:
 def structured_fields(kind: str, schema: Mapping[str, JsonValue], *, api: object = None) -> dict[str, JsonValue]:
     """The fields of a request body that ask for JSON of a schema; none where nothing is known for the kind.
 
-    Args:
-        kind: of provider, as in `kind:model`.
-        schema: of the answer, a JSON schema.
-        api: the provider's option of that name: OpenAI's responses API has a place of its own for it.
+    `api`: the provider's option of that name; OpenAI's responses API has a place of its own for it.
     """
     plain = dict(schema)
     if kind == "openai":

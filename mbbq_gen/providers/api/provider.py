@@ -163,7 +163,7 @@ class ApiProvider(ApiService):
     # --- asking ------------------------------------------------------------------------------------------------------
 
     def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
-        """The responses as they come; raises ProviderError where no further request can succeed."""
+        """As `Provider`."""
         _ = self.transport  # the official client is slow to import: not while the first request waits
         return self._scheduler(context).run(requests)
 
@@ -424,12 +424,7 @@ def answer_fields(
 ) -> dict[str, Any]:
     """The fields of a Response that every service's answer has; of `more`, what is empty is None.
 
-    Args:
-        text: The answer; empty only where the model wrote nothing, None where a filter blocked it.
-        finish: Why it ends.
-        reason: The same in the service's words.
-        usage: Tokens.
-        more: Further fields.
+    `reason`: why the text ends, in the service's words. An empty text is None where a filter blocked the answer.
     """
     text = text or (None if finish == "content_filter" else "")
     found = {name: value or None for name, value in more.items()}

@@ -85,15 +85,7 @@ class ApiService(Provider):
     """Whether base URLs end with a version such as /v1; None: either way."""
 
     def __init__(self, model: str, options: Any) -> None:
-        """Finds address and key; nothing is imported or sent yet.
-
-        Args:
-            model: As the service names it.
-            options: A RemoteOptions.
-
-        Raises:
-            UsageError: where address or key are wrong.
-        """
+        """Finds address and key by a RemoteOptions; raises UsageError where they are wrong."""
         self.model, self.options = model, options
         self.usual_address = self.address
         """The server that is no setting of its own."""

@@ -108,13 +108,7 @@ class AdaptiveConcurrency:
         self._wake()
 
     def record(self, sent_in: int, seconds: float, fault: TransientError | None = None) -> None:
-        """Adapts to how a request ended.
-
-        Args:
-            sent_in: the round in which it was sent.
-            seconds: from sending to the answer or failure.
-            fault: the transient failure; None for an answer.
-        """
+        """Adapts to an answer, or a transient failure, that came so many seconds after it was sent in that round."""
         if fault is not None and fault.kind == "timeout" and self.opened:
             self._limit = max(1.0, self._limit - 1)  # the server may still be working on it
         if sent_in != self.round or not self.opened:

@@ -90,16 +90,10 @@ class HeaderRateLimit:
         self._tight = False
 
     def update(self, limit: float, remaining: float, reset: float, under_way: float) -> None:
-        """Takes over what a reply says.
+        """Takes over what a reply says: units of a full budget, units left, and seconds until it is full again.
 
         The limit may be a minute's or a day's, and the bucket smaller than the limit: the slower of both readings of
-        how fast it fills up is the safe one.
-
-        Args:
-            limit: units of a full budget.
-            remaining: units left.
-            reset: seconds until it is full again.
-            under_way: units that the service may not have counted yet.
+        how fast it fills up is the safe one. `under_way`: units that the service may not have counted yet.
         """
         self._tight = remaining < limit * _LOW and reset > 0 and limit > 0
         if self._tight:

@@ -139,15 +139,10 @@ class TokenEstimator:
         self._read = self._written = self._squares = 0.0
 
     def expect(self, characters: int, most: int, at_once: int) -> float:
-        """Tokens in and out of a request.
+        """Tokens in and out of a request of so many characters that may write `most` tokens.
 
         Before the first answer, the longest one is expected. Later the mean of the answers, with what makes the sum of
-        those under way exceed it rarely (two standard errors).
-
-        Args:
-            characters: of the request.
-            most: tokens that it may write at most.
-            at_once: requests under way.
+        those under way (`at_once`) exceed it rarely: two standard errors.
         """
         if not self._answers:
             return characters * 0.5 + most

@@ -112,15 +112,10 @@ def server_root(base_url: str) -> str:
 
 
 async def recognise_server(get: Callable[[str], Awaitable[Any]], model: str) -> ServerInfo | None:
-    """Finds out which program serves a model.
+    """The program that serves a model; None if no entry of the table fits.
 
-    Args:
-        get: fetches a path below the server's root: its JSON, or its text if it is none; None if there is no such
-            path (any status but 2xx). Raises what it likes if the server can't be reached.
-        model: the model, to find its entry in lists of models.
-
-    Returns:
-        The server, or None if no entry of the table fits.
+    `get` fetches a path below the server's root: its JSON, or its text if it is none; None if there is no such path
+    (any status but 2xx). It raises what it likes if the server can't be reached.
     """
     replies: dict[str, Any] = {}
 
@@ -180,11 +175,7 @@ class OwnServer:
         """The server; None before the first request, and if it is not recognised."""
 
     async def recognise(self, get: Callable[[str], Awaitable[Any]]) -> None:
-        """Finds out which server it is, once; a server that can't be reached is tried again next time.
-
-        Args:
-            get: as in `recognise_server`; raises TransientError if the server can't be reached.
-        """
+        """Finds out which server it is, once; one that can't be reached (TransientError) is tried again next time."""
         async with self._lock:
             if self.is_asked:
                 return
@@ -274,16 +265,13 @@ class PromptCutDetector:
         """Tokens of prompt and answer together → those of the prompts, of answers that end before their limit."""
 
     def add(self, language: str, size: int, tokens: int | None, written: int | None = None) -> int | None:
-        """Takes note of a prompt.
+        """The tokens at which prompts are cut, or None while nothing shows that they are.
 
         Args:
             language: of the prompt.
             size: its bytes in UTF-8.
             tokens: of the prompt, as the server counts them; None if it does not.
             written: tokens of an answer that was cut before it had as many as it may; None of any other.
-
-        Returns:
-            The tokens at which prompts are cut, or None while nothing shows that they are.
         """
         if not tokens or size < 1:
             return None

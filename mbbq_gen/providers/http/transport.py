@@ -40,13 +40,9 @@ class Transport:
     """The connections to a service. Made and closed inside one event loop."""
 
     def __init__(self, url: str, timeout: float, redactor: SecretRedactor, most: int = MOST_BYTES) -> None:
-        """Connections as the service at `url` needs them; nothing is sent yet.
+        """Connections for a base URL; nothing is sent yet.
 
-        Args:
-            url: The base URL.
-            timeout: Seconds that a reply may take.
-            redactor: What comes back goes through it.
-            most: Bytes of an answer that are taken; what is longer is cut there.
+        `timeout`: seconds that a reply may take. `most`: bytes of an answer, which is cut there.
         """
         trusted: ssl.SSLContext | bool = True
         if url.startswith("https:"):

@@ -133,11 +133,7 @@ class ChatFormatter:
             raise ProviderError(f"{model}: --follow-up is not possible: the chat template {why}")
 
     def reasoning_settings(self, model: str, level: str) -> ChatFormatter:
-        """The same for a model that is to think so much, as its chat template has it.
-
-        Raises:
-            ProviderError: where the template has no variable for it.
-        """
+        """The same at a reasoning effort; raises ProviderError where the chat template has no variable for it."""
         template = self._tokenizer.chat_template
         texts = template.values() if isinstance(template, dict) else [template]
         try:
@@ -252,13 +248,10 @@ class ScoringPrompt:
 def scored_texts(
     prompt: str, answers: Sequence[Continuation], *, uses_template: bool, verbatim: bool
 ) -> tuple[str, ...]:
-    """The text of a prompt, and that of the prompt with each answer.
+    """The text of a prompt (`ChatFormatter.scored_text`), and that of the prompt with each answer.
 
-    Args:
-        prompt: as `ChatFormatter.scored_text` has it.
-        answers: the texts that are scored.
-        uses_template: whether the prompt is a rendered chat: then nothing comes between it and an answer.
-        verbatim: whether nothing comes between them either way.
+    Nothing comes between prompt and answer in a rendered chat (`uses_template`), or where they are put as they are
+    (`verbatim`).
     """
     between = "" if verbatim or uses_template else space_before(prompt)
     body = prompt.rstrip()

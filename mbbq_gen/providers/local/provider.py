@@ -282,11 +282,7 @@ class TransformersProvider(Provider):
         return template_reasoning(self.name, self.source.chat_template(), level)
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
-        """The responses as they finish, a window of requests after another. Closing it stops after the current step.
-
-        Raises:
-            ProviderError: where the model can't be loaded, or does not support the options.
-        """
+        """As `Provider`, a window of requests after another; closing it stops after the current step."""
 
         def work(window: Sequence[Request], is_closed: Stop, more: More) -> Iterator[Response]:
             if self._loaded is None:
