@@ -26,13 +26,7 @@ from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import FrozenModel, Request
 from mbbq_gen.core.text import count_or_none, storable_text
 from mbbq_gen.providers.base import Provider
-from mbbq_gen.providers.http.errors import (
-    RejectedError,
-    RetriesExhaustedError,
-    TransientError,
-    is_too_large,
-    says_too_large,
-)
+from mbbq_gen.providers.http.errors import RejectedError, RetriesExhaustedError, TransientError, says_too_large
 from mbbq_gen.providers.http.replies import FormFile, Line, table_of, tables_of, words_of
 
 BatchPhase = Literal[
@@ -67,7 +61,9 @@ def explain_if_too_large(size: int = 0) -> Iterator[None]:
             raise TooLargeError(f"{size:,} bytes do not get through: {error.fault}") from error
         raise
     except RejectedError as refusal:
-        if is_too_large(refusal.error):
+        error = refusal.error
+        is_bad = error.status in {400, 422} and says_too_large(f"{error.code} {error.message}")
+        if is_bad or error.status == 413:
             raise TooLargeError(str(refusal)) from refusal
         raise
 

@@ -268,11 +268,6 @@ def says_too_large(words: str) -> bool:
     return _TOO_LARGE.search(words) is not None and _WAITING.search(words) is None
 
 
-def is_too_large(error: ApiError) -> bool:
-    """Whether a service refused what it was handed for being too much in one go."""
-    return error.status == 413 or (error.status in {400, 422} and says_too_large(f"{error.code} {error.message}"))
-
-
 @dataclass(frozen=True)
 class ErrorRule:
     """A row of the table; conditions that are None fit every error."""

@@ -167,17 +167,10 @@ def unmetered_usage(response: Response, most: Usage) -> Usage | None:
     return beside(response.usage, most, has_text=bool(response.text))
 
 
-def times(usage: Usage, count: int) -> Usage:
-    """So many times as many tokens."""
-    return Usage(input_tokens=(usage.input_tokens or 0) * count, output_tokens=(usage.output_tokens or 0) * count)
-
-
-def together(*parts: Usage | None) -> Usage | None:
-    """The tokens of all parts; None where there are none."""
-    found = [part for part in parts if part is not None]
-    if not found:
-        return None
+def with_lost(known: Usage | None, most: Usage, lost: int) -> Usage:
+    """The tokens of a response beyond its usage, with the most that so many lost attempts can have taken."""
+    known = known or Usage()
     return Usage(
-        input_tokens=sum(part.input_tokens or 0 for part in found),
-        output_tokens=sum(part.output_tokens or 0 for part in found),
+        input_tokens=(known.input_tokens or 0) + (most.input_tokens or 0) * lost,
+        output_tokens=(known.output_tokens or 0) + (most.output_tokens or 0) * lost,
     )

@@ -29,7 +29,7 @@ from mbbq_gen.core.text import duration
 from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.http.concurrency import OutageError, ServiceGate
 from mbbq_gen.providers.http.errors import TransientError
-from mbbq_gen.providers.http.parameters import times, together
+from mbbq_gen.providers.http.parameters import with_lost
 from mbbq_gen.providers.http.rate_limits import RateLimiter
 
 if TYPE_CHECKING:
@@ -297,7 +297,7 @@ class Scheduler:
         most = service.max_usage(request) if lost > 0 else None
         if most is None:
             return response
-        return response.model_copy(update={"unmetered_usage": together(response.unmetered_usage, times(most, lost))})
+        return response.model_copy(update={"unmetered_usage": with_lost(response.unmetered_usage, most, lost)})
 
     async def _sleep(self, seconds: float, request: Request, tries: RetryPolicy) -> None:
         """Waits for another try without a slot; in an outage at the gate instead."""
