@@ -299,10 +299,10 @@ class ApiProvider(ApiService):
             TransientError: where the JSON is no answer, or not of the shape that it should have.
         """
         try:
-            fields = self.fields_of(payload, headers)
+            fields = {"request_key": request_key, **self.fields_of(payload, headers), **more}
             if more.get("truncated_at") is not None:
                 fields["finish_reason"] = "length"
-            return Response.of_answer({"request_key": request_key, **fields, **more})
+            return Response.of_answer(fields)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             shape = type(error).__name__
             raise TransientError("malformed", f"the response is JSON of another shape ({shape})") from error

@@ -209,11 +209,11 @@ class RateLimiter:
 
 def rate_limit(headers: Mapping[str, str], unit: str) -> tuple[float, float, float] | None:
     """Limit, remaining units and seconds until the reset, from the headers of OpenAI or Anthropic; None: not given."""
-    for name in (f"x-ratelimit-{{}}-{unit}", f"anthropic-ratelimit-{unit}-{{}}"):
-        limit = headers.get(name.format("limit"))
+    for before, after in (("x-ratelimit-", f"-{unit}"), (f"anthropic-ratelimit-{unit}-", "")):
+        limit = headers.get(f"{before}limit{after}")
         if limit is None:
             continue
-        remaining, reset = headers.get(name.format("remaining")), headers.get(name.format("reset"))
+        remaining, reset = headers.get(f"{before}remaining{after}"), headers.get(f"{before}reset{after}")
         if remaining is not None and reset is not None:
             seconds = seconds_of(reset, moment_of(headers.get("date") or ""))
             try:
