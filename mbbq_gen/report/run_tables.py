@@ -17,8 +17,8 @@ from mbbq_gen.scoring.metrics import METRICS
 if TYPE_CHECKING:
     from mbbq_gen.analysis.design import Components
     from mbbq_gen.analysis.power import Question
-    from mbbq_gen.runs.budget import CostReport
     from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, SampleSizeEstimate
+    from mbbq_gen.runs.cost_report import CostReport
     from mbbq_gen.runs.distributed.storage import DistributedStatus
     from mbbq_gen.runs.run_diff import MatchCounts, RunDiff
     from mbbq_gen.runs.status import BatchLine, RunStatus
