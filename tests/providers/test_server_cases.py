@@ -18,8 +18,8 @@ from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.executor import CutAnswers
 from tests.runs.test_oracle_proof import is_equal
 from tests.support.api import ask, provider, requests
-from tests.support.expected_scores import expected_scores
 from tests.support.providers import make_request
+from tests.support.scoring import expected_scores
 from tests.support.servers import SERVERS, ServerCase, serving
 
 every_server = pytest.mark.parametrize("case", SERVERS, ids=lambda case: case.name)
