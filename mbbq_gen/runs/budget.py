@@ -276,16 +276,10 @@ class CostGuard:
         alone: Price | None = None,
         concurrency: int = 1,
     ) -> None:
-        """
-        Args:
-            limit: in US dollars, over all sessions.
-            price: of what it admits.
-            spent: the most that the run can have cost before, in US dollars.
-            most_usage: the most tokens that a request can take.
-            in_flight: where they are written down before they are sent.
-            alone: the price of what is sent by itself, where `price` is that of batches.
-            concurrency: requests at a time. Four times in each such number of requests the disk is waited for, so that
-                what a killed process had written down and not sent yet is a small part of what it had sent.
+        """`spent`: by earlier sessions, at most; `alone`: the price of what is sent singly, with `price` for batches.
+
+        Four times in `concurrency` requests the disk is waited for, so that what a killed process had written down and
+        not sent yet is a small part of what it had sent.
         """
         self._limit, self._price, self._most_usage = limit, price, most_usage
         self.alone = alone or price

@@ -198,13 +198,10 @@ class Executor:
         self.in_flight = InFlightLog(self.store) if self.cost_guard is None else self.cost_guard.in_flight
 
     async def run(self) -> None:
-        """Asks all that is pending and can be paid: first for text, then for loglikelihoods.
+        """Sends all that is pending and can be paid: first for text, then for loglikelihoods; what arrives is stored.
 
-        Raises:
-            ProviderError: where no further request can succeed; what had arrived is stored.
-            CostLimitError: where the next request could pass the cost guard's limit.
-            RunError: where too many requests fail.
-            CancelledError: where the task is cancelled, on Ctrl-C say; what had arrived is stored.
+        ProviderError where no further request can succeed, CostLimitError where the next one could pass the limit,
+        RunError where too many fail, CancelledError where the task is cancelled, on Ctrl-C say.
         """
         if self.cache is not None:
             copy_cached(self.store, self.cache, self.on_stored)

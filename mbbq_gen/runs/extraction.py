@@ -12,12 +12,11 @@ import json
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, get_args
 
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import PackPaths
@@ -47,7 +46,6 @@ from mbbq_gen.storage.store import ANSWER_ROW, NORMALISE, CompletedPrompt, Part,
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.extraction.engine import RuleExtractor
     from mbbq_gen.extraction.explain import Explanation
     from mbbq_gen.runs.distributed.cluster import MapWorkers
 
@@ -81,25 +79,13 @@ def question_of(answered: CompletedPrompt) -> Question:
     )
 
 
-Extractor: TypeAlias = "RuleExtractor | BaselineExtractor"
-"""One way of reading the answers of a language."""
+class Extractor(NamedTuple):
+    """One way of reading the answers of a language."""
 
-
-@dataclass(frozen=True)
-class BaselineExtractor:
-    """A simple reader for answers of one language."""
-
-    name: str
-    language: str
-
-    @property
-    def version(self) -> str:
-        """What its extractions are stored under."""
-        return f"{self.name}+{SIMPLE_VERSION}"
-
-    def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
-        """What the simple reader takes a response to mean."""
-        return SIMPLE_EXTRACTORS[self.name](response, question)
+    version: str
+    """What its extractions are stored under."""
+    extract: Callable[..., Extraction]
+    """From a response, its question and `finish_reason`."""
 
 
 def load_reader(name: str, language: str, resources: PackPaths) -> Extractor:
@@ -107,10 +93,12 @@ def load_reader(name: str, language: str, resources: PackPaths) -> Extractor:
     if name == ENGINE:
         from mbbq_gen.extraction.engine import load_extractor
 
-        return load_extractor(language, resources)
+        engine = load_extractor(language, resources)
+        return Extractor(engine.version, engine.extract)
     if name not in SIMPLE_EXTRACTORS:
         raise UnknownNameError("extractor", name, extractor_names())
-    return BaselineExtractor(name, language)
+    read = SIMPLE_EXTRACTORS[name]
+    return Extractor(f"{name}+{SIMPLE_VERSION}", lambda response, question, finish_reason: read(response, question))
 
 
 def extract_response(answered: CompletedPrompt, reader: Extractor) -> Extraction:
@@ -181,14 +169,9 @@ def extract_run(
 ) -> dict[str, str]:
     """Reads every answer that its language's reader has not read yet; the reader's version by language.
 
-    Args:
-        store: Open for writing.
-        resources: Where packs are looked for.
-        step: Called for each batch that is stored.
-        extractor: Name of the reader.
-        languages: Only these; None: all of the run.
-        only: Only answers that the extraction before (`previous_extraction`) gave one of these outcomes.
-        helpers: Workers that read; None: this process does. Loglikelihoods it compares itself.
+    `languages`: None: all of the run. `only`: only answers that the extraction before (`previous_extraction`) gave one
+    of these outcomes. `step` is called for each batch that is stored. `helpers`: workers that read; None: this process
+    does.
     """
     names = store.languages() if languages is None else languages
     versions = extractor_versions(names, resources, extractor)
@@ -327,6 +310,15 @@ def observations(
     read = [_answers(batch, model) for batch in store.answer_rows(versions, part, follow_up=follow_up)]
     answers = pl.concat(read) if read else pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
     return without_places(observations_from_columns(questions or store.questions(part), answers, gold))
+
+
+def answer_table(rows: Sequence[Sequence[object]]) -> polars.DataFrame:
+    """Answers, rows of ANSWER_COLUMNS with method and reasoning effort, as a table."""
+    import polars as pl
+
+    names = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
+    kinds = {name: pl.Int8() if name == "option" else pl.String() for name in names}
+    return pl.DataFrame(rows, schema=kinds, orient="row")
 
 
 def _answers(batch: list[tuple[Value, ...]], model: str) -> polars.DataFrame:

@@ -81,15 +81,11 @@ class Job:
             return self._plan(store, provider, config)
 
     def execute(self) -> JobResult:
-        """Does whatever is left to do, and says how it ended.
+        """Does whatever is left to do, and says how it ended; what had arrived is kept whatever is raised.
 
         Inside a running event loop, as in a notebook, on a thread of its own; that loop stands still meanwhile.
-
-        Raises:
-            UsageError: as `plan`, and where what asking needs is missing, such as a key.
-            ProviderError: where no further request can succeed; what had arrived is kept.
-            RunError: where too many requests fail, or the run's limit of cost is reached.
-            KeyboardInterrupt: on Ctrl-C; what had arrived is kept.
+        UsageError where a key is missing, ProviderError where no further request can succeed, RunError where too many
+        fail or the limit of cost is reached.
         """
         in_loop = False
         with suppress(RuntimeError):

@@ -92,16 +92,12 @@ def load_run_observations(
         where: Where packs are looked for.
         gold: Which gold labels hold.
         model: The model's name in the table; None: as the run names it.
-        extractor: Whose extractions: an extractor by its name, or a version that the run has extractions of.
-        all_extractors: Also every other extractor that has extracted the whole run; `extractor` then holds `rules`, the
-            name of a simple extractor, or the version of an older engine.
+        extractor: An extractor by its name, or a version that the run has extractions of.
+        all_extractors: Also every other extractor that has extracted the whole run.
         normalise: Normalization of loglikelihoods; None: that of the run.
-        answers: The first answers, or with follow-ups.
+        answers: The first answers, or with follow-ups; UsageError where the run has none.
         step: Called for each batch that is extracted.
         tell: Gets sentences about what the result leaves out.
-
-    Raises:
-        UsageError: Follow-ups are wanted and the run has none.
     """
     require_follow_ups(folder, where, answers)
     current = ensure_extracted(folder, where, extractor, step)

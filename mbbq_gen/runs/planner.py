@@ -172,7 +172,11 @@ class PromptPlan:
         policy: OrderPolicy = self.settings.option_order  # type: ignore[assignment]
         orders = plan_orders(policy, store.outlines(), self.settings.seed)
         for instance in store.instances():
-            examples = [_example(example, store) for example in self._shots.get(instance.key, ())]
+            examples = []
+            for example in self._shots.get(instance.key, ()):
+                question = store.instance(example.key)
+                options = options_by_role(question)
+                examples.append(SolvedExample(question, tuple(options[role] for role in example.role_order)))
             for method in self.settings.method:
                 for number, setting in enumerate(self._variants.settings_of(instance, method)):
                     planned = orders.orders(instance, number)
@@ -197,13 +201,6 @@ class PromptPlan:
         if self.settings.normalization == "pmi":
             prior = (Message(role="user", content=self._variants.prior_text(instance, setting)),)
         return as_continuations(prompt, method, answers, prior)
-
-
-def _example(example: FewShotExample, store: RunStore) -> SolvedExample:
-    """A solved example with its question."""
-    instance = store.instance(example.key)
-    options = options_by_role(instance)
-    return SolvedExample(instance, tuple(options[role] for role in example.role_order))
 
 
 @dataclass(frozen=True)

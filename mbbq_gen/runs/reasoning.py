@@ -22,9 +22,9 @@ from mbbq_gen.extraction.reasoning import (
     reasoning_version,
     split_reasoning,
 )
-from mbbq_gen.runs.extraction import question_of
+from mbbq_gen.runs.extraction import answer_table, question_of
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.scoring.columns import ANSWER_COLUMNS, METHOD, REASONING_EFFORT, observations_from_columns
+from mbbq_gen.scoring.columns import observations_from_columns
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.scoring.tally import weighted_by_design
 from mbbq_gen.storage.queries import (
@@ -113,11 +113,9 @@ def load_reasoning_frames(
             "reasoning_language": None if found is None else found.language,
             "reasoning_tokens": tokens,
         })  # fmt: skip
-    names = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
-    kinds = {name: pl.Int8() if name == "option" else pl.String() for name in names}
     questions, frames = store.questions(), []
     for part in (answers, traces):
-        frame = observations_from_columns(questions, pl.DataFrame(part, schema=kinds, orient="row"), gold)
+        frame = observations_from_columns(questions, answer_table(part), gold)
         frames.append(weighted_by_design(frame) if store.is_in_rounds else frame)
     flags = dict.fromkeys(("has_thought", "is_cut", *STANCES), pl.Boolean())
     schema = {**flags, "characters": pl.Int64(), "reasoning_language": pl.String(), "reasoning_tokens": pl.Int64()}

@@ -170,17 +170,16 @@ def _variants(config: RunConfig, where: PackPaths) -> tuple[str, ...]:
 
 def check_together(config: RunConfig) -> None:
     """Raises ConfigError for a setting that needs another one, or another method."""
-    if config.normalization != "sum" and "loglikelihood" not in config.method:
-        raise ConfigError(
-            "normalization", config.normalization, "belongs to {method} loglikelihood; leave one out or name both"
-        )
-    if config.reasoning_effort and "generate" not in config.method:
-        raise ConfigError(
-            "reasoning_effort", config.reasoning_effort, "loglikelihoods are computed without reasoning; leave it out"
-        )
-    for name in ("follow_up", "follow_up_check"):
-        if getattr(config, name) and "generate" not in config.method:
-            raise ConfigError(name, getattr(config, name), "loglikelihoods leave nothing unread; leave it out")
+    rules = [
+        ("normalization", "loglikelihood", "belongs to {method} loglikelihood; leave one out or name both"),
+        ("reasoning_effort", "generate", "loglikelihoods are computed without reasoning; leave it out"),
+        ("follow_up", "generate", "loglikelihoods leave nothing unread; leave it out"),
+        ("follow_up_check", "generate", "loglikelihoods leave nothing unread; leave it out"),
+    ]
+    for name, method, hint in rules:
+        value = getattr(config, name)
+        if value and value != "sum" and method not in config.method:
+            raise ConfigError(name, value, hint)
     for name in ("workers", "gpus_per_worker", "shard_dir"):
         if config.ray is None and getattr(config, name) is not None:
             raise ConfigError(name, getattr(config, name), "goes with {ray}")

@@ -15,15 +15,9 @@ from typing import TYPE_CHECKING, Final, get_args
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import options_in_order
 from mbbq_gen.core.records import Role
+from mbbq_gen.runs.extraction import answer_table
 from mbbq_gen.runs.reasoning import reasoning_text
-from mbbq_gen.scoring.columns import (
-    ANSWER_COLUMNS,
-    METHOD,
-    REASONING_EFFORT,
-    model_by_method,
-    observations_from_columns,
-    without_places,
-)
+from mbbq_gen.scoring.columns import model_by_method, observations_from_columns, without_places
 from mbbq_gen.scoring.observations import GoldLabels, corrected_index, observation_schema
 from mbbq_gen.storage.follow_ups import FollowUpReply, follow_up_columns
 from mbbq_gen.storage.samples import SampleRecords, sample_records
@@ -37,13 +31,7 @@ BATCH_ITEMS = 20_000
 """Items that stand in memory as Python objects at a time."""
 _OF_RESPONSE: Final = ("refusal", "finish_reason", "error", "request_id", "latency_s", "cached")
 _OF_SOURCE: Final = ("tool", "file", "id", "task", "repeat")
-_OF_REPLY: Final = {
-    "reason": "reason",
-    "response": "text",
-    "outcome": "outcome",
-    "position": "option",
-    "confidence": "confidence",
-}
+_OF_REPLY: Final = {"reason": "reason", "response": "text", "outcome": "outcome", "position": "option"}
 
 
 @dataclass(frozen=True)
@@ -116,9 +104,7 @@ def _items(rows: list[SampleRecords], choice: SampleFilter, replies: Mapping[str
         )
         for row in rows
     ]
-    names = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
-    kinds = {name: pl.Int8() if name == "option" else pl.String() for name in names}
-    table = pl.DataFrame(answers, schema=kinds, orient="row").with_columns(model=model_by_method(choice.model))
+    table = answer_table(answers).with_columns(model=model_by_method(choice.model))
     questions = {row.instance.key: row.instance for row in rows}.values()
     observed = observations_from_columns(questions, table, choice.gold)
     schema = item_schema(messages=choice.messages)
@@ -165,5 +151,6 @@ def _item(row: SampleRecords, gold: GoldLabels, reply: FollowUpReply | None) -> 
         "evidence": [text[start:end] for start, end in extraction.spans],
         "conflicts": list(extraction.conflicts),
         **{f"follow_up_{name}": getattr(reply, of, None) for name, of in _OF_REPLY.items()},
+        "follow_up_confidence": reply.confidence if reply else None,
         "metadata": json.dumps(instance.metadata, ensure_ascii=False, sort_keys=True),
     }

@@ -262,12 +262,11 @@ def probe(
     requests: int,
     *,
     seed: int,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> SpeedProbe:
     """Sends ten questions that are drawn at random, and one before them, which loads the model; frees it afterwards.
 
-    `requests`: how many different requests there would be; `clock`: seconds, for tests. UsageError where the model is
-    not on this machine, ProviderError where it can't be loaded or a question fails.
+    `requests`: how many different requests there would be. UsageError where the model is not on this machine,
+    ProviderError where it can't be loaded or a question fails.
     """
     if not provider.capabilities.local:
         raise UsageError(f"--probe: {provider.name} is not a local model; leave --probe out, and give --rpm and --tpm")
@@ -283,10 +282,10 @@ def probe(
         )
         for prompt in drawn
     ]
-    return asyncio.run(_time(provider, sent, requests, clock))
+    return asyncio.run(_time(provider, sent, requests))
 
 
-async def _time(provider: Provider, sent: Sequence[Request], requests: int, clock: Callable[[], float]) -> SpeedProbe:
+async def _time(provider: Provider, sent: Sequence[Request], requests: int) -> SpeedProbe:
     async def answers(some: Sequence[Request]) -> list[Response]:
         async with aclosing(provider.generate(some, ExecutionContext())) as responses:
             found = [response async for response in responses]
@@ -296,11 +295,11 @@ async def _time(provider: Provider, sent: Sequence[Request], requests: int, cloc
 
     rest = sent[1:] or sent
     try:
-        started = clock()
+        started = time.perf_counter()
         await answers(sent[:1])
-        loaded = clock()
+        loaded = time.perf_counter()
         responses = await answers(rest)
-        ended = clock()
+        ended = time.perf_counter()
     finally:
         await provider.aclose()
     read = [count for response in responses if (count := response.usage.input_tokens) is not None]

@@ -128,13 +128,18 @@ class SampleIndex:
         step: Callable[[int], None] = lambda _: None,
     ) -> None:
         """Reads what these extractor versions have read; `seed`: of the order in which samples are drawn."""
-        self._step = step
         self._lock = Lock()
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._db.execute("PRAGMA journal_mode = OFF")
         self._db.execute(_SCHEMA)
         for language, version in sorted(versions.items()):
-            self._add(store, language, version, seed)
+            rows = store.query(_ITEMS, (version, language))
+            self._db.execute("BEGIN")
+            while batch := rows.fetchmany(_BATCH):
+                ranked = ((*row, None, stable_number(seed, row[1]) >> 1) for row in batch)
+                self._db.executemany(f"INSERT INTO items VALUES ({marks(len(batch[0]) + 2)})", ranked)
+                step(len(batch))
+            self._db.execute("COMMIT")
         self._db.execute(
             "CREATE TEMP TABLE asked AS SELECT key AS question, CASE WHEN count(*) < 2 THEN 'once'"
             " WHEN count(DISTINCT role) > 1 THEN 'yes' ELSE 'no' END AS flipped"
@@ -148,15 +153,6 @@ class SampleIndex:
     def close(self) -> None:
         """Lets the table go."""
         self._db.close()
-
-    def _add(self, store: RunStore, language: str, version: str, seed: int) -> None:
-        rows = store.query(_ITEMS, (version, language))
-        self._db.execute("BEGIN")
-        while batch := rows.fetchmany(_BATCH):
-            ranked = ((*row, None, stable_number(seed, row[1]) >> 1) for row in batch)
-            self._db.executemany(f"INSERT INTO items VALUES ({marks(len(batch[0]) + 2)})", ranked)
-            self._step(len(batch))
-        self._db.execute("COMMIT")
 
     def _rows(self, statement: str, parameters: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         with self._lock:

@@ -15,7 +15,7 @@ import pytest
 from mbbq_gen import Run
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, Response
-from mbbq_gen.extraction.engine import load_extractor
+from mbbq_gen.runs.extraction import load_reader
 from mbbq_gen.runs.follow_up import answer_limit, follow_up_text, question_about, read_reply
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.follow_ups import NONE_RULE
@@ -394,7 +394,7 @@ def read(text: str, language: str = "en") -> Extraction:
     shown = prompt.model_copy(update={"language": language, "messages": messages})
     response = Response(request_key="x", text=text, finish_reason="stop")
     reply = CompletedPrompt(shown, make_request().instance, response)
-    return read_reply(reply, found.none, load_extractor(language, said))
+    return read_reply(reply, found.none, load_reader("rules", language, said))
 
 
 @pytest.mark.parametrize("language", sorted(name for name in PackPaths().names("prompts") if "/" not in name))
