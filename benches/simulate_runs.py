@@ -22,8 +22,7 @@ from mbbq_gen.analysis.comparison_table import PairDifference
 from mbbq_gen.analysis.robustness import Effect, EffectTable, effect_table
 from mbbq_gen.languages.axes import Design as CellDesign
 from mbbq_gen.languages.axes import factorial_design, parse_axes, parse_variant_name
-from mbbq_gen.runs.adaptive import round_sizes
-from mbbq_gen.runs.stopping import answer_of
+from mbbq_gen.runs.adaptive import answer_of, round_sizes
 from mbbq_gen.scoring.cells import CELLS
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import InferenceSettings

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 
 from mbbq_gen.core.records import Extraction, Instance, Prompt, Response
-from mbbq_gen.storage.queries import EXTRACTION, read_extraction
+from mbbq_gen.storage.schema import EXTRACTION, read_extraction
 from mbbq_gen.storage.store import RunStore
 
 
