@@ -56,15 +56,15 @@ class GenderedText(TextWords):
         if self.neutral is not None:
             return frozenset(_GENDERS)
         genders_of_nouns = {mention.gender for mention in mentions if mention.gender} if rules.verbs_agree else set()
-        told_by_verbs, opening = set(), min(self.inside, default=0)
+        gendered_verbs, opening = set(), min(self.inside, default=0)
         for place in (place for place in self.later if place > opening):
             low, near = self.words[place].low, {word.low for word in self.words[max(place - HAVE_REACH, 0) : place]}
             is_male = low.endswith(rules.male_verb_endings) and not near & {*rules.genderless_behind}
             if low not in rules.genderless and (is_male or low.endswith(rules.female_verb_endings)):
-                told_by_verbs.add(low)
+                gendered_verbs.add(low)
         of_unknown_gender = {one.person for one in mentions} - {one.person for one in mentions if one.gender}
         if mentions and rules.verbs_agree and (of_unknown_gender or len(genders_of_nouns) != 1):
-            several = len(genders_of_nouns) > 1 and (told_by_verbs or not rules.male_verb_endings)
+            several = len(genders_of_nouns) > 1 and (gendered_verbs or not rules.male_verb_endings)
             unmarked = of_unknown_gender and rules.unmarked and not rules.male_verb_endings
             if several or unmarked or outside & {*rules.gender_verbs}:
                 return frozenset()
@@ -73,8 +73,8 @@ class GenderedText(TextWords):
         said_male = (outside & {*rules.male_words}) | (relatives & rules.relatives_by_gender.keys())
         said_female = (outside & {*rules.female_words}) | (relatives & {*rules.relatives_by_gender.values()})
         if mentions and (of_unknown_gender or not genders_of_nouns):
-            said_female |= {word for word in told_by_verbs if word.endswith(rules.female_verb_endings)}
-            said_male |= told_by_verbs - said_female
+            said_female |= {word for word in gendered_verbs if word.endswith(rules.female_verb_endings)}
+            said_male |= gendered_verbs - said_female
         found: set[NameGender] = {"f"} if said_male <= rules.to_female.keys() else set()
         found |= {"m"} if said_female <= rules.to_male.keys() else set()
         forced = self._forced()
@@ -235,7 +235,7 @@ class GenderedText(TextWords):
         for one, other in itertools.pairwise(mentions):
             joined = other.first - one.last == 2 and words[one.last + 1].low in {*rules.and_words, *rules.as_words}
             if joined and one.person != other.person and not self._is_of_epicene(one.first, rules):
-                self._plural_told(other.last, rules)  # but "dos personas, Ana y Eva, fueron"
+                self._describe_both(other.last, rules)  # but "dos personas, Ana y Eva, fueron"
         for place in range(1, len(words)):
             if self.before(place) in rules.owners:
                 self._by_gender(place, rules.ages)  # "*de niño* Emma cantaba"
@@ -250,7 +250,7 @@ class GenderedText(TextWords):
                 if words[place].low in rules.stops or (new_clause and words[place].low in self.language.determiners):
                     break
                 if words[place].low in rules.copulas:
-                    self._told_behind(place, rules)
+                    self._describe_behind(place, rules)
                 place += 1
 
     def _ends_sentence(self, place: int) -> bool:
@@ -277,7 +277,7 @@ class GenderedText(TextWords):
                 return True
         return False
 
-    def _told_behind(self, copula: int, rules: Agreement) -> None:
+    def _describe_behind(self, copula: int, rules: Agreement) -> None:
         """The word behind a copula that agrees, and an article before it: "fue la única"."""
         words = self.words
         at, articles = copula + 1, list[int]()
@@ -363,9 +363,9 @@ class GenderedText(TextWords):
             self._by_gender(place - 1, rules.both_articles)
             if place > 2 and words[place - 2].low in rules.owners and words[place - 3].low in rules.both:
                 self._by_gender(place - 3, rules.both)  # "solo *uno* de los dos"
-            self._plural_told(place, rules)
+            self._describe_both(place, rules)
 
-    def _plural_told(self, place: int, rules: Agreement) -> None:
+    def _describe_both(self, place: int, rules: Agreement) -> None:
         """What is said of two people behind a copula in the rest of the sentence: "se pusieron *nerviosos*"."""
         rest = itertools.takewhile(lambda at: not self._ends_sentence(at), range(place + 1, len(self.words)))
         copula = next((at for at in rest if self.words[at].low in rules.plural_copulas), None)

@@ -124,15 +124,15 @@ class MentionFinder(PersonText):
         if self._is_cut(start, kept):
             raise self._refuse("unreplaced_mention", start - 2, right)
         start = self._led_in(start, right)
-        # What somebody is, or has, is no mention: "they asked a man *who* X *was*", "de ene spreker *blauwe ogen* had".
+        # What somebody is, or has, is no mention: "they saw a man *who* X *was*", "de ene spreker *blauwe ogen* had".
         verb = self.words[right + 1].low if right + 1 < len(self.words) else ""
-        is_told = self.before(start) in rules.relatives and not self.words[start - 1].gap and verb in rules.copulas
+        is_said = self.before(start) in rules.relatives and not self.words[start - 1].gap and verb in rules.copulas
         is_had = person.attachment == "behind" and self.behind(right) in rules.told_last
         own, there = person.words, [word.low for word in self.words[start : right + 1]]
         relative = next((word for word in rules.clause_relatives if word in own[:-1]), None)
         # The verb of a description stands without its relative: "one *wore* a hat".
         is_clause = relative is not None and own[own.index(relative) + 1] in there and relative not in there
-        if is_told or is_clause or (is_had and self.is_head(self.before(first))):
+        if is_said or is_clause or (is_had and self.is_head(self.before(first))):
             raise self._refuse("group_stated_elsewhere", start - 1, right)
         behind_verb = rules.told_last and self.before(start) in rules.copulas and start + 3 <= right
         if behind_verb and there[1] in rules.stand_ins and self.is_head(there[2]):  # "was de ene vrouw *gekleed in …*"
@@ -397,8 +397,8 @@ class MentionFinder(PersonText):
             # "slordig was *gekleed in een pak*"
             return Mention(self.number, first, self.opened(verb + 1), behind=low, by_verb=True)
         ends = self.ends(verb) or self.words[verb + 1].low in rules.clause_words
-        is_told = ends and self.before(first) in rules.stand_ins
-        return Mention(self.number, first, last, by_verb=True) if is_told else None
+        is_said = ends and self.before(first) in rules.stand_ins
+        return Mention(self.number, first, last, by_verb=True) if is_said else None
 
     def _opened_around(self, low: int, right: int) -> Mention | None:
         """A person described by an opener around the verb: "de andere *gekleed* was *in een oud pak*"."""
