@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
@@ -50,6 +50,7 @@ class Slot:
     """Of an agreement: what is written for `m`, `f` and perhaps `n`."""
 
 
+@lru_cache(maxsize=4096)
 def parse_slot(text: str) -> Slot | None:
     """The slot that the text between two braces names, or None where it is none."""
     if match := _FORM_SLOT.fullmatch(text):
