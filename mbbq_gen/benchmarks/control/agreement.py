@@ -263,17 +263,17 @@ class GenderedText(TextWords):
             self.write(place, *pair)
         return pair is not None
 
-    def _by_ending(self, place: int, rules: Agreement) -> bool:
-        """Writes a word that agrees with one person; whether it does."""
-        word = self.words[place]
-        if self._by_gender(place, rules.forms):
+    def _by_ending(self, place: int, forms: Mapping[str, str], endings: Sequence[str], rules: Agreement) -> bool:
+        """Writes a word that agrees: one of some forms, or a known word with the ending of a man or a woman."""
+        if self._by_gender(place, forms):
             return True
-        for ending in (rules.male, rules.female):
-            stem = word.low[: -len(ending)]
+        low, text = self.words[place].low, self.words[place].text
+        for ending in endings:
+            stem = low.removesuffix(ending)
             agrees = stem + rules.male in rules.words or stem.endswith(rules.participles)
-            if word.low.endswith(ending) and agrees and len(stem) > 1:
-                stem = word.text[: -len(ending)]
-                self.write(place, stem + rules.male, stem + rules.female)
+            if low.endswith(ending) and agrees and len(stem) > 1:
+                male, female = (text[: len(stem)] + ending for ending in endings)
+                self.write(place, male, female)
                 return True
         return False
 
@@ -290,11 +290,12 @@ class GenderedText(TextWords):
             at += 1
         if not low or at in self.inside:
             return
-        if self._by_ending(at, rules):
+        endings = (rules.male, rules.female)
+        if self._by_ending(at, rules.forms, endings, rules):
             for place in articles:
                 self._by_gender(place, rules.articles)
         if at + 2 < len(words) and self.behind(at) in rules.and_words and at + 2 not in self.inside:
-            self._by_ending(at + 2, rules)
+            self._by_ending(at + 2, rules.forms, endings, rules)
 
     def _standing_in(self, mention: Mention, rules: Agreement) -> None:
         """Words that stand for the person named right behind: "el primer candidato era Mateo", "y el otro, Mateo"."""
@@ -373,19 +374,7 @@ class GenderedText(TextWords):
             return
         while self.behind(copula) in rules.adverbs:
             copula += 1
-        while self.behind(copula) and copula + 1 not in self.inside and self._by_plural_ending(copula + 1, rules):
-            copula += 1  # but not in "son hermanos mellizos"
-
-    def _by_plural_ending(self, place: int, rules: Agreement) -> bool:
-        """Writes a word about several that is known to agree; whether it does."""
-        word = self.words[place]
-        if self._by_gender(place, rules.both):
-            return True
-        for ending in rules.both_endings:
-            stem = word.text[: -len(ending)]
-            agrees = stem.endswith(rules.participles) or stem.casefold() + rules.male in rules.words
-            if word.low.endswith(ending) and agrees:
-                male, female = rules.both_endings
-                self.write(place, stem + male, stem + female)
-                return True
-        return False
+        while self.behind(copula) and copula + 1 not in self.inside:
+            if not self._by_ending(copula + 1, rules.both, rules.both_endings, rules):
+                break  # "son hermanos mellizos"
+            copula += 1
