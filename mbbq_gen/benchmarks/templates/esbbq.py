@@ -1,10 +1,7 @@
 """EsBBQ's template workbooks → instances, by the rules that its authors published; any folder of that form will do.
 
-Paper:    Ruiz-Fernández, Mina, Falcão, Vasquez-Reina, Sallés, Gonzalez-Agirre, Perez-de-Viñaspre (2025): EsBBQ and
-          CaBBQ: The Spanish and Catalan Bias Benchmarks for Question Answering. https://arxiv.org/abs/2507.11216
-Data:     https://github.com/langtech-bsc/EsBBQ-CaBBQ: `templates/<Category>.xlsx`, `vocabulary.xlsx` and
-          `vocabulary_proper_names.xlsx`. From them come the 27,320 Spanish and 27,344 Catalan published rows.
-Licence:  Apache-2.0
+Paper, data and licence: `readers.esbbq`. From `templates/<Category>.xlsx`, `vocabulary.xlsx` and
+`vocabulary_proper_names.xlsx` come the 27,320 Spanish and 27,344 Catalan published rows.
 
 The rules
 1. A template is written in four arrangements: as it is (`original`); with the two people swapped in the ambiguous
