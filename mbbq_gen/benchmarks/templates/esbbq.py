@@ -35,7 +35,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -44,7 +43,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.benchmarks.bbq_record import SplitInfo, unknown_texts
-from mbbq_gen.benchmarks.readers.esbbq import BENCHMARKS, PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instance_of
+from mbbq_gen.benchmarks.readers.esbbq import BENCHMARKS, PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instances_of
 from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation, checked, python_literal
 from mbbq_gen.benchmarks.templates.slots import (
@@ -304,10 +303,7 @@ def _instances(folder: Path, paths: Sequence[Path], language: str) -> Iterator[I
         slug = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", path.stem)).casefold()  # SpanishRegion
         category = find_benchmark("esbbq").categories.get(path.stem, slug)
         source = SplitInfo(BENCHMARKS.get(language, f"esbbq_{language}"), version, language, "bias", category)
-        seen: Counter[str] = Counter()
-        for place, row in esbbq_rows(path, vocabulary, language):
-            yield instance_of(row, place, source, seen[row.template])
-            seen[row.template] += 1
+        yield from instances_of(esbbq_rows(path, vocabulary, language), source)
 
 
 @contextmanager
