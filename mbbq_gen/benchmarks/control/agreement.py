@@ -24,7 +24,7 @@ _GENDERS: tuple[NameGender, NameGender] = ("f", "m")
 
 def _pair(word: str, forms: Mapping[str, str]) -> tuple[str, str] | None:
     """The form about a man and the one about a woman, of which a word is one; None where it is none of the forms."""
-    return next((pair for pair in reversed(forms.items()) if word in pair), None)
+    return next((pair for pair in [*forms.items()][::-1] if word in pair), None)
 
 
 class GenderedText(TextWords):
