@@ -124,6 +124,8 @@ parameters = {{ max_tokens = "{{max_tokens}}", temperature = "{{temperature}}" }
 """
 
 HIDDEN = re.compile(r"(sk-frozen-\d+|ya29\.token|Signature=\w+|/20\d{6}/)")
+SAMPLING = {"top_p", "frequency_penalty"}
+"""What early records did not send; the reply does not depend on it, so that runs can be compared with theirs."""
 UNKEPT = {"host", "content-length", "x-amz-date", "date", "connection"}
 
 
@@ -195,7 +197,8 @@ class Stub:
 
 def answer(path: str, sent: Any) -> Any:
     """A reply in the shape of the API at that path: a letter, or JSON of the schema that was sent."""
-    number = int(hashlib.sha256(json.dumps(sent, sort_keys=True).encode()).hexdigest()[:8], 16)
+    chosen_by = {key: value for key, value in sent.items() if key not in SAMPLING}
+    number = int(hashlib.sha256(json.dumps(chosen_by, sort_keys=True).encode()).hexdigest()[:8], 16)
     text, usage = "ABC"[number % 3], {"input_tokens": 9, "output_tokens": 1}
     if '"enum": [' in json.dumps(sent):
         choices = {name: rule.get("enum") for name, rule in _properties(sent).items()}

@@ -161,7 +161,7 @@ def _reasoning_findings(resources: PackPaths, language: str) -> list[Finding]:
 
 
 def _people_findings(resources: PackPaths, language: str) -> list[Finding]:
-    from mbbq_gen.extraction.people import read_people
+    from mbbq_gen.extraction.question import read_people
 
     file = f"extractors/people/{language}.toml"
     try:

@@ -162,10 +162,11 @@ def control(
     if not counts.questions:
         raise UsageError("no question of the bias split; leave out --languages to see all")
     if report is not None:
+        from mbbq_gen.benchmarks.control.maker import REASONS
         from mbbq_gen.report.analysis_tables import control_blocks
         from mbbq_gen.report.page import blocks_page
 
-        write_lines(report, [blocks_page(f"Control questions: {benchmark}", control_blocks(counts))])
+        write_lines(report, [blocks_page(f"Control questions: {benchmark}", control_blocks(counts, REASONS))])
     if as_json:
         whole = {"output": None if output is None else str(output), **counts.summary()}
         print_json({**whole, **work.annotated()} if audit else whole)

@@ -285,7 +285,7 @@ def _write(
     source: ExportSource, *, parquet: Path | None, csv: Path | None, hf_dataset: Path | None, eval_results: Path | None
 ) -> dict[str, Any]:
     """Writes the exports and returns their records."""
-    from mbbq_gen.interchange.export import write_bundle, write_hf_dataset
+    from mbbq_gen.interchange.export import write_bundle
 
     found: dict[str, Any] = {}
     if parquet is not None:
@@ -293,7 +293,7 @@ def _write(
     if csv is not None:
         found["csv"] = _report_export(csv, write_bundle(source, csv, "csv"))
     if hf_dataset is not None:
-        found["hf_dataset"] = _report_export(hf_dataset, write_hf_dataset(source, hf_dataset))
+        found["hf_dataset"] = _report_export(hf_dataset, write_bundle(source, hf_dataset, "hf-dataset"))
     if eval_results is not None:
         from mbbq_gen.interchange.cards import RESULT_BY, card_metadata, model_index
         from mbbq_gen.report.score_tables import SUMMARY_METRICS

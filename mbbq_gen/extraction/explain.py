@@ -11,8 +11,7 @@ from mbbq_gen.core.records import Extraction, FrozenModel
 from mbbq_gen.extraction.claims import WHY, Proposition, Rule, Strength
 from mbbq_gen.extraction.lexicon import CLASSES, entries_of
 from mbbq_gen.extraction.mentions import MentionKind
-from mbbq_gen.extraction.prepared_question import label_core
-from mbbq_gen.extraction.question import Question
+from mbbq_gen.extraction.question import Question, label_core
 from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot
 
 if TYPE_CHECKING:
@@ -210,7 +209,7 @@ class _Explainer:
         else:
             reason = f"{WHY[winner.kind.value]}: that is stronger than what {WHY[kind]}, or later"
         return self._candidate(
-            self._analysis.normal.raw_span(slot.start, slot.end),
+            self._analysis.normal.raw_span(slot.start + self._analysis.offset, slot.end + self._analysis.offset),
             kind="slot",
             options=() if slot.option in {None, CONTESTED} else (slot.option,),
             match="exact",

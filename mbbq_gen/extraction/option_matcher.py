@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mbbq_gen.extraction.lexicon import SMALL, Lexicon
-from mbbq_gen.extraction.prepared_question import label_core
+from mbbq_gen.extraction.question import label_core
 from mbbq_gen.extraction.text import LOOK_ALIKES, NormalText, normalise
 
 
@@ -45,7 +45,14 @@ class OptionMatcher:
         self._shown = frozenset(label_core(label) for label in labels) | {core for core in cores if len(core) > 1}
         self.circled = all(_is_circled(label) for label in labels)
         self.long = all(len(core) > 2 for core in cores)
-        self.native = _native_labels(self.labels)
+        plain = self.labels.get("a") == 0 and self.labels.get("b") == 1
+        series = [(sign.casefold(), place) for row in _SERIES for place, sign in enumerate(row[: len(self.labels)])]
+        alike = {chr(sign).casefold(): chr(letter).casefold() for sign, letter in LOOK_ALIKES.items()}
+        near = {
+            sign: self.labels[letter] for sign, letter in alike.items() if letter in {"a", "b", "c"} & set(self.labels)
+        }
+        self.native = (dict(series) if plain else {}) | near
+        """Letters of other alphabets that can only mean one of A, B, C…: by their place, and look-alikes."""
         self._label = _label_pattern(tuple(self.labels))
         self._noun = _noun_pattern(nouns)
         self.names = dict(self.labels)
@@ -165,15 +172,6 @@ def _end_spread(text: str, start: int, name: str) -> int:
     return start
 
 
-def _native_labels(labels: dict[str, int]) -> dict[str, int]:
-    """Letters of other alphabets that can only mean one of A, B, C…: look-alikes, then letters by their place."""
-    native: dict[str, int] = {}
-    if labels.get("a") == 0 and labels.get("b") == 1:
-        native = {sign.casefold(): place for series in _SERIES for place, sign in enumerate(series[: len(labels)])}
-    alike = {chr(sign).casefold(): chr(letter).casefold() for sign, letter in LOOK_ALIKES.items()}
-    return native | {sign: labels[letter] for sign, letter in alike.items() if letter in {"a", "b", "c"} & set(labels)}
-
-
 @lru_cache(maxsize=256)
 def _label_pattern(labels: tuple[str, ...]) -> re.Pattern[str]:
     """A pattern for a label with what may not stand behind it."""
@@ -207,9 +205,5 @@ def _is_circled(sign: str) -> bool:
     return len(sign) == 1 and unicodedata.decomposition(sign).startswith(("<circle>", "<compat> 0028"))
 
 
-@lru_cache(maxsize=4096)
-def option_matcher(
-    options: tuple[str, ...], labels: tuple[str, ...], nouns: tuple[str, ...], lexicon: Lexicon
-) -> OptionMatcher:
-    """The matcher of a question, compiled once."""
-    return OptionMatcher(options, labels, nouns, lexicon)
+option_matcher = lru_cache(maxsize=4096)(OptionMatcher)
+"""The matcher of a question, compiled once."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
-from functools import lru_cache, reduce
+from functools import lru_cache, partial, reduce
 from operator import or_
 from typing import NamedTuple
 
@@ -106,16 +106,18 @@ class SlotFinder:
     """Finds answer slots with the words of a language and of English."""
 
     def __init__(self, lexicons: Sequence[Lexicon], grammars: Sequence[Grammar]) -> None:
-        self._lexicons = tuple(lexicons)
-        self._classes = lru_cache(maxsize=MAX_KEPT)(self._classes_of)
-        self._nouns = tuple(
+        self._classes = lru_cache(maxsize=MAX_KEPT)(
+            lambda word: reduce(or_, [known[word].classes for known in lexicons])
+        )
+        nouns = tuple(
             word
             for grammar in grammars
             for word in words_of(grammar.labels.nouns)
             if "_" not in word and "*" not in word
         )
-        rows = [entry for grammar in grammars for entry in words_of(grammar.words.correction)]
-        self._correction = _any_entry(rows)
+        self.matcher = partial(option_matcher, nouns=nouns, lexicon=lexicons[0])
+        """The matcher of a question's options and labels."""
+        self._correction = _any_entry([entry for grammar in grammars for entry in words_of(grammar.words.correction)])
         headers = [entry for grammar in grammars for entry in words_of(grammar.words.options)]
         self._header = re.compile(
             rf"\n[\s*#_>-]*(?:\w+ ){{0,2}}(?:{_alternatives(headers)})\s*\d*\s*[*_]*\s*[:：]", re.IGNORECASE
@@ -129,20 +131,16 @@ class SlotFinder:
         self._unspaced = re.compile(_alternatives(markers)) if markers else None
         self._conj = _any_entry([entry for grammar in grammars for entry in words_of(grammar.words.conj)])
 
-    def matcher(self, options: tuple[str, ...], labels: tuple[str, ...]) -> OptionMatcher:
-        """The matcher of a question."""
-        return option_matcher(options, labels, self._nouns, self._lexicons[0])
-
-    def _classes_of(self, word: str) -> int:
-        """The classes of a word in any of the lexicons."""
-        return reduce(or_, [lexicon[word].classes for lexicon in self._lexicons])
-
     def find(self, body: str, circled: frozenset[int], matcher: OptionMatcher) -> list[AnswerSlot]:
         """All slots of a text but those in boxes, fields and tags, in the order of the text."""
         if not body.strip():
             return []
         first = matcher.at(body, 0, circled)
-        marked = _without_enumeration(body, list(self._markers(body, matcher)), matcher.count)
+        marked = list(self._markers(body, matcher))
+        lines: dict[int, set[int | None]] = {}  # "option A is …, option B is …" says of every label what it stands for
+        for slot in marked if len(marked) >= matcher.count else ():
+            lines.setdefault(body.count("\n", 0, slot.start), set()).add(slot.option)
+        marked = [s for s in marked if len(lines.get(body.count("\n", 0, s.start), ())) < matcher.count]
         ends = [first.end] if first is not None else [slot.end for slot in marked[:1]]
         cut = self._continuation(body, ends[0], matcher) if ends else len(body)
         body, marked = body[:cut], [slot for slot in marked if slot.end <= cut]
@@ -154,11 +152,9 @@ class SlotFinder:
         if closing is not None and not any(slot.start <= closing.start < slot.end for slot in marked):
             found.append(closing)
         bold = None if found else only_bold(body, matcher)
-        if bold is not None:
-            found.append(AnswerSlot(SlotKind.BOLD, *_of(bold)))
-        ticked = ticked_option(body, matcher)
-        if ticked is not None:
-            found.append(AnswerSlot(SlotKind.TICK, *_of(ticked)))
+        for kind, content in ((SlotKind.BOLD, bold), (SlotKind.TICK, ticked_option(body, matcher))):
+            if content is not None:
+                found.append(AnswerSlot(kind, *_of(content)))
         share = greatest_share(body, matcher)
         if share is not None:
             found.append(AnswerSlot(SlotKind.SHARE, *share))
@@ -367,8 +363,7 @@ class SlotFinder:
             linked = linked or colon
             content = matcher.at(body, here, native=colon, any_case=colon)
             if content is not None and (linked or self._is_told(body, content)):
-                listed = False
-                return None if listed else content
+                return content
             if token is None or token.classes & (_NEG | C["both"]) or not token.classes & _LINK:
                 return None
             linked = linked or bool(token.classes & (SMALL | C["would"] | C["must"] | C["likely"]) and step < MAX_LINK)
@@ -439,15 +434,6 @@ _BLANK = re.compile(r"[*_)\"'\].;]*[ \t]{1,3}")
 _STOPS = re.compile(r"[.!?;,。！？；，।؟]")
 
 
-def _without_enumeration(body: str, marked: list[AnswerSlot], count: int) -> list[AnswerSlot]:
-    """The slots without those of a line that says of every label what it stands for: "option A is …, option B is …"."""
-    lines: dict[int, list[AnswerSlot]] = {}
-    for slot in marked if len(marked) >= count else ():
-        lines.setdefault(body.count("\n", 0, slot.start), []).append(slot)
-    named = [slot for slots in lines.values() if len({slot.option for slot in slots}) >= count for slot in slots]
-    return [slot for slot in marked if slot not in named]
-
-
 def _next_line(body: str, line_end: int, content: SlotContent, matcher: OptionMatcher) -> SlotContent:
     """A label on a line of its own with the text that is the next line."""
     rest = body[line_end:] if line_end >= 0 else ""
@@ -461,11 +447,6 @@ def _next_line(body: str, line_end: int, content: SlotContent, matcher: OptionMa
 def _of(content: SlotContent) -> tuple[int, int, int, int | None]:
     conflict = content.label if content.text is not None and content.label not in {None, content.text} else None
     return content.option, content.start, content.end, conflict
-
-
-def strongest(slots: Iterable[AnswerSlot]) -> AnswerSlot | None:
-    """The slot that decides."""
-    return min(slots, key=lambda slot: (TABLE[slot.kind].rank, -slot.start), default=None)
 
 
 def _alternatives(entries: Iterable[str]) -> str:

@@ -94,26 +94,14 @@ def loose_key(word: str) -> str:
     if folded.isascii():
         return folded
     if _ACCENT_FREE_SCRIPTS.search(folded):
-        folded = _drop_marks(folded).translate(_LETTER_FOLDS).translate(_ARABIC_FOLDS)
+        parts = unicodedata.normalize("NFD", folded.replace("й", "\ue000"))  # й keeps its mark: a letter of its own
+        bare = "".join(sign for sign in parts if unicodedata.category(sign) != "Mn" or _INDIC.match(sign))
+        folded = unicodedata.normalize("NFC", bare).replace("\ue000", "й").translate(_LETTER_FOLDS | _ARABIC_FOLDS)
     if _INDIC.search(folded):
         folded = _NASALS.sub("ं", _NUKTA.sub("", folded)).translate(_INDIC_FOLDS)
-    return "".join(_plain_digit(sign) for sign in _INVISIBLE_ONLY.sub("", folded))
-
-
-def _drop_marks(word: str) -> str:
-    """The word without combining marks (й keeps its own: it is a letter of its own)."""
-    spared = word.replace("й", "\ue000")
-    bare = "".join(
-        sign
-        for sign in unicodedata.normalize("NFD", spared)
-        if unicodedata.category(sign) != "Mn" or _INDIC.match(sign)
+    return "".join(
+        str(unicodedata.decimal(sign)) if sign.isdecimal() else sign for sign in _INVISIBLE_ONLY.sub("", folded)
     )
-    return unicodedata.normalize("NFC", bare).replace("\ue000", "й")
-
-
-def _plain_digit(sign: str) -> str:
-    """A decimal digit of any script as 0–9, anything else as it is."""
-    return str(unicodedata.decimal(sign)) if sign.isdecimal() else sign
 
 
 @lru_cache(maxsize=4096)

@@ -73,7 +73,7 @@ class Zoner:
             zones.append(Zone("continuation", *_middle(text)))
         body, open_reasoning = text, False
         bare = any(text.startswith(opener) for opener, _ in self._bare)
-        if bare or "<" in text or "[" in text or "◁" in text or ("\n" in text and self._speaks(text)):
+        if bare or "<" in text or "[" in text or "◁" in text or ("\n" in text and self._speakers.search(text)):
             reasoning, open_reasoning = self._reasoning(body)
             zones += reasoning
             body = blank(body, reasoning)
@@ -87,10 +87,6 @@ class Zoner:
             zones += echoes
             body = blank(body, echoes)
         return ZonedText(without_fragments(body, options), tuple(zones), open_reasoning)
-
-    def _speaks(self, text: str) -> bool:
-        """Whether a line names who speaks it."""
-        return self._speakers.search(text) is not None
 
     def _reasoning(self, body: str) -> tuple[list[Zone], bool]:
         """Reasoning blocks, nested or not, and whether the last one is never closed.
@@ -176,14 +172,14 @@ def strip_markup(body: str) -> str:
     """The text with LaTeX commands and HTML tags blanked."""
     if "\\" not in body and "<" not in body and "\x1b" not in body and "␛" not in body:
         return body
-    return _MARKUP.sub(lambda match: _blanks_for(match.group(), body), body)
 
+    def blanks(match: regex.Match[str]) -> str:
+        tag = match.group()
+        if len(tag) == 3 and tag[1].isupper() and f"</{tag[1]}" not in body:  # a label: `<B>`
+            return f"({tag[1]})"
+        return ("\n" if tag.startswith("<br") else " ") + " " * (len(tag) - 1)
 
-def _blanks_for(tag: str, body: str) -> str:
-    """What stands for a command or tag; a capital in brackets that is never closed is a label: `<B>`."""
-    if len(tag) == 3 and tag[1].isupper() and f"</{tag[1]}" not in body:
-        return f"({tag[1]})"
-    return ("\n" if tag.startswith("<br") else " ") + " " * (len(tag) - 1)
+    return _MARKUP.sub(blanks, body)
 
 
 def blank(text: str, zones: list[Zone]) -> str:

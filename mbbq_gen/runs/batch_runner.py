@@ -370,13 +370,13 @@ class BatchRunner:
 
     def _most(self) -> int:
         """The requests that one batch may hold: by the service's limit, the user's, and what was refused before."""
-        limits = (self.service.limits.requests, self.most_requests, self.ledger.most_requests())
+        limits = (self.service.most_requests, self.most_requests, self.ledger.most_requests())
         return min(limit for limit in limits if limit is not None)
 
     async def _hand_over_all(self, lines: Iterable[Line]) -> int:
         """Hands over some requests, in batches as large as the service takes them; says how many that made."""
         made = 0
-        with closing(parts(lines, self.folder, self._most, self.service.limits.size)) as found:
+        with closing(parts(lines, self.folder, self._most, self.service.most_bytes)) as found:
             for part in found:
                 made += await self._hand_over(part)
         return made

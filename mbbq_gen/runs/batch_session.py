@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.providers.api.batch_apis import batch_service
+from mbbq_gen.providers.api.batches import batch_service
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.runs.batch_runner import BatchRunner
 from mbbq_gen.runs.executor import ErrorRateGuard, Session, copy_cached, open_cost_guard

@@ -43,7 +43,7 @@ from mbbq_gen.scoring.observations import observations_frame, observe
 from mbbq_gen.storage.store import CompletedPrompt
 from tests.conftest import FULL, Load
 from tests.runs.test_oracle_proof import PUBLISHED, STARTER_LANGUAGES, is_equal
-from tests.support.expected_scores import ORACLES_WITH_KNOWN_SCORES, expected_scores
+from tests.support.scoring import ORACLES_WITH_KNOWN_SCORES, expected_scores
 
 Call = Callable[..., tuple[int, str, str]]
 

@@ -1,6 +1,6 @@
 """The proof of the instrument: every oracle, through the whole road, scores exactly what arithmetic says.
 
-instances → prompts → oracle's words → extraction → observations → scores   against   plain counting
+instances → prompts → oracle's words → extraction → observations → scores   against   plain loops
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Iterator, Mapping
-from fractions import Fraction
 from typing import get_args
 
 import polars as pl
@@ -29,7 +28,7 @@ from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame, observe
 from mbbq_gen.storage.store import CompletedPrompt
 from tests.conftest import FULL, Load
-from tests.support.expected_scores import ORACLES_WITH_KNOWN_SCORES, expected_scores
+from tests.support.scoring import ORACLES_WITH_KNOWN_SCORES, expected_scores
 
 MOST_BEFORE_MAKING = 800
 """About how many questions of a set control questions are made of, the same number of every kind."""
@@ -141,7 +140,7 @@ def check_scores(table: pl.DataFrame, shown: Mapping[str, Shown]) -> None:
         assert group.outcomes["error"] == 0
 
 
-def is_equal(found: float | None, expected: Fraction | None) -> bool:
+def is_equal(found: float | None, expected: float | None) -> bool:
     """Both undefined, or the same number to the last digits of a float."""
     if found is None or expected is None:
         return found is None and expected is None
