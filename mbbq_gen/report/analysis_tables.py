@@ -467,8 +467,8 @@ def control_blocks(found: ControlCoverage, meanings: Mapping[str, str]) -> Itera
     )
     yield text_table(titles, refused, title="Left out, by template")
     samples = (
-        (sample.key, f"{sample.context} {sample.question}", f"{sample.control_context} {sample.control_question}")
-        for sample in found.samples()
+        (one.key, f"{one.context} {one.question}", f"{control.context} {control.question}")
+        for one, control in found.samples.values()
     )
     yield text_table(("question", "as published", "with names"), samples, title="One of each template")
     yield "Control questions were made by substitution: two first names stand where the two groups stood."

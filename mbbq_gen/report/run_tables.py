@@ -16,8 +16,8 @@ from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.power import Question
-    from mbbq_gen.runs.budget import CostReport
     from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, SampleSizeEstimate
+    from mbbq_gen.runs.cost_report import CostReport
     from mbbq_gen.runs.run_diff import RunDiff
     from mbbq_gen.runs.status import BatchLine, RunStatus
     from mbbq_gen.runs.token_estimate import Cost, Duration, TokenEstimate

@@ -155,7 +155,7 @@ def _info(*third: str) -> dict[str, list[str]]:
         (3, _changed(answer_info=_info("c")), r":3: answer_info\.ans2: has \d entr"),
         (3, _changed(answer_info=_info("c", "unknown")), r":3: answer_info: other people than in the rows before"),
         (3, lambda line: b"", r"en\.jsonl:3: context_condition: 'disambig' where 'ambig' comes next; a row is missing"),
-        (8, lambda line: b"", r"Age_en\.jsonl:7: the file ends after 3 rows of a block of four"),
+        (8, lambda line: b"", r"Age_en\.jsonl:7: the file ends after 3 of 4 rows of a group"),
     ],
 )  # fmt: skip
 def test_broken_rows_are_named(

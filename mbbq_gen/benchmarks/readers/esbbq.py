@@ -42,7 +42,7 @@ from mbbq_gen.benchmarks.bbq_record import (
     no_target,
     only_stereotyped,
 )
-from mbbq_gen.benchmarks.rows import RowLocation, python_literal, read_json_lines, read_table
+from mbbq_gen.benchmarks.rows import RowLocation, python_literal, read_json_lines, read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank, Split
 
 BENCHMARKS: Final = {"es": "esbbq", "ca": "cabbq"}
@@ -119,11 +119,8 @@ def load_esbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
     for path, source in files:
         seen: Counter[str] = Counter()
-        last_id = -1
-        for place, row in read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow):
-            if row.instance_id <= last_id:
-                raise place.error(f"{row.instance_id} comes after {last_id}; published ids increase", "instance_id")
-            last_id = row.instance_id
+        rows = read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow)
+        for place, row in with_ids(rows, "instance_id", increasing=True):
             yield instance_of(row, place, source, seen[row.template])
             seen[row.template] += 1
 

@@ -30,7 +30,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance, named_or_none
 from mbbq_gen.benchmarks.registry import find_benchmark
-from mbbq_gen.benchmarks.rows import find_files, python_literal, read_table
+from mbbq_gen.benchmarks.rows import find_files, python_literal, read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank, Split
 
 TEMPLATES_FILE: Final = "KoBBQ_templates.tsv"
@@ -147,10 +147,7 @@ class KobbqRow(BaseModel):
 
 
 def load_kobbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of KoBBQ's test set, in file order.
-
-    `folder`: a checkout of naver-ai/KoBBQ, or its folder `data`.
-    """
+    """The instances in file order. `folder`: a checkout of naver-ai/KoBBQ, or its folder `data`."""
     path = find_files(folder, ["KoBBQ_test_samples.tsv"], "kobbq", inside=("data", ""))[0]
     return _read(path, "kobbq", language, split)
 
@@ -162,13 +159,9 @@ def load_kobbq_all(folder: Path, language: str, split: Split) -> Iterator[Instan
 
 
 def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[Instance]:
-    seen: set[str] = set()
     templates = path.with_name(TEMPLATES_FILE)
     slots = TemplateSlots(templates) if templates.is_file() else None
-    for place, row in read_table(path, KobbqRow, delimiter="\t"):
-        if row.sample_id in seen:
-            raise place.error(f"{row.sample_id!r} is listed twice; ids are unique", "sample_id")
-        seen.add(row.sample_id)
+    for place, row in with_ids(read_table(path, KobbqRow, delimiter="\t"), "sample_id"):
         parts = _SAMPLE_ID.fullmatch(row.sample_id)
         if parts is None or parts[1] not in CATEGORIES:
             raise place.error(f"{row.sample_id!r} is not category-template-filling-condition-question", "sample_id")
@@ -202,10 +195,13 @@ def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[I
                 "bbq_category": named_or_none(row.bbq_category),
             },
         )
-        places = None
         if slots is not None:
-            disambiguated, key = condition == "dis", f"{category}-{template}{version}"
-            people = [option.text for option in instance.options[:UNKNOWN_INDEX]]
-            places = slots.of(key, disambiguated=disambiguated, context=instance.context, people=people)
-        spans = {} if places is None else {"person_spans": {"context": places}}
-        yield instance.model_copy(update={"metadata": {**instance.metadata, **spans}}) if spans else instance
+            key, people = (
+                f"{category}-{template}{version}",
+                [option.text for option in instance.options[:UNKNOWN_INDEX]],
+            )
+            places = slots.of(key, disambiguated=condition == "dis", context=instance.context, people=people)
+            if places is not None:
+                more = {**instance.metadata, "person_spans": {"context": places}}
+                instance = instance.model_copy(update={"metadata": more})
+        yield instance

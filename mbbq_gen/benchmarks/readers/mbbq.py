@@ -48,11 +48,9 @@ from mbbq_gen.benchmarks.bbq_record import (
     Block,
     SplitInfo,
     category_files,
-    has_wrong_label,
     in_blocks,
     instance_of,
     named_or_none,
-    no_target,
     only_stereotyped,
     read_rows,
 )
@@ -72,10 +70,7 @@ _OWN_OCCUPATIONS: Final = frozenset({"4", "5", "11", "14", "20", "22", "23"})
 
 
 def load_mbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of a language and split, in file order, category by category.
-
-    `folder`: a checkout of Veranep/MBBQ, or its folder `data`.
-    """
+    """The instances in file order. `folder`: a checkout of Veranep/MBBQ, or its folder `data`."""
     name = f"{{category}}{'_control' if split == 'control' else ''}_{language}.jsonl"
     return _read(category_files("mbbq", folder, language, split, inside=("data", ""), name=name))
 
@@ -97,7 +92,6 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
             listed = row.additional_metadata.stereotyped_groups
             unknown = row.unknown_index(place)
             target = only_stereotyped(forms, (one_form(group, source.category) for group in listed), unknown)
-            reason = no_target(row.groups, listed, unknown)
             parallel = _parallel_id(block, template, seen[template], target, source)
             metadata = None
             if genders is not None:  # of both names; None where they are not known or differ
@@ -109,9 +103,7 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
                     place,
                     source,
                     target=target,
-                    reason=reason,
                     parallel_id=parallel and f"{parallel}/{row.question_polarity}-{row.context_condition}",
-                    swap_people=has_wrong_label(row, source.category),
                     data_issues=("group_corrected",) * is_corrected,
                     metadata=metadata,
                 )

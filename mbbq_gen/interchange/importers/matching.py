@@ -115,8 +115,7 @@ class Matcher:
         if answer.context is not None and answer.question is not None:
             return self._index.with_texts(answer.context, answer.question)
         for text in _texts(answer):
-            found = [entry.known for entry in self._index.asked_in(text)] or self._index.asked_without_options(text)
-            if found:
+            if found := self._index.found_in(text):
                 return found
         return []
 
