@@ -368,7 +368,7 @@ def _effect_blocks(effects: EffectTable) -> Iterator[Block]:
         if (effect := found.get(key)) is None:
             rows.append((*key, mean.score, "(base)", "", "", *("" for _ in languages)))
             continue
-        change = (*effect.against, effect.difference, p_text(effect.test.p_adjusted))
+        change: tuple[str | EstimateResult, ...] = (*effect.against, effect.difference, p_text(effect.test.p_adjusted))
         rows.append((*key, mean.score, *change, *(inside[*key, language].difference for language in languages)))
     titles = ("axis", "level", "score", "against", "difference", "p (Holm)", *(f"in {code}" for code in languages))
     yield text_table(titles, rows, right=("p (Holm)",))

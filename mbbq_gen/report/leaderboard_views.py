@@ -29,6 +29,7 @@ from mbbq_gen.report.tables import (
     Block,
     Cell,
     Column,
+    ColumnKind,
     Table,
     bounds_text,
     ends_text,
@@ -132,7 +133,7 @@ _NUMBERS = {
 
 def _number_columns(name: ScoreName, parts: Sequence[str], prefix: str = "") -> list[Column]:
     """A score and numbers beside it."""
-    kind = "score" if is_bias(name) else "share"
+    kind: ColumnKind = "score" if is_bias(name) else "share"
     others = (Column(prefix + part, _NUMBERS[part], "count" if "rank" in part else kind) for part in parts)
     return [Column(name, SCORE_TITLES[name], kind), *others]
 
