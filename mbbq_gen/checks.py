@@ -161,7 +161,7 @@ def _reasoning_findings(resources: PackPaths, language: str) -> list[Finding]:
 
 
 def _people_findings(resources: PackPaths, language: str) -> list[Finding]:
-    from mbbq_gen.extraction.people import read_people
+    from mbbq_gen.extraction.question import read_people
 
     file = f"extractors/people/{language}.toml"
     try:
@@ -217,7 +217,7 @@ def _starter_folder() -> Path:
 def _starter_findings(folder: Path, resources: PackPaths) -> list[Finding]:
     from mbbq_gen.benchmarks.templates.files import check_templates
 
-    return [Finding(file=str(found.file), what=found.problem) for found in check_templates(folder, resources)]
+    return [Finding(file=str(file), what=problem) for file, problem in check_templates(folder, resources)]
 
 
 def _findings(error: MbbqGenError, file: str) -> list[Finding]:

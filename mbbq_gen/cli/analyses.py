@@ -132,8 +132,7 @@ def compare(
     from mbbq_gen.analysis.comparison import compare as compute
     from mbbq_gen.core.records import Split
     from mbbq_gen.report.comparison_tables import comparison_blocks
-    from mbbq_gen.runs.run_folder import RunFolder
-    from mbbq_gen.runs.serving import serving_difference
+    from mbbq_gen.runs.run_folder import RunFolder, serving_difference
     from mbbq_gen.scoring.tally import GROUPINGS
 
     level = one_of("thing to compare across", across, ACROSS)

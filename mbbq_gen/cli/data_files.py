@@ -16,7 +16,7 @@ from mbbq_gen.cli.help import example, option
 from mbbq_gen.cli.options import Json, Languages, Packs, echo, print_json, resources, say, write_lines
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.text import one_of, splits_of, whole_percent, words
+from mbbq_gen.core.text import splits_of, whole_percent, words
 
 if TYPE_CHECKING:
     from mbbq_gen.benchmarks.control.maker import ControlCoverage, ControlInstance, RefusedInstance
@@ -162,10 +162,11 @@ def control(
     if not counts.questions:
         raise UsageError("no question of the bias split; leave out --languages to see all")
     if report is not None:
+        from mbbq_gen.benchmarks.control.maker import REASONS
         from mbbq_gen.report.analysis_tables import control_blocks
         from mbbq_gen.report.page import blocks_page
 
-        write_lines(report, [blocks_page(f"Control questions: {benchmark}", control_blocks(counts))])
+        write_lines(report, [blocks_page(f"Control questions: {benchmark}", control_blocks(counts, REASONS))])
     if as_json:
         whole = {"output": None if output is None else str(output), **counts.summary()}
         print_json({**whole, **work.annotated()} if audit else whole)
@@ -236,9 +237,6 @@ def instantiate(
     ],
     output: Annotated[Path, typer.Option("--output", "-o", help="File for the questions.", metavar="FILE")],
     languages: Languages = None,
-    form: Annotated[
-        str | None, typer.Option(help="Template format: starter or esbbq. Default: detected.", metavar="FORM")
-    ] = None,
     splits: Splits = "bias",
     packs: Packs = None,
     as_json: Json = False,
@@ -248,14 +246,13 @@ def instantiate(
     Use them with `run --instances`. Two formats: ours (templates.toml and one TOML file per language) and EsBBQ's
     (workbooks with a vocabulary). Prints the number of questions by language, split and category.
     """
-    from mbbq_gen.benchmarks.templates.fill import FORMS, load_template_folder
+    from mbbq_gen.benchmarks.templates.fill import load_template_folder
     from mbbq_gen.core.records import to_jsonl
 
     if (codes := None if languages is None else words(languages)) == []:
         raise UsageError("name at least one language, such as --languages es")
     instances = load_template_folder(
         folder,
-        form=one_of("form", form, FORMS) if form else None,
         languages=codes,
         splits=splits_of(splits),
         resources=resources(packs),

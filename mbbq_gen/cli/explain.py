@@ -95,7 +95,7 @@ def explain(
             else response.encode(errors="surrogateescape").decode("utf-8", errors="replace")
         )
         question = Question(texts, shown, unknown_index, prompt)
-        told = load_extractor(language, where).explain(text, question, resources=where)
+        told = load_extractor(language, where).explain(text, question)
         if as_json:
             print_json(told.model_dump())
         else:

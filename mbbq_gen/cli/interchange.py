@@ -40,7 +40,7 @@ from mbbq_gen.core.text import all_of, one_of, splits_of, words
 if TYPE_CHECKING:
     from mbbq_gen.core.config import BenchmarkChoice
     from mbbq_gen.core.records import Instance
-    from mbbq_gen.interchange.export import ExportRecord, ExportSettings, ExportSource
+    from mbbq_gen.interchange.export import ExportRecord, ExportSettings, ExportSource, Kind
     from mbbq_gen.interchange.importers.run_writer import ImportSummary
 
 
@@ -285,15 +285,13 @@ def _write(
     source: ExportSource, *, parquet: Path | None, csv: Path | None, hf_dataset: Path | None, eval_results: Path | None
 ) -> dict[str, Any]:
     """Writes the exports and returns their records."""
-    from mbbq_gen.interchange.export import write_bundle, write_hf_dataset
+    from mbbq_gen.interchange.export import write_bundle
 
     found: dict[str, Any] = {}
-    if parquet is not None:
-        found["parquet"] = _report_export(parquet, write_bundle(source, parquet, "parquet"))
-    if csv is not None:
-        found["csv"] = _report_export(csv, write_bundle(source, csv, "csv"))
-    if hf_dataset is not None:
-        found["hf_dataset"] = _report_export(hf_dataset, write_hf_dataset(source, hf_dataset))
+    folders: dict[Kind, Path | None] = {"parquet": parquet, "csv": csv, "hf-dataset": hf_dataset}
+    for kind, folder in folders.items():
+        if folder is not None:
+            found[kind.replace("-", "_")] = _report_export(folder, write_bundle(source, folder, kind))
     if eval_results is not None:
         from mbbq_gen.interchange.cards import RESULT_BY, card_metadata, model_index
         from mbbq_gen.report.score_tables import SUMMARY_METRICS

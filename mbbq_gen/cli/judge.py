@@ -321,10 +321,7 @@ def _limit(found: LLMJudge, name: str) -> float | None:
 
 def _spent(store: RunStore, found: LLMJudge, provider: Provider, prices: tuple[Price, ...]) -> float:
     """The most that the judge can have cost so far, in US dollars, as far as prices are known."""
-
-    from mbbq_gen.runs.budget import judge_cost_report
+    from mbbq_gen.runs.cost_report import cost_report
 
     base_url = provider.capabilities.base_url
-    return judge_cost_report(
-        store, found.name, prices, kind=provider.kind, model=provider.model, base_url=base_url
-    ).most
+    return cost_report(store, provider.kind, provider.model, prices, base_url, judge=found.name).most

@@ -436,9 +436,12 @@ class InferenceOptions:
 
     def sampling(self, runs: Sequence[Path] = (), variants: str = "fixed") -> InferenceSettings:
         """The settings of intervals and tests; wider intervals for runs with interim looks."""
-        from mbbq_gen.runs.adaptive_run import sequential_inference
+        from mbbq_gen.runs.run_folder import RunFolder
+        from mbbq_gen.runs.stopping_rule import sequential_inference
 
-        return sequential_inference(self.settings(variants), runs, say)
+        folders = map(RunFolder, dict.fromkeys(runs))
+        stops = [folder.manifest().adaptive for folder in folders if folder.manifest_path.is_file()]
+        return sequential_inference(self.settings(variants), stops, say)
 
     def settings(self, variants: str) -> InferenceSettings:
         """The settings as given."""

@@ -185,7 +185,7 @@ def _print_table(
     name: str, kind: str, folders: list[RunFolder], where: PackPaths, sampling: InferenceSettings, *, as_json: bool
 ) -> None:
     """A table of a paper on stdout; its caption stands beside it in all formats but CSV."""
-    from mbbq_gen.report.charts.catalogue import make_charts
+    from mbbq_gen.report.charts import make_charts
     from mbbq_gen.report.tables import markdown_escaped
 
     chosen, kind = TABLES[one_of("table", name, list(TABLES))], one_of("table format", kind, TABLE_FORMATS)
@@ -229,7 +229,7 @@ def _write_report(
 ) -> None:
     """Makes the charts, once, and what is wanted of them."""
     from mbbq_gen.core.progress import Bar
-    from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, make_charts, write_figures
+    from mbbq_gen.report.charts import CHARTS, PAPERS, make_charts, write_figures
     from mbbq_gen.report.charts.vega import require_vl_convert
     from mbbq_gen.report.page import language_names, report_page, template_environment
     from mbbq_gen.report.view_model import Source, build_report_view
@@ -323,7 +323,7 @@ def _report_blocks(
 ) -> Iterator[Block]:
     """Settings, conclusions, scores; with `verbose` both splits with all footnotes, outcomes and confidence."""
     from mbbq_gen.report.analysis_tables import correction_blocks, flag_sentences
-    from mbbq_gen.report.follow_up_tables import follow_up_blocks
+    from mbbq_gen.report.annotation_tables import follow_up_blocks
     from mbbq_gen.report.run_tables import cost_line
     from mbbq_gen.report.score_tables import Notes, brief_blocks, confidence_table, outcome_table, summary_table
 

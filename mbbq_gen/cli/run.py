@@ -80,7 +80,7 @@ def _opened(path: Path, packs: Path | None) -> Iterator[Session]:
 
 def _require_batches(path: Path, store: RunStore) -> None:
     """Raises UsageError for a run without batches."""
-    from mbbq_gen.runs.batch_session import mode_of
+    from mbbq_gen.runs.batch_runner import mode_of
 
     if mode_of(store) == "off":
         raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
@@ -90,7 +90,7 @@ def _require_batches(path: Path, store: RunStore) -> None:
 @example("  mbbq-gen batch status my-run\n  mbbq-gen batch status my-run --json")
 def batch_status(run_path: RunPath, packs: Packs = None, as_json: Json = False) -> None:
     """Asks the service for the status of the batches."""
-    from mbbq_gen.runs.batch_session import in_session
+    from mbbq_gen.runs.batch_runner import in_session
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.storage.ledgers import BatchTable
     from mbbq_gen.storage.schema import is_writable
@@ -127,7 +127,7 @@ def collect(
     Submits expired or failed requests again. `mbbq-gen run RUN --collect` does the same, then extracts, scores and
     reports.
     """
-    from mbbq_gen.runs.batch_session import mode_of, run_batches
+    from mbbq_gen.runs.batch_runner import mode_of, run_batches
     from mbbq_gen.storage.ledgers import BatchTable
 
     with _opened(run_path, packs) as run:
@@ -152,7 +152,7 @@ def cancel(run_path: RunPath, packs: Packs = None, as_json: Json = False) -> Non
 
     Results that are there can still be collected. No more batches are submitted until `mbbq-gen run RUN --batch`.
     """
-    from mbbq_gen.runs.batch_session import in_session, report_batches, set_mode
+    from mbbq_gen.runs.batch_runner import in_session, report_batches, set_mode
     from mbbq_gen.storage.ledgers import BatchTable
 
     counts: list[int] = []

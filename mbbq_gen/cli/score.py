@@ -295,9 +295,9 @@ def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, pa
 def _blocks(report: ScoreReport) -> Iterator[Block]:
     """The conclusions where the scores allow them, every score, corrections, and what was requested beside them."""
     from mbbq_gen.report.analysis_tables import correction_blocks, score_blocks
+    from mbbq_gen.report.annotation_tables import follow_up_blocks
     from mbbq_gen.report.assessments import NEEDED, assess_groups
     from mbbq_gen.report.conclusions import model_sentences
-    from mbbq_gen.report.follow_up_tables import follow_up_blocks
     from mbbq_gen.report.score_tables import Notes, confidence_table, metric_table, template_blocks
 
     names = list(report.definitions)
