@@ -65,7 +65,7 @@ class Observation(NamedTuple):
     instance_id: str
     parallel_id: str | None
     variant: str | None
-    """Id of the prompt prompt variant; None where it was not said."""
+    """Id of the prompt variant; None where it was not said."""
     label_style: str | None
     """How the options were labelled; None where it was not said, or they were not listed."""
     option_order: str | None
