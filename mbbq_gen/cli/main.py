@@ -12,7 +12,7 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
 from typing import Annotated, Any
 
@@ -24,7 +24,6 @@ from mbbq_gen.cli import (
     annotate,
     data,
     estimate,
-    explain,
     extract,
     interchange,
     judge,
@@ -34,8 +33,8 @@ from mbbq_gen.cli import (
     score,
     setup,
 )
-from mbbq_gen.cli.help import HelpCommand, HelpGroup
-from mbbq_gen.cli.options import say
+from mbbq_gen.cli.command import Command, HelpGroup, add_command
+from mbbq_gen.cli.output import say
 from mbbq_gen.core.errors import COMMAND, ConfigError, MbbqGenError
 from mbbq_gen.core.text import visible_text
 
@@ -101,58 +100,58 @@ def _main(
         typer.echo(_WELCOME, nl=False)
 
 
-COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
+COMMANDS: dict[str, dict[str, type[Command] | typer.Typer]] = {
     "Start": {
-        "init": setup.init,
-        "doctor": setup.doctor,
-        "models": setup.models,
-        "estimate": estimate.estimate,
-        "design": estimate.design,
+        "init": setup.Init,
+        "doctor": setup.Doctor,
+        "models": setup.Models,
+        "estimate": estimate.Estimate,
+        "design": estimate.Design,
     },
     "Measure": {
-        "run": run.run,
-        "status": run.status,
+        "run": run.RunModel,
+        "status": run.Status,
         "batch": run.batch_app,
-        "import": interchange.import_answers,
+        "import": interchange.Import,
     },
     "Read answers": {
-        "extract": extract.extract,
-        "explain": explain.explain,
-        "annotate": annotate.annotate,
-        "judge": judge.judge,
+        "extract": extract.Extract,
+        "explain": extract.Explain,
+        "annotate": annotate.Annotate,
+        "judge": judge.Judge,
     },
     "Analyse": {
-        "score": score.score,
-        "report": report.report,
-        "view": report.view,
-        "compare": analyses.compare,
-        "diff": analyses.diff,
-        "agreement": analyses.agreement,
-        "reasoning": analyses.reasoning,
-        "robustness": analyses.robustness,
-        "position-bias": analyses.position_bias,
-        "power": analyses.power,
+        "score": score.Score,
+        "report": report.Report,
+        "view": report.View,
+        "compare": analyses.Compare,
+        "diff": analyses.Diff,
+        "agreement": analyses.Agreement,
+        "reasoning": analyses.Reasoning,
+        "robustness": analyses.Robustness,
+        "position-bias": analyses.PositionBias,
+        "power": analyses.Power,
     },
     "Share": {
-        "leaderboard": report.leaderboard,
-        "export": interchange.export,
+        "leaderboard": report.Leaderboard,
+        "export": interchange.Export,
     },
     "Data and languages": {
         "data": data.data_app,
         "prompts": packs.prompts_app,
-        "languages": packs.languages,
+        "languages": packs.ListLanguages,
         "language": packs.language_app,
-        "check": packs.check,
+        "check": packs.Check,
     },
 }
 """The commands by group of help, in the order of help."""
 
 for panel, commands in COMMANDS.items():
-    for name, command in commands.items():
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name, rich_help_panel=panel)
+    for name, kind in commands.items():
+        if isinstance(kind, typer.Typer):
+            app.add_typer(kind, name=name, rich_help_panel=panel)
         else:
-            app.command(name, cls=HelpCommand, rich_help_panel=panel)(command)
+            add_command(app, name, kind, panel)
 
 
 GC_THRESHOLD = (100_000, 20, 100)

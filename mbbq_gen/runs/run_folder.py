@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Self
 
 from filelock import FileLock, Timeout
 from pydantic import Field, JsonValue, ValidationError
@@ -111,8 +112,8 @@ class RunFolder:
         if foreign and not self.exists():
             raise UsageError(f"{self.path}: holds {foreign[0]!r} and is not a run folder; name a new or empty folder")
 
-    def require(self) -> None:
-        """Makes sure that there is a planned run here.
+    def require(self) -> Self:
+        """This folder, if there is a planned run here.
 
         Raises:
             UsageError: where there is none.
@@ -121,6 +122,7 @@ class RunFolder:
             raise UsageError(
                 f"{self.path}: no run here; make one with: mbbq-gen run {self.path} --model … --benchmark …"
             )
+        return self
 
     @contextmanager
     def locked(self) -> Iterator[None]:
