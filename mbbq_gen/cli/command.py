@@ -139,23 +139,40 @@ def _filled(kind: type[BaseModel], given: Mapping[str, Any]) -> Any:
     return kind(**values)
 
 
-def add_command(app: typer.Typer, name: str, kind: type[Command], panel: str | None = None) -> None:
-    """Adds a command to the command line or to a group."""
+def add_command(app: typer.Typer, name: str, kind: type[Command]) -> None:
+    """Adds a command to a group."""
 
     def call(**given: Any) -> None:
         _filled(kind, given)._run()
 
     call.__doc__ = kind.__doc__
     vars(call).update(__signature__=inspect.Signature(list(_parameters(kind))), kind=kind)
-    app.command(name, cls=HelpCommand, rich_help_panel=panel)(call)
+    app.command(name, cls=HelpCommand)(call)
 
 
 def command_group(help_text: str, epilog: str, commands: Mapping[str, type[Command]]) -> typer.Typer:
     """A group of commands, with examples."""
-    app = typer.Typer(cls=HelpGroup, help=help_text, epilog=epilog, no_args_is_help=True, rich_markup_mode=None)
+    app = typer.Typer(
+        cls=HelpGroup,
+        help=help_text,
+        epilog=epilog,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+    )
     for name, kind in commands.items():
         add_command(app, name, kind)
     return app
+
+
+def command_of(name: str, kind: type[Command] | typer.Typer) -> Any:
+    """The parser of a command or a group."""
+    app = kind if isinstance(kind, typer.Typer) else typer.Typer(add_completion=False, rich_markup_mode=None)
+    if not isinstance(kind, typer.Typer):
+        add_command(app, name, kind)
+    parser = typer.main.get_command(app)
+    parser.name = name
+    return parser
 
 
 class HelpCommand(TyperCommand):

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 from mbbq_gen.cli.analyses import variances_of
@@ -15,13 +13,11 @@ from mbbq_gen.cli.output import say, show_result
 from mbbq_gen.core.config import RunConfig, about
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import one_of
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.power import VarianceAssumptions
-    from mbbq_gen.providers.prices import Price
-    from mbbq_gen.runs.cost_estimate import CostEstimate, JudgeEstimate
+    from mbbq_gen.runs.cost_estimate import JudgeEstimate
     from mbbq_gen.runs.planner import PromptPlan
     from mbbq_gen.storage.store import RunStore
 
@@ -70,74 +66,19 @@ class Estimate(Command):
     def _run(self) -> None:
         from mbbq_gen.report.run_tables import estimate_blocks
         from mbbq_gen.runs.resolve import resolve
+        from mbbq_gen.runs.run_estimate import run_estimate
 
-        where = PackPaths(packs=self.packs)
-        found = make_estimate(
-            resolve(self.config, where), where, self.tokenizer, self.pilot, self.judge, with_probe=self.probe
+        where, judge = PackPaths(packs=self.packs), None
+        if self.judge is not None:
+            judge = partial(_judge, self.judge, where, self.config.prices)
+        found = run_estimate(
+            *(resolve(self.config, where), where, _assumptions(self.pilot, where)),
+            tokenizer=self.tokenizer,
+            pilot=self.pilot,
+            judge=judge,
+            with_probe=self.probe,
         )
         show_result(found, estimate_blocks, as_json=self.as_json)
-
-
-def make_estimate(
-    config: RunConfig,
-    where: PackPaths,
-    tokenizer: Path | None = None,
-    pilot: Path | None = None,
-    judge: str | None = None,
-    *,
-    with_probe: bool = False,
-) -> CostEstimate:
-    """The estimate of a run with this configuration; uses a temporary folder."""
-    from mbbq_gen.providers.prices import price_of, read_prices, token_counter
-    from mbbq_gen.runs import follow_up, token_estimate
-    from mbbq_gen.runs.cost_estimate import estimate_cost, follow_up_estimate
-    from mbbq_gen.runs.resolve import open_model
-    from mbbq_gen.runs.run_folder import RunFolder
-
-    prices, provider = read_prices(config.prices), open_model(config, where)
-    base_url, longest = provider.capabilities.base_url, provider.settings.get("max_tokens")
-    counter = token_counter(provider.kind, provider.model, tokenizer)
-    measured = _measured_lengths(pilot)
-    with _draft(config, where) as (draft, store, bar):
-        with bar:
-            draft.read(store)
-            tokens = token_estimate.estimate(
-                *(draft.prompts(store), counter, draft.kinds, measured),
-                longest=longest if isinstance(longest, int) else None,
-                rooms={level: provider.reasoning_settings(level).room for level in config.reasoning_effort},
-            )
-            tried = None
-            if with_probe:
-                prompts = draft.prompts(store)
-                tried = token_estimate.probe(provider, prompts, store.instance, tokens.requests, seed=config.seed)
-            second = None if judge is None else _judge(judge, draft, store, tokens.output_tokens, where, prices)
-        found = estimate_cost(
-            *(store, config, tokens, price_of(provider.kind, provider.model, prices, base_url=base_url)),
-            base_url=base_url,
-            limits=(config.rpm, config.tpm),
-            assumptions=_assumptions(pilot, where),
-        )
-        again = None
-        if follow_up.follows_up(config):
-            rates = None if pilot is None else follow_up.follow_up_rates(RunFolder(pilot), config.follow_up, where)
-            texts = {code: config.instruction_language or code for code in config.languages}
-            questions = {
-                code: counter.count(follow_up.follow_up_text(where, language).text) for code, language in texts.items()
-            }
-            again = follow_up_estimate(config, tokens, found.price, questions, rates)
-        return found.model_copy(update={"judge": second, "probe": tried, "follow_up": again})
-
-
-@contextmanager
-def _draft(config: RunConfig, where: PackPaths) -> Iterator[tuple[PromptPlan, RunStore, Bar]]:
-    """The plan of a run in a temporary store, whose questions are still to be read, and a bar for that."""
-    from mbbq_gen.runs.planner import PromptPlan
-    from mbbq_gen.runs.resolve import InstanceSource
-    from mbbq_gen.storage.store import RunStore
-
-    bar = Bar("counting", None, "steps")
-    with TemporaryDirectory(prefix="mbbq-gen-plan-") as folder, RunStore(Path(folder) / "plan.sqlite") as store:
-        yield PromptPlan(config, where, InstanceSource(config, where), bar.advance), store, bar
 
 
 def _assumptions(pilot: Path | None, where: PackPaths) -> VarianceAssumptions:
@@ -154,11 +95,11 @@ def _assumptions(pilot: Path | None, where: PackPaths) -> VarianceAssumptions:
 
 
 def _judge(
-    model: str, draft: PromptPlan, store: RunStore, answer_tokens: int, where: PackPaths, prices: tuple[Price, ...]
+    model: str, where: PackPaths, price_file: str | None, draft: PromptPlan, store: RunStore, answer_tokens: int
 ) -> JudgeEstimate:
     """The estimate of an LLM judge of all responses."""
     from mbbq_gen.annotation import judge_runner
-    from mbbq_gen.providers.prices import price_of, token_counter
+    from mbbq_gen.providers.prices import price_of, read_prices, token_counter
 
     found = judge_runner.new_judge(model, {}, where)
     provider = judge_runner.judge_provider(model, {}, found.prompt, where)
@@ -167,23 +108,12 @@ def _judge(
         judge_runner.pending_judge_requests(draft.prompts(store), store.instance, found),
         found,
         token_counter(provider.kind, provider.model),
-        price_of(provider.kind, provider.model, prices, base_url=base_url),
+        price_of(provider.kind, provider.model, read_prices(price_file), base_url=base_url),
         base_url=base_url,
         limits=(None, None),
         longest=longest if isinstance(longest, int) else None,
         unwritten=answer_tokens,
     )
-
-
-def _measured_lengths(pilot: Path | None) -> dict[str, float]:
-    """Prompt variant → tokens of a response in a pilot run."""
-    from mbbq_gen.runs.run_folder import RunFolder
-    from mbbq_gen.runs.token_estimate import measured_outputs
-
-    if pilot is None:
-        return {}
-    with RunFolder(pilot).require().open_store(read_only=True) as store:
-        return measured_outputs(store)
 
 
 class Design(Command):
@@ -236,10 +166,10 @@ class Design(Command):
 
     def _run(self) -> None:
         from mbbq_gen.analysis.design import DESIGN_TARGETS, assumed_components
-        from mbbq_gen.providers.prices import price_of, read_prices, token_counter
         from mbbq_gen.report.run_tables import design_blocks
-        from mbbq_gen.runs.cost_estimate import design_report, priced_requests
+        from mbbq_gen.runs.cost_estimate import design_report
         from mbbq_gen.runs.resolve import open_model, resolve
+        from mbbq_gen.runs.run_estimate import counted_requests, run_price
         from mbbq_gen.scoring.metrics import METRICS
 
         pilot, where = self.pilot, PackPaths(packs=self.packs)
@@ -257,14 +187,9 @@ class Design(Command):
         goal = one_of("goal", self.goal, DESIGN_TARGETS)
         metric = METRICS[one_of("metric", self.metric, METRICS)]
         provider = open_model(config, where)
-        with _draft(config, where) as (draft, store, bar), bar:
-            draft.read(store)
-            outlines = list(store.outlines())
-            counter = token_counter(provider.kind, provider.model, None)
-            tokens = priced_requests(draft, store, counter, _measured_lengths(pilot))
-        prices, base_url = read_prices(config.prices), provider.capabilities.base_url
+        outlines, tokens = counted_requests(config, where, provider, pilot)
         found = design_report(
-            *(outlines, config, tokens, price_of(provider.kind, provider.model, prices, base_url=base_url)),
+            *(outlines, config, tokens, run_price(provider, config)),
             target=goal,
             metric=metric,
             components=assumed_components(metric) if pilot is None else variances_of(pilot, metric.name, where),

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shlex
 import webbrowser
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,11 +30,8 @@ from mbbq_gen.scoring.codes import AVERAGES
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.correction import AnnotatedFrame
-    from mbbq_gen.analysis.score_extras import ScoreReport
-    from mbbq_gen.report.tables import Block
-    from mbbq_gen.runs.run_folder import Manifest, RunFolder
+    from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.statistics.estimate import InferenceSettings
-    from mbbq_gen.storage.store import Progress
 
 
 class Report(Command):
@@ -236,6 +232,7 @@ def report_text(
     """The report of a run with the styles of the terminal that stdout is; with annotations, corrected by them too."""
     from mbbq_gen.analysis.score_extras import reported
     from mbbq_gen.cli.loading import several
+    from mbbq_gen.report.run_report import report_blocks
     from mbbq_gen.report.score_tables import BRIEF_METRICS, SUMMARY_METRICS
     from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.observations import follow_up_reports, load_run_observations
@@ -253,74 +250,10 @@ def report_text(
     scores = scores.model_copy(update={"follow_ups": follow_up_reports([folder.path], where, sampling)})
     console = result_console()
     with console.capture() as captured:
-        print_blocks(_report_blocks(folder, manifest, progress, scores, console.width, verbose=verbose), console)
-    return captured.get()
-
-
-def _report_blocks(
-    folder: RunFolder, manifest: Manifest, progress: Progress, scores: ScoreReport, width: int, *, verbose: bool
-) -> Iterator[Block]:
-    """Settings, conclusions, scores; with `verbose` both splits with all footnotes, outcomes and confidence."""
-    from mbbq_gen.report.analysis_tables import correction_blocks, flag_sentences
-    from mbbq_gen.report.follow_up_tables import follow_up_blocks
-    from mbbq_gen.report.run_tables import cost_line
-    from mbbq_gen.report.score_tables import Notes, brief_blocks, confidence_table, outcome_table, summary_table
-
-    yield from _heading(manifest)
-    if progress.pending:
-        yield f"{progress.pending:,} of {progress.requests:,} requests have no response yet: this is a part"
-    yield ""
-    yield from brief_blocks(scores, width)
-    if verbose:
-        notes = Notes(scores)
-        yield summary_table(scores, notes, width)
-        yield outcome_table(scores)
-        yield confidence_table(scores.confidences)
-        yield (
-            "\nitems: prompts. read: parsed responses. bias: above 0 stereotypical, below 0 anti-stereotypical, "
-            f"with a {100 * (scores.confidence_level or 0):.3g}% bootstrap interval over templates. control: the same "
-            "questions with first names."
+        print_blocks(
+            report_blocks(str(folder.path), manifest, progress, scores, console.width, verbose=verbose), console
         )
-        yield from notes.lines()
-    if scores.correction is not None:
-        yield from correction_blocks(scores.correction)
-    for follow_ups in scores.follow_ups:
-        yield from follow_up_blocks(follow_ups)
-    yield from (*flag_sentences(scores.extraction_flags), *manifest.notices)
-    yield from (f"control questions of {name}: {counts.sentence}" for name, counts in manifest.control.items())
-    if manifest.cost_report is not None:
-        yield cost_line(manifest.cost_report)
-    more = f"mbbq-gen report {folder.path} " + ("-o report.html" if verbose else "--verbose, or -o report.html")
-    yield f"\nrun folder: {folder.path}    more: {more}"
-
-
-def _heading(manifest: Manifest) -> list[str]:
-    """Model, benchmarks and settings."""
-    settings, total = manifest.config, sum(manifest.available.values())
-    part = "all" if manifest.counts.instances == total else f"{manifest.counts.instances:,} of"
-    names = ", ".join(choice.name for choice in settings.benchmarks)
-    facts = [
-        f"prompt variants: {', '.join(dict.fromkeys((*settings.variants, *settings.scored_variants)))}",
-        f"option order: {settings.option_order}",
-        f"labels: {', '.join(settings.label_style)}",
-        f"seed: {settings.seed}",
-    ]
-    if settings.reasoning_effort:
-        facts.append(f"reasoning effort: {', '.join(settings.reasoning_effort)}")
-    if settings.method != ("generate",):
-        facts.append(f"methods: {', '.join(settings.method)}")
-    if settings.is_scored:
-        facts.append(f"normalization: {settings.normalization}")
-    if settings.num_fewshot:
-        facts.append(f"{settings.num_fewshot} few-shot examples")
-    if settings.instruction_language:
-        facts.append(f"instructions in {settings.instruction_language}")
-    if settings.no_context:
-        facts.append("questions without their contexts")
-    return [
-        f"{settings.model} on {names}: {part} {total:,} questions, {manifest.counts.prompts:,} prompts",
-        "; ".join(facts),
-    ]
+    return captured.get()
 
 
 class Leaderboard(Command):

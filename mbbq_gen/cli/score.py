@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from mbbq_gen.analysis.correction import AnnotatedFrame
     from mbbq_gen.analysis.score_extras import ScoreReport, StoppedEstimate
-    from mbbq_gen.report.tables import Block
     from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.runs.observations import Answers
     from mbbq_gen.statistics.estimate import InferenceSettings
@@ -98,6 +97,7 @@ class Score(Command):
 
     def _run(self) -> None:
         from mbbq_gen.cli.loading import runs_labels
+        from mbbq_gen.report.run_report import score_report_blocks
         from mbbq_gen.scoring.tally import GROUPINGS, SUBSETS, subset
 
         helpers, wanted = self.helping.helpers(), ["language", "split"]
@@ -120,7 +120,7 @@ class Score(Command):
             update={"subset": part, "normalization": how, "answers": answers}
         )
         self._write(report)
-        show_result(report, _blocks, as_json=self.as_json or self.jsonl is not None)
+        show_result(report, score_report_blocks, as_json=self.as_json or self.jsonl is not None)
 
     def _check(self, answers: Answers, sampling: InferenceSettings, *, by_workers: bool) -> None:
         """Raises UsageError for options that exclude each other."""
@@ -269,27 +269,3 @@ def _stopped_estimates(paths: list[Path]) -> Iterator[StoppedEstimate]:
         for target in () if stop is None else stop.targets:
             if target.adjusted_value is not None:
                 yield StoppedEstimate(run=str(folder.path), **{name: getattr(target, name) for name in names})
-
-
-def _blocks(report: ScoreReport) -> Iterator[Block]:
-    """The conclusions where the scores allow them, every score, corrections, and what was requested beside them."""
-    from mbbq_gen.report.analysis_tables import correction_blocks, score_blocks
-    from mbbq_gen.report.assessments import NEEDED, assess_groups
-    from mbbq_gen.report.conclusions import model_sentences
-    from mbbq_gen.report.follow_up_tables import follow_up_blocks
-    from mbbq_gen.report.score_tables import Notes, confidence_table, metric_table, template_blocks
-
-    names = list(report.definitions)
-    if {"language", "split"} <= set(report.by) and set(NEEDED) <= set(names):
-        by = [name for name in report.by if name not in {"language", "split"}]
-        yield from (*model_sentences(assess_groups(report), by), "")
-    notes = Notes(report)
-    yield metric_table(report, names, notes)
-    if report.correction is not None:
-        yield from correction_blocks(report.correction)
-    if report.confidences:
-        yield confidence_table(report.confidences)
-    yield from (*template_blocks(report), *score_blocks(report))
-    for found in report.follow_ups:
-        yield from follow_up_blocks(found)
-    yield from notes.lines()

@@ -177,13 +177,14 @@ def _is_paid(model: str, base_url: str | None) -> bool:
 
 def _estimate(config: RunConfig) -> CostEstimate | None:
     """The estimate for all questions; None, with a message, if the model can't be opened yet."""
-    from mbbq_gen.cli.estimate import make_estimate
+    from mbbq_gen.analysis.power import DEFAULTS
     from mbbq_gen.runs.resolve import resolve
+    from mbbq_gen.runs.run_estimate import run_estimate
 
     where = PackPaths()
     resolved = resolve(config.model_copy(update={"max_cost": None}), where)
     try:
-        return make_estimate(resolved, where)
+        return run_estimate(resolved, where, DEFAULTS)
     except UsageError as error:
         if str(error).startswith(f"{config.benchmark[0]}:"):
             raise
