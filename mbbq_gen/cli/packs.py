@@ -17,9 +17,9 @@ from mbbq_gen.cli.output import echo, open_lines, print_json, print_rows
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackPaths
-from mbbq_gen.core.option_display import ORDER_POLICIES
+from mbbq_gen.core.option_display import ORDER_POLICIES, SamplingUnit
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.records import Instance, SamplingUnit
+from mbbq_gen.core.records import Instance
 from mbbq_gen.core.text import all_of, one_of, splits_of
 
 if TYPE_CHECKING:

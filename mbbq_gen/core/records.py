@@ -8,7 +8,6 @@ All of them are Pydantic models that refuse unknown keys, never change, and go t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, get_args
 
@@ -175,7 +174,10 @@ class Instance(FrozenModel):
         if not isinstance(data, dict):
             return data
         options = data.get("options")
-        roles = [_role_of(option) for option in options] if isinstance(options, list | tuple) else []
+        roles = [
+            option.get("role") if isinstance(option, dict) else getattr(option, "role", None)
+            for option in (options if isinstance(options, list | tuple) else ())
+        ]
         answer, index = data.get("gold_role"), data.get("gold_index")
         if index is None and answer is not None and roles.count(answer) == 1:
             index = roles.index(answer)
@@ -244,11 +246,6 @@ def other_person(role: Role | None) -> Role | None:
     """The role of the other one of the two people; None for whoever has no role."""
     others: dict[Role | None, Role] = {"target": "non_target", "non_target": "target"}
     return others.get(role)
-
-
-def _role_of(option: Any) -> Any:
-    """The role of an option that may not have been validated yet."""
-    return option.get("role") if isinstance(option, dict) else getattr(option, "role", None)
 
 
 class Message(FrozenModel):
@@ -329,9 +326,7 @@ class Usage(FrozenModel):
 
     input_tokens: int | None = None
     output_tokens: int | None = None
-    """Output tokens, reasoning included."""
     reasoning_tokens: int | None = None
-    """The part of the output that was reasoning."""
     cached_input_tokens: int | None = None
     """The part of the input that the service had in its cache."""
 
@@ -358,9 +353,7 @@ class ContinuationScore(FrozenModel):
     tokens: int | None = Field(ge=1)
     """Number of tokens; None if a log does not have it."""
     characters: int = Field(ge=1)
-    """Of `text`, in code points."""
     bytes: int = Field(ge=1)
-    """Of `text`, in UTF-8."""
     unconditional_logprob: float | None = None
     """The same sum after `Prompt.prior` alone; None where it was not requested."""
 
@@ -386,11 +379,9 @@ class ImportSource(FrozenModel):
     tool: str
     """`lm-eval`, `inspect`, `helm`, `lighteval`, `euroeval` or `table`."""
     file: str
-    """Name of the file, without its folder."""
     id: str
     """The row's own id; its number where it has none."""
     task: str | None = None
-    """What the program calls the task."""
     repeat: int = 1
     """Which of several answers to the same question, counted from 1."""
 
@@ -409,7 +400,6 @@ class Response(FrozenModel):
     error: str | None = None
     """The error in one line, without secrets; None if there is a response."""
     model: str | None = None
-    """The model's name as the server returned it."""
     usage: Usage = Usage()
     unmetered_usage: Usage | None = None
     """Maximum tokens beyond `usage`: usage that was not reported, and failed attempts. None: 0."""
@@ -507,33 +497,3 @@ NO_RESPONSE: frozenset[Outcome] = frozenset({"error", "content_filter"})
 
 Normalise = Literal["sum", "token", "char", "byte", "pmi"]
 NORMALISATIONS: Final[tuple[Normalise, ...]] = get_args(Normalise)
-Kind = tuple[Condition, Polarity, Alignment | None]
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingUnit:
-    """What the choice of questions and of option orders needs to know of an instance."""
-
-    key: str
-    benchmark: str
-    split: str
-    language: str
-    category: str
-    template_id: str
-    condition: Condition
-    polarity: Polarity
-    alignment: Alignment | None
-    twin: str
-    """The parallel id, else the instance id."""
-
-    @classmethod
-    def of(cls, instance: Instance) -> SamplingUnit:
-        """What the choice needs of an instance."""
-        names = ("benchmark", "split", "language", "category", "template_id", "condition", "polarity", "alignment")
-        twin = instance.parallel_id or instance.instance_id
-        return cls(instance.key, *(getattr(instance, name) for name in names), twin)
-
-    @property
-    def kind(self) -> Kind:
-        """Condition, polarity and alignment."""
-        return (self.condition, self.polarity, self.alignment)

@@ -28,10 +28,11 @@ from mbbq_gen.core.option_display import (
     PUBLISHED,
     Order,
     OrderPolicy,
+    SamplingUnit,
     labels_of,
     options_in_order,
 )
-from mbbq_gen.core.records import Continuation, Instance, Message, Method, Prompt, SamplingUnit
+from mbbq_gen.core.records import Continuation, Instance, Message, Method, Prompt
 from mbbq_gen.languages.packs import fill, placeholders
 from mbbq_gen.languages.prompt_pack import PromptVariant
 

@@ -10,8 +10,8 @@ from tempfile import TemporaryDirectory
 from mbbq_gen.analysis.power import VarianceAssumptions
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.records import SamplingUnit
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import Price, price_of, read_prices, token_counter
 from mbbq_gen.runs.cost_estimate import CostEstimate, JudgeEstimate, estimate_cost, follow_up_estimate, priced_requests

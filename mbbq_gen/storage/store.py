@@ -15,6 +15,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mbbq_gen.core.errors import RunError
+from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.core.records import (
     ContinuationScore,
     Extraction,
@@ -23,7 +24,6 @@ from mbbq_gen.core.records import (
     Request,
     Response,
     Role,
-    SamplingUnit,
     of_valid,
     stored,
 )
