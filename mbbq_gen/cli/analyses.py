@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, get_args
 
-from mbbq_gen.cli.command import Command, argument, option
+from mbbq_gen.cli.command import PackCommand, RunCommand, argument, option
 from mbbq_gen.cli.options import (
     GROUPS,
     AnswersChoice,
@@ -13,12 +13,9 @@ from mbbq_gen.cli.options import (
     GroupBy,
     HtmlFile,
     InferenceOptions,
-    Json,
     MetricNames,
     NormalizationChoice,
-    Packs,
     PromptEffectsChoice,
-    RunPath,
     RunPaths,
     ScoreOptions,
     answers_of,
@@ -38,7 +35,7 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.design import Components
 
 
-class Compare(Command):
+class Compare(PackCommand):
     """Compares bias across languages, models, variants, reasoning efforts, methods or extractors.
 
     Shows each score beside that of the control split, one test over all scores, the difference of each pair (paired by
@@ -96,8 +93,6 @@ class Compare(Command):
     equivalence_margin: float | None = equivalence_option("each bias and each difference")
     answers: AnswersChoice = "first"
     correct_with: CorrectWith = None
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.analysis import comparison
@@ -120,7 +115,7 @@ class Compare(Command):
         gold, extractor = self.statistics.chosen_gold(), self.statistics.extractor
         if every and extractor != "rules":
             raise UsageError("--across extractor compares all extractors of the runs; leave --extractor out")
-        where, answers = PackPaths(packs=self.packs), answers_of(self.answers, source)
+        where, answers = self.where, answers_of(self.answers, source)
         labelled = runs_labels(self.run_paths, where, source, gold, extractor)
         frame = self.statistics.frame(self.run_paths, where, all_extractors=every, answers=answers)
         family = one_of("choice for --p-adjust-over", self.p_adjust_over, comparison.FAMILIES)
@@ -144,7 +139,7 @@ class Compare(Command):
 SUMMARY_METRICS = "accuracy_ambiguous,accuracy_disambiguated,mbbq_bias_ambiguous,mbbq_bias_disambiguated"
 
 
-class Agreement(Command):
+class Agreement(RunCommand):
     """Shows how often the scoring methods of a run disagree.
 
     Methods are generate, loglikelihood, …; by language and split: how often both choose the same role, Cohen's kappa,
@@ -155,21 +150,17 @@ class Agreement(Command):
     help_examples = (
         "  mbbq-gen agreement my-run\n  mbbq-gen agreement my-run --normalization char --html agreement.html"
     )
-    run_path: RunPath
     html: HtmlFile = None
     metric: MetricNames = SUMMARY_METRICS
     normalization: NormalizationChoice = None
     statistics: InferenceOptions
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.analysis import agreement
         from mbbq_gen.report.comparison_tables import agreement_blocks
         from mbbq_gen.runs.observations import load_run_observations
-        from mbbq_gen.runs.run_folder import RunFolder
 
-        folder, path = RunFolder(self.run_path).require(), self.run_path
+        folder, path = self.folder, self.run_path
         manifest, sampling = folder.manifest(), self.statistics.sampling()
         methods = manifest.config.method
         if len(methods) < 2:
@@ -177,7 +168,7 @@ class Agreement(Command):
         how = one_of("normalization", self.normalization, NORMALISATIONS) if self.normalization else None
         with Bar("reading", None, "answers") as bar:
             frame, progress = load_run_observations(
-                *(folder, manifest, PackPaths(packs=self.packs), self.statistics.chosen_gold()),
+                *(folder, manifest, self.where, self.statistics.chosen_gold()),
                 extractor=self.statistics.extractor,
                 normalise=how,
                 step=bar.advance,
@@ -199,7 +190,7 @@ class Agreement(Command):
         show_result(found, agreement_blocks, as_json=self.as_json)
 
 
-class Diff(Command):
+class Diff(PackCommand):
     """Shows what changed between two runs.
 
     Compares settings, packs, model version, scores and choices. Samples are paired by what was sent, then by
@@ -216,8 +207,6 @@ class Diff(Command):
     metric: MetricNames = f"parse_rate,{SUMMARY_METRICS}"
     examples: int = option("Output", "Number of examples of each kind of flip in --json.", default=3, min=1)
     statistics: InferenceOptions
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.report.run_tables import difference_blocks
@@ -233,14 +222,14 @@ class Diff(Command):
                 examples=self.examples,
                 step=bar.advance,
             )
-            found = compare_runs(RunFolder(self.first), RunFolder(self.second), PackPaths(packs=self.packs), choice)
+            found = compare_runs(RunFolder(self.first), RunFolder(self.second), self.where, choice)
         for side in (found.first, found.second):
             if side.answered < side.requests:
                 say(f"{side.run}: {side.requests - side.answered:,} of {side.requests:,} requests have no response yet")
         show_result(found, difference_blocks, as_json=self.as_json)
 
 
-class PositionBias(Command):
+class PositionBias(PackCommand):
     """Shows which labels and positions a model prefers.
 
     Shows the share of each position next to the share expected without a preference, with an exact test. Also shows
@@ -255,8 +244,6 @@ class PositionBias(Command):
     group_by: GroupBy = "model,language,split"
     metric: MetricNames = "mbbq_bias_ambiguous,diff_bias_disambiguated"
     statistics: InferenceOptions
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.analysis.position import PositionTable, position_reports
@@ -265,7 +252,7 @@ class PositionBias(Command):
 
         metrics, sampling = metrics_of(self.metric), self.statistics.sampling(self.run_paths)
         groupings = all_of("grouping", self.group_by, list(GROUPINGS))
-        frame = self.statistics.frame(self.run_paths, PackPaths(packs=self.packs))
+        frame = self.statistics.frame(self.run_paths, self.where)
         table = PositionTable(
             **inference_facts(sampling),
             signs={measured.name: measured.sign for measured in metrics},
@@ -274,7 +261,7 @@ class PositionBias(Command):
         show_result(table, position_blocks, as_json=self.as_json)
 
 
-class Power(Command):
+class Power(PackCommand):
     """Shows the smallest score or difference that a run can detect.
 
     In units of the score, regardless of its sign. Variances are assumed and printed; --pilot RUN takes those of a run.
@@ -295,8 +282,6 @@ class Power(Command):
     prompt_effects: PromptEffectsChoice = "fixed"
     level: float = option("Statistics", "Significance level of the two-sided test.", default=0.05, min=0.0001, max=0.5)
     target: float = option("Statistics", "Power of the test.", "--power", default=0.8, min=0.5, max=0.999)
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.analysis.power import DEFAULTS, QUESTION_SHARE, SHAPES, power_table
@@ -308,7 +293,7 @@ class Power(Command):
         questions = self.questions
         if benchmark not in SHAPES and questions is None:
             find_benchmark(benchmark)
-        measured = None if self.pilot is None else variances_of(self.pilot, name, PackPaths(packs=self.packs))
+        measured = None if self.pilot is None else variances_of(self.pilot, name, self.where)
         table = power_table(
             *(benchmark, self.templates, self.variants),
             questions=questions,
@@ -332,7 +317,7 @@ def variances_of(path: Path, metric: str, where: PackPaths) -> Components:
     return measured_components(runs_frame([path], where), METRICS[metric], str(path))
 
 
-class Robustness(Command):
+class Robustness(PackCommand):
     """Shows how much scores depend on the prompt and the language.
 
     For every model and split, shows the spread of each score over prompt variants, option orders, label styles,
@@ -346,15 +331,13 @@ class Robustness(Command):
     run_paths: RunPaths
     metric: MetricNames = "accuracy_disambiguated,mbbq_bias_ambiguous,mbbq_bias_disambiguated"
     statistics: InferenceOptions
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.analysis.robustness import FACTORS, RobustnessTable, rank_stability, robustness_reports
         from mbbq_gen.report.analysis_tables import robustness_blocks
 
         metrics, sampling = metrics_of(self.metric), self.statistics.sampling(self.run_paths)
-        frame = self.statistics.frame(self.run_paths, PackPaths(packs=self.packs))
+        frame = self.statistics.frame(self.run_paths, self.where)
         ranks = (rank_stability(frame, measured, factor, sampling) for measured in metrics for factor in FACTORS)
         table = RobustnessTable(
             **inference_facts(sampling),
@@ -365,7 +348,7 @@ class Robustness(Command):
         show_result(table, robustness_blocks, as_json=self.as_json)
 
 
-class Reasoning(Command):
+class Reasoning(RunCommand):
     """Compares the conclusions of reasoning traces with the answers.
 
     From each trace: the option it concludes, whether it says that the context does not tell, what it refers to, and its
@@ -377,7 +360,6 @@ class Reasoning(Command):
         "  mbbq-gen reasoning my-run\n"
         "  mbbq-gen reasoning my-run --group-by language,reasoning_effort,split --html reasoning.html"
     )
-    run_path: RunPath
     group_by: str | None = option(
         "Grouping",
         f"Group the scores by these, {GROUPS} Default: split,language and, if there are several, reasoning_effort.",
@@ -386,8 +368,6 @@ class Reasoning(Command):
     html: HtmlFile = None
     metric: MetricNames = "mbbq_bias_ambiguous,mbbq_bias_disambiguated,accuracy_ambiguous,accuracy_disambiguated"
     statistics: InferenceOptions
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.analysis.reasoning import ReasoningReport, reasoning_groups
@@ -396,7 +376,7 @@ class Reasoning(Command):
         from mbbq_gen.runs.reasoning import extract_all_reasoning, load_reasoning_frames
         from mbbq_gen.runs.run_folder import RunFolder
 
-        path, where, sampling = self.run_path, PackPaths(packs=self.packs), self.statistics.sampling([self.run_path])
+        path, where, sampling = self.run_path, self.where, self.statistics.sampling([self.run_path])
         folder = RunFolder(path).require()
         model, metrics = folder.manifest().config.model, metrics_of(self.metric)
         extractors = extracted(folder, where, self.statistics.extractor)

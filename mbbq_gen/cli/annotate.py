@@ -5,14 +5,13 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from mbbq_gen.cli.command import Command, option
-from mbbq_gen.cli.options import ConfidenceLevel, Json, Packs, RunPath
+from mbbq_gen.cli.command import RunCommand, option
+from mbbq_gen.cli.options import ConfidenceLevel
 from mbbq_gen.cli.output import show_result
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.files import PackPaths
 
 
-class Annotate(Command):
+class Annotate(RunCommand):
     """Checks the extractions of a run by hand.
 
     Draws a stratified sample, asks for your annotations and shows the share of correct extractions. In a terminal it
@@ -27,7 +26,6 @@ class Annotate(Command):
         "  mbbq-gen annotate my-run --import annotations.csv\n"
         "  mbbq-gen annotate my-run --reasoning --html reasoning.html"
     )
-    run_path: RunPath
     sample_size: int | None = option(
         "Sample", "Number of extractions to annotate. Default: as in the last command; at first 200.", min=1
     )
@@ -56,18 +54,15 @@ class Annotate(Command):
     )
     html: Path | None = option("Files", "Write an HTML sheet to fill in with a browser instead.", metavar="FILE")
     sheet: Path | None = option("Files", "Import a filled-in sheet of --csv or --html.", "--import", metavar="FILE")
-    packs: Packs = None
     report: bool = option("Output", "Only show the result so far.", default=False)
     confidence_level: ConfidenceLevel = 0.95
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.annotation.annotations import ReasoningTarget, ReviewTarget
         from mbbq_gen.cli.annotation_session import Annotating
         from mbbq_gen.report.annotation_tables import annotation_blocks
-        from mbbq_gen.runs.run_folder import RunFolder
 
-        folder = RunFolder(self.run_path).require()
+        folder = self.folder
         is_session = not (self.csv or self.html or self.sheet or self.report)
         if is_session and not (sys.stdin.isatty() and sys.stderr.isatty()):
             raise UsageError(
@@ -83,7 +78,7 @@ class Annotate(Command):
             "languages": self.languages,
             "extractor": self.extractor,
         }
-        source = (ReasoningTarget if self.traces else ReviewTarget)(folder, PackPaths(packs=self.packs))
+        source = (ReasoningTarget if self.traces else ReviewTarget)(folder, self.where)
         job = Annotating(folder, source, {name: value for name, value in design.items() if value is not None})
         if self.sheet is not None:
             job.take_sheet(self.sheet)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, cast
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
 
 import typer
 from pydantic import BaseModel, ConfigDict, Field
@@ -16,6 +16,10 @@ from typer.core import TyperCommand, TyperGroup
 
 from mbbq_gen.core.config import RunConfig, about, help_of
 from mbbq_gen.core.errors import COMMAND, ConfigError
+from mbbq_gen.core.files import PackPaths
+
+if TYPE_CHECKING:
+    from mbbq_gen.runs.run_folder import RunFolder
 
 _LAST = "Output"
 """The last group; options without a group are in it."""
@@ -23,23 +27,6 @@ _FLAT = 9
 """A command with at most so many options lists them in one section."""
 _METAVARS: dict[Any, str] = {int: "N", float: "X", Path: "PATH"}
 """Type of a value → what stands for it in help, where nothing is declared."""
-
-
-class Options(BaseModel):
-    """Options that commands share: a field of this kind stands for its fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
-
-
-class Command(Options):
-    """A command of the command line."""
-
-    help_examples: ClassVar[str]
-    """One a line, indented by two spaces."""
-
-    def _run(self) -> None:
-        """Does the work and prints the result."""
-        raise NotImplementedError
 
 
 def option(group: str, help_text: str, *names: str, default: Any = None, **more: Any) -> Any:
@@ -59,6 +46,59 @@ def option(group: str, help_text: str, *names: str, default: Any = None, **more:
 def argument(metavar: str, help_text: str, *, default: Any = None, **more: Any) -> Any:
     """An argument as a field; it may be left out unless its default is `...`."""
     return Field(default, description=help_text, json_schema_extra={"metavar": metavar, **more})
+
+
+_PACKS = "Folder of your own language packs; they override the built-in ones."
+Packs = Annotated[Path | None, option("Files", _PACKS, metavar="DIR")]
+RunPacks = Annotated[Path | None, option("Questions", _PACKS, metavar="DIR")]
+RunPath = Annotated[Path, argument("RUN", "Run folder.", default=...)]
+
+
+class Options(BaseModel):
+    """Options that commands share: a field of this kind stands for its fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class Command(Options):
+    """A command of the command line."""
+
+    help_examples: ClassVar[str]
+    """One a line, indented by two spaces."""
+
+    def _run(self) -> None:
+        """Does the work and prints the result."""
+        raise NotImplementedError
+
+
+class JsonCommand(Command):
+    """A command that can print JSON."""
+
+    as_json: bool = option("", "Print JSON instead of text.", "--json", default=False)
+
+
+class PackCommand(JsonCommand):
+    """A command that uses language packs."""
+
+    packs: Packs = None
+
+    @property
+    def where(self) -> PackPaths:
+        """Where language packs are looked for; raises UsageError for a folder without packs."""
+        return PackPaths(packs=self.packs)
+
+
+class RunCommand(PackCommand):
+    """A command for one run."""
+
+    run_path: RunPath
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run; raises UsageError where there is none."""
+        from mbbq_gen.runs.run_folder import RunFolder
+
+        return RunFolder(self.run_path).require()
 
 
 def settings(names: Iterable[str]) -> Any:
@@ -83,7 +123,10 @@ def model_options(pairs: Collection[str]) -> dict[str, str]:
 
 def _parameters(kind: type[BaseModel]) -> Iterator[inspect.Parameter]:
     """The arguments and options that the fields of a class stand for."""
-    for name, field in kind.model_fields.items():
+    fields = kind.model_fields
+    last = ("packs", "as_json") if issubclass(kind, PackCommand) else ("as_json",)
+    for name in sorted(fields, key=lambda name: last.index(name) if name in last else -1):
+        field = fields[name]
         more = dict(cast("Mapping[str, Any]", field.json_schema_extra or {}))
         annotation: Any = field.annotation
         if "settings" in more:

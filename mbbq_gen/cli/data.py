@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mbbq_gen.cli.command import Command, command_group, option
+from mbbq_gen.cli.command import JsonCommand, command_group, option
 from mbbq_gen.cli.data_files import Download, Instantiate, MakeControl
 from mbbq_gen.cli.data_source import QuestionOptions, Splits, counted, with_bar
-from mbbq_gen.cli.options import Json
 from mbbq_gen.cli.output import echo, echo_json, print_json, print_rows, result_console, say
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
@@ -29,7 +28,7 @@ _SHOWN = 6
 """Parts of a benchmark that are listed for a finding; JSON has them all."""
 
 
-class ValidateData(Command):
+class ValidateData(JsonCommand):
     """Lists issues of the questions.
 
     Each has a stable code, counts, examples, and how the loader handles it. A problem may change a score; a note is
@@ -43,7 +42,6 @@ class ValidateData(Command):
     )
     questions: QuestionOptions
     strict: bool = option("", "Exit with 1 if there is any finding.", default=False)
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.benchmarks.quality import validate as look_over
@@ -95,7 +93,7 @@ _LEGEND = (
 )
 
 
-class DataStats(Command):
+class DataStats(JsonCommand):
     """Counts the questions and compares with the paper.
 
     Counts by language, split, category, condition, polarity and alignment. Differences from the paper are explained
@@ -113,7 +111,6 @@ class DataStats(Command):
     control: bool = option(
         "", "Also count the questions without a possible control question, by reason.", default=False
     )
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.benchmarks.control.maker import ControlCoverage
@@ -177,11 +174,10 @@ def _differences(rows: Iterable[CategoryCount]) -> list[str]:
     return lines
 
 
-class ListData(Command):
+class ListData(JsonCommand):
     """Lists the benchmarks with licence, citation and files."""
 
     help_examples = "  mbbq-gen data list\n  mbbq-gen data list --json"
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.benchmarks.control.maker import makeable_languages
@@ -227,7 +223,7 @@ def _control_split(info: BenchmarkInfo, known: Sequence[str]) -> tuple[str, tupl
     return ("made", makeable) if makeable else ("none", ())
 
 
-class ShowData(Command):
+class ShowData(JsonCommand):
     """Shows questions with roles and gold label.
 
     With --json, one record per line.
@@ -244,7 +240,6 @@ class ShowData(Command):
     template: str | None = option("Questions", "Only this template.", metavar="ID")
     splits: Splits = "bias"
     limit: int | None = option("", "Maximum questions. Default: 3; with --json all.", min=1)
-    as_json: Json = False
 
     def _run(self) -> None:
         source = self.questions

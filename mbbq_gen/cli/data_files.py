@@ -8,12 +8,11 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mbbq_gen.cli.command import Command, argument, option
+from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, option
 from mbbq_gen.cli.data_source import Data, FieldMap, QuestionOptions, Splits, counted, with_bar
-from mbbq_gen.cli.options import Json, Languages, Packs
+from mbbq_gen.cli.options import Languages
 from mbbq_gen.cli.output import echo, print_json, say, write_lines
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.text import one_of, splits_of, whole_percent, words
 
@@ -26,7 +25,7 @@ _SHOWN = 5
 _FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
 
 
-class Download(Command):
+class Download(JsonCommand):
     """Downloads the published files of a benchmark.
 
     Files are pinned by commit and checksum; prints their folder. An interrupted download resumes. Files that differ
@@ -47,7 +46,6 @@ class Download(Command):
         metavar="URL|FOLDER|ARCHIVE",
     )
     to: Path | None = option("", "Folder of releases. Default: $MBBQ_GEN_DATA or the cache directory.", metavar="DIR")
-    as_json: Json = False
 
     def _run(self) -> None:
         done = self._install()
@@ -92,7 +90,7 @@ class Download(Command):
             return install_release(self.benchmark, self.source, self.to, InstallTools(progress=step))
 
 
-class MakeControl(Command):
+class MakeControl(PackCommand):
     """Makes control questions from bias questions.
 
     First names replace the two groups, with the grammar adapted. A question where this is not certain is refused with
@@ -117,8 +115,6 @@ class MakeControl(Command):
         "Files", "Also write counts and one question of each template as an HTML page.", metavar="FILE.html"
     )
     audit: bool = option("", "Also print each replacement and each refusal.", default=False)
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage
@@ -167,7 +163,7 @@ class MakeControl(Command):
             languages=self.languages,
             packs=self.packs,
         )
-        makers, prints = ControlGenerators(PackPaths(packs=self.packs)), self.audit and not self.as_json
+        makers, prints = ControlGenerators(self.where), self.audit and not self.as_json
         for instance in with_bar(source.load(["bias"])):
             made = makers.make(instance)
             counts.add(instance, made)
@@ -184,7 +180,7 @@ class MakeControl(Command):
             yield made
 
 
-class Instantiate(Command):
+class Instantiate(PackCommand):
     """Fills templates (texts with gaps) and writes the questions as JSON Lines.
 
     Use them with `run --instances`. Two formats: ours (templates.toml and one TOML file per language) and EsBBQ's
@@ -200,8 +196,6 @@ class Instantiate(Command):
     languages: Languages = None
     form: str | None = option("", "Template format: starter or esbbq. Default: detected.", metavar="FORM")
     splits: Splits = "bias"
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.benchmarks.templates.fill import FORMS, load_template_folder
@@ -213,7 +207,7 @@ class Instantiate(Command):
             form=one_of("form", self.form, FORMS) if self.form else None,
             languages=codes,
             splits=splits_of(self.splits),
-            resources=PackPaths(packs=self.packs),
+            resources=self.where,
         )
         counts: Counter[tuple[str, str, str, str]] = Counter()
         made = with_bar(counted(instances, counts), "filling")

@@ -9,8 +9,8 @@ from typing import Annotated, Self
 
 from pydantic import model_validator
 
-from mbbq_gen.cli.command import Options, argument, option
-from mbbq_gen.cli.options import Languages, Packs
+from mbbq_gen.cli.command import Options, Packs, argument, option
+from mbbq_gen.cli.options import Languages
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar

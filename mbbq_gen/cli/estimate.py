@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from mbbq_gen.cli.analyses import variances_of
-from mbbq_gen.cli.command import Command, option, settings
-from mbbq_gen.cli.options import Json, RunPacks, average_of, prompt_effects_of
+from mbbq_gen.cli.command import PackCommand, RunPacks, option, settings
+from mbbq_gen.cli.options import average_of, prompt_effects_of
 from mbbq_gen.cli.output import say, show_result
 from mbbq_gen.core.config import RunConfig, about
 from mbbq_gen.core.errors import UsageError
@@ -33,7 +33,7 @@ EstimateSettings = Annotated[
 """Settings that requests, tokens and cost depend on."""
 
 
-class Estimate(Command):
+class Estimate(PackCommand):
     """Estimates requests, tokens, cost and time of a run.
 
     Takes the options of `run` that the number and the cost of requests depend on. Shows the cost with and without the
@@ -61,14 +61,13 @@ class Estimate(Command):
     probe: bool = option("Estimate", "Run ten requests on a local model to estimate the time.", default=False)
     config: EstimateSettings
     packs: RunPacks = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.report.run_tables import estimate_blocks
         from mbbq_gen.runs.resolve import resolve
         from mbbq_gen.runs.run_estimate import run_estimate
 
-        where, judge = PackPaths(packs=self.packs), None
+        where, judge = self.where, None
         if self.judge is not None:
             judge = partial(_judge, self.judge, where, self.config.prices)
         found = run_estimate(
@@ -116,7 +115,7 @@ def _judge(
     )
 
 
-class Design(Command):
+class Design(PackCommand):
     """Finds how many questions and prompts give an interval width at the least cost.
 
     A design is the numbers of templates, questions, prompt variants and option orders. Takes the options of `run`
@@ -162,7 +161,6 @@ class Design(Command):
     confidence_level: float = option("Goal", "Confidence level of the interval.", default=0.95, min=0.5, max=0.999)
     config: EstimateSettings
     packs: RunPacks = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.analysis.design import DESIGN_TARGETS, assumed_components
@@ -172,7 +170,7 @@ class Design(Command):
         from mbbq_gen.runs.run_estimate import counted_requests, run_price
         from mbbq_gen.scoring.metrics import METRICS
 
-        pilot, where = self.pilot, PackPaths(packs=self.packs)
+        pilot, where = self.pilot, self.where
         if (self.ci_width is None) == (self.max_cost is None):
             raise UsageError("give --ci-width W or --max-cost USD, one of them")
         for name, amount in (("ci-width", self.ci_width), ("max-cost", self.max_cost)):

@@ -10,8 +10,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
-from mbbq_gen.cli.command import Command, argument, option
-from mbbq_gen.cli.options import Json, Packs, RunLanguages, WorkerOptions
+from mbbq_gen.cli.command import PackCommand, argument, option
+from mbbq_gen.cli.options import RunLanguages, WorkerOptions
 from mbbq_gen.cli.output import echo, echo_json, open_lines, print_json, result_console, say, show, write_lines
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
@@ -31,7 +31,7 @@ _BEGINNING = 60
 """Characters of a response shown in a list."""
 
 
-class Extract(Command):
+class Extract(PackCommand):
     """Extracts the chosen option from stored responses.
 
     Reads the responses of a run again, with the current language packs, or those of any JSON Lines file. Each line of
@@ -70,9 +70,7 @@ class Extract(Command):
     output: Path | None = option(
         "Files", "File for the lines of --jsonl. Default: stdout.", "--output", "-o", metavar="FILE"
     )
-    packs: Packs = None
     helping: WorkerOptions
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.extraction.jsonl import extractor_names
@@ -98,7 +96,7 @@ class Extract(Command):
         from mbbq_gen.runs.run_folder import RunFolder
         from mbbq_gen.storage.queries import extraction_changes
 
-        folder, where, only, count = RunFolder(path).require(), PackPaths(packs=self.packs), _outcomes_of(self.only), 0
+        folder, where, only, count = RunFolder(path).require(), self.where, _outcomes_of(self.only), 0
         with Bar("reading", None, "answers") as bar, folder.locked(), folder.open_store() as store:
 
             def step(batch: int) -> None:
@@ -148,7 +146,7 @@ class Extract(Command):
         """Extracts the answers of a file and writes its lines with them."""
         from mbbq_gen.extraction.jsonl import extract_lines
 
-        path, where = self.jsonl or Path("-"), PackPaths(packs=self.packs)
+        path, where = self.jsonl or Path("-"), self.where
         with Bar("reading", None, "answers") as bar:
             rows = extract_lines(
                 *(open_lines(path), str(path)),
@@ -195,7 +193,7 @@ def _written(lines: Iterable[dict[str, Any]], path: Path, bar: Bar, where: PackP
         )
 
 
-class Explain(Command):
+class Explain(PackCommand):
     """Shows how a response was extracted.
 
     Shows all candidates, the rule and pack line that won, and why the others lost. With RUN and ID: a response of
@@ -225,8 +223,6 @@ class Explain(Command):
         "Your own response", "Index of the unknown option, from 0. Default: there is none.", min=0
     )
     prompt: str | None = option("Your own response", "Prompt as sent, to recognise echoes.", metavar="TEXT")
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.runs.run_folder import RunFolder
@@ -254,7 +250,7 @@ class Explain(Command):
         from mbbq_gen.extraction import Question, load_extractor
         from mbbq_gen.report.explanation import print_explanation
 
-        where, language, response = PackPaths(packs=self.packs), self.language, self.response
+        where, language, response = self.where, self.language, self.response
         texts = [text.strip() for text in self.options.split("|")] if self.options is not None else []
         if not texts:
             raise UsageError('give a run, or your own response: --language en --options "…|…|…" --response "…"')
@@ -282,7 +278,7 @@ class Explain(Command):
         from mbbq_gen.runs.reasoning import extract_reasoning, reasoning_text
         from mbbq_gen.storage.queries import stored_extractions
 
-        where, console = PackPaths(packs=self.packs), result_console()
+        where, console = self.where, result_console()
         with folder.open_store(read_only=True) as store:
             answered = _find_one(store, folder.path, identifier)
             stored = stored_extractions(store, answered.prompt.prompt_id)
@@ -313,7 +309,7 @@ class Explain(Command):
         from mbbq_gen.runs.extraction import question_of
         from mbbq_gen.storage.queries import answered_extractions, iter_extractions
 
-        current = extracted(folder, PackPaths(packs=self.packs))
+        current = extracted(folder, self.where)
         if self.language:
             wanted = all_of("language of the run", self.language, sorted(current))
             current = {code: version for code, version in current.items() if code in wanted}

@@ -6,23 +6,12 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mbbq_gen.cli.command import Command, argument, option
+from mbbq_gen.cli.command import PackCommand, RunCommand, RunPacks, argument, option
 from mbbq_gen.cli.data_source import Data, FieldMap, Instances, QuestionOptions
-from mbbq_gen.cli.options import (
-    GroupBy,
-    Json,
-    Languages,
-    MetricNames,
-    Packs,
-    RunPacks,
-    RunPath,
-    ScoreOptions,
-    metrics_of,
-)
+from mbbq_gen.cli.options import GroupBy, Languages, MetricNames, ScoreOptions, metrics_of
 from mbbq_gen.cli.output import echo, print_json, say, write_lines
 from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.records import Instance
 from mbbq_gen.core.text import all_of, one_of, splits_of, words
@@ -32,7 +21,7 @@ if TYPE_CHECKING:
     from mbbq_gen.interchange.importers.run_writer import ImportSummary
 
 
-class Import(Command):
+class Import(PackCommand):
     """Makes a run from the responses in another program's log.
 
     Reads logs of lm-eval, inspect-ai, HELM, lighteval, EuroEval, and tables. Each response is matched to a question
@@ -74,7 +63,6 @@ class Import(Command):
         "Questions", "Only these splits, comma-separated: bias, control. Default: all.", metavar="SPLIT,…"
     )
     packs: RunPacks = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.interchange.importers import open_log
@@ -89,7 +77,7 @@ class Import(Command):
             source=source,
             choices=choices,
             instances=self._questions(choices),
-            resources=PackPaths(packs=self.packs),
+            resources=self.where,
             model=self.model,
         )
         with Bar("reading", None, "questions") as bar:
@@ -167,7 +155,7 @@ def _show(summary: ImportSummary) -> None:
     say(f"next: mbbq-gen report {summary.run}")
 
 
-class Export(Command):
+class Export(RunCommand):
     """Writes the samples and scores of a run as tables.
 
     Each folder holds samples (one row per response, with question, response, extraction and evidence), scores, the
@@ -180,7 +168,6 @@ class Export(Command):
         "  mbbq-gen export my-run --parquet tables --prompt-effects random    (for variants like these)\n"
         "  mbbq-gen export my-run --hf-dataset answers --model-index results.yaml"
     )
-    run_path: RunPath
     parquet: Path | None = option("Files", "Write samples, scores and data dictionary as Parquet.", metavar="DIR")
     csv: Path | None = option(
         "Files", "Write samples, scores and data dictionary as CSV, safe to open in a spreadsheet.", metavar="DIR"
@@ -192,11 +179,9 @@ class Export(Command):
         "Files", "Write scores as `model-index` metadata: into a YAML file, or into a model card (.md).", metavar="FILE"
     )
     omit_questions: bool = option("Files", "Leave out the benchmark's texts; ids are kept.", default=False)
-    packs: Packs = None
     group_by: GroupBy = "benchmark,language,split"
     metric: MetricNames = "all"
     statistics: ScoreOptions
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.api import Run

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from mbbq_gen.cli.command import Command, option, settings
-from mbbq_gen.cli.options import ConfidenceLevel, Json, Packs, RunLanguages, RunPath
+from mbbq_gen.cli.command import JsonCommand, Packs, RunPath, option, settings
+from mbbq_gen.cli.options import ConfidenceLevel, RunLanguages
 from mbbq_gen.cli.output import say, show_result
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
@@ -23,7 +23,7 @@ _SETTINGS = (
 """Settings of a run that a judge takes too."""
 
 
-class Judge(Command):
+class Judge(JsonCommand):
     """Extracts stored responses with an LLM judge and compares it with the rules.
 
     The judge sees the question, the options under neutral names in shuffled order, and the response; never a role, the
@@ -69,7 +69,6 @@ class Judge(Command):
     )
     report: bool = option("Output", "Only show the report of the replies so far.", default=False)
     confidence_level: ConfidenceLevel = 0.95
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.annotation.judging import Judging
@@ -78,7 +77,8 @@ class Judge(Command):
         from mbbq_gen.runs.resolve import provider_options
         from mbbq_gen.runs.run_folder import RunFolder
 
-        folder, where, prices = RunFolder(self.run_path).require(), PackPaths(packs=self.packs), self.config.prices
+        folder, where = RunFolder(self.run_path).require(), PackPaths(packs=self.packs)
+        prices = self.config.prices
         versions = extracted(folder, where)
         if self.languages is not None:
             wanted = all_of("language of the run", self.languages, sorted(versions))

@@ -32,19 +32,14 @@ def _studied(paths: list[Path] | None) -> list[Path] | None:
 
 
 _RUNS = "Run folders, or a study's file or folder."
-_PACKS = "Folder of your own language packs; they override the built-in ones."
 PRICES = "Your own prices (TOML); they override those of the package genai-prices."
 GROUPS = "comma-separated: model, benchmark, language, split, category, template, variant, …"
 
-RunPath = Annotated[Path, argument("RUN", "Run folder.", default=...)]
 RunPaths = Annotated[list[Path], argument("RUN", _RUNS, default=..., callback=_studied)]
 AnyRunPaths = Annotated[list[Path] | None, argument("RUN", _RUNS, callback=_studied)]
-Packs = Annotated[Path | None, option("Files", _PACKS, metavar="DIR")]
-RunPacks = Annotated[Path | None, option("Questions", _PACKS, metavar="DIR")]
 Verbose = Annotated[
     bool, option("", "Also show both splits, all footnotes and the outcomes of extraction.", "--verbose", "-v")
 ]
-Json = Annotated[bool, option("", "Print JSON instead of text.", "--json")]
 Languages = Annotated[
     str | None, option("Questions", "Only these languages, comma-separated. Default: all.", metavar="XX,…")
 ]

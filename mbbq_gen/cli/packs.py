@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.command import Command, argument, command_group, option, settings
+from mbbq_gen.cli.command import JsonCommand, PackCommand, RunPacks, argument, command_group, option, settings
 from mbbq_gen.cli.data_source import FieldMap, Instances, QuestionOptions
-from mbbq_gen.cli.options import Json, Languages, Packs, RunPacks
+from mbbq_gen.cli.options import Languages
 from mbbq_gen.cli.output import echo, open_lines, print_json, print_rows
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
@@ -31,7 +31,7 @@ _SHOWN = 15
 """Word classes that `language new` lists."""
 
 
-class ListPrompts(Command):
+class ListPrompts(PackCommand):
     """Lists the prompt variants of a language with their texts."""
 
     help_examples = (
@@ -41,14 +41,12 @@ class ListPrompts(Command):
     language: Language = "en"
     benchmark: str | None = option("Questions", "Benchmark of the published prompts.")
     config: RunConfig = settings(("prompt_source", "data_dir"))
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         is_published = self.config.prompt_source == "published"
         if is_published and self.benchmark is None:
             raise UsageError("--prompt-source published: name the benchmark: --benchmark NAME")
-        found = _variants(self.config, PackPaths(packs=self.packs), self.benchmark or "", self.language)
+        found = _variants(self.config, self.where, self.benchmark or "", self.language)
         if self.as_json:
             extra = ("label_style", "unknown_text") if is_published else ()
             print_json(
@@ -65,7 +63,7 @@ class ListPrompts(Command):
             echo("\n".join(f"    {line}".rstrip() for line in each.variant.text.strip().splitlines()) + "\n")
 
 
-class ShowPrompt(Command):
+class ShowPrompt(PackCommand):
     """Shows the exact messages sent to a model for a question."""
 
     help_examples = (
@@ -85,7 +83,6 @@ class ShowPrompt(Command):
         ("data_dir", "no_context", "prompt_source", "option_order", "label_style", "system_prompt", "seed")
     )
     packs: RunPacks = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.languages.axes import parse_variant_name
@@ -93,7 +90,7 @@ class ShowPrompt(Command):
         from mbbq_gen.runs.follow_up import follow_up_text, question_about
         from mbbq_gen.runs.resolve import check_published
 
-        config, where, language, variant = self.config, PackPaths(packs=self.packs), self.language, self.variant
+        config, where, language, variant = self.config, self.where, self.language, self.variant
         style = next(iter(config.label_style), None)
         check_published(config.prompt_source, style is not None, config.no_context)
         composed = variant if config.prompt_source == "builtin" and variant and parse_variant_name(variant) else None
@@ -148,7 +145,7 @@ def _with_labels(setting: PromptSettings, style: str, where: PackPaths, language
     return replace(setting, variant=shown_as, label_style=style, native_labels=native)
 
 
-class ListAxes(Command):
+class ListAxes(PackCommand):
     """Lists the axes to compose prompts from.
 
     `run --axes format=free+json,hint=all` uses every combination; `--axes-design fractional` uses a part that still
@@ -158,14 +155,12 @@ class ListAxes(Command):
 
     help_examples = "  mbbq-gen prompts axes --language ko\n  mbbq-gen prompts axes --language es --json"
     language: Language = "en"
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.languages.axes import AXES, AxisLevel
         from mbbq_gen.languages.axes_pack import read_axes
 
-        pack = read_axes(PackPaths(packs=self.packs), self.language)
+        pack = read_axes(self.where, self.language)
         levels = [
             AxisLevel(axis=axis.name, level=level, is_base=level == axis.base, text=pack.says(axis.name, level))
             for axis in AXES.values()
@@ -223,7 +218,7 @@ prompts_app = command_group(
 )
 
 
-class NewLanguage(Command):
+class NewLanguage(JsonCommand):
     """Writes the packs of a new language for a speaker to fill in.
 
     prompts/XX.toml: the prompts. extractors/XX.toml: the words that extraction looks for. control_sets/XX.toml: first
@@ -235,7 +230,6 @@ class NewLanguage(Command):
     name: str = option("", "English name.", default=...)
     own_name: str = option("", "Name in the language itself.", "--native-name", default=..., metavar="NAME")
     packs: Path = option("", "Folder of your own packs.", default=Path("packs"), metavar="DIR")
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.extraction.jsonl import LANGUAGE
@@ -258,7 +252,7 @@ class NewLanguage(Command):
         echo(f"measure mbbq-gen language evaluate {self.language} --packs {self.packs} --labelled-file labelled.jsonl")
 
 
-class EvaluateLanguage(Command):
+class EvaluateLanguage(PackCommand):
     """Evaluates a pack on labelled responses.
 
     Shows the share of correct extractions by confidence, and the contribution of each class of words.
@@ -279,14 +273,12 @@ class EvaluateLanguage(Command):
         metavar="FILE",
     )
     ablation: bool = option("", "Also extract without each class of words.", "--ablation/--no-ablation", default=True)
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.extraction.pack_tools import labelled_responses, own_examples, report_pack
         from mbbq_gen.languages.extraction_pack import read_grammar
 
-        where = PackPaths(packs=self.packs)
+        where = self.where
         read_grammar(self.language, where)
         if self.labelled_file is None:
             responses = own_examples(self.language, where)
@@ -324,17 +316,15 @@ language_app = command_group(
 )
 
 
-class ListLanguages(Command):
+class ListLanguages(PackCommand):
     """Lists the languages and the packs that each has."""
 
     help_examples = "  mbbq-gen languages\n  mbbq-gen languages --packs my-packs --json"
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.languages import list_languages
 
-        found = list_languages(PackPaths(packs=self.packs))
+        found = list_languages(self.where)
         if self.as_json:
             print_json([{**asdict(status), "complete": status.is_complete} for status in found])
             return
@@ -348,7 +338,7 @@ class ListLanguages(Command):
         print_rows(("code", "language", "native name", *PACK_KINDS), rows)
 
 
-class Check(Command):
+class Check(PackCommand):
     """Checks that the files of the packs and of the benchmark `starter` are valid.
 
     Exits with 1 if something is wrong.
@@ -356,14 +346,12 @@ class Check(Command):
 
     help_examples = "  mbbq-gen check\n  mbbq-gen check --packs my-packs --languages sv"
     languages: Languages = None
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.checks import check_everything
         from mbbq_gen.languages import list_languages
 
-        where = PackPaths(packs=self.packs)
+        where = self.where
         known = [status.language for status in list_languages(where)]
         report = check_everything(where, all_of("language", self.languages, known) if self.languages else known)
         if self.as_json:

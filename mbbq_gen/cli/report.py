@@ -9,18 +9,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mbbq_gen.cli.command import Command, option
-from mbbq_gen.cli.options import (
-    CorrectWith,
-    HtmlPage,
-    Json,
-    Packs,
-    RunPath,
-    RunPaths,
-    ScoreOptions,
-    Verbose,
-    check_correction,
-)
+from mbbq_gen.cli.command import Command, PackCommand, Packs, RunPath, option
+from mbbq_gen.cli.options import CorrectWith, HtmlPage, RunPaths, ScoreOptions, Verbose, check_correction
 from mbbq_gen.cli.output import echo, print_json, result_console, say, show, write_lines
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
@@ -34,7 +24,7 @@ if TYPE_CHECKING:
     from mbbq_gen.statistics.estimate import InferenceSettings
 
 
-class Report(Command):
+class Report(PackCommand):
     """Shows the results of runs in the terminal or as an HTML page.
 
     Shows settings, extraction outcomes, accuracy and bias by language. Prints to the terminal unless -o or
@@ -75,9 +65,7 @@ class Report(Command):
         metavar="NAME",
     )
     table_format: str = option("Also show", "Format of --table: text, csv, markdown or latex.", default="text")
-    packs: Packs = None
     verbose: Verbose = False
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.cli.loading import runs_labels
@@ -85,7 +73,7 @@ class Report(Command):
 
         self._check()
         folders = [RunFolder(path).require() for path in dict.fromkeys(self.run_paths)]
-        paths, where = [folder.path for folder in folders], PackPaths(packs=self.packs)
+        paths, where = [folder.path for folder in folders], self.where
         sampling = self.statistics.sampling(paths)
         check_correction(self.correct_with, sampling)
         if self.table is not None:
@@ -256,7 +244,7 @@ def report_text(
     return captured.get()
 
 
-class Leaderboard(Command):
+class Leaderboard(PackCommand):
     """Ranks models by accuracy and bias.
 
     For each benchmark and language, with confidence intervals and rank intervals. Models with other prompt variants,
@@ -274,8 +262,6 @@ class Leaderboard(Command):
     csv: Path | None = option("Files", "Write CSV: one row per model, benchmark and language.", metavar="FILE")
     markdown: bool = option("", "Print a Markdown table.", default=False)
     statistics: ScoreOptions
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.report import leaderboard_views as views
@@ -285,7 +271,7 @@ class Leaderboard(Command):
         from mbbq_gen.runs.observations import model_names
         from mbbq_gen.runs.run_folder import RunFolder
 
-        output, csv, where = self.output, self.csv, PackPaths(packs=self.packs)
+        output, csv, where = self.output, self.csv, self.where
         if self.markdown and self.as_json:
             raise UsageError("--markdown and --json: choose one of the two")
         if output is not None and output.is_dir():

@@ -13,8 +13,18 @@ from typing import TYPE_CHECKING
 
 import typer
 
-from mbbq_gen.cli.command import Command, argument, command_group, option, settings
-from mbbq_gen.cli.options import PRICES, InferenceOptions, Json, Packs, RunPacks, RunPath, Verbose
+from mbbq_gen.cli.command import (
+    JsonCommand,
+    PackCommand,
+    RunCommand,
+    RunPacks,
+    RunPath,
+    argument,
+    command_group,
+    option,
+    settings,
+)
+from mbbq_gen.cli.options import PRICES, InferenceOptions, Verbose
 from mbbq_gen.cli.output import print_json, result_console, say, show, show_result
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import FILE, ConfigError, MbbqGenError, MissingExtraError, RunError, UsageError
@@ -59,13 +69,10 @@ def _require_batches(path: Path, store: RunStore) -> None:
         raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
 
 
-class BatchStatus(Command):
+class BatchStatus(RunCommand):
     """Asks the service for the status of the batches."""
 
     help_examples = "  mbbq-gen batch status my-run\n  mbbq-gen batch status my-run --json"
-    run_path: RunPath
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.runs.batch_session import in_session
@@ -89,7 +96,7 @@ class BatchStatus(Command):
         _show(batches, self.as_json)
 
 
-class BatchCollect(Command):
+class BatchCollect(RunCommand):
     """Stores the results of finished batches.
 
     Submits expired or failed requests again. `mbbq-gen run RUN --collect` does the same, then extracts, scores and
@@ -97,11 +104,8 @@ class BatchCollect(Command):
     """
 
     help_examples = "  mbbq-gen batch collect my-run\n  mbbq-gen batch collect my-run --wait"
-    run_path: RunPath
     wait: bool = option("", "Wait until all batches are done.", default=False)
     every: float = option("", "Seconds between two checks.", default=60.0, min=1, metavar="SECONDS")
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.runs.batch_session import mode_of, run_batches
@@ -118,16 +122,13 @@ class BatchCollect(Command):
         _show(batches, self.as_json)
 
 
-class BatchCancel(Command):
+class BatchCancel(RunCommand):
     """Cancels the batches of a run.
 
     Results that are there can still be collected. No more batches are submitted until `mbbq-gen run RUN --batch`.
     """
 
     help_examples = "  mbbq-gen batch cancel my-run"
-    run_path: RunPath
-    packs: Packs = None
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.runs.batch_session import in_session, report_batches, set_mode
@@ -172,7 +173,7 @@ batch_app = command_group(
 )
 
 
-class Status(Command):
+class Status(JsonCommand):
     """Shows progress, failures and cost of a run.
 
     Also shows rate, time left and batches. Reads the run folder only, also while another process runs it; `mbbq-gen
@@ -182,7 +183,6 @@ class Status(Command):
     help_examples = "  mbbq-gen status my-run\n  mbbq-gen status my-run --json"
     run_path: RunPath
     prices: Path | None = option("", PRICES, metavar="FILE")
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.annotation.judge_runner import judge_lines
@@ -321,7 +321,7 @@ def _show_runs(paths: list[Path], where: PackPaths) -> None:
         console.print(notice)
 
 
-class RunModel(Command):
+class RunModel(PackCommand):
     """Runs a model on a benchmark and shows its scores.
 
     Sends the prompts, extracts the answers from the responses and scores them. Every response is stored in the folder
@@ -365,7 +365,6 @@ class RunModel(Command):
         "Output", "Run again the requests whose Parquet files are missing or damaged.", default=False
     )
     verbose: Verbose = False
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.cli.report import report_text
@@ -374,7 +373,7 @@ class RunModel(Command):
         from mbbq_gen.runs.resolve import resolve_for
         from mbbq_gen.runs.run_folder import RunFolder
 
-        config, where, folder = self.config, PackPaths(packs=self.packs), RunFolder(self.run_path)
+        config, where, folder = self.config, self.where, RunFolder(self.run_path)
         if self.run_path.suffix == ".toml" and not self.run_path.is_dir():
             if self.collect_batches or self.rerun_lost:
                 raise UsageError("--collect, --rerun-lost: for one run; name its folder instead of the study")

@@ -6,16 +6,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mbbq_gen.cli.command import Command, option
+from mbbq_gen.cli.command import PackCommand, option
 from mbbq_gen.cli.options import (
     GROUPS,
     AnswersChoice,
     AnyRunPaths,
     CorrectWith,
-    Json,
     MetricNames,
     NormalizationChoice,
-    Packs,
     ScoreOptions,
     WorkerOptions,
     answers_of,
@@ -25,7 +23,7 @@ from mbbq_gen.cli.options import (
 )
 from mbbq_gen.cli.output import open_lines, say, show_result
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
-from mbbq_gen.core.files import PackPaths, write_text
+from mbbq_gen.core.files import write_text
 from mbbq_gen.core.progress import Bar
 from mbbq_gen.core.records import NORMALISATIONS, Normalise
 from mbbq_gen.core.text import all_of, one_of, words
@@ -40,7 +38,7 @@ if TYPE_CHECKING:
     from mbbq_gen.statistics.estimate import InferenceSettings
 
 
-class Score(Command):
+class Score(PackCommand):
     """Scores runs, or answers in a JSON Lines file.
 
     Shows all metrics with counts and confidence intervals clustered by template. The scores of a single run are also
@@ -91,9 +89,7 @@ class Score(Command):
     correct_with: CorrectWith = None
     csv: Path | None = option("Files", "Also write the scores as CSV, one row per group and metric.", metavar="FILE")
     parquet: Path | None = option("Files", "Also write the scores as Parquet.", metavar="FILE")
-    packs: Packs = None
     helping: WorkerOptions
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.cli.loading import runs_labels
@@ -108,7 +104,7 @@ class Score(Command):
         answers = answers_of(self.answers, self.correct_with)
         self._check(answers, sampling, by_workers=helpers is not None)
         how = one_of("normalization", self.normalization, NORMALISATIONS) if self.normalization else None
-        where, gold = PackPaths(packs=self.packs), self.statistics.chosen_gold()
+        where, gold = self.where, self.statistics.chosen_gold()
         labelled = runs_labels(self.run_paths or [], where, self.correct_with, gold, self.statistics.extractor)
         frame = subset(self._observations(wanted, how, answers, helpers), part)
         if how is not None and (frame["method"] == "generate").all():
@@ -158,7 +154,7 @@ class Score(Command):
         from mbbq_gen.scoring.observations import observations_frame
         from mbbq_gen.scoring.tally import grouping_columns
 
-        where, gold, path = PackPaths(packs=self.packs), self.statistics.chosen_gold(), self.jsonl
+        where, gold, path = self.where, self.statistics.chosen_gold(), self.jsonl
         if path is not None:
             frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=where))
             if not frame.height:
@@ -197,7 +193,7 @@ class Score(Command):
         from mbbq_gen.analysis.scores import score
         from mbbq_gen.runs.observations import follow_up_reports
 
-        metrics, where, gold = metrics_of(self.metric), PackPaths(packs=self.packs), self.statistics.chosen_gold()
+        metrics, where, gold = metrics_of(self.metric), self.where, self.statistics.chosen_gold()
         paths, margin = list(self.run_paths or []), self.equivalence_margin
         more: dict[str, Iterable[Any]] = {"stopped": _stopped_estimates(paths)}
         if self.macro_average:

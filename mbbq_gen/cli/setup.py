@@ -14,8 +14,7 @@ from urllib.parse import urlsplit
 import typer
 
 import mbbq_gen
-from mbbq_gen.cli.command import Command, argument, model_options, option
-from mbbq_gen.cli.options import Json
+from mbbq_gen.cli.command import JsonCommand, argument, model_options, option
 from mbbq_gen.cli.output import echo, echo_json, print_json, print_rows, result_console, say, write_lines
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
@@ -33,7 +32,7 @@ _LOCAL_SAMPLE = 96
 _LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
-class Init(Command):
+class Init(JsonCommand):
     """Writes a study file for `run` and estimates its cost.
 
     Asks for models, base URL, benchmark, languages and the maximum cost. Options that are given are skipped. On a
@@ -73,7 +72,6 @@ class Init(Command):
     print_schema: bool = option(
         "", "Only print the JSON schema of study files, for editors.", "--schema", default=False
     )
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.runs.study import study_schema
@@ -252,7 +250,7 @@ KEYS = (
 _PAGES = {"jinja2": "the page (report -o)", "vl_convert": "charts (report -o, report --figures)"}
 
 
-class Doctor(Command):
+class Doctor(JsonCommand):
     """Shows what is installed, and which keys and data are found.
 
     Sends nothing, unless --base-url names a server, and shows names of API keys only. Each line about something
@@ -273,7 +271,6 @@ class Doctor(Command):
     model_arg: list[str] | None = option(
         "", "With --base-url: option of the model; may be repeated.", metavar="NAME=VALUE"
     )
-    as_json: Json = False
 
     def _run(self) -> None:
         if self.base_url is not None:
@@ -353,7 +350,7 @@ def _findings() -> list[Finding]:
     return [Finding.model_validate(dict(zip(names, facts, strict=True))) for facts in found]
 
 
-class Models(Command):
+class Models(JsonCommand):
     """Lists the kinds of models, the options of one, or the models of a service.
 
     The options of a kind are given as --model-arg NAME=VALUE, or as `model_args` in a study and in Python.
@@ -370,7 +367,6 @@ class Models(Command):
     model_arg: list[str] | None = option(
         "", "Option of the kind, such as service=groq; may be repeated.", metavar="NAME=VALUE"
     )
-    as_json: Json = False
 
     def _run(self) -> None:
         from mbbq_gen.providers.registry import list_models
