@@ -173,7 +173,7 @@ NAMED = 0.56
 
 @dataclass(frozen=True)
 class Benchmark:
-    """A benchmark whose questions are asked."""
+    """A benchmark and its questions."""
 
     name: str
     sizes: Array
@@ -185,7 +185,7 @@ class Benchmark:
     """Of prompt variants, and of language × prompt variant; above 0: they are random."""
 
     def draw(self, effects: tuple[float, ...], runs: int, share: float, generator: Generator) -> Array:
-        """Cells of runs × languages × templates × prompt variants, every question asked once in each variant.
+        """Cells of runs × languages × templates × prompt variants, every question once in each variant.
 
         Two answers to one question are correlated by `share`: with probability √share an answer is one that belongs to
         the question, whatever the prompt variant, else it is drawn anew.

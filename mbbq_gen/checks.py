@@ -14,8 +14,7 @@ from mbbq_gen.core.errors import MbbqGenError, PackError, describe_faults
 from mbbq_gen.core.files import PACK_KINDS, PackPaths
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.extraction.pack_tools import check_pack
-from mbbq_gen.extraction.people import read_people
-from mbbq_gen.extraction.question import Question
+from mbbq_gen.extraction.question import Question, read_people
 from mbbq_gen.extraction.reasoning import load_reasoning_extractor, read_reasoning_pack
 from mbbq_gen.languages.axes_pack import paraphrase_fault, read_axes
 from mbbq_gen.languages.control_pack import read_control_set
@@ -88,7 +87,7 @@ def check_everything(resources: PackPaths, languages: Iterable[str]) -> CheckRep
             findings += _reasoning_findings(resources, code)
     findings += _variant_findings(prompts)
     folder = starter_folder()
-    findings += [Finding(file=str(found.file), what=found.problem) for found in check_templates(folder, resources)]
+    findings += [Finding(file=str(file), what=problem) for file, problem in check_templates(folder, resources)]
     names = [str(path) for path in (*checked, *sorted(folder.glob("*.toml")))]
     return CheckReport(checked=tuple(names), findings=tuple(findings), incomplete=incomplete)
 

@@ -27,8 +27,8 @@ from mbbq_gen.core.progress import Bar, ProgressListener
 from mbbq_gen.core.text import one_of
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import price_of, read_prices, token_counter
-from mbbq_gen.runs.budget import judge_cost_report
 from mbbq_gen.runs.cost_estimate import JudgeEstimate
+from mbbq_gen.runs.cost_report import cost_report
 from mbbq_gen.runs.executor import cost_guard_with, execute_planned, is_above
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.estimate import InferenceSettings
@@ -136,9 +136,8 @@ class Judging:
                 if pending:
                     guard, base_url = None, provider.capabilities.base_url
                     if rules.max_cost is not None:
-                        spent = judge_cost_report(
-                            store, judge.name, prices, kind=provider.kind, model=provider.model, base_url=base_url
-                        )
+                        kind, name = provider.kind, provider.model
+                        spent = cost_report(store, kind, name, prices, base_url, judge=judge.name)
                         guard = cost_guard_with(table, provider, rules, rules.max_cost, spent.most)
                     asyncio.run(execute_planned(table, provider, rules, self._watcher, guard))
                 else:

@@ -99,8 +99,7 @@ class Compare(PackCommand):
         from mbbq_gen.analysis.ability import Selection
         from mbbq_gen.cli.loading import runs_labels, several
         from mbbq_gen.report.comparison_tables import comparison_blocks
-        from mbbq_gen.runs.run_folder import RunFolder
-        from mbbq_gen.runs.serving import serving_difference
+        from mbbq_gen.runs.run_folder import RunFolder, serving_difference
         from mbbq_gen.scoring.tally import GROUPINGS
 
         level = one_of("thing to compare across", self.across, comparison.ACROSS)

@@ -14,7 +14,7 @@ from mbbq_gen.cli.options import Languages
 from mbbq_gen.cli.output import echo, print_json, say, write_lines
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.text import one_of, splits_of, whole_percent, words
+from mbbq_gen.core.text import splits_of, whole_percent, words
 
 if TYPE_CHECKING:
     from mbbq_gen.benchmarks.control.maker import ControlCoverage, ControlInstance
@@ -133,7 +133,8 @@ class MakeControl(PackCommand):
             from mbbq_gen.report.analysis_tables import control_blocks
             from mbbq_gen.report.page import blocks_page
 
-            write_lines(self.report, [blocks_page(f"Control questions: {self.benchmark}", control_blocks(counts))])
+            title, blocks = f"Control questions: {self.benchmark}", control_blocks(counts, REASONS)
+            write_lines(self.report, [blocks_page(title, blocks)])
         if self.as_json:
             whole = {"output": None if output is None else str(output), **counts.summary()}
             print_json({**whole, **audit} if self.audit else whole)
@@ -194,17 +195,15 @@ class Instantiate(PackCommand):
     folder: Path = argument("FOLDER", "Folder of templates, or a checkout that contains one.", default=...)
     output: Path = option("", "File for the questions.", "--output", "-o", default=..., metavar="FILE")
     languages: Languages = None
-    form: str | None = option("", "Template format: starter or esbbq. Default: detected.", metavar="FORM")
     splits: Splits = "bias"
 
     def _run(self) -> None:
-        from mbbq_gen.benchmarks.templates.fill import FORMS, load_template_folder
+        from mbbq_gen.benchmarks.templates.fill import load_template_folder
 
         if (codes := None if self.languages is None else words(self.languages)) == []:
             raise UsageError("name at least one language, such as --languages es")
         instances = load_template_folder(
             self.folder,
-            form=one_of("form", self.form, FORMS) if self.form else None,
             languages=codes,
             splits=splits_of(self.splits),
             resources=self.where,

@@ -264,7 +264,7 @@ class Explain(PackCommand):
         labels = words(self.labels) if self.labels else [chr(ord("A") + place) for place in range(len(texts))]
         given = sys.stdin.buffer.read() if response == "-" else response.encode(errors="surrogateescape")
         question = Question(texts, labels, self.unknown_index, self.prompt)
-        found = load_extractor(language, where).explain(given.decode(errors="replace"), question, resources=where)
+        found = load_extractor(language, where).explain(given.decode(errors="replace"), question)
         if self.as_json:
             print_json(found.model_dump())
         else:

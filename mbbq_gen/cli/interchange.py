@@ -17,7 +17,7 @@ from mbbq_gen.core.records import Instance
 from mbbq_gen.core.text import all_of, one_of, splits_of, words
 
 if TYPE_CHECKING:
-    from mbbq_gen.interchange.export import ExportRecord, ExportSource
+    from mbbq_gen.interchange.export import ExportRecord, ExportSource, Kind
     from mbbq_gen.interchange.importers.run_writer import ImportSummary
 
 
@@ -230,16 +230,14 @@ class Export(RunCommand):
     def _write(self, source: ExportSource) -> dict[str, Any]:
         """Writes the exports and returns their records."""
         from mbbq_gen.interchange.cards import RESULT_BY, card_metadata, model_index
-        from mbbq_gen.interchange.export import write_bundle, write_hf_dataset
+        from mbbq_gen.interchange.export import write_bundle
         from mbbq_gen.report.score_tables import SUMMARY_METRICS
 
         found: dict[str, Any] = {}
-        if self.parquet is not None:
-            found["parquet"] = _reported(self.parquet, write_bundle(source, self.parquet, "parquet"))
-        if self.csv is not None:
-            found["csv"] = _reported(self.csv, write_bundle(source, self.csv, "csv"))
-        if self.hf_dataset is not None:
-            found["hf_dataset"] = _reported(self.hf_dataset, write_hf_dataset(source, self.hf_dataset))
+        folders: dict[Kind, Path | None] = {"parquet": self.parquet, "csv": self.csv, "hf-dataset": self.hf_dataset}
+        for kind, folder in folders.items():
+            if folder is not None:
+                found[kind.replace("-", "_")] = _reported(folder, write_bundle(source, folder, kind))
         if (file := self.model_index) is not None:
             scores = source.scores if source.settings.by == RESULT_BY else source.scores_by(RESULT_BY)
             metadata = model_index(source.run.manifest, scores, source.settings.metrics or SUMMARY_METRICS)

@@ -144,9 +144,12 @@ class InferenceOptions(Options):
 
     def sampling(self, runs: Sequence[Path] = ()) -> InferenceSettings:
         """The settings of intervals and tests; wider intervals for runs with interim looks."""
-        from mbbq_gen.runs.adaptive_run import sequential_inference
+        from mbbq_gen.runs.run_folder import RunFolder
+        from mbbq_gen.runs.stopping_rule import sequential_inference
 
-        return sequential_inference(self.settings(), runs, say)
+        folders = map(RunFolder, dict.fromkeys(runs))
+        stops = [folder.manifest().adaptive for folder in folders if folder.manifest_path.is_file()]
+        return sequential_inference(self.settings(), stops, say)
 
 
 class ScoreOptions(InferenceOptions):

@@ -126,7 +126,7 @@ class Report(PackCommand):
     def _print_table(self, name: str, paths: list[Path], where: PackPaths, sampling: InferenceSettings) -> None:
         """A table of a paper on stdout; its caption stands beside it in all formats but CSV."""
         from mbbq_gen.cli.loading import runs_frame
-        from mbbq_gen.report.charts.catalogue import make_charts
+        from mbbq_gen.report.charts import make_charts
         from mbbq_gen.report.tables import markdown_escaped
 
         chosen = _TABLES[one_of("table", name, _TABLES)]
@@ -156,14 +156,14 @@ class Report(PackCommand):
     def _write(self, folders: list[RunFolder], where: PackPaths, sampling: InferenceSettings) -> None:
         """Makes the charts, once, and writes the page and the figures."""
         from mbbq_gen.cli.loading import extracted, runs_labels
-        from mbbq_gen.report import page, view_model
-        from mbbq_gen.report.charts import catalogue, vega
+        from mbbq_gen.report import charts, page, view_model
+        from mbbq_gen.report.charts.vega import require_vl_convert
         from mbbq_gen.runs.observations import follow_up_reports, model_names
 
         if self.output is not None:
             page.template_environment()  # what is missing is said before the work is done
         if self.figures is not None:
-            vega.require_vl_convert()
+            require_vl_convert()
         paths, gold, extractor = (
             list(dict.fromkeys(self.run_paths)),
             self.statistics.chosen_gold(),
@@ -177,16 +177,16 @@ class Report(PackCommand):
             for folder, manifest, name in zip(folders, manifests, model_names(folders, manifests), strict=True)
         ]
         with_papers = self.paper_figures or self.figures is not None
-        drawn = [name for name in catalogue.CHARTS if with_papers or name not in catalogue.PAPERS]
+        drawn = [name for name in charts.CHARTS if with_papers or name not in charts.PAPERS]
         with Bar("report", len(drawn) + _STEPS_BESIDE_CHARTS + len(folders), "steps") as bar:
 
             def tick(_: str) -> None:
                 bar.advance()
 
-            charts = catalogue.make_charts(frame, sampling, drawn, tick=tick)
+            drawings = charts.make_charts(frame, sampling, drawn, tick=tick)
             if self.output is not None:
                 view = view_model.build_report_view(
-                    *(sources, frame, charts),
+                    *(sources, frame, drawings),
                     names=page.language_names((code for source in sources for code in source.versions), where),
                     sampling=sampling,
                     tick=tick,
@@ -199,7 +199,7 @@ class Report(PackCommand):
         if self.output is not None:
             say(f"written: {self.output}")
         if self.figures is not None:
-            say(f"written: {len(catalogue.write_figures(charts, self.figures))} files in {self.figures}")
+            say(f"written: {len(charts.write_figures(drawings, self.figures))} files in {self.figures}")
         if self.open_browser and self.output is not None:
             webbrowser.open(self.output.resolve().as_uri())
 

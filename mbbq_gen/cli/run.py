@@ -63,7 +63,7 @@ def _opened(path: Path, packs: Path | None) -> Iterator[Session]:
 
 def _require_batches(path: Path, store: RunStore) -> None:
     """Raises UsageError for a run without batches."""
-    from mbbq_gen.runs.batch_session import mode_of
+    from mbbq_gen.runs.batch_runner import mode_of
 
     if mode_of(store) == "off":
         raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
@@ -75,7 +75,7 @@ class BatchStatus(RunCommand):
     help_examples = "  mbbq-gen batch status my-run\n  mbbq-gen batch status my-run --json"
 
     def _run(self) -> None:
-        from mbbq_gen.runs.batch_session import in_session
+        from mbbq_gen.runs.batch_runner import in_session
         from mbbq_gen.runs.run_folder import RunFolder
         from mbbq_gen.storage.schema import is_writable
 
@@ -108,7 +108,7 @@ class BatchCollect(RunCommand):
     every: float = option("", "Seconds between two checks.", default=60.0, min=1, metavar="SECONDS")
 
     def _run(self) -> None:
-        from mbbq_gen.runs.batch_session import mode_of, run_batches
+        from mbbq_gen.runs.batch_runner import mode_of, run_batches
 
         with _opened(self.run_path, self.packs) as run:
             while (under_way := asyncio.run(run_batches(run, mode_of(run.store), again=False))) and self.wait:
@@ -131,7 +131,7 @@ class BatchCancel(RunCommand):
     help_examples = "  mbbq-gen batch cancel my-run"
 
     def _run(self) -> None:
-        from mbbq_gen.runs.batch_session import in_session, report_batches, set_mode
+        from mbbq_gen.runs.batch_runner import in_session, report_batches, set_mode
 
         counts: list[int] = []
 

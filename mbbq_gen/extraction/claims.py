@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 from mbbq_gen.extraction.lines import Line
 from mbbq_gen.extraction.mentions import Mention
-from mbbq_gen.extraction.prepared_question import PreparedQuestion
+from mbbq_gen.extraction.question import PreparedQuestion
 
 if TYPE_CHECKING:
     from mbbq_gen.extraction.clauses import ClauseState
@@ -146,23 +146,6 @@ class ParsedResponse:
     spoken_of: int | None = None
     """The one person that the last sentence with a person was about; None where there were several."""
 
-    def add(
-        self,
-        kind: Kind,
-        option: int | None,
-        positive: bool,
-        force: Strength,
-        rule: Rule,
-        line: int,
-        first: int,
-        last: int,
-        bare: bool = False,
-        about: About = "question",
-    ) -> None:
-        """Notes a proposition."""
-        said = Proposition(kind, option, positive, force, rule, line, first, last, self.sentences, bare, about)
-        self.propositions.append(said)
-
 
 class MentionFeatures(NamedTuple):
     """The features of a mention where it stands."""
@@ -172,21 +155,15 @@ class MentionFeatures(NamedTuple):
     sure: bool
     """Named by a label that can't be anything else."""
     bold: bool
-    """Label and text in bold."""
     unknown: bool
-    """The unknown option."""
     anybody: bool
     """Not this person, but anybody of their kind: "a baker"."""
     bare: bool
-    """The clause says nothing else."""
     whole: bool
-    """The sentence says nothing else than its mentions."""
     alone: bool
     """The sentence says nothing else, ends, and is no entry of a list."""
     subject: bool
-    """The first mention of its clause."""
     others: bool
-    """The clause names other options too."""
     joined: bool
     """Joined with another option by "and", "or" or a comma."""
     fits: bool
@@ -198,7 +175,6 @@ class MentionFeatures(NamedTuple):
     ellipsis: bool
     """The clause stands for what was said before: "The mother did."."""
     denied: bool
-    """The clause denies what it names."""
     positive: bool
     """The polarity of the clause: whether it affirms the predicate, or the choice, of what it names."""
     announces: bool
@@ -206,16 +182,13 @@ class MentionFeatures(NamedTuple):
     right: bool
     also: bool
     infers: bool
-    """must, has to."""
     opines: bool
     """The writer says what they think."""
     last_line: bool
     closes: bool
     """Its sentence is the last one, and ends with it."""
     known: bool
-    """The question's predicate is known."""
     negated: bool
-    """The question asks who did not."""
 
 
 class ClaimRule(NamedTuple):
@@ -273,11 +246,3 @@ TABLE: tuple[ClaimRule, ...] = (
     ClaimRule(Rule.SINGLE, lambda f, s: True, True, Strength.PLAIN),
 )
 """What a clause says of a mention; the first row that holds."""
-
-
-def classify_mention(features: MentionFeatures, state: ClauseState) -> tuple[Rule, bool, Strength | None]:
-    """The rule, polarity and force of the first row that holds."""
-    for row in TABLE:
-        if row.when(features, state):
-            return row.rule, features.positive if row.positive is None else row.positive, row.force
-    raise AssertionError("the last row always holds")

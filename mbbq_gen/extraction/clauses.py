@@ -1,16 +1,27 @@
-"""Splits lines into sentences and clauses, keeps what holds for the rest of a sentence, and names abstentions."""
+"""Splits lines into sentences and clauses, names abstentions, and finds the role of a mention in its clause.
+
+A clause is words `start` up to `end` of a line.
+"""
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import reduce
 from itertools import pairwise
+from operator import or_
+from typing import TYPE_CHECKING
 
-from mbbq_gen.extraction.claims import Rule
+from mbbq_gen.extraction.claims import MentionFeatures, Rule
+from mbbq_gen.extraction.lexicon import ANYBODY, CLOSES, INNER, MENTIONED, NOUN, PLAIN_WORDS, SMALL, STRAY
 from mbbq_gen.extraction.lexicon import CLASSES as C
-from mbbq_gen.extraction.lexicon import CLOSES, NOUN, SMALL
-from mbbq_gen.extraction.lines import ASK, COMMA, STOP, Line
+from mbbq_gen.extraction.lines import ASK, COLON, COMMA, STOP, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
+from mbbq_gen.extraction.question import PreparedQuestion
+
+if TYPE_CHECKING:
+    from mbbq_gen.extraction.propositions import Sentence
 
 NEG = C["neg"] | C["neither"]
 NOT = NEG | C["cannot"] | C["lack"]
@@ -31,15 +42,8 @@ _NOT_IN_LIST = NEG | C["aside"] | C["affirm"] | C["conclude"] | _SPLIT
 
 
 def abstention_kind(bits: int, around: int, *, named: bool, person: bool, bare: bool) -> Rule | None:
-    """The kind of abstention or refusal that a clause is; None where it is none.
-
-    Args:
-        bits: The classes of its words.
-        around: Those of its whole sentence.
-        named: Whether it names an option.
-        person: Whether one of them is a person.
-        bare: Whether all its words have a class or are small.
-    """
+    """The kind of abstention or refusal that a clause is, by the classes of its words and those of the sentence
+    `around` it; whether it names an option, or a `person`; and whether all its words have a class or are small."""
     denies, asks, knows = bits & NEG, (bits | around) & C["who"], bits & (C["know"] | C["tell"])
     lacks, hard = denies or bits & C["lack"], bits & (C["cannot"] | C["hard"])
     kinds = (
@@ -83,15 +87,8 @@ class ClauseState:
     """Whether the sentence stands in an entry about one person, in a list of them."""
 
     def advance(self, bits: int, head: int, *, first: bool, last: bool, comma: bool) -> None:
-        """Notes what a clause begins.
-
-        Args:
-            bits: The classes of its words.
-            head: Those of its first words.
-            first: Whether it is the first of its sentence.
-            last: Whether it is the last one.
-            comma: Whether a comma or more stands in front of it.
-        """
+        """Notes what a clause begins, by the classes of its words and of its first words; whether it is the first or
+        last one of its sentence, and a `comma` or more stands in front of it."""
         self.turned = self.turned or bool(bits & C["but"])
         if not first and comma and self.until_comma:
             self.because = self.granted = self.condition = self.prejudice = self.until_comma = False
@@ -175,3 +172,204 @@ def join_lists(line: Line, mentions: list[Mention], *, pairs: bool) -> None:
         if between or labels or (pairs and not any([mask & (C["affirm"] | C["doer"]) for mask in before])):
             first.joined |= {first.option, second.option}
             second.joined |= first.joined
+
+
+SUBJECT = 3
+"""Words that may stand in front of the subject of a clause."""
+MAX_ELLIPSIS = 3
+"""Words behind the person of a clause that stands for what was said before."""
+_DOER = C["doer"] | C["doing"]
+_RELATIVE = C["who"] | C["relative"]
+_BESIDE = SMALL | INNER | NOT | C["affirm"]
+"""What may stand between a doer and its name."""
+_BRIEF = (
+    (C["conclude"] | C["final"] | C["right"] | C["yes"] | C["answer"] | C["affirm"] | C["but"] | C["must"])
+    | (C["speaker"] | C["source"] | PRONOUN | _RELATIVE)
+    | (MENTIONED | SMALL | INNER | NOUN | STRAY | ANYBODY)
+)
+"""What a sentence may hold that answers by being nothing but a mention."""
+
+
+def speaks(line: Line, question: PreparedQuestion, start: int, end: int) -> bool:
+    """Whether a stretch holds words of the question's predicate."""
+    places = line.predicate
+    first = bisect_left(places, start)
+    if any([not line.masks[place] & INNER for place in places[first : bisect_left(places, end, first)]]):
+        return True
+    pairs = pairwise(line.words[start:end]) if question.unspaced else ()
+    return any([one.key + two.key in question.predicate for one, two in pairs])
+
+
+def share_said(line: Line, question: PreparedQuestion, start: int, end: int) -> float:
+    """The share of the predicate's words, without those of the question's context, that a stretch holds."""
+    said = {form for word in line.words[start:end] for form in (word.stem, word.key)}
+    return sum([not forms.isdisjoint(said) for forms in question.core]) / max(len(question.core), 1)
+
+
+def says_enough(line: Line, question: PreparedQuestion, start: int, end: int, bits: int) -> bool:
+    """Whether that share is at least a third; over a half where the question denies and the clause doesn't: "he came
+    to school" says nothing of an interest in the school."""
+    if question.unspaced:
+        return True
+    share = share_said(line, question, start, end)
+    return share > 1 / 2 if not bits & NOT and question.negated else share >= 1 / 3
+
+
+def of_parts(line: Line, question: PreparedQuestion, first: int, start: int, end: int) -> int:
+    """The classes of those parts of a clause, split by "and" behind `start`, that speak of the predicate: "she could
+    not hold back her tears and was very moved"."""
+    seams = [place for place in range(start, end) if line.masks[place] & C["conj"]]
+    parts = list(pairwise([first, *seams, end]))
+    return reduce(or_, [line.bits(*part) for part in parts if speaks(line, question, *part)], 0)
+
+
+def is_set_aside(line: Line, m: Mention, first: int, bits: int) -> bool:
+    """Whether a word closely in front of a mention sets it aside (unlike, than, instead of); `bits` are the classes of
+    its sentence."""
+    own, before = line.words[m.end - 1].classes, line.masks[first - 1] if first else 0
+    near = line.masks[max(m.start - 4, 0) : m.start] if (bits | own | before) & C["aside"] else []
+    return any([mask & C["aside"] and not mask & CLOSES for mask in near])
+
+
+def _is_anybody(line: Line, question: PreparedQuestion, m: Mention, start: int, end: int) -> bool:
+    """Whether an indefinite word makes anybody of a mention: "a baker", "a very poor woman"."""
+    if m.how is not MentionKind.TEXT or question.texts[m.option].anybody:
+        return False
+    masks, words = line.masks, line.words[m.start : min(m.end + 1, end)]
+    if question.verb_final and any([word.classes & C["indefinite"] for word in words]):
+        return True
+    for place in range(m.start - 1, max(m.start - SUBJECT, start) - 1, -1):
+        if masks[place] & C["indefinite"]:
+            return not masks[place] & INNER
+        if masks[place] & SMALL and not masks[place] & INNER:
+            return False
+    return False
+
+
+def _is_ellipsis(question: PreparedQuestion, after: list[int]) -> bool:
+    """Whether the words behind the mention of a clause stand for what was said before: "The mother did."."""
+    if not 0 < len(after) <= MAX_ELLIPSIS or question.unspaced:
+        return False
+    ends = after if question.verb_final else after[:: len(after) - 1 or 1]
+    return any([mask & (C["affirm"] | NEG) for mask in ends]) and all([mask & PLAIN_WORDS for mask in after])
+
+
+def _is_cleft(before: list[int], after: list[int]) -> bool:
+    """Whether a clause says who it was: "it was the mother who did it", "the one who did it was the mother"."""
+    if not after:
+        affirms = any([mask & C["affirm"] for mask in before[-3:]])
+        return affirms and any([mask & _RELATIVE for mask in before[:SUBJECT]])
+    if len(before) <= SUBJECT and (any([mask & _RELATIVE for mask in after[:4]]) or after[0] & C["doer"]):
+        return True
+    return bool(after[0] & C["affirm"] and after[-1] & C["doer"])  # Basque "ama izan zen lan egin zuena"
+
+
+def _names_doer(line: Line, m: Mention, end: int, first: int) -> bool:
+    """Whether a mention is said to be, or not to be, the one who did what stands in front of it: Korean "… 사람은
+    어머니입니다"."""
+    masks, place = line.masks, m.start - 1
+    if line.gaps[m.start] > COMMA:
+        return False
+    while place >= first and not masks[place] & _DOER and masks[place] & _BESIDE and m.start - place <= SUBJECT:
+        place -= 1
+    if place < first or not masks[place] & _DOER:
+        return False
+    affirms = any([mask & C["affirm"] for mask in masks[m.end : end]])
+    return bool(masks[place] & C["doer"]) or affirms or any([word.copula for word in line.words[m.end - 1 : end]])
+
+
+def _is_alone(s: Sentence, m: Mention, start: int, end: int, bits: int) -> bool:
+    """Whether a bare clause is all that its sentence says, and no entry of a list; or ends it behind a colon."""
+    line, last_line = s.line, s.number + 1 == len(s.parsed.lines)
+    unended = last_line and s.parsed.sentences > 1 and s.last == len(line.words) and not line.signs[-1].strip(" ,،、，")
+    brief = s.whole and not bits & ~_BRIEF and len(s.main) <= 1 and not s.heads and not unended
+    if brief and (last_line or not line.heading):
+        return True
+    return start - s.first >= SUBJECT and end == s.last and line.gaps[start] == COLON and m.full and len(s.options) == 1
+
+
+def mention_features(
+    s: Sentence, m: Mention, start: int, end: int, bits: int, *, others: bool, announces: bool, bare: bool
+) -> MentionFeatures:
+    """The features of a mention; `bits` are the classes of its clause."""
+    line, question = s.line, s.question
+    before, after = line.masks[start : m.start], line.masks[m.end : end]
+    label = m.how is not MentionKind.TEXT
+    negated = question.negated
+
+    # how it speaks of the predicate: in the question's words, or by saying who did what it tells
+    beside = bool(question.predicate) and (speaks(line, question, start, m.start) or speaks(line, question, m.end, end))
+    matches = beside and says_enough(line, question, start, end, bits)
+    affirms = bits & C["affirm"] or line.words[m.end - 1].copula
+    cleft = bool(affirms) and (not matches or bool(s.bits & (_RELATIVE | C["doer"])))
+    cleft = cleft and _is_cleft(before, after)
+    if s.bits & C["between"] and not cleft:  # "of the two, the mother was more careful"
+        part = line.bits(part_of(line, s.first, m.start), end)
+        cleft = bool(part & C["between"]) and not part & (C["who"] | NOT | C["both"])
+    apart = bool(s.bits & _DOER) and _names_doer(line, m, end, s.first)
+    apart = apart or (
+        question.verb_final
+        and start != s.first
+        and line.gaps[start] == COMMA
+        and s.mentions[0] is m
+        and any([mask & _RELATIVE for mask in line.masks[s.first : start]])
+    )
+    of_other = not matches and (apart or (cleft and bool(bits & NOT) and not any([mask & NOT for mask in before[-3:]])))
+    fits = matches or apart or cleft
+
+    # polarity
+    ellipsis = _is_ellipsis(question, after)
+    said = bits
+    if not (fits or ellipsis) and question.verb_final and bits & C["neg"]:
+        said = bits & ~C["neg"] | line.bits(m.end, end)  # a negation in front of it denies something else
+    deny = DENY | C["hard"] if label or bare or announces else DENY
+    denied = bool(said & deny)
+    if of_other:
+        denied, positive = False, True
+    elif fits or ellipsis:
+        about = bits
+        if matches and bits & NOT and bits & C["conj"]:
+            about, denied = of_parts(line, question, start, m.end, end), True
+        positive = bool(about & NOT) == negated and (fits or not about & C["wrong"])
+    else:
+        known = bool(question.predicate) or bare or label
+        positive = not said & (deny if known else DENY & ~NEG)
+
+    first = next(found for found in s.mentions if found.start >= start)
+    last_line = s.number + 1 == len(s.parsed.lines)
+    return MentionFeatures(
+        label=label,
+        sure=label and not m.weak and m.how is not MentionKind.PLACE and not bits & C["also"],
+        bold=m.how is MentionKind.BOTH and not s.heads and "**" in line.signs[m.start] and "**" in line.signs[m.end],
+        unknown=m.option == question.unknown,
+        anybody=_is_anybody(line, question, m, start, end),
+        bare=bare,
+        whole=s.whole,
+        alone=bare and _is_alone(s, m, start, end, bits),
+        subject=first is m and len(before) <= SUBJECT,
+        others=others,
+        joined=bool(m.joined),
+        fits=fits,
+        all_fits=matches and share_said(line, question, start, end) == 1,
+        cleft=apart or cleft,
+        ellipsis=ellipsis,
+        denied=denied,
+        positive=positive,
+        announces=announces,
+        right=bool(bits & C["right"]),
+        also=bool(bits & C["also"]),
+        infers=bool(bits & C["must"]),
+        opines=bool(bits & C["likely"] and bits & C["speaker"]),
+        last_line=last_line,
+        closes=last_line
+        and s.last == len(line.words)
+        and line.gaps[-1] >= STOP
+        and all([mask & (SMALL | C["affirm"]) for mask in line.masks[m.end :]]),
+        known=bool(question.predicate),
+        negated=negated,
+    )
+
+
+def part_of(line: Line, first: int, place: int) -> int:
+    """Where the part of a sentence begins that a word stands in: behind the last colon or semicolon up to it."""
+    return max((start for start in range(first + 1, place + 1) if line.gaps[start] >= COLON), default=first)

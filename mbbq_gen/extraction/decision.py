@@ -233,6 +233,10 @@ def person_by_overlap(parsed: ParsedResponse) -> int | None:
     predicate = {stem for stem in question.predicate if len(stem) > 2}
     balance = dict.fromkeys(question.persons, 0)
     splits = C["but"] | C["although"] | C["because"] | C["conclude"]
+
+    def is_related(word: Token, stem: str) -> bool:
+        return word.stem == stem or (len(stem) >= MIN_PREFIX and word.key[:MIN_PREFIX] == stem[:MIN_PREFIX])
+
     for line, mentions in zip(parsed.lines, parsed.mentions, strict=True):
         subject: int | None = None
         count = len(line.words)
@@ -241,15 +245,11 @@ def person_by_overlap(parsed: ParsedResponse) -> int | None:
             named = {m.option for m in mentions if start <= m.start < end} & set(question.persons)
             subject = named.pop() if len(named) == 1 else subject
             denials = sum([bool(mask & NOT) for mask in line.masks[start:end]]) + question.negated
-            hits = {stem for stem in predicate for word in line.words[start:end] if _is_related(word, stem)}
+            hits = {stem for stem in predicate for word in line.words[start:end] if is_related(word, stem)}
             if subject is not None and predicate and 2 * len(hits) >= min(len(predicate), 4):
                 balance[subject] += -1 if denials % 2 else 1
     winners = [person for person, score in balance.items() if score > 0]
     return winners[0] if len(winners) == 1 and min(balance.values()) < 0 else None
-
-
-def _is_related(word: Token, stem: str) -> bool:
-    return word.stem == stem or (len(stem) >= MIN_PREFIX and word.key[:MIN_PREFIX] == stem[:MIN_PREFIX])
 
 
 def person_of_conclusion(parsed: ParsedResponse) -> int | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Confidence, Extraction, Outcome
+from mbbq_gen.core.records import PARSED, Confidence, Extraction, Outcome
 from mbbq_gen.extraction import SECOND_LANGUAGE, current_version, has_pack, has_second
 from mbbq_gen.extraction.claims import ParsedResponse, Rule, Strength
 from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide, person_by_overlap, person_of_conclusion
@@ -18,12 +18,17 @@ from mbbq_gen.extraction.explain import Explanation, explain_analysis
 from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.lines import STOP, Line, mark_phrases, read_lines
 from mbbq_gen.extraction.mentions import Mention, MentionKind, find_mentions, mark_misspelt
-from mbbq_gen.extraction.option_matcher import OptionMatcher, circled_places
-from mbbq_gen.extraction.people import english_texts, read_people
-from mbbq_gen.extraction.prepared_question import NEGATIONS, PreparedQuestion, build_question, shared_forms
+from mbbq_gen.extraction.option_matcher import circled_places
 from mbbq_gen.extraction.propositions import read_propositions
-from mbbq_gen.extraction.question import Question, QuestionKey
-from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot, SlotFinder, SlotKind, strongest
+from mbbq_gen.extraction.question import (
+    Question,
+    QuestionKey,
+    build_question,
+    english_texts,
+    read_people,
+    shared_forms,
+)
+from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot, SlotFinder, SlotKind, slot_of
 from mbbq_gen.extraction.structured import CheckMarks, field_name, structured_values
 from mbbq_gen.extraction.text import CROSS, TICK, NormalText, normalise
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
@@ -40,6 +45,11 @@ _SILENT = frozenset({"no_candidate", "conflict"})
 """Rules of responses in which nothing was found."""
 MIN_CUT = 5
 """Words of a last line that may be a sentence without its end."""
+MIN_SENTENCE = 8
+"""Words of an answer that may tell a story of people whom only the reasoning in front of it calls by their names."""
+LAST_PARAGRAPHS = 4
+"""Paragraphs at the end of a reasoning trace that are read alone, the last one first."""
+_PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 ENOUGH = 30
 """Words that show which language a response is in."""
 MIN_FOREIGN = 3
@@ -55,7 +65,7 @@ class Analysis:
     parsed: ParsedResponse | None
     decision: Decision
     offset: int = 0
-    """Where the text that was parsed begins in the normalised text."""
+    """Where the text that was parsed, or searched for slots, begins in the normalised text."""
     slots: tuple[AnswerSlot, ...] = ()
     """The answer slots that were found."""
     slot: AnswerSlot | None = None
@@ -68,7 +78,7 @@ class Analysis:
         spans: tuple[tuple[int, int], ...] = ()
         against: list[str] = []
         if self.slot is not None:
-            spans = (self.normal.raw_span(self.slot.start, self.slot.end),)
+            spans = (self.normal.raw_span(self.slot.start + self.offset, self.slot.end + self.offset),)
             against = [slot.kind.value for slot in self.slots if slot.option != decision.option]
             against += ["label"] if self.slot.conflict is not None else []
         elif parsed is not None:
@@ -116,7 +126,7 @@ class RuleExtractor:
         self.language = grammar.meta.language
         self.grammars = (grammar,) if second is None else (grammar, second)
         self.version = version
-        self._resources = resources
+        self.resources = resources
         self.lexicon = Lexicon(grammar, second)
         self._english = Lexicon(second) if second is not None and english is None else english
         shared = read_shared_pack(resources)
@@ -128,23 +138,21 @@ class RuleExtractor:
         self._slots = SlotFinder(lexicons, self.grammars)
         endings = (rf"|{re.escape(ending)}(?=[。.\n]|$)" for ending in words_of(grammar.script.asks))
         self._question_end = re.compile("[?？؟]" + "".join(endings))
-        self._question = lru_cache(maxsize=1024)(_read_question)
+        self._question = lru_cache(maxsize=1024)(build_question)
 
     def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
         """The extraction of a response."""
         return self.analyse(response, question, finish_reason=finish_reason).extraction
 
-    def explain(
-        self, response: str, question: Question, *, finish_reason: str | None = None, resources: PackPaths | None = None
-    ) -> Explanation:
+    def explain(self, response: str, question: Question, *, finish_reason: str | None = None) -> Explanation:
         """The extraction with its slots and propositions, their words in the packs, and why each won or lost."""
         analysis = self.analyse(response, question, finish_reason=finish_reason)
-        return explain_analysis(self, analysis, response, question, resources or self._resources)
+        return explain_analysis(self, analysis, response, question)
 
     def with_grammar(self, grammar: Grammar) -> RuleExtractor:
         """The same extractor with another grammar for its language, for checks of a pack."""
         second = self.grammars[1] if len(self.grammars) > 1 else None
-        return RuleExtractor(grammar, second, self.version, self._resources, self._english)
+        return RuleExtractor(grammar, second, self.version, self.resources, self._english)
 
     def analyse(self, response: str, question: Question, *, finish_reason: str | None = None) -> Analysis:
         """All stages on one response: slots first, prose where no slot decides."""
@@ -159,6 +167,8 @@ class RuleExtractor:
             slots = analysis.slots
             analysis = self._by_prose(normal, zoned, question, finish_reason)
             analysis.slots = slots
+            if any(zone.kind == "reasoning" for zone in zoned.zones) and not zoned.open_reasoning:
+                analysis = self._by_reasoning(analysis, question)
         if self.grammars[0].meta.source == GENERIC and (analysis.slot or analysis.decision.proposition):
             analysis.decision = _by_detour(analysis.decision, GENERIC)
         return analysis
@@ -168,7 +178,12 @@ class RuleExtractor:
         body = self._ticks.mark(strip_markup(zoned.body))
         matcher = self._slots.matcher(tuple(question.options), tuple(question.labels))
         circled = circled_places(response, normal) if matcher.circled else frozenset()
-        slots = self._structured_slots(zoned.body, matcher)
+        slots: list[AnswerSlot] = []
+        for value in structured_values(zoned.body, self._answer_fields)[:1]:
+            inner = self._ticks.mark(strip_markup(zoned.body[value.start : value.end]))
+            content = matcher.at(inner, 0, native=True)
+            if content is not None and not inner[content.end :].strip(" .。)]}*_\"'$\n"):
+                slots = [slot_of(SlotKind(value.kind), content, value.start)]
         slots = slots or self._slots.find(body, circled, matcher)
         undecided = Decision("unparsed", None, "low", "no_candidate", None)
         doubt = self._slots.doubt_of_opening(body, matcher)
@@ -179,8 +194,10 @@ class RuleExtractor:
                 found = Decision("abstention", question.unknown_index, "medium", f"{slot.kind.value}:{said.rule}", None)
                 return Analysis(normal, zoned, None, found, slots=(*slots, slot), slot=slot)
         analysis = Analysis(normal, zoned, None, undecided, slots=tuple(slots))
-        best = strongest(slots)
+        best = min(slots, key=lambda slot: (TABLE[slot.kind].rank, -slot.start), default=None)
         if best is None or best.option == CONTESTED or self._slots.is_corrected(body, best):
+            return analysis
+        if doubt is not None and best.kind is SlotKind.OPENING:
             return analysis
         option, rule, confidence = best.option, best.kind.value, TABLE[best.kind].confidence
         outcome: Outcome = "multiple" if option is None else "option"
@@ -197,19 +214,6 @@ class RuleExtractor:
         analysis.slot, analysis.decision = best, Decision(outcome, option, confidence, rule, None)
         return analysis
 
-    def _structured_slots(self, body: str, matcher: OptionMatcher) -> list[AnswerSlot]:
-        """The slot of the strongest box, field or tag, where its value is nothing but an option."""
-        value = next(iter(structured_values(body, self._answer_fields)), None)
-        if value is None:
-            return []
-        inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
-        content = matcher.at(inner, 0, native=True)
-        if content is None or inner[content.end :].strip(" .。)]}*_\"'$\n"):
-            return []
-        start, end = value.start + content.start, value.start + content.end
-        conflict = content.label if content.label not in {None, content.option} else None
-        return [AnswerSlot(SlotKind(value.kind), content.option, start, end, conflict)]
-
     def _by_prose(
         self, normal: NormalText, zoned: ZonedText, question: Question, finish_reason: str | None
     ) -> Analysis:
@@ -219,15 +223,18 @@ class RuleExtractor:
         shared = shared_forms(prompt, sentence, self.lexicon) if prompt and sentence else frozenset()
         key = question.key(sentence, shared)
         analysis = self._read_all(normal, zoned, key)
-        for _, texts in sorted(question.aliases.items()):
-            if analysis.decision.outcome != "unparsed":
-                break
-            again = self._read_all(normal, zoned, key._replace(options=tuple(texts)), renamed=True)
-            if again.decision.outcome != "unparsed" and (again.decision.proposition is None or _names_text(again)):
-                again.decision = _by_detour(again.decision, "alias")
-                analysis = again
-        if _is_silent(analysis):
-            analysis = self._by_people(analysis, key)
+        for prefix, texts in self._other_names(analysis.parsed, question) if _is_silent(analysis) else ():
+            again = self._read_all(normal, zoned, key._replace(options=texts), renamed=True)
+            said, parsed = again.decision.proposition, again.parsed
+            if again.decision.outcome == "unparsed":
+                continue
+            if said is not None and parsed is not None:  # labels and doubts were read without the other names
+                named = [m for m in parsed.mentions[said.line] if said.first <= m.start < said.last]
+                if prefix == "alias" and all(m.how is MentionKind.LABEL for m in named):
+                    continue
+            again.decision = _by_detour(again.decision, prefix)
+            analysis = again
+            break
         if _rests_on_too_little(analysis):
             analysis.decision = Decision("unparsed", None, "low", "conflict", None)
         if _is_silent(analysis) and analysis.parsed is not None:
@@ -239,6 +246,33 @@ class RuleExtractor:
         elif _is_silent(analysis) and (finish_reason == "length" or zoned.open_reasoning):
             analysis.decision = Decision("truncated", None, "medium", "truncated", None)
         return analysis
+
+    def _by_reasoning(self, first: Analysis, question: Question) -> Analysis:
+        """The option that a closed reasoning block announces last, where a sentence behind it chooses none firmly: it
+        may call people by other words than the options. What abstains, breaks off, or is no sentence stands."""
+        decision, said, text = first.decision, first.decision.proposition, first.normal.text
+        weak = decision.outcome == "option" and decision.option != question.unknown_index
+        weak = weak and (said is None or said.force < Strength.HEDGED)
+        answer = first.zoned.body.rstrip(" \n*\"'")
+        if not (weak or _is_silent(first)) or len(answer.split()) < MIN_SENTENCE or answer[-1].isalnum():
+            return first
+        start, end, *_ = self._zoner.reasoning_spans(text)[-1]
+        found, place = self.read_end(text[start:end], question)
+        said, option = found.decision.proposition, found.decision.option
+        if option is None or not (found.slot or (said and said.force >= Strength.ANNOUNCED)):
+            return first
+        found.decision = _by_detour(found.decision, "reasoning")
+        found.normal, found.zoned, found.offset = first.normal, first.zoned, found.offset + start + place
+        return found
+
+    def read_end(self, text: str, question: Question) -> tuple[Analysis, int]:
+        """The analysis of the last paragraph that decides, of the last few ones, else of the whole text; and where it
+        begins."""
+        for paragraph in reversed(list(_PARAGRAPH.finditer(text))[-LAST_PARAGRAPHS:]):
+            found = self.analyse(paragraph.group(), question)
+            if found.decision.outcome in PARSED:
+                return found, paragraph.start()
+        return self.analyse(text, question), 0
 
     def _read_all(self, normal: NormalText, zoned: ZonedText, key: QuestionKey, renamed: bool = False) -> Analysis:
         """The decision of structured values, else of the whole text; where options are `renamed`, an English response
@@ -262,18 +296,16 @@ class RuleExtractor:
                 decision = Decision("option", person, "low", Rule.CONCLUDED.label, None)
         return Analysis(normal, zoned, parsed, decision)
 
-    def _by_people(self, first: Analysis, key: QuestionKey) -> Analysis:
-        """The decision of an English response that calls the options by English words for such people."""
-        people = read_people(self._resources, self.language)
-        if not people or self._english is None or first.parsed is None or not first.parsed.is_english:
-            return first
-        words = (self._english[text] for line in first.parsed.lines for text in line.texts)
-        texts = english_texts(key.options, key.unknown, words, people, self._english.stemmer)
-        if texts is None:
-            return first
-        again = self._read_all(first.normal, first.zoned, key._replace(options=texts), renamed=True)
-        again.decision = _by_detour(again.decision, "foreign")
-        return first if again.decision.outcome == "unparsed" else again
+    def _other_names(self, parsed: ParsedResponse | None, question: Question) -> Iterator[tuple[str, tuple[str, ...]]]:
+        """The options' texts in other languages, then English words of an English response for such people; each with
+        the prefix of a rule that rests on them."""
+        yield from (("alias", tuple(texts)) for _, texts in sorted(question.aliases.items()))
+        people = read_people(self.resources, self.language)
+        if people and self._english is not None and parsed is not None and parsed.is_english:
+            words = [self._english[text] for line in parsed.lines for text in line.texts]
+            texts = english_texts(question.options, question.unknown_index, words, people, self._english.stemmer)
+            if texts is not None:
+                yield "foreign", texts
 
     def _read(self, text: str, key: QuestionKey) -> ParsedResponse:
         """The propositions of a text, in the question's language or in English."""
@@ -306,16 +338,6 @@ def is_degenerate(lines: list[Line], firm: bool) -> bool:
         return False
     rows = set(zip(*(keys[start:] for start in range(ROW)), strict=False))
     return len(rows) < MAX_FRESH * (len(keys) - ROW + 1)
-
-
-def _read_question(key: QuestionKey, lexicon: Lexicon) -> PreparedQuestion:
-    """The question prepared; where words are characters, only rows of them show that it asks who did not."""
-    question = build_question(key, lexicon)
-    if key.sentence and question.unspaced and not question.negated:
-        for line in read_lines(key.sentence, lexicon):
-            mark_phrases(line, lexicon.rows)
-            question.negated = question.negated or any([mask & NEGATIONS for mask in line.masks])
-    return question
 
 
 def _is_english(lines: list[Line], english: Lexicon) -> bool:
@@ -357,14 +379,6 @@ def _rests_on_too_little(analysis: Analysis) -> bool:
 def _by_detour(decision: Decision, prefix: str) -> Decision:
     confidence: Confidence = "medium" if decision.confidence == "high" else "low"
     return decision._replace(rule=f"{prefix}:{decision.rule}", confidence=confidence)
-
-
-def _names_text(analysis: Analysis) -> bool:
-    """Whether the decision rests on an option's text; labels and doubts were read without the other names."""
-    said, parsed = analysis.decision.proposition, analysis.parsed
-    if said is None or parsed is None or said.kind not in {"option", "several"}:
-        return False
-    return any(said.first <= m.start < said.last and m.how is not MentionKind.LABEL for m in parsed.mentions[said.line])
 
 
 def _breaks_off(analysis: Analysis) -> bool:
@@ -457,12 +471,8 @@ def extract(
 
     Args:
         response: The model's words, raw.
-        options: The options' texts as shown, 2 to 10.
-        labels: Their labels as shown, in the same order.
+        options, labels, unknown_index, aliases, prompt: As the fields of `Question`.
         language: The question's language.
-        unknown_index: Place of the unknown option, or None where there is none.
-        aliases: Language → the options' texts in it, tried where nothing else is found.
-        prompt: The prompt: its last question gives the words of an answer, and an echo of it is no answer.
         finish_reason: Why the text ends; `length` makes a missing answer `truncated`.
         resources: Where packs are looked for.
 

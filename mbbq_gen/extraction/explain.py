@@ -6,13 +6,11 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, FrozenModel
 from mbbq_gen.extraction.claims import WHY, Proposition, Rule, Strength
 from mbbq_gen.extraction.lexicon import CLASSES, entries_of
 from mbbq_gen.extraction.mentions import MentionKind
-from mbbq_gen.extraction.prepared_question import label_core
-from mbbq_gen.extraction.question import Question
+from mbbq_gen.extraction.question import Question, label_core
 from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot
 
 if TYPE_CHECKING:
@@ -120,9 +118,7 @@ def reason_of(rule: str) -> str:
     return next((WHY[part] for part in reversed(rule.split(":")) if part in WHY), rule)
 
 
-def explain_analysis(
-    extractor: RuleExtractor, analysis: Analysis, response: str, question: Question, resources: PackPaths
-) -> Explanation:
+def explain_analysis(extractor: RuleExtractor, analysis: Analysis, response: str, question: Question) -> Explanation:
     """The analysis of a response as plain records."""
     options, labels, decision = tuple(question.options), tuple(question.labels), analysis.decision
     if decision.outcome in {"unparsed", "truncated", "empty"}:
@@ -136,7 +132,7 @@ def explain_analysis(
         if place is None and question.unknown_index is None:
             reason += "; no option is the unknown one (--unknown-index)"
         text = f"{decision.outcome}: {chosen}, {reason}; confidence {decision.confidence}."
-    explainer = _Explainer(extractor, analysis, response, resources)
+    explainer = _Explainer(extractor, analysis, response)
     return Explanation(
         extraction=analysis.extraction,
         version=extractor.version,
@@ -157,8 +153,8 @@ def explain_analysis(
 class _Explainer:
     """Finds spans, pack lines and reasons for the parts of an analysis."""
 
-    def __init__(self, extractor: RuleExtractor, analysis: Analysis, response: str, resources: PackPaths) -> None:
-        self._extractor, self._analysis, self._response, self._resources = extractor, analysis, response, resources
+    def __init__(self, extractor: RuleExtractor, analysis: Analysis, response: str) -> None:
+        self._extractor, self._analysis, self._response = extractor, analysis, response
         self._parsed = analysis.parsed
         self._propositions = [] if analysis.parsed is None else analysis.parsed.propositions
 
@@ -210,7 +206,7 @@ class _Explainer:
         else:
             reason = f"{WHY[winner.kind.value]}: that is stronger than what {WHY[kind]}, or later"
         return self._candidate(
-            self._analysis.normal.raw_span(slot.start, slot.end),
+            self._analysis.normal.raw_span(slot.start + self._analysis.offset, slot.end + self._analysis.offset),
             kind="slot",
             options=() if slot.option in {None, CONTESTED} else (slot.option,),
             match="exact",
@@ -275,7 +271,7 @@ class _Explainer:
             entry = entries_of(grammar, name, keys)
             if entry is not None:
                 language = grammar.meta.language
-                path = self._resources.find("extractors", language)
+                path = self._extractor.resources.find("extractors", language)
                 line = _line_of(path, name, entry) if path else None
                 return Source(file=f"extractors/{language}.toml", key=f"words.{name}", phrase=entry, line=line)
         return None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar
 
 from pydantic import BaseModel, Field, StringConstraints, ValidationError
@@ -94,11 +94,10 @@ def extract_lines(
         if not line.strip():
             continue
         where = f"{source_name}:{number}"
-        row = read_row(line, where)
-        if strict_languages and not has_pack(str(row.get("language")), packs):
+        row, checked = read_row(ResponseRow, line, where)
+        if strict_languages and not has_pack(checked.language, packs):
             known = ", ".join(packs.names("extractors"))
-            raise DataError(f"{where}: {row.get('language')}: no pack for this language; there are {known}")
-        checked = checked_row(ResponseRow, row, where)
+            raise DataError(f"{where}: {checked.language}: no pack for this language; there are {known}")
         if extractor == ENGINE:
             found = checked.read(load_extractor(checked.language, packs))
         else:
@@ -106,32 +105,21 @@ def extract_lines(
         yield {**row, **found.model_dump(mode="json", include={"outcome", "option", "confidence", "rule", "spans"})}
 
 
-def read_row(line: str, where: str) -> dict[str, Any]:
-    """The object of a line.
+def read_row(schema: type[RowT], line: str, where: str) -> tuple[dict[str, Any], RowT]:
+    """The object of a line, and the response that it describes.
 
     Raises:
-        DataError: where there is none.
+        DataError: where there is none, or a field is wrong: source, row, field, what to do.
     """
     try:
-        return json_object(line)
-    except UnreadableError as error:
-        raise DataError(f"{where}: {error}") from error
-
-
-def checked_row(schema: type[RowT], row: Mapping[str, Any], where: str) -> RowT:
-    """The response of a line.
-
-    Raises:
-        DataError: where a field is wrong: source, row, field, what to do.
-    """
-    for field in ("language", "response", "options", "unknown_index"):
-        if field not in row:
-            raise DataError(f"{where}: {field}: missing; every row needs it (unknown_index may be null)")
-    try:
+        row = json_object(line)
+        for field in ("language", "response", "options", "unknown_index"):
+            if field not in row:
+                raise DataError(f"{where}: {field}: missing; every row needs it (unknown_index may be null)")
         checked = schema.model_validate(row)
         checked.to_question()
     except ValidationError as error:
         raise DataError(f"{where}: {describe_fault(error, row)}") from error
-    except UsageError as error:
+    except (UnreadableError, UsageError) as error:
         raise DataError(f"{where}: {error}") from error
-    return checked
+    return row, checked

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TypeVar
 
 from mbbq_gen.extraction.text import CROSS, TICK, WORD, loose_key, strict_key
 from mbbq_gen.languages.extraction_pack import Grammar, OptionText, PositionWords, WordClasses
@@ -102,23 +101,12 @@ class PhraseNode:
             self.gap = self.gap or PhraseNode(is_gap=True)
             return self.gap
         if part.startswith("<"):
-            return _node(self.classes, bits[part[1:-1]])
+            return self.classes.setdefault(bits[part[1:-1]], PhraseNode())
         if part.endswith("*"):
-            return _node(self.prefixes, part[:-1])
+            return self.prefixes.setdefault(part[:-1], PhraseNode())
         if part.startswith("*"):
-            return _node(self.suffixes, part[1:])
-        return _node(self.keys, part)
-
-
-KeyT = TypeVar("KeyT")
-
-
-def _node(nodes: dict[KeyT, PhraseNode], key: KeyT) -> PhraseNode:
-    """The node under a key, made where it is missing."""
-    node = nodes.get(key)
-    if node is None:
-        node = nodes[key] = PhraseNode()
-    return node
+            return self.suffixes.setdefault(part[1:], PhraseNode())
+        return self.keys.setdefault(part, PhraseNode())
 
 
 GAP = 4
@@ -242,16 +230,12 @@ class Lexicon(dict[str, Token]):
 
 def _entries(grammar: Grammar) -> Iterator[tuple[int, str]]:
     """Every entry of a grammar with its classes."""
-    for name, bit in CLASSES.items():
-        yield from ((bit, entry) for entry in words_of(getattr(grammar.words, name)))
-    for name, bit in PLACES.items():
-        yield from ((bit, entry) for entry in words_of(getattr(grammar.places, name)))
-    yield from ((PLACE_NOUN, entry) for entry in words_of(grammar.places.nouns))
-    yield from ((ANYBODY, entry) for entry in words_of(grammar.text.persons))
-    yield from ((SMALL, entry) for entry in words_of(grammar.text.small))
-    yield from ((STRAY, entry) for entry in words_of(grammar.labels.stray))
-    yield from ((NOUN, entry) for entry in words_of(grammar.labels.nouns))
-    yield from ((NOUN_AFTER, entry) for entry in words_of(grammar.labels.nouns_after))
+    text, labels, places = grammar.text, grammar.labels, grammar.places
+    lists = [(bit, getattr(grammar.words, name)) for name, bit in CLASSES.items()]
+    lists += [(bit, getattr(places, name)) for name, bit in PLACES.items()]
+    lists += [(PLACE_NOUN, places.nouns), (ANYBODY, text.persons), (SMALL, text.small), (STRAY, labels.stray)]
+    for bit, lines in [*lists, (NOUN, labels.nouns), (NOUN_AFTER, labels.nouns_after)]:
+        yield from ((bit, entry) for entry in words_of(lines))
 
 
 def words_of(lines: Iterable[str]) -> Iterator[str]:
@@ -320,16 +304,10 @@ class Stemmer:
         if key.isdigit():
             return key, key
         for _ in range(MAX_CLITICS if self._clitics else 0):
-            key = key[self._clitic(key) :]
+            rest = [(len(key) - len(clitic), clitic) for clitic in self._clitics if key.startswith(clitic)]
+            key = next((key[-left:] for left, it in rest if left >= self._min_stem + (len(it) == 1)), key)
         stem = self._strip(key, self._suffixes)
         return stem, (self._strip(stem, self._agreement) if self._agreement else stem)
-
-    def _clitic(self, key: str) -> int:
-        """How many letters the first clitic has that a word begins with; 0: it has none."""
-        for clitic in self._clitics:
-            if key.startswith(clitic) and len(key) - len(clitic) >= self._min_stem + (len(clitic) == 1):
-                return len(clitic)
-        return 0
 
     def reach(self, key: str) -> frozenset[str]:
         """The word and every stem that stripping endings, in whatever way, may leave of it."""

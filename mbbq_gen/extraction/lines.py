@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from dataclasses import dataclass, field
-from functools import reduce
+from functools import lru_cache, reduce
 from operator import or_
 
 from mbbq_gen.extraction.lexicon import CLASSES as C
@@ -25,17 +25,9 @@ _BULLET = re.compile(r"\s*(?:[#>\-*+•·▪●–—]+\s+|\(?\d{1,2}[.)]\s+|>+)
 _HEADING = re.compile(r"\s*(?:#{1,6}\s|\*\*[^*]+\*\*:?\s*$|__[^_]+__:?\s*$)")
 
 
-class _Gaps(dict[str, int]):
-    """Signs between two words → how strongly they part; learns as it reads."""
-
-    def __missing__(self, gap: str) -> int:
-        if len(self) > 20_000:
-            self.clear()
-        strength = self[gap] = _strength(gap)
-        return strength
-
-
+@lru_cache(maxsize=20_000)
 def _strength(gap: str) -> int:
+    """How strongly the signs between two words part them."""
     signs = set(gap)
     if signs & _ASKS:
         return ASK
@@ -48,9 +40,6 @@ def _strength(gap: str) -> int:
     if signs & _COMMAS:
         return COMMA
     return MARK if signs & _MARKS else NONE
-
-
-_gaps = _Gaps()
 
 
 @dataclass(slots=True)
@@ -126,7 +115,7 @@ def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
             Line(
                 texts,
                 signs,
-                list(map(_gaps.__getitem__, signs)),
+                list(map(_strength, signs)),
                 words,
                 [word.classes for word in words],
                 [place for place, word in enumerate(words) if word.starts],
@@ -138,31 +127,20 @@ def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
                 is_ascii,
             )
         )
-        _mend_stops(lines[-1])
+        line = lines[-1]
+        for number in [number for number, gap in enumerate(line.gaps[:-1]) if gap >= STOP and number]:
+            sign, before, after = signs[number], texts[number - 1], texts[number]
+            known = line.masks[number - 1] & KNOWN
+            title = not known and before[0].isupper() and len(before) in {2, 3} and not before.isupper()
+            if sign == "." or (sign == ". " and (after[0].islower() or title)):  # Dr., bijv.
+                line.gaps[number] = NONE
+            elif after[0].islower() and sign.strip() not in {".", "!", "?", "...", "…"}:  # "Why?" he asked
+                line.gaps[number] = COMMA
         if bullet is not None and parts[1].isdigit() and bullet.end() > len(parts[0]):
-            lines[-1].masks[0] = 0
-            lines[-1].starts = lines[-1].starts[lines[-1].starts[:1] == [0] :]
-            lines[-1].gaps[1] = STOP
+            line.masks[0] = 0
+            line.starts = line.starts[line.starts[:1] == [0] :]
+            line.gaps[1] = STOP
     return lines
-
-
-def _mend_stops(line: Line) -> None:
-    """A dot inside an abbreviation, and a question mark in a quotation that goes on, end no sentence."""
-    texts, gaps, signs = line.texts, line.gaps, line.signs
-    for place in [place for place, gap in enumerate(gaps[:-1]) if gap >= STOP and place]:
-        sign, after = signs[place], texts[place]
-        known = line.masks[place - 1] & KNOWN
-        if sign == "." or (sign == ". " and _is_abbreviation(texts[place - 1], after, bool(known))):
-            gaps[place] = NONE
-        elif after[0].islower() and sign.strip() not in {".", "!", "?", "...", "…"}:
-            gaps[place] = COMMA
-
-
-def _is_abbreviation(before: str, after: str, known: bool) -> bool:
-    """Whether a word before a dot is an abbreviation, by its length, its capital and what follows: Dr., bijv."""
-    if after[0].islower():
-        return True
-    return not known and before[0].isupper() and len(before) in {2, 3} and not before.isupper() and not before.isdigit()
 
 
 _KEPT_INSIDE = C["neg"] | C["neither"] | C["cannot"] | C["lack"] | C["source"]

@@ -20,7 +20,7 @@ from mbbq_gen.extraction.lexicon import (
 )
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lines import COMMA, MARK, NONE, SEMICOLON, STOP, Line
-from mbbq_gen.extraction.prepared_question import PreparedQuestion
+from mbbq_gen.extraction.question import PreparedQuestion
 from mbbq_gen.extraction.text import LOOK_ALIKES, UNSPACED
 
 _ORDINALS = tuple((PLACES[f"p{place}"], place - 1) for place in range(1, 5))

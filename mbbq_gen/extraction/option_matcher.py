@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from mbbq_gen.extraction.lexicon import SMALL, Lexicon
-from mbbq_gen.extraction.prepared_question import label_core
+from mbbq_gen.extraction.question import label_core
 from mbbq_gen.extraction.text import LOOK_ALIKES, NormalText, normalise
 
 
@@ -35,6 +35,12 @@ _SERIES = "АБВГ", "أبجد", "ابتث", "কখগঘ", "कखगघ", "�
 """Letters that lists in other alphabets begin with: read for A, B, C, D where nothing else is possible."""
 
 
+def end_of(signs: re.Pattern[str], text: str, start: int) -> int:
+    """The end of the signs at a place; the place itself where there are none."""
+    found = signs.match(text, start)
+    return found.end() if found else start
+
+
 class OptionMatcher:
     """Finds the labels and texts of one question's options at a place of a text."""
 
@@ -45,19 +51,23 @@ class OptionMatcher:
         self._shown = frozenset(label_core(label) for label in labels) | {core for core in cores if len(core) > 1}
         self.circled = all(_is_circled(label) for label in labels)
         self.long = all(len(core) > 2 for core in cores)
-        self.native = _native_labels(self.labels)
+        plain = self.labels.get("a") == 0 and self.labels.get("b") == 1
+        series = [(sign.casefold(), place) for row in _SERIES for place, sign in enumerate(row[: len(self.labels)])]
+        alike = {chr(sign).casefold(): chr(letter).casefold() for sign, letter in LOOK_ALIKES.items()}
+        near = {
+            sign: self.labels[letter] for sign, letter in alike.items() if letter in {"a", "b", "c"} & set(self.labels)
+        }
+        self.native = (dict(series) if plain else {}) | near
+        """Letters of other alphabets that can only mean one of A, B, C…: by their place, and look-alikes."""
         self._label = _label_pattern(tuple(self.labels))
         self._noun = _noun_pattern(nouns)
         self.names = dict(self.labels)
         """Label or text → option."""
         for place, option in enumerate(options):
             words = fold(normalise(option).text.strip(" .。")).split()
-            if len(words) > 1 and lexicon[words[0]].classes & SMALL:
-                for variant in (words, words[1:], ["the", *words[1:]]):
-                    self.names.setdefault(" ".join(variant), place)
-            else:
-                for variant in (words, ["the", *words]):
-                    self.names.setdefault(" ".join(variant), place)
+            bare = words[1:] if len(words) > 1 and lexicon[words[0]].classes & SMALL else words
+            for variant in (words, bare, ["the", *bare]):
+                self.names.setdefault(" ".join(variant), place)
         texts = [(name, place) for name, place in self.names.items() if name not in self.labels]
         self._texts = sorted(texts, key=lambda text: -len(text[0]))
         self._firsts = frozenset((name[0] for name, _ in texts))
@@ -102,12 +112,10 @@ class OptionMatcher:
         any_case: bool = True,
     ) -> SlotContent | None:
         """What stands at a place, signs around it set aside."""
-        opened = _OPEN.match(text, start)
-        here = opened.end() if opened else start
+        here = end_of(_OPEN, text, start)
         direct = self.text_at(text, here)
         noun = self._noun.match(text, here)
-        behind = _OPEN.match(text, noun.end()) if noun and direct is None else None
-        begin = behind.end() if behind else here
+        begin = end_of(_OPEN, text, noun.end()) if noun and direct is None else here
         label = self.label_at(text, begin, any_case)
         native = native and text[begin : begin + 1].casefold() in self.native
         if label is None and native and not _LETTER.match(text, begin + 1):
@@ -129,13 +137,11 @@ class OptionMatcher:
             or (signs[0].endswith("*") and signs[1].startswith("*"))
             or (begin in circled)
         )
-        gap = _AFTER_LABEL.match(text, end)
-        place = gap.end() if gap else end
+        place = end_of(_AFTER_LABEL, text, end)
         beside = self.text_at(text, place) if place > end else None
-        if beside is not None and beside[0] != option and ("." in text[end:place]):
-            behind = CLOSE.match(text, beside[1])
-            if behind and text[behind.end() : behind.end() + 1].strip(".。!\n,;:"):
-                beside = None
+        if beside is not None and beside[0] != option and "." in text[end:place]:
+            goes_on = text[end_of(CLOSE, text, beside[1]) :][:1].strip(".。!\n,;:")
+            beside = None if goes_on else beside
         if beside is not None:
             return SlotContent(beside[0], begin, beside[1], option, beside[0], enclosed)
         return SlotContent(option, begin, end, option, None, enclosed, begin in circled)
@@ -163,15 +169,6 @@ def _end_spread(text: str, start: int, name: str) -> int:
             return 0
         start += len(word)
     return start
-
-
-def _native_labels(labels: dict[str, int]) -> dict[str, int]:
-    """Letters of other alphabets that can only mean one of A, B, C…: look-alikes, then letters by their place."""
-    native: dict[str, int] = {}
-    if labels.get("a") == 0 and labels.get("b") == 1:
-        native = {sign.casefold(): place for series in _SERIES for place, sign in enumerate(series[: len(labels)])}
-    alike = {chr(sign).casefold(): chr(letter).casefold() for sign, letter in LOOK_ALIKES.items()}
-    return native | {sign: labels[letter] for sign, letter in alike.items() if letter in {"a", "b", "c"} & set(labels)}
 
 
 @lru_cache(maxsize=256)
@@ -207,9 +204,5 @@ def _is_circled(sign: str) -> bool:
     return len(sign) == 1 and unicodedata.decomposition(sign).startswith(("<circle>", "<compat> 0028"))
 
 
-@lru_cache(maxsize=4096)
-def option_matcher(
-    options: tuple[str, ...], labels: tuple[str, ...], nouns: tuple[str, ...], lexicon: Lexicon
-) -> OptionMatcher:
-    """The matcher of a question, compiled once."""
-    return OptionMatcher(options, labels, nouns, lexicon)
+option_matcher = lru_cache(maxsize=4096)(OptionMatcher)
+"""The matcher of a question, compiled once."""

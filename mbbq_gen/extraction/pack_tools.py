@@ -13,7 +13,7 @@ from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, FrozenModel
 from mbbq_gen.extraction.engine import RuleExtractor, load_extractor
-from mbbq_gen.extraction.jsonl import ResponseRow, checked_row, read_row
+from mbbq_gen.extraction.jsonl import ResponseRow, read_row
 from mbbq_gen.extraction.lexicon import CLASSES, PLACES, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.lines import mark_phrases, read_lines
 from mbbq_gen.extraction.question import Question
@@ -139,7 +139,7 @@ LabelledOutcome = Literal["right", "wrong", "missed", "invented"]
 class LabelledResponse(ResponseRow):
     """A response and the option that a careful reader sees in it."""
 
-    gold_option: Annotated[int, Field(strict=True)] | None
+    gold_option: Annotated[int, Field(strict=True)] | None = None
 
     def outcome(self, extractor: RuleExtractor) -> tuple[LabelledOutcome, Extraction]:
         """How an extraction compares: right, another option, none where there is one, or one where there is none."""
@@ -198,10 +198,9 @@ def labelled_responses(lines: Iterable[str], source_name: str, language: str) ->
         if not line.strip():
             continue
         where = f"{source_name}:{number}"
-        row = read_row(line, where)
+        row, found = read_row(LabelledResponse, line, where)
         if "gold_option" not in row:
             raise DataError(f"{where}: gold_option: missing; write the option's index, or null where none is chosen")
-        found = checked_row(LabelledResponse, row, where)
         if found.gold_option is not None and not 0 <= found.gold_option < len(found.options):
             raise DataError(f"{where}: gold_option: {found.gold_option} is no index into {len(found.options)} options")
         if found.language == language:

@@ -41,10 +41,7 @@ PREFIX: Final = "reasoning:"
 """Prefix of the versions under which extractions of reasoning are stored."""
 Stance = Literal["insufficient_context", "cites_context", "generalises_group", "mentions_stereotype"]
 STANCES: Final[tuple[Stance, ...]] = get_args(Stance)
-LAST_PARAGRAPHS: Final = 4
-"""Paragraphs at the end of a trace that are read alone, the last one first."""
 _SENTENCE = regex.compile(r"[^.!?。！？।؟\n]+[.!?。！？।؟]*")
-_PARAGRAPH = regex.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
 
 
 class ArgumentSpan(FrozenModel):
@@ -115,22 +112,20 @@ class ReasoningSplit:
     """Whether it is never closed."""
 
 
+_load_zoner = lru_cache(maxsize=16)(Zoner)
+
+
 def split_reasoning(text: str, resources: PackPaths) -> ReasoningSplit | None:
     """The reasoning block of a response (`<think>…</think>`); the longest of several; None without one."""
     if "<" not in text and "[" not in text and "◁" not in text:
         return None
-    found = _zoner(resources).reasoning_spans(text)
+    found = _load_zoner(read_shared_pack(resources), ()).reasoning_spans(text)
     if not found:
         return None
     start, end, behind, is_open = max(found, key=lambda part: part[1] - part[0])
     inner = text[start:end]
     lead = len(inner) - len(inner.lstrip())
     return ReasoningSplit(inner.strip(), start + lead, behind, is_open) if inner.strip() else None
-
-
-@lru_cache(maxsize=16)
-def _zoner(resources: PackPaths) -> Zoner:
-    return Zoner(read_shared_pack(resources), ())
 
 
 @lru_cache(maxsize=64)
@@ -167,12 +162,8 @@ class ReasoningExtractor:
         reader = self._own
         if language not in (None, self._language, SECOND_LANGUAGE) and has_pack(str(language), self._resources):
             reader = load_extractor(str(language), self._resources)
-        for paragraph in reversed(list(_PARAGRAPH.finditer(trace))[-LAST_PARAGRAPHS:]):
-            found, start = reader.extract(paragraph.group(), question), paragraph.start()
-            if found.outcome in PARSED:
-                break
-        else:
-            found, start = reader.extract(trace, question), 0
+        analysis, start = reader.read_end(trace, question)
+        found = analysis.extraction
         marks = self._marks(trace, language or self._language, question, reader)
         return ReasoningExtraction(
             outcome="truncated" if found.outcome not in PARSED and is_cut else found.outcome,
@@ -279,11 +270,5 @@ def _lexicons(resources: PackPaths) -> dict[str, Lexicon]:
     }
 
 
-@lru_cache(maxsize=64)
-def load_reasoning_extractor(language: str, resources: PackPaths) -> ReasoningExtractor:
-    """The extractor of traces about questions of a language, compiled once.
-
-    Raises:
-        PackError: where a pack is wrong; file, key, value.
-    """
-    return ReasoningExtractor(language, resources)
+load_reasoning_extractor = lru_cache(maxsize=64)(ReasoningExtractor)
+"""The extractor of traces about questions of a language, compiled once; raises PackError where a pack is wrong."""

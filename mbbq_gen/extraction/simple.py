@@ -10,8 +10,7 @@ import regex
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import ContinuationScore, Extraction, Method, Normalise
-from mbbq_gen.extraction.prepared_question import label_core
-from mbbq_gen.extraction.question import Question
+from mbbq_gen.extraction.question import Question, label_core
 from mbbq_gen.extraction.text import WORD, loose_key
 
 SimpleExtractor = Callable[[str, Question], Extraction]

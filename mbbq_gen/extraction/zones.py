@@ -27,6 +27,7 @@ _MARKUP = regex.compile(
     r"[\x1b␛]\[[0-9;]{0,20}[A-Za-z]|\\(?:text(?:bf|it|rm|sf|tt)?|math(?:bf|rm|it|sf|tt)|operatorname|displaystyle|left|right|quad|[,;!()\[\]])(?![\p{L}])"
     r"|</?[A-Za-z][A-Za-z0-9]{0,15}(?:\s[^<>\n]{0,80})?/?>"
 )
+_STATEMENT_END = regex.compile(r"[.!?।؟]\s|[。！？\n]")
 _BLANKS = regex.compile(r"\s+")
 _SENTENCE = regex.compile(r"[^.!?。！？।؟]+[.!?。！？।؟]*")
 _EMPHASIS = str.maketrans("", "", "*_#>")
@@ -69,11 +70,13 @@ class Zoner:
     def read(self, text: str, prompt: str | None, options: tuple[str, ...]) -> ZonedText:
         """The zones of a normalised text."""
         zones: list[Zone] = []
-        if len(text) > MAX_HEAD + MAX_TAIL:
-            zones.append(Zone("continuation", *_middle(text)))
+        if len(text) > MAX_HEAD + MAX_TAIL:  # its middle, from the end of a sentence to the end of another one
+            start = max((match.end() for match in _STATEMENT_END.finditer(text, 0, MAX_HEAD)), default=0)
+            tail = _STATEMENT_END.search(text, len(text) - MAX_TAIL)
+            zones.append(Zone("continuation", start, tail.end() if tail else len(text)))
         body, open_reasoning = text, False
         bare = any(text.startswith(opener) for opener, _ in self._bare)
-        if bare or "<" in text or "[" in text or "◁" in text or ("\n" in text and self._speaks(text)):
+        if bare or "<" in text or "[" in text or "◁" in text or ("\n" in text and self._speakers.search(text)):
             reasoning, open_reasoning = self._reasoning(body)
             zones += reasoning
             body = blank(body, reasoning)
@@ -87,10 +90,6 @@ class Zoner:
             zones += echoes
             body = blank(body, echoes)
         return ZonedText(without_fragments(body, options), tuple(zones), open_reasoning)
-
-    def _speaks(self, text: str) -> bool:
-        """Whether a line names who speaks it."""
-        return self._speakers.search(text) is not None
 
     def _reasoning(self, body: str) -> tuple[list[Zone], bool]:
         """Reasoning blocks, nested or not, and whether the last one is never closed.
@@ -176,14 +175,14 @@ def strip_markup(body: str) -> str:
     """The text with LaTeX commands and HTML tags blanked."""
     if "\\" not in body and "<" not in body and "\x1b" not in body and "␛" not in body:
         return body
-    return _MARKUP.sub(lambda match: _blanks_for(match.group(), body), body)
 
+    def blanks(match: regex.Match[str]) -> str:
+        tag = match.group()
+        if len(tag) == 3 and tag[1].isupper() and f"</{tag[1]}" not in body:  # a label: `<B>`
+            return f"({tag[1]})"
+        return ("\n" if tag.startswith("<br") else " ") + " " * (len(tag) - 1)
 
-def _blanks_for(tag: str, body: str) -> str:
-    """What stands for a command or tag; a capital in brackets that is never closed is a label: `<B>`."""
-    if len(tag) == 3 and tag[1].isupper() and f"</{tag[1]}" not in body:
-        return f"({tag[1]})"
-    return ("\n" if tag.startswith("<br") else " ") + " " * (len(tag) - 1)
+    return _MARKUP.sub(blanks, body)
 
 
 def blank(text: str, zones: list[Zone]) -> str:
@@ -193,16 +192,6 @@ def blank(text: str, zones: list[Zone]) -> str:
         filler = " " * length if zone.kind == "markup" or length < 2 else "\n\n" + " " * (length - 2)
         text = text[: zone.start] + filler + text[zone.end :]
     return text
-
-
-_STATEMENT_END = regex.compile(r"[.!?।؟]\s|[。！？\n]")
-
-
-def _middle(text: str) -> tuple[int, int]:
-    """The middle of a long text, from the end of a sentence to the end of another one."""
-    start = max((match.end() for match in _STATEMENT_END.finditer(text, 0, MAX_HEAD)), default=0)
-    tail = _STATEMENT_END.search(text, len(text) - MAX_TAIL)
-    return start, tail.end() if tail else len(text)
 
 
 def _any_of(literals: tuple[str, ...] | list[str]) -> regex.Pattern[str]:

@@ -21,7 +21,6 @@ from mbbq_gen.core.records import Response
 _FILE: Final = "responses.sqlite"
 _VERSION: Final = 1
 _WAIT_SECONDS: Final = 60.0
-"""How long another run's writing is waited for."""
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS responses (
     request_key TEXT PRIMARY KEY, received_at TEXT NOT NULL, record TEXT NOT NULL
@@ -33,11 +32,7 @@ class ResponseCache:
     """The answers in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Opens the cache, and makes it where there is none.
-
-        Raises:
-            UsageError: where the folder can't be one, or holds a cache of another version.
-        """
+        """Opens the cache, or makes one; UsageError where the folder can't be one, or is of another version."""
         self.path = folder / _FILE
         try:
             folder.mkdir(parents=True, exist_ok=True)

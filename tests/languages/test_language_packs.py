@@ -14,7 +14,7 @@ from mbbq_gen.benchmarks.control.people import write_name
 from mbbq_gen.checks import check_everything
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import LABEL_STYLES
-from mbbq_gen.extraction.people import read_people
+from mbbq_gen.extraction.question import read_people
 from mbbq_gen.languages.control_pack import ControlSet, NameGrammar, Names, read_control_set
 from mbbq_gen.languages.packs import fill, placeholders
 from mbbq_gen.languages.prompt_pack import PromptPack, read_prompts

@@ -13,7 +13,7 @@ import pytest
 from mbbq_gen.cli.options import read_before_use, runs_frame
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.text import visible_text
-from mbbq_gen.report.charts.catalogue import ChartCollection
+from mbbq_gen.report.charts import ChartCollection
 from mbbq_gen.report.page import report_page
 from mbbq_gen.report.view_model import ReportView, Source, build_report_view
 from mbbq_gen.runs.run_folder import RunFolder

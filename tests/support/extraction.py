@@ -20,7 +20,7 @@ STARTER = ("--benchmark", "starter", "--languages", "en,es,nl,tr")
 def make_run(folder: Path, sample: int = 24) -> Path:
     """A run over the starter questions in English and Turkish, answered by the script."""
     arguments = ["run", str(folder), "--model", f"scripted:{SCRIPT}", "--benchmark", "starter", "--languages", "en,tr"]
-    # Some answers fail on purpose: 1 says that they are still to be asked for.
+    # Some answers fail on purpose: 1 says that answers are still missing.
     assert run_command_line([*arguments, "--variants", "bare,letters", "--sample", str(sample)]) in {0, 1}
     return folder
 
