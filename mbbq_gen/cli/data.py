@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from mbbq_gen.cli.command import JsonCommand, command_group, option
-from mbbq_gen.cli.data_files import Download, Instantiate, MakeControl
-from mbbq_gen.cli.data_source import QuestionOptions, Splits, counted, with_bar
+from mbbq_gen.cli.data_files import Download, Instantiate, MakeControl, counted, with_bar
+from mbbq_gen.cli.options import QuestionOptions, Splits
 from mbbq_gen.cli.output import echo, echo_json, print_json, print_rows, result_console, say
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths

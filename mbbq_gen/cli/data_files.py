@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.cli.command import JsonCommand, PackCommand, argument, option
-from mbbq_gen.cli.data_source import Data, FieldMap, QuestionOptions, Splits, counted, with_bar
-from mbbq_gen.cli.options import Languages
+from mbbq_gen.cli.options import Data, FieldMap, Languages, QuestionOptions, Splits
 from mbbq_gen.cli.output import echo, print_json, say, write_lines
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.progress import Bar
+from mbbq_gen.core.records import Instance
 from mbbq_gen.core.text import splits_of, whole_percent, words
 
 if TYPE_CHECKING:
@@ -23,6 +23,21 @@ if TYPE_CHECKING:
 _SHOWN = 5
 """Files that a line of `data download` lists."""
 _FILES = (".jsonl", ".json", ".csv", ".tsv", ".parquet", ".xlsx")
+
+
+def with_bar(instances: Iterable[Instance], title: str = "reading") -> Iterator[Instance]:
+    """The same questions, with a bar on a terminal once it takes longer than a second."""
+    with Bar(title, None, "questions") as bar:
+        for instance in instances:
+            bar.advance()
+            yield instance
+
+
+def counted(instances: Iterable[Instance], counts: Counter[tuple[str, str, str, str]]) -> Iterator[Instance]:
+    """The same questions, counted by benchmark, language, split and category as they pass."""
+    for instance in instances:
+        counts[instance.benchmark, instance.language, instance.split, instance.category] += 1
+        yield instance
 
 
 class Download(JsonCommand):

@@ -7,8 +7,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.cli.command import PackCommand, RunCommand, RunPacks, argument, option
-from mbbq_gen.cli.data_source import Data, FieldMap, Instances, QuestionOptions
-from mbbq_gen.cli.options import GroupBy, Languages, MetricNames, ScoreOptions, metrics_of
+from mbbq_gen.cli.options import (
+    Data,
+    FieldMap,
+    GroupBy,
+    Instances,
+    Languages,
+    MetricNames,
+    QuestionOptions,
+    ScoreOptions,
+    metrics_of,
+)
 from mbbq_gen.cli.output import echo, print_json, say, write_lines
 from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice
 from mbbq_gen.core.errors import UsageError

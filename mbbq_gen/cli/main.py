@@ -43,7 +43,7 @@ COMMANDS: dict[str, dict[str, str]] = {
         "extract": "extract.Extract",
         "explain": "extract.Explain",
         "annotate": "annotate.Annotate",
-        "judge": "judge.Judge",
+        "judge": "annotate.Judge",
     },
     "Analyse": {
         "score": "score.Score",

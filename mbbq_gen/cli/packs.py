@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from mbbq_gen.cli.command import JsonCommand, PackCommand, RunPacks, argument, command_group, option, settings
-from mbbq_gen.cli.data_source import FieldMap, Instances, QuestionOptions
-from mbbq_gen.cli.options import Languages
+from mbbq_gen.cli.options import FieldMap, Instances, Languages, QuestionOptions
 from mbbq_gen.cli.output import echo, open_lines, print_json, print_rows
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError

@@ -38,8 +38,6 @@ from mbbq_gen.languages.prompt_pack import PromptVariant
 
 JSON_FORM = '{"answer": "…"}'
 """How a variant shows what an answer in JSON looks like: without a hint to any answer."""
-
-
 NATIVE: Final = "native"
 """The label style whose labels are the language's own letters (`mbbq_gen.languages.axes_pack.native_labels`)."""
 UNLABELLED: Final = "none"
