@@ -302,8 +302,9 @@ def answers_of(name: str, correct_with: str | None) -> Answers:
     from mbbq_gen.runs.observations import Answers
 
     if name != "first" and correct_with is not None:
-        problem = f"--correct-with {correct_with} corrects first answers; leave one of them out"
-        raise UsageError(f"--answers {name}: {problem}")
+        raise UsageError(
+            f"--answers {name}: --correct-with {correct_with} corrects first answers; leave one of them out"
+        )
     return one_of("choice for --answers", name, get_args(Answers))
 
 

@@ -94,8 +94,9 @@ class Report(PackCommand):
         if output is None and self.open_browser:
             raise UsageError("--open: give -o FILE.html too")
         if output is None and self.paper_figures:
-            problem = "for the page; give -o FILE.html too. --figures DIR draws them in any case"
-            raise UsageError(f"--paper-figures: {problem}")
+            raise UsageError(
+                "--paper-figures: for the page; give -o FILE.html too. --figures DIR draws them in any case"
+            )
         if self.as_json and has_files:
             raise UsageError("--json: for the scores alone; leave -o and --figures out")
         if self.table is not None and (has_files or self.correct_with):
