@@ -18,7 +18,8 @@ from mbbq_gen.analysis.design import Price as DesignPrice
 from mbbq_gen.analysis.power import Question, VarianceAssumptions, half_width, power_table
 from mbbq_gen.core.config import FollowUp, RunConfig
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.records import FrozenModel, SamplingUnit
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.prompts.render import orders_of
 from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.prices import MESSAGE_TOKENS, Price, TokenCounter
