@@ -112,7 +112,7 @@ def import_cycles(modules: dict[str, str]) -> list[list[str]]:
     names = list(needs)
     edges = np.array([[other in needs[name] for other in names] for name in names])
     _, group = connected_components(csr_array(edges), connection="strong")
-    groups = [[names[place] for place in np.flatnonzero(group == number)] for number in np.unique(group)]
+    groups = [sorted(names[place] for place in np.flatnonzero(group == number)) for number in np.unique(group)]
     return [members for members in groups if len(members) > 1]
 
 
