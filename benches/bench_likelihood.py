@@ -36,7 +36,7 @@ from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.local.files import smollm2_source
 from mbbq_gen.providers.local.model import LocalModel, load_model
 from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
-from tests.support.answer_scores import score_answers
+from tests.support.loglikelihood import score_answers
 
 Scores = list[list[float]]
 ALONE = "one forward an answer"

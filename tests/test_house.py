@@ -109,10 +109,10 @@ def import_cycles(modules: dict[str, str]) -> list[list[str]]:
         shallow = [node for node in heads.body if isinstance(node, ast.Import | ast.ImportFrom)]
         names = imported(ast.Module(list[ast.stmt](shallow), []))
         needs[module] = {name if name in modules else name.rpartition(".")[0] for name in names} & modules.keys()
-    names = list(needs)
-    edges = np.array([[other in needs[name] for other in names] for name in names])
+    listed = list(needs)
+    edges = np.array([[other in needs[name] for other in listed] for name in listed])
     _, group = connected_components(csr_array(edges), connection="strong")
-    groups = [sorted(names[place] for place in np.flatnonzero(group == number)) for number in np.unique(group)]
+    groups = [sorted(listed[place] for place in np.flatnonzero(group == number)) for number in np.unique(group)]
     return [members for members in groups if len(members) > 1]
 
 
