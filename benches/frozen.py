@@ -188,7 +188,7 @@ def main() -> None:
     names = Names(chosen.names)
     rows = chosen.explained.read_text(encoding="utf-8").splitlines() if chosen.explained.is_file() else []
     for row in (row for row in rows if " = " in row):
-        names.add(*row.partition("\t")[0].split(" = "), "JSON")
+        names.add(row.partition(" = ")[0], row.partition("\t")[0].partition(" = ")[2], "JSON")
     explained = [row.split("\t") for row in rows if " = " not in row]
     explained = explained if chosen.size == "quick" else [[pattern, "", reason] for pattern, _, reason in explained]
     if chosen.other:

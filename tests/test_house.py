@@ -14,6 +14,7 @@ import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from functools import cache
+from importlib import import_module
 from pathlib import Path
 
 import numpy as np
@@ -56,6 +57,8 @@ OLD_WORDS = re.compile(
     re.IGNORECASE,
 )
 """Words of the old vocabulary, in code, docstrings and comments."""
+NAME = re.compile(r"(?:^|[`\s►◄])((?:[a-z_]+\.)+\w+)\b", re.MULTILINE)
+"""A dotted name in docs/architecture.md."""
 PROVIDER_GETATTR = re.compile(r"\b(?:getattr|hasattr)\((?:self\.)?_?(?:provider|inner)\b")
 HEAVY = {"aiohttp", "anthropic", "google.auth", "httpx", "jinja2", "numpy", "openai", "polars", "regex"}
 HEAVY |= {"scipy", "sqlite3", "torch", "transformers", "vl_convert"}
@@ -106,10 +109,10 @@ def import_cycles(modules: dict[str, str]) -> list[list[str]]:
         shallow = [node for node in heads.body if isinstance(node, ast.Import | ast.ImportFrom)]
         names = imported(ast.Module(list[ast.stmt](shallow), []))
         needs[module] = {name if name in modules else name.rpartition(".")[0] for name in names} & modules.keys()
-    names = list(needs)
-    edges = np.array([[other in needs[name] for other in names] for name in names])
+    listed = list(needs)
+    edges = np.array([[other in needs[name] for other in listed] for name in listed])
     _, group = connected_components(csr_array(edges), connection="strong")
-    groups = [[names[place] for place in np.flatnonzero(group == number)] for number in np.unique(group)]
+    groups = [sorted(listed[place] for place in np.flatnonzero(group == number)) for number in np.unique(group)]
     return [members for members in groups if len(members) > 1]
 
 
@@ -199,6 +202,29 @@ def test_help_is_light(arguments: list[str]) -> None:
     code, loaded = json.loads(done.stderr.splitlines()[-1])
     assert code == 0
     assert HEAVY & set(loaded) == set()
+
+
+def exists(name: str) -> bool:
+    """Whether a dotted name below mbbq_gen is a module, or something in one."""
+    parts = name.split(".")
+    for size in range(len(parts), 0, -1):
+        try:
+            found: object = import_module(".".join(["mbbq_gen", *parts[:size]]))
+        except ModuleNotFoundError:
+            continue
+        return all((found := getattr(found, part, None)) is not None for part in parts[size:])
+    return False
+
+
+def test_every_name_in_the_architecture_exists() -> None:
+    """The names and files in docs/architecture.md."""
+    text = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
+    names = {name for name in NAME.findall(text) if not name.endswith((".py", ".toml", ".md"))}
+    assert len(names) > 40
+    assert sorted(name for name in names if not exists(name)) == []
+    paths = {path for path in re.findall(r"`([\w./]+)`", text) if "/" in path and "xx" not in path}
+    assert len(paths) > 8
+    assert sorted(path for path in paths if not any((top / path).exists() for top in (ROOT, ROOT / "mbbq_gen"))) == []
 
 
 def _main(arguments: list[str]) -> None:

@@ -134,7 +134,7 @@ def test_lists_are_json_on_request(capsys: pytest.CaptureFixture[str], arguments
 
 def test_the_prompt_shown_is_the_prompt_sent(capsys: pytest.CaptureFixture[str], run_path: Path) -> None:
     call(capsys, "run", run_path, "--model", "oracle:perfect", "--benchmark", "starter", "--languages", "tr",
-         "--splits", "bias", "--variants", "all")  # fmt: skip
+         "--splits", "bias", "--variants", "all", "--sample", 24)  # fmt: skip
     with sqlite3.connect(run_path / "run.sqlite") as db:
         query = "SELECT record FROM prompts GROUP BY json_extract(record, '$.variant')"
         records = [json.loads(record) for (record,) in db.execute(query)]

@@ -13,6 +13,7 @@ from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.extraction.claims import Rule
 from mbbq_gen.extraction.pack_tools import check_pack
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS
+from tests.support.cases import by_language
 from tests.support.extraction_cases import CORE, FOLDER, LANGUAGES, Case, load_cases, reading_of
 
 MIN_RIGHT, MIN_RIGHT_CORE = 0.78, 0.92
@@ -100,7 +101,7 @@ def test_a_question_needs_no_question_mark() -> None:
     assert (found.option, found.rule) == (1, Rule.FITS.label)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@by_language(LANGUAGES)
 def test_overall_thresholds(language: str) -> None:
     own = [(case, reading_of(case)) for case in load_cases((language,))]
     answered = [(case, found) for case, found in own if case.gold is not None]

@@ -19,6 +19,7 @@ from tests.support.artificial_models import EXPECTED_SETS, MODELS, expected_key
 from tests.support.cases import read_data
 
 COUNTS: dict[str, dict[str, str]] = read_data("scoring/published_names")["counts"]
+FAST = (("mbbq", "tr"), ("kobbq", "ko"))
 SCORES: dict[str, dict[str, list[str]]] = read_data("scoring/published_names")["scores"]
 
 
@@ -38,7 +39,10 @@ def answered(instances: list[Instance], models: Iterable[str]) -> pl.DataFrame:
     return observations_from_columns(instances, answers)
 
 
-@pytest.mark.parametrize(("benchmark", "language"), EXPECTED_SETS, ids=map("-".join, EXPECTED_SETS))
+@pytest.mark.parametrize(
+    ("benchmark", "language"),
+    [pytest.param(*one, marks=[] if one in FAST else pytest.mark.slow, id="-".join(one)) for one in EXPECTED_SETS],
+)
 def test_artificial_models_score_as_expected(
     benchmark: str, language: str, shared_datasets: Path, load_published: Load
 ) -> None:

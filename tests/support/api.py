@@ -130,8 +130,11 @@ def spoken(
         def handle(self) -> None:
             if tls is None and self.connection.recv(1, socket.MSG_PEEK) == b"\x16":  # TLS begins so, and has no lines
                 self.wfile.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
-            else:
+                return
+            try:
                 super().handle()
+            except ssl.SSLError:  # what is left unread would reset the connection
+                socket.socket.recv(self.connection, 65536)
 
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
@@ -162,7 +165,8 @@ def spoken(
             """A client that stopped reading is what some tests are about."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
-        server.socket = server.socket if tls is None else tls.wrap_socket(server.socket, server_side=True)
+        if tls is not None:
+            server.socket = tls.wrap_socket(server.socket, server_side=True, do_handshake_on_connect=False)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:

@@ -30,7 +30,9 @@ def cases(file: str, test: str | None = None) -> list[Any]:
     return list(found if test is None else found[test])
 
 
-def by_language(languages: Iterable[str], fast: Iterable[str] = ("en", "es", "hi", "nl", "tr", "zh")) -> Any:
+def by_language(
+    languages: Iterable[str], fast: Iterable[str] = ("en", "es", "hi", "nl", "tr", "zh")
+) -> pytest.MarkDecorator:
     """The decorator of a test of every language; those that are not in `fast` are slow."""
     listed = sorted(languages)
     chosen = [one if one in fast else pytest.param(one, marks=pytest.mark.slow) for one in listed]

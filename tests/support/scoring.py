@@ -215,7 +215,7 @@ def _oracle_row(oracle: str, instance: Instance, order: Sequence[int]) -> Row:
         kind = "biased" if instance.gold_role == stereotype else "counter_biased"
     chosen = instance.gold_index if oracle in ("perfect", "verbose_perfect") else order[0]
     assert chosen is not None
-    right = "target" if chosen == instance.gold_index else "non_target"
+    right: Role = "target" if chosen == instance.gold_index else "non_target"
     chose: Role | None = instance.options[chosen].role or right
     if oracle in ("always_unknown", "refuser"):
         chose = "unknown"
