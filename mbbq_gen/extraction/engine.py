@@ -12,8 +12,8 @@ from functools import lru_cache
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, Confidence, Extraction, Outcome
 from mbbq_gen.extraction import SECOND_LANGUAGE, current_version, has_pack, has_second
-from mbbq_gen.extraction.claims import ParsedResponse, Rule, Strength
-from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide, person_by_overlap, person_of_conclusion
+from mbbq_gen.extraction.claims import ParsedResponse, Strength
+from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide, person_by_overlap
 from mbbq_gen.extraction.explain import Explanation, explain_analysis
 from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.lines import STOP, Line, mark_phrases, read_lines
@@ -224,12 +224,13 @@ class RuleExtractor:
         key = question.key(sentence, shared)
         analysis = self._read_all(normal, zoned, key)
         for prefix, texts in self._other_names(analysis.parsed, question) if _is_silent(analysis) else ():
-            again = self._read_all(normal, zoned, key._replace(options=texts), renamed=True)
+            again = self._read_all(normal, zoned, key._replace(options=texts))
             said, parsed = again.decision.proposition, again.parsed
             if again.decision.outcome == "unparsed":
                 continue
             if said is not None and parsed is not None:  # labels and doubts were read without the other names
                 named = [m for m in parsed.mentions[said.line] if said.first <= m.start < said.last]
+                named = named if said.kind in {"option", "several"} else []
                 if prefix == "alias" and all(m.how is MentionKind.LABEL for m in named):
                     continue
             again.decision = _by_detour(again.decision, prefix)
@@ -274,9 +275,8 @@ class RuleExtractor:
                 return found, paragraph.start()
         return self.analyse(text, question), 0
 
-    def _read_all(self, normal: NormalText, zoned: ZonedText, key: QuestionKey, renamed: bool = False) -> Analysis:
-        """The decision of structured values, else of the whole text; where options are `renamed`, an English response
-        that says nothing else is decided by the person of its last conclusion."""
+    def _read_all(self, normal: NormalText, zoned: ZonedText, key: QuestionKey) -> Analysis:
+        """The decision of structured values, else of the whole text."""
         body = zoned.body
         for value in structured_values(body, self._answer_fields):
             inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
@@ -290,10 +290,6 @@ class RuleExtractor:
         firm = decision.proposition is not None and decision.proposition.force >= Strength.ANNOUNCED
         if is_degenerate(parsed.lines, firm):
             decision = Decision("unparsed", None, "medium", "degenerate", None)
-        elif renamed and parsed.is_english and (decision.rule in _SILENT):
-            person = person_of_conclusion(parsed)
-            if person is not None:
-                decision = Decision("option", person, "low", Rule.CONCLUDED.label, None)
         return Analysis(normal, zoned, parsed, decision)
 
     def _other_names(self, parsed: ParsedResponse | None, question: Question) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from mbbq_gen.extraction.claims import TABLE, About, Kind, ParsedResponse, Proposition, Rule, Strength
 from mbbq_gen.extraction.clauses import (
@@ -32,7 +31,6 @@ from mbbq_gen.extraction.lexicon import CLOSES, INNER, MENTIONED, NOUN, PLAIN_WO
 from mbbq_gen.extraction.lines import ASK, COLON, COMMA, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.question import PreparedQuestion
-from mbbq_gen.extraction.text import WORD
 
 _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Who or what makes an answer of a choice, not an event of the story."""
@@ -82,6 +80,8 @@ class Sentence:
         if not mentions and not self.bits & C["both"]:
             return
         join_lists(line, mentions, pairs=self.question.verb_final and not self.bits & DENY)
+        if any(len(m.joined) == len(self.question.options) > 2 for m in mentions):  # "I choose A, B or C"
+            mentions = self.mentions = [m for m in mentions if not m.joined or m.how is not MentionKind.LABEL]
         self.options = {m.option for m in mentions}
         under = [start for start, _ in self.clauses[1:] if line.masks[start] & (C["because"] | C["although"])]
         self.main = {m.option for m in mentions if not under or m.start < under[0]}
@@ -275,11 +275,7 @@ def read_propositions(question: PreparedQuestion, lines: list[Line], mentions: l
     for found in mentions:
         parsed.persons.update([m.option for m in found if m.option != question.unknown])
     kinds = [_line_kind(line, found) for line, found in zip(lines, mentions, strict=True)]
-    cut = len(lines) > 1 and _is_cut_entry(lines[-1], mentions[-1], question.options)
-    kinds[-1:] = ["whole"] if cut else kinds[-1:]
     listed = _listed_lines(mentions, kinds)
-    if cut and (listed or lines[-1].texts[1:]):
-        listed.add(len(lines) - 1)
     concludes = False
     for number, (line, found) in enumerate(zip(lines, mentions, strict=True)):
         start = _end_of_conclusion_header(line, found)
@@ -352,14 +348,6 @@ def _line_kind(line: Line, found: list[Mention]) -> str:
     return ""
 
 
-def _is_cut_entry(line: Line, found: list[Mention], options: tuple[str, ...]) -> bool:
-    """Whether a line is a label with a sign and no more than the beginning of an option's text: "B: Cannot be d"."""
-    if not found or found[0].how is not MentionKind.LABEL or found[0].start or line.signs[1].strip()[:1] not in ".):：":
-        return False
-    text = " ".join(line.texts[1:]).casefold()
-    return any(" ".join(WORD.findall(option)).casefold().startswith(text) for option in options)
-
-
 def _listed_lines(mentions: list[list[Mention]], kinds: list[str]) -> set[int]:
     """Lines of lists that give one option after another: no single one of them is chosen by its line."""
     listed: set[int] = set()
@@ -379,14 +367,11 @@ def _listed_lines(mentions: list[list[Mention]], kinds: list[str]) -> set[int]:
 
 
 def _without_list(found: list[Mention], options: int) -> list[Mention]:
-    """The mentions without those that list all options in the order shown: "Choose: A. Peter, B. Amira, C. Nobody", "I
-    choose A, B or C"."""
+    """The mentions without those that list all options in the order shown: "Choose: A. Peter, B. Amira, C. Nobody"."""
     for first in range(len(found) - options + 1):
         run = found[first : first + options]
         both = sum(m.how is MentionKind.BOTH for m in run)
-        labels = options > 2 and all(m.how is MentionKind.LABEL for m in run)
-        labels = labels and all(after.start - before.end <= 1 for before, after in pairwise(run))
-        if [m.option for m in run] == list(range(options)) and (both >= options - 1 or labels):
+        if [m.option for m in run] == list(range(options)) and both >= options - 1:
             return found[:first] + found[first + options :]
     return found
 
