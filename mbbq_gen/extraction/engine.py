@@ -173,6 +173,12 @@ class RuleExtractor:
             analysis.decision = _by_detour(analysis.decision, GENERIC)
         return analysis
 
+    def _key(self, question: Question) -> QuestionKey:
+        """The question with its own sentence."""
+        sentence = _last_question(question.prompt, self._question_end)
+        shared = shared_forms(question.prompt or "", sentence, self.lexicon) if sentence else frozenset()
+        return question.key(sentence, shared)
+
     def _by_slots(self, response: str, normal: NormalText, zoned: ZonedText, question: Question) -> Analysis:
         """The decision of the strongest slot, unless it is taken back or its sentence denies it."""
         body = self._ticks.mark(strip_markup(zoned.body))
@@ -189,7 +195,9 @@ class RuleExtractor:
         doubt = self._slots.doubt_of_opening(body, matcher)
         if doubt is not None:
             said = decide(self._read(body[slice(*doubt)], question.key()))
-            if said.outcome == "abstention":
+            again = self._read(body[slice(*doubt)], self._key(question))
+            answers = again.question.negated and any(line.predicate for line in again.lines)
+            if said.outcome == "abstention" and not answers:  # "The tailor was unable to come" answers who was
                 slot = AnswerSlot(SlotKind.OPENING, question.unknown_index, *doubt)
                 found = Decision("abstention", question.unknown_index, "medium", f"{slot.kind.value}:{said.rule}", None)
                 return Analysis(normal, zoned, None, found, slots=(*slots, slot), slot=slot)
@@ -218,10 +226,7 @@ class RuleExtractor:
         self, normal: NormalText, zoned: ZonedText, question: Question, finish_reason: str | None
     ) -> Analysis:
         """The decision of all propositions; of those by the options' other names where they say nothing."""
-        prompt = question.prompt
-        sentence = _last_question(prompt, self._question_end)
-        shared = shared_forms(prompt, sentence, self.lexicon) if prompt and sentence else frozenset()
-        key = question.key(sentence, shared)
+        key = self._key(question)
         analysis = self._read_all(normal, zoned, key)
         for prefix, texts in self._other_names(analysis.parsed, question) if _is_silent(analysis) else ():
             again = self._read_all(normal, zoned, key._replace(options=texts))
