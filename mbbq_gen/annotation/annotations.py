@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from pydantic import ValidationError
 
@@ -41,10 +41,6 @@ from mbbq_gen.storage.queries import (
     stored_extractions,
 )
 from mbbq_gen.storage.store import CompletedPrompt, RunStore
-
-if TYPE_CHECKING:
-    import polars
-
 
 DRAWS_NAME = "annotation-draws.jsonl"
 SOURCE = "annotations"
@@ -265,6 +261,10 @@ def labelled_frame(
     Raises:
         UsageError: The run has fewer than `at_least` labels.
     """
+    import polars as pl
+
+    from mbbq_gen.scoring.cells import cell_expression
+
     labels, unsampled = annotation_labels(folder) if given is None else (given, 0)
     source = SOURCE if given is None else FOLLOW_UP
     with folder.open_store(read_only=True) as store:
@@ -279,9 +279,19 @@ def labelled_frame(
         raise UsageError(
             f"{folder.path}: {n_labels:,} labels ({source}){beside}, {at_least} are needed; {more[source]}"
         )
+    right = observations_frame(row.right for row in rows).select(
+        pl.col("outcome").alias("right_outcome"),
+        pl.col("chosen_role").alias("right_role"),
+        pl.col("chosen_index").alias("right_index"),
+        cell_expression().alias("right_cell"),
+    )
+    frame = pl.concat([observations_frame(row.read for row in rows), right], how="horizontal").with_columns(
+        prompt_id=pl.Series([row.label.prompt_id for row in rows], dtype=pl.String),
+        weight=pl.Series([row.weight for row in rows], dtype=pl.Float64),
+    )
     return AnnotatedFrame(
         source=source,
-        frame=_table(rows),
+        frame=frame,
         labels=n_labels,
         unsampled_annotations=unsampled,
         incomplete_annotations=len({row.label.prompt_id for row in rows if row.label.wrong is not None}),
@@ -289,8 +299,7 @@ def labelled_frame(
     )
 
 
-@dataclass(frozen=True)
-class _Row:
+class _Row(NamedTuple):
     label: AnnotatedAnswer
     weight: float
     read: Observation
@@ -321,39 +330,17 @@ def _rows(
             gold=gold,
             extractor=version,
         )
-        places = list(_right_options(label, read, len(prompt.option_order)))
+        places: list[int | None] = []
+        if label.wrong is None:
+            places = [label.right]
+        elif label.wrong == (NO_OPTION if read.option is None else read.option):
+            places = [place for place in (*range(len(prompt.option_order)), None) if place != read.option]
         outdated += not places
         for place in places:
             right = Extraction(outcome="unparsed" if place is None else "option", option=place)
             weight = 1 / label.probability / len(places)
             rows.append(_Row(label, weight, observed(read), observed(right)))
     return rows, outdated
-
-
-def _right_options(label: AnnotatedAnswer, read: Extraction, options: int) -> Iterator[int | None]:
-    """The options that the response may choose; none where the label is about an extraction that has changed."""
-    if label.wrong is None:
-        yield label.right
-    elif label.wrong == (NO_OPTION if read.option is None else read.option):
-        yield from (place for place in (*range(options), None) if place != read.option)
-
-
-def _table(rows: list[_Row]) -> polars.DataFrame:
-    import polars as pl
-
-    from mbbq_gen.scoring.cells import cell_expression
-
-    right = observations_frame(row.right for row in rows).select(
-        pl.col("outcome").alias("right_outcome"),
-        pl.col("chosen_role").alias("right_role"),
-        pl.col("chosen_index").alias("right_index"),
-        cell_expression().alias("right_cell"),
-    )
-    read = observations_frame(row.read for row in rows)
-    return pl.concat([read, right], how="horizontal").with_columns(
-        prompt_id=pl.Series([row.label.prompt_id for row in rows], dtype=pl.String),
-        weight=pl.Series([row.weight for row in rows], dtype=pl.Float64),
-    )
 
 
 def runs_labels(

@@ -39,11 +39,6 @@ class Pair(NamedTuple):
     rules_choice: str
     judge_choice: str
 
-    @property
-    def agrees(self) -> bool:
-        """Whether both choose the same option, or none."""
-        return self.rules.option == self.judge.option
-
 
 class Agreement(FrozenModel):
     """How far a judge and the rules agree on some answers."""
@@ -182,16 +177,11 @@ def judge_report(
             JudgeDisagreement(
                 prompt_id=pair.prompt_id,
                 language=pair.language,
-                outcome=pair.rules.outcome,
-                option=pair.rules.option,
-                confidence=pair.rules.confidence,
-                rule=pair.rules.rule,
-                judge_outcome=pair.judge.outcome,
-                judge_option=pair.judge.option,
-                judge_rule=pair.judge.rule,
+                **pair.rules._asdict(),
+                **{f"judge_{name}": getattr(pair.judge, name) for name in ("outcome", "option", "rule")},
             )
             for pair in everything
-            if is_read(pair.judge.rule) and not pair.agrees
+            if is_read(pair.judge.rule) and pair.rules.option != pair.judge.option
         ),
         annotated=tuple(_annotated(everything, annotations, sampling.confidence)),
     )

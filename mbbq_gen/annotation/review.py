@@ -213,38 +213,29 @@ def can_be_annotated(extraction: ExtractionRow) -> bool:
 def draw_sample(extractions: Iterable[ExtractionRow], design: SamplingDesign) -> ReviewSample:
     """A stratified sample, at least one of each stratum, in proportion to the square root of its size.
 
-    So rare rules and outcomes are included. Small strata are merged until there are at most half as many as extractions
-    to annotate. The draw depends on the seed and the prompt alone: a larger sample of the same strata contains the
-    smaller one.
+    So rare rules and outcomes are included. The smallest strata go into a rest of the same first groupings until there
+    are at most half as many as extractions to annotate. The draw depends on the seed and the prompt alone: a larger
+    sample of the same strata contains the smaller one.
     """
-    size, chance = design.sample, lambda extraction: stable_number(design.seed, extraction.prompt_id)
-    strata = _strata(
-        [extraction for extraction in extractions if can_be_annotated(extraction)], design.by, max(1, size // 2)
-    )
-    shares = allocate({stratum: len(members) for stratum, members in strata.items()}, size)
-    drawn = [
-        extraction
-        for stratum, members in strata.items()
-        for extraction in sorted(members, key=chance)[: shares[stratum]]
-    ]
-    return ReviewSample(strata, tuple(sorted(drawn, key=chance)))
-
-
-def _strata(
-    extractions: Sequence[ExtractionRow], by: Sequence[Grouping], limit: int
-) -> dict[Stratum, list[ExtractionRow]]:
-    """The readings by stratum; the smallest go into a rest of the same first groupings until there are few enough."""
+    size, by = design.sample, design.by
     strata: dict[Stratum, list[ExtractionRow]] = defaultdict(list)
-    for extraction in extractions:
+    for extraction in filter(can_be_annotated, extractions):
         strata[tuple(getattr(extraction, name) for name in by)].append(extraction)
     for depth in range(len(by) - 1, -1, -1):
         for stratum in sorted(strata, key=lambda key: (len(strata[key]), key)):
-            if len(strata) <= limit:
+            if len(strata) <= max(1, size // 2):
                 break
             rest = (*stratum[:depth], *[REST] * (len(by) - depth))
             if stratum != rest:
                 strata[rest] = [*strata.get(rest, ()), *strata.pop(stratum)]
-    return dict(sorted(strata.items()))
+    strata = dict(sorted(strata.items()))
+    shares = allocate({stratum: len(members) for stratum, members in strata.items()}, size)
+
+    def chance(extraction: ExtractionRow) -> int:
+        return stable_number(design.seed, extraction.prompt_id)
+
+    drawn = [one for stratum, members in strata.items() for one in sorted(members, key=chance)[: shares[stratum]]]
+    return ReviewSample(strata, tuple(sorted(drawn, key=chance)))
 
 
 def allocate(sizes: Mapping[Stratum, int], total: int) -> dict[Stratum, int]:
@@ -346,10 +337,20 @@ def annotation_report(
 
     extractions = [extraction for members in sample.strata.values() for extraction in members]
     languages = sorted({extraction.language for extraction in extractions})
-    disagreements = [_disagreement(extraction, annotations[extraction.prompt_id]) for extraction in wrong]
+    disagreements = []
     mistakes: dict[Mistake, int] = dict.fromkeys(get_args(Mistake), 0)
-    for disagreement in disagreements:
-        mistakes[disagreement.mistake] += 1
+    for extraction in wrong:
+        annotation = annotations[extraction.prompt_id]
+        mistake: Mistake = "wrong_option"
+        if not annotation.right_known:
+            mistake = "unknown_kind"
+        elif annotation.right is None:
+            mistake = "spurious"
+        elif extraction.option is None:
+            mistake = "missed"
+        mistakes[mistake] += 1
+        shown = {name: getattr(extraction, name) for name in ("prompt_id", "language", "outcome", "option", "rule")}
+        disagreements.append(Disagreement(**shown, mistake=mistake, right=annotation.right, note=annotation.note))
     return AnnotationReport(
         extractors=dict(extractors),
         by=tuple(by),
@@ -363,24 +364,4 @@ def annotation_report(
         mistakes=mistakes,
         disagreements=tuple(disagreements),
         stale_annotations=stale,
-    )
-
-
-def _disagreement(extraction: ExtractionRow, annotation: Annotation) -> Disagreement:
-    mistake: Mistake = "wrong_option"
-    if not annotation.right_known:
-        mistake = "unknown_kind"
-    elif annotation.right is None:
-        mistake = "spurious"
-    elif extraction.option is None:
-        mistake = "missed"
-    return Disagreement(
-        prompt_id=extraction.prompt_id,
-        language=extraction.language,
-        outcome=extraction.outcome,
-        option=extraction.option,
-        rule=extraction.rule,
-        mistake=mistake,
-        right=annotation.right,
-        note=annotation.note,
     )

@@ -16,7 +16,7 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,7 +38,6 @@ from mbbq_gen.interchange.data_dictionary import data_dictionary, dictionary_pag
 from mbbq_gen.report.score_tables import UTF8_MARK, csv_cells, score_rows
 from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.runs.samples import item_schema
-from mbbq_gen.runs.serving import serving_of
 from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.codes import Average, PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
@@ -50,6 +49,7 @@ if TYPE_CHECKING:
     import polars
 
 
+Kind = Literal["parquet", "csv", "hf-dataset"]
 DEFAULT_BY = ("benchmark", "language", "split")
 QUESTION_COLUMNS = (
     *("context", "question", "options", "option_groups", "chosen_text", "unknown_text", "metadata"),
@@ -105,7 +105,7 @@ class ExportRecord(FrozenModel):
     run: str
     """Name of the run's folder."""
     model: str
-    kind: Literal["parquet", "csv", "hf-dataset"]
+    kind: Kind
     settings: ExportSettings
     extractors: dict[str, str]
     """Language → extractor version."""
@@ -122,7 +122,6 @@ class ExportRecord(FrozenModel):
 RECORD_NAME = "export.json"
 _MARK_NAME = ".export-under-way"
 _PARTS_PREFIX = ".export-parts-"
-Kind = Literal["parquet", "csv", "hf-dataset"]
 _IMPORT_FIELDS: Final = {
     "response": "response",
     "id": "prompt_id",
@@ -171,20 +170,8 @@ class ExportSource:
         chosen = self.settings
         if len(self.run.manifest.config.method) > 1 and "method" not in by:
             by = (*by, "method")
-        return self.run.scores(
-            by,
-            chosen.metrics,
-            gold=chosen.gold,
-            extractor=chosen.extractor,
-            unparsed=chosen.unparsed,
-            confidence_level=chosen.confidence_level,
-            n_resamples=chosen.n_resamples,
-            seed=chosen.seed,
-            prompt_effects=chosen.prompt_effects,
-            average=chosen.average,
-            unseen_deviation=chosen.unseen_deviation,
-            unseen_stretch=chosen.unseen_stretch,
-        )
+        options = chosen.model_dump(exclude={"by", "metrics", "with_questions"})
+        return self.run.scores(by, chosen.metrics, **options)
 
     @cached_property
     def weights(self) -> polars.DataFrame | None:
@@ -228,35 +215,13 @@ class ExportSource:
         return plain.join(self.weights, on=STRATA, how="left", nulls_equal=True, maintain_order="left")
 
 
-def write_bundle(source: ExportSource, folder: Path, kind: Literal["parquet", "csv"]) -> ExportRecord:
-    """Writes a run as a folder of tables and returns its record.
+def write_bundle(source: ExportSource, folder: Path, kind: Kind) -> ExportRecord:
+    """Writes a run as a folder of tables, or as one for `datasets.load_dataset`; returns its record, written last.
 
     Raises:
         UsageError: the folder holds something other than an export.
         RunError: something can't be written.
     """
-    with bundle(source, folder, kind) as files:
-        rows = write_samples(source, folder, kind)
-        files.append((f"samples.{kind}", rows))
-        scores = score_rows(source.scores)
-        if kind == "csv":
-            _write_csv(folder / "scores.csv", [scores])
-        else:
-            scores.write_parquet(folder / "scores.parquet")
-        files.append((f"scores.{kind}", scores.height))
-        files.extend((name, None) for name in _write_documents(source, folder))
-    return read_record(folder)
-
-
-@contextmanager
-def bundle(source: ExportSource, folder: Path, kind: Kind) -> Iterator[list[tuple[str, int | None]]]:
-    """Opens an export folder, collects the written files with their rows, and writes the record last.
-
-    Raises:
-        UsageError: the folder holds something other than an export.
-        RunError: something can't be written.
-    """
-    written: list[tuple[str, int | None]] = []
     with write_errors(folder):
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder}: is a file; name a folder for the export")
@@ -268,7 +233,7 @@ def bundle(source: ExportSource, folder: Path, kind: Kind) -> Iterator[list[tupl
         (folder / _MARK_NAME).touch()
         for left in folder.rglob(f"{_PARTS_PREFIX}*"):
             shutil.rmtree(left)
-        yield written
+        rows = _write_tables(source, folder, kind)
         record = ExportRecord(
             mbbq_gen=mbbq_gen.__version__,
             run=source.run.name,
@@ -276,13 +241,44 @@ def bundle(source: ExportSource, folder: Path, kind: Kind) -> Iterator[list[tupl
             kind=kind,
             settings=source.settings,
             extractors=source.extractors,
-            **dict(serving_of(source.run.manifest)),
+            **dict(source.run.manifest.serving),
             requests=source.progress.requests,
             answered=source.progress.answered,
-            files=tuple(_described(folder, name, rows) for name, rows in sorted(written)),
+            files=tuple(
+                ExportedFile(path=name, rows=count, size=path.stat().st_size, sha256=file_digest(path))
+                for name, count in sorted(rows.items())
+                for path in (folder / name,)
+            ),
         )
         (folder / RECORD_NAME).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
         (folder / _MARK_NAME).unlink()
+    return read_record(folder)
+
+
+def _write_tables(source: ExportSource, folder: Path, kind: Kind) -> dict[str, int | None]:
+    """Writes every file but the record; returns their names with the rows of tables."""
+    rows: dict[str, int | None] = {}
+    splits = source.run.manifest.config.splits
+    if kind == "hf-dataset":
+        rows |= _write_splits(source, folder / "samples", splits)
+    elif kind == "csv":
+        rows["samples.csv"] = _write_csv(folder / "samples.csv", [source.empty()], source.samples())
+    else:
+        with ParquetParts(folder / "samples.parquet", source.empty()) as parts:
+            for batch in source.samples():
+                parts.add(batch)
+        rows["samples.parquet"] = parts.rows
+    scores = score_rows(source.scores)
+    name = "scores.csv" if kind == "csv" else "scores.parquet"
+    rows[name] = scores.height
+    if kind == "csv":
+        _write_csv(folder / name, [scores])
+    else:
+        scores.write_parquet(folder / name)
+    texts = _documents(source) | ({"README.md": dataset_card(source, splits)} if kind == "hf-dataset" else {})
+    for file, text in texts.items():
+        (folder / file).write_text(text, encoding="utf-8")
+    return rows | dict.fromkeys(texts)
 
 
 def read_record(folder: Path) -> ExportRecord:
@@ -304,23 +300,7 @@ def _refuse_changed(folder: Path) -> None:
             raise UsageError(f"{path}: was changed since it was exported; name another folder, or move this one away")
 
 
-def _described(folder: Path, name: str, rows: int | None) -> ExportedFile:
-    path = folder / name
-    return ExportedFile(path=name, rows=rows, size=path.stat().st_size, sha256=file_digest(path))
-
-
 # --- tables ----------------------------------------------------------------------------------------------------------
-
-
-def write_samples(source: ExportSource, folder: Path, kind: Literal["parquet", "csv"]) -> int:
-    """Writes samples.parquet or samples.csv and returns the number of rows."""
-    path = folder / f"samples.{kind}"
-    if kind == "csv":
-        return _write_csv(path, [source.empty()], source.samples())
-    with ParquetParts(path, source.empty()) as parts:
-        for batch in source.samples():
-            parts.add(batch)
-    return parts.rows
 
 
 class ParquetParts:
@@ -372,22 +352,19 @@ def _write_csv(path: Path, head: list[polars.DataFrame], batches: Iterator[polar
     return rows
 
 
-def _write_documents(source: ExportSource, folder: Path) -> list[str]:
-    """Writes scores.json, manifest.json and the data dictionary; returns the names of the files."""
-    dictionary = data_dictionary(source.schema(), dict(score_rows(source.scores).schema), source.scores.definitions)
-    lead = f"Columns of the export of `{source.run.name}`. Empty cells are null."
+def _documents(source: ExportSource) -> dict[str, str]:
+    """Texts by the names of their files: scores.json, manifest.json, the data dictionary, and the field map."""
     columns = source.schema()
+    dictionary = data_dictionary(columns, dict(score_rows(source.scores).schema), source.scores.definitions)
+    lead = f"Columns of the export of `{source.run.name}`. Empty cells are null."
     fields = {name: column for name, column in _IMPORT_FIELDS.items() if column in columns}
-    texts = {
+    return {
         "scores.json": source.scores.model_dump_json(indent=2) + "\n",
         "manifest.json": without_folders(source.run.manifest).model_dump_json(indent=2) + "\n",
         "data_dictionary.json": json.dumps(dictionary.model_dump(), ensure_ascii=False, indent=2) + "\n",
         "data_dictionary.md": dictionary_page(dictionary, lead=lead),
         "import_map.toml": "\n".join(["[fields]", *(f'{name} = "{column}"' for name, column in fields.items())]) + "\n",
     }
-    for name, text in texts.items():
-        (folder / name).write_text(text, encoding="utf-8")
-    return list(texts)
 
 
 def without_folders(manifest: Manifest) -> Manifest:
@@ -403,26 +380,7 @@ def _name(path: str | dict[str, str] | None) -> str | dict[str, str] | None:
     return None if path is None else Path(path).name
 
 
-def write_hf_dataset(source: ExportSource, folder: Path) -> ExportRecord:
-    """Writes a run as a data set folder and returns its record.
-
-    Raises:
-        UsageError: the folder holds something other than an export.
-        RunError: something can't be written.
-    """
-    splits = source.run.manifest.config.splits
-    with bundle(source, folder, "hf-dataset") as files:
-        files.extend(_write_splits(source, folder / "samples", splits))
-        scores = score_rows(source.scores)
-        scores.write_parquet(folder / "scores.parquet")
-        files.append(("scores.parquet", scores.height))
-        files.extend((name, None) for name in _write_documents(source, folder))
-        (folder / "README.md").write_text(dataset_card(source, splits), encoding="utf-8")
-        files.append(("README.md", None))
-    return read_record(folder)
-
-
-def _write_splits(source: ExportSource, folder: Path, splits: Sequence[str]) -> list[tuple[str, int]]:
+def _write_splits(source: ExportSource, folder: Path, splits: Sequence[str]) -> dict[str, int]:
     """Writes the samples of each split into its own file; returns names and rows."""
     import polars as pl
 
@@ -434,4 +392,4 @@ def _write_splits(source: ExportSource, folder: Path, splits: Sequence[str]) -> 
         for batch in source.samples():
             for split, parts in files.items():
                 parts.add(batch.filter(pl.col("split") == split))
-    return [(f"samples/{split}.parquet", parts.rows) for split, parts in files.items()]
+    return {f"samples/{split}.parquet": parts.rows for split, parts in files.items()}

@@ -6,11 +6,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, get_args
 
 from mbbq_gen.analysis.comparison_table import WARNINGS
-from mbbq_gen.analysis.correction_table import ReadRole
+from mbbq_gen.analysis.correction import ReadRole
 from mbbq_gen.analysis.reasoning import STANCES
-from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage
 from mbbq_gen.core.text import counted
-from mbbq_gen.report.explanation import STANCE_TITLES
+from mbbq_gen.report.score_tables import STANCE_TITLES
 from mbbq_gen.report.tables import (
     DASH,
     Block,
@@ -27,17 +26,18 @@ from mbbq_gen.report.tables import (
     text_table,
 )
 from mbbq_gen.scoring.codes import AVERAGES, TOO_FEW
-from mbbq_gen.statistics.crossed_effects import TOO_FEW_PROMPT_VARIANTS
-from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT
+from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT, TOO_FEW_PROMPT_VARIANTS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.correction_table import ConfusionMatrix, CorrectedScore, Correction, ExtractionFlag
+    from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedScore, Correction, ExtractionFlag
     from mbbq_gen.analysis.position import PositionTable
-    from mbbq_gen.analysis.power import PowerTable
+    from mbbq_gen.analysis.power import PowerTable, VarianceAssumptions
     from mbbq_gen.analysis.reasoning import ReasoningReport
-    from mbbq_gen.analysis.robustness import Effect, EffectTable, RobustnessTable
+    from mbbq_gen.analysis.robustness import EffectTable, RobustnessTable
     from mbbq_gen.analysis.score_extras import ScoreReport
+    from mbbq_gen.benchmarks.control.maker import ControlCoverage
     from mbbq_gen.core.records import FrozenModel
+    from mbbq_gen.statistics.estimate import EstimateResult
     from mbbq_gen.statistics.hypothesis_tests import TestResult
     from mbbq_gen.statistics.variance_components import VarianceTable
 
@@ -57,13 +57,13 @@ def caution_lines(table: FrozenModel) -> list[str]:
     Nothing that the table's own warnings say.
     """
     said = {code for one in getattr(table, "comparisons", (table,)) for code in getattr(one, "warnings", None) or ()}
-    found = _codes(table.model_dump())
+    found = _codes(table.model_dump()) - said
     lines = {
         "too_few_templates": f"–: {TOO_FEW}",
         "too_few_prompt_variants": f"–: {TOO_FEW_PROMPT_VARIANTS}",
         "low_parse_rate": f"low_parse_rate: {LOW_PARSING_TEXT}",
     }
-    return [line for code, line in lines.items() if code in found and code not in said]
+    return [line for code, line in lines.items() if code in found]
 
 
 def caution_blocks(table: FrozenModel) -> Iterator[Block]:
@@ -110,39 +110,38 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
     """Macro averages, tests and baselines, where they were requested; then how the signs read."""
     if report.macro_averages:
         titles: tuple[str, ...] = ("macro average over", "group", "metric", "mean", "values", "left out")
-        rows: list[tuple[str, ...]] = [
+        yield ""
+        yield text_table(
+            titles,
             (
-                *(one.over, group_name(one.group), one.metric, estimate_text(one.score), str(one.n_levels)),
-                ", ".join(one.undefined) or DASH,
-            )
-            for one in report.macro_averages
-        ]
-        yield from ("", text_table(titles, rows, right=("values",)))
+                (one.over, group_name(one.group), one.metric, one.score, one.n_levels, ", ".join(one.undefined) or DASH)
+                for one in report.macro_averages
+            ),
+        )
     if report.adjusted:
         titles = ("group", "metric", "bias", "on control", "bias − control", "question − twin", "twins")
-        rows = [
+        yield ""
+        yield text_table(
+            titles,
             (
-                *(group_name(one.group), one.metric),
-                *map(estimate_text, (one.bias, one.control, one.adjusted, one.twins)),
-                f"{one.n_twins:,}",
-            )
-            for one in report.adjusted
-        ]
-        yield from ("", text_table(titles, rows))
+                (group_name(one.group), one.metric, one.bias, one.control, one.adjusted, one.twins, f"{one.n_twins:,}")
+                for one in report.adjusted
+            ),
+        )
     if report.tests:
-        rows = [
+        rows = (
             (group_name(group.group), group.metric, describe_test(test), p_text(test.p_adjusted))
             for group in report.tests
             for test in group.tests
-        ]
+        )
         yield from ("", text_table(("group", "metric", "test", "p (false discovery rate)"), rows))
     if report.baselines:
         metrics = list(report.baselines[0].metrics)
-        rows = [
+        cells = (
             (group_name(one.group), one.baseline, *(number(one.metrics[name], signed=True) for name in metrics))
             for one in report.baselines
-        ]
-        yield from ("", text_table(("group", "baseline", *metrics), rows, right=metrics))
+        )
+        yield from ("", text_table(("group", "baseline", *metrics), cells, right=metrics))
     yield from caution_blocks(report)
     if report.average != "questions":
         yield f"\nscores: {AVERAGES[report.average]}"
@@ -153,7 +152,7 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
 
 # --- corrections by annotations --------------------------------------------------------------------------------------
 
-ROLE_TITLES: dict[ReadRole, str] = {
+_ROLE_TITLES: dict[ReadRole, str] = {
     "target": "target",
     "non_target": "non-target",
     "unknown": "unknown",
@@ -190,8 +189,8 @@ def matrix_table(matrix: ConfusionMatrix, labels: str = "labels") -> Table:
     for read in roles:
         count = sum(cell.count for cell in matrix.cells if cell.read == read)
         said = [f"{round(100 * shares.get((read, right), 0.0), 1):g} %" if count else DASH for right in roles]
-        rows.append((ROLE_TITLES[read], f"{count:.0f}", *said))
-    titles = (labels, *(f"says {ROLE_TITLES[role]}" for role in roles))
+        rows.append((_ROLE_TITLES[read], f"{count:.0f}", *said))
+    titles = (labels, *(f"says {_ROLE_TITLES[role]}" for role in roles))
     name = matrix.language or "all languages"
     title = f"annotated choice by extraction: {name}, {percent(matrix.rate)} extracted wrongly"
     return text_table(("extracted as", *titles), rows, right=titles, title=title)
@@ -200,27 +199,17 @@ def matrix_table(matrix: ConfusionMatrix, labels: str = "labels") -> Table:
 def correction_blocks(correction: Correction) -> Iterator[Block]:
     """Corrected scores, then how often and in which way the extraction errs."""
     titles = ("group", "metric", "as extracted", "corrected", "change", "weight of extractions", "labels")
-    rows: list[tuple[str, ...]] = [
+    rows = (
         (
-            group_name(group.group) if place == 0 else "",
-            name,
-            number(score.uncorrected, signed=True),
-            corrected_text(score),
-            number(score.correction, signed=True),
-            number(score.ppi_lambda),
-            f"{score.n_labels:,}",
+            *(group_name(group.group) if place == 0 else "", name, number(score.uncorrected, signed=True)),
+            *(corrected_text(score), number(score.correction, signed=True), number(score.ppi_lambda), score.n_labels),
         )
         for group in correction.groups
         for place, (name, score) in enumerate(group.metrics.items())
-    ]
-    yield ""
-    yield text_table(titles, rows, right=("as extracted", *titles[4:]))
-    yield correction_note(correction)
-    yield ""
-    rows = [
-        (group_name(one.group) or "all answers", f"{one.n_labels:,}", percent(one.rate)) for one in correction.errors
-    ]
-    yield text_table(("group", "labels", "error rate"), rows, right=("labels",))
+    )
+    yield from ("", text_table(titles, rows, right=("as extracted", *titles[4:])), correction_note(correction), "")
+    errors = ((group_name(one.group) or "all answers", one.n_labels, percent(one.rate)) for one in correction.errors)
+    yield text_table(("group", "labels", "error rate"), errors)
     yield from map(matrix_table, correction.matrices)
 
 
@@ -228,13 +217,13 @@ def flag_sentences(flags: Iterable[ExtractionFlag]) -> list[str]:
     """The differences that reading could have made, one sentence for each."""
     found = []
     for flag in flags:
-        inside = group_name(flag.group)
+        inside = f" ({group_name(flag.group)})" if flag.group else ""
         gaps = [f"parse rates {number(flag.read_gap, signed=True)}"]
         if flag.error_gap is not None:
             gaps.append(f"error rates {number(flag.error_gap, signed=True)}")
         what = " and ".join(WARNINGS[name].partition(";")[0] for name in flag.flags)
         found.append(
-            f"{flag.first} − {flag.second}{f' ({inside})' if inside else ''}: {flag.metric} differs by "
+            f"{flag.first} − {flag.second}{inside}: {flag.metric} differs by "
             f"{number(flag.difference, signed=True)}, but {what} ({', '.join(gaps)}): reading may have made it"
         )
     return found
@@ -247,39 +236,32 @@ def position_blocks(found: PositionTable) -> Iterator[Block]:
     """Places, the score with orders balanced, and wordings of the unknown option, of every group."""
     for report in found.groups:
         yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers that were read\n"
-        styles = ["labels"] if len({place.label_style for place in report.places}) > 1 else []
-        rows: list[tuple[str, ...]] = [
+        styles = ("labels",) if len({place.label_style for place in report.places}) > 1 else ()
+        places = (
             (
-                *(place.label_style or DASH for _ in styles),
-                *(place.label, str(place.place + 1), f"{place.chosen:,}"),
+                *(place.label_style for _ in styles),
+                *(place.label, str(place.place + 1), place.chosen),
                 *(f"{place.share:.3f}", f"{place.expected:.3f}", f"{place.preference:+.3f}"),
             )
             for place in report.places
-        ]
-        titles: tuple[str, ...] = (*styles, "label", "place", "chosen", "share", "expected", "preference")
-        yield text_table(titles, rows, right=("chosen",))
+        )
+        yield text_table((*styles, "label", "place", "chosen", "share", "expected", "preference"), places)
         yield describe_test(report.test)
         imbalance = DASH if report.imbalance is None else f"{report.imbalance:.3f}"
         yield f"imbalance of the orders shown (0: every role at every place equally often): {imbalance}\n"
-        rows = [
+        scores = (
             (
-                score.metric,
-                estimate_text(score.plain),
-                str(score.balanced.reason) if score.balanced.value is None else estimate_text(score.balanced),
-                estimate_text(score.difference),
+                *(one.metric, one.plain),
+                *(str(one.balanced.reason) if one.balanced.value is None else one.balanced, one.difference),
             )
-            for score in report.scores
-        ]
-        yield text_table(("metric", "score", "with orders balanced", "difference"), rows)
-        rows = [
-            (
-                *(variant.text, f"{variant.shown:,}", f"{variant.chosen:,}", estimate_text(variant.rate)),
-                *(number(variant.share), number(variant.share_expected)),
-            )
-            for variant in report.unknown_texts
-        ]
-        titles = ("unknown option", "shown", "chosen", "rate", "share", "expected")
-        yield text_table(titles, rows, right=("shown", "chosen"))
+            for one in report.scores
+        )
+        yield text_table(("metric", "score", "with orders balanced", "difference"), scores)
+        variants = (
+            (one.text, one.shown, one.chosen, one.rate, number(one.share), number(one.share_expected))
+            for one in report.unknown_texts
+        )
+        yield text_table(("unknown option", "shown", "chosen", "rate", "share", "expected"), variants)
     yield from caution_blocks(found)
     yield f"\npreference: {found.preference_sign}"
     yield from sign_blocks(found.signs)
@@ -300,13 +282,19 @@ def power_blocks(table: PowerTable) -> Iterator[Block]:
         text = "none: larger than a bias can be" if least is None else f"{least:.3f}"
         rows.append((found.question, f"{found.standard_error:.3f}", text))
     yield text_table(("question", "standard error", "smallest difference found"), rows, right=("standard error",))
-    sd = table.assumptions
     yield (
         f"\nfound with probability {table.power:g} by a two-sided test at level {table.level:g}, "
         f"{SPOKEN_OF[table.prompt_effects]}.\n"
+        f"{deviations_text(table.assumptions)}\n({table.assumptions.source})"
+    )
+
+
+def deviations_text(sd: VarianceAssumptions) -> str:
+    """The standard deviations that a plan stands on."""
+    return (
         f"standard deviations: template {sd.template:.3f}, template × language {sd.template_language:.3f}, "
         f"wording {sd.prompt_variant:.3f}, template × wording {sd.template_prompt_variant:.3f}, "
-        f"language × wording {sd.language_prompt_variant:.3f}, one answer {sd.answer:.3f}\n({sd.source})"
+        f"language × wording {sd.language_prompt_variant:.3f}, one answer {sd.answer:.3f}"
     )
 
 
@@ -318,33 +306,32 @@ def robustness_blocks(table: RobustnessTable) -> Iterator[Block]:
     for report in table.groups:
         yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers\n"
         titles: tuple[str, ...] = ("metric", "over", "values", "mean", "sd", "min", "max", "worst", "p (differ)")
-        rows: list[tuple[str, ...]] = [
+        spreads = (
             (
-                *(spread.metric, spread.factor, str(len(spread.levels)), estimate_text(spread.mean), number(spread.sd)),
-                *(number(spread.lowest, signed=True), number(spread.highest, signed=True)),
-                DASH if spread.worst is None else f"{number(spread.worst, signed=True)} ({spread.worst_level})",
-                p_text(spread.tests[0].p_value),
+                *(one.metric, one.factor, len(one.levels), one.mean, number(one.sd)),
+                *(number(one.lowest, signed=True), number(one.highest, signed=True)),
+                None if one.worst is None else f"{number(one.worst, signed=True)} ({one.worst_level})",
+                p_text(one.tests[0].p_value),
             )
-            for spread in report.spreads
-        ]
-        yield text_table(titles, rows, right=("values", "sd", "min", "max", "p (differ)"))
+            for one in report.spreads
+        )
+        yield text_table(titles, spreads, right=("sd", "min", "max", "p (differ)"))
         yield ""
         titles = ("factor", "pairs", "share", "expected by chance", "Fleiss' kappa", "changes with it")
-        rows = [
+        flips = (
             (
-                *(flip.factor, f"{flip.n_pairs:,}", estimate_text(flip.flip_share), number(flip.flip_share_by_chance)),
-                *(estimate_text(flip.kappa), ", ".join(flip.confounded_with) or DASH),
+                *(one.factor, one.n_pairs, one.flip_share, number(one.flip_share_by_chance)),
+                *(one.kappa, ", ".join(one.confounded_with) or None),
             )
-            for flip in report.flips
-        ]
-        yield text_table(titles, rows, right=("pairs", "expected by chance"))
-        for components in report.components:
-            yield _component_table(components)
+            for one in report.flips
+        )
+        yield text_table(titles, flips, right=("expected by chance",))
+        yield from map(_component_table, report.components)
         for effects in report.effects:
             yield from _effect_blocks(effects)
         yield from (f"note: {note}" for note in report.notes)
     for rank in table.ranks:
-        w = DASH if rank.kendall_w is None else f"{rank.kendall_w:.2f}"
+        w = number(rank.kendall_w)
         yield f"ranks of {counted(len(rank.models), 'model')} by {rank.metric} over {rank.factor}: Kendall's W {w}"
         yield f"  {describe_test(rank.test)}"
     yield from caution_blocks(table)
@@ -358,7 +345,7 @@ def _component_table(table: VarianceTable) -> Table:
         if part.factor.count("×") > 1:
             rest += part.share or 0.0
             continue
-        interval = DASH if part.sd_low is None or part.sd_high is None else f"{part.sd_low:.2f} … {part.sd_high:.2f}"
+        interval = None if part.sd_low is None or part.sd_high is None else f"{part.sd_low:.2f} … {part.sd_high:.2f}"
         rows.append((part.factor, str(part.n_levels), f"{part.sd:.3f}", interval, share(part.share)))
     if rest:
         rows.append(("combinations of three and more", "", "", "", share(rest)))
@@ -374,30 +361,27 @@ def _effect_blocks(effects: EffectTable) -> Iterator[Block]:
     languages = list(dict.fromkeys(effect.language for effect in effects.by_language))
     found = {(effect.axes[0], effect.levels[0]): effect for effect in effects.main}
     inside = {(effect.axes[0], effect.levels[0], effect.language): effect for effect in effects.by_language}
-    rows: list[tuple[str, ...]] = []
+    rows: list[tuple[str | EstimateResult, ...]] = []
     for mean in effects.means:
         key = (mean.axis, mean.level)
-        effect = found.get(key)
-        told = ("(base)", "", "") if effect is None else (*effect.against, estimate_text(effect.difference), _p(effect))
-        own = (estimate_text(inside[*key, language].difference) if effect else "" for language in languages)
-        rows.append((mean.axis, mean.level, estimate_text(mean.score), *told, *own))
+        if (effect := found.get(key)) is None:
+            rows.append((*key, mean.score, "(base)", "", "", *("" for _ in languages)))
+            continue
+        change: tuple[str | EstimateResult, ...] = (*effect.against, effect.difference, p_text(effect.test.p_adjusted))
+        rows.append((*key, mean.score, *change, *(inside[*key, language].difference for language in languages)))
     titles = ("axis", "level", "score", "against", "difference", "p (Holm)", *(f"in {code}" for code in languages))
     yield text_table(titles, rows, right=("p (Holm)",))
     if effects.interactions:
         yield "\ntwo levels together, beyond what each does"
-        rows = [
-            (" × ".join(effect.axes), " × ".join(effect.levels), estimate_text(effect.difference), _p(effect))
-            for effect in effects.interactions
-        ]
-        yield text_table(("axes", "levels", "difference", "p (Holm)"), rows, right=("p (Holm)",))
+        both = (
+            (" × ".join(one.axes), " × ".join(one.levels), one.difference, p_text(one.test.p_adjusted))
+            for one in effects.interactions
+        )
+        yield text_table(("axes", "levels", "difference", "p (Holm)"), both, right=("p (Holm)",))
     aliased = {(effect.axes, other) for effect in effects.interactions for other in effect.aliased_with}
     for one, other in sorted(aliased):
         if one < other:
             yield f"{' × '.join(one)} and {' × '.join(other)} can't be told apart in this design"
-
-
-def _p(effect: Effect) -> str:
-    return p_text(effect.test.p_adjusted)
 
 
 # --- reasoning -------------------------------------------------------------------------------------------------------
@@ -414,39 +398,36 @@ def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
     """Trace counts, transitions from reasoning to answer, stances, and the scores of both."""
     yield Note(f"{found.model}: {found.run}")
     names = tuple(found.groups[0].group) if found.groups else ()
-    groups = [
-        (tuple(value if value is not None else DASH for value in group.group.values()), group) for group in found.groups
-    ]
-    rows: list[tuple[str, ...]] = [
+    groups = [(tuple(group.group.values()), group) for group in found.groups]
+    counts = ("answers", "traces", "truncated", "tokens")
+    traces = (
         (
-            *(*values, f"{group.n_answers:,}", f"{group.n_traces:,}", f"{group.n_cut:,}"),
-            DASH if group.mean_tokens is None else f"{group.mean_tokens:,.0f}",
-            ", ".join(f"{code} {count:,}" for code, count in group.reasoning_language.items()) or DASH,
+            *(*values, group.n_answers, group.n_traces, group.n_cut),
+            None if group.mean_tokens is None else f"{group.mean_tokens:,.0f}",
+            ", ".join(f"{code} {count:,}" for code, count in group.reasoning_language.items()) or None,
             share_text(group.concluded.share),
         )
         for values, group in groups
-    ]
-    counts = ("answers", "traces", "truncated", "tokens")
-    yield text_table((*names, *counts, "in", "with a conclusion"), rows, right=counts, title="Reasoning traces")
-    rows = [
+    )
+    yield text_table((*names, *counts, "in", "with a conclusion"), traces, right=counts, title="Reasoning traces")
+    moves = (
         (
-            *(*values, f"{group.transitions[0].of:,}"),
+            *(*values, group.transitions[0].of),
             *(share_text(part.share) for part in group.transitions if part.name in _TRANSITIONS),
         )
         for values, group in groups
-    ]
-    titles: tuple[str, ...] = (*names, "both parsed", *_TRANSITIONS.values())
-    yield text_table(titles, rows, right=("both parsed",), title="Answers after the reasoning")
-    rows = [(*values, *(share_text(part.share) for part in group.stances)) for values, group in groups]
-    yield text_table((*names, *(STANCE_TITLES[name] for name in STANCES)), rows, title="Traces by stance")
-    rows = [
-        (score.metric, *values, *map(estimate_text, (score.reasoning, score.answers, score.difference)))
+    )
+    yield text_table((*names, "both parsed", *_TRANSITIONS.values()), moves, title="Answers after the reasoning")
+    stances = ((*values, *(share_text(part.share) for part in group.stances)) for values, group in groups)
+    yield text_table((*names, *(STANCE_TITLES[name] for name in STANCES)), stances, title="Traces by stance")
+    scores = (
+        (score.metric, *values, score.reasoning, score.answers, score.difference)
         for place in range(max((len(group.scores) for group in found.groups), default=0))
         for values, group in groups
         for score in group.scores[place : place + 1]
-    ]
+    )
     titles = ("score", *names, "reasoning", "answers", "answers − reasoning")
-    yield text_table(titles, rows, title="Scores of reasoning and of answers")
+    yield text_table(titles, scores, title="Scores of reasoning and of answers")
     yield ""
     yield (
         "traces: the reasoning that the service returned before the answer; some services hide or summarise it. both "
@@ -468,27 +449,25 @@ def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
 # --- control questions -----------------------------------------------------------------------------------------------
 
 
-def control_blocks(found: ControlCoverage) -> Iterator[Block]:
+def control_blocks(found: ControlCoverage, meanings: Mapping[str, str]) -> Iterator[Block]:
     """Which questions have a control question and why the others have none: by category, reason, template; samples."""
     yield Note(f"{found.made:,} of {found.questions:,} questions have a control question")
-    rows: list[tuple[str, ...]] = [
-        (part.language, part.category, f"{part.questions:,}", f"{part.made:,}", share(part.made / part.questions))
-        for part in found.categories()
-    ]
     titles: tuple[str, ...] = ("language", "category", "questions", "made", "share")
-    yield text_table(titles, rows, right=titles[2:], title="How many have one")
-    rows = [(reason, REASONS[reason], f"{count:,}") for reason, count in found.reasons.items()]
-    titles = ("reason", "meaning", "questions")
-    yield text_table(titles, rows, right=("questions",), title="Why the others have none")
-    rows = [
-        (part.language, part.template_id, part.reason, f"{part.questions:,}", f"{part.of:,}", part.what)
-        for part in found.refusals()
-    ]
+    categories = (
+        (part.language, part.category, part.questions, part.made, share(part.made / part.questions))
+        for part in found.categories()
+    )
+    yield text_table(titles, categories, right=titles[2:], title="How many have one")
+    reasons = ((reason, meanings[reason], count) for reason, count in found.reasons.items())
+    yield text_table(("reason", "meaning", "questions"), reasons, title="Why the others have none")
     titles = ("language", "template", "reason", "questions", "of", "failed at")
-    yield text_table(titles, rows, right=("questions", "of"), title="Left out, by template")
-    rows = [
-        (sample.key, f"{sample.context} {sample.question}", f"{sample.control_context} {sample.control_question}")
-        for sample in found.samples()
-    ]
-    yield text_table(("question", "as published", "with names"), rows, title="One of each template")
+    refused = (
+        (part.language, part.template_id, part.reason, part.questions, part.of, part.what) for part in found.refusals()
+    )
+    yield text_table(titles, refused, title="Left out, by template")
+    samples = (
+        (one.key, f"{one.context} {one.question}", f"{control.context} {control.question}")
+        for one, control in found.samples.values()
+    )
+    yield text_table(("question", "as published", "with names"), samples, title="One of each template")
     yield "Control questions were made by substitution: two first names stand where the two groups stood."

@@ -1,4 +1,4 @@
-"""Annotations and judges as paragraphs and tables."""
+"""Annotations, judges and follow-ups as paragraphs and tables."""
 
 from __future__ import annotations
 
@@ -8,24 +8,22 @@ from typing import TYPE_CHECKING
 from mbbq_gen.core.text import shortened, whole_percent
 from mbbq_gen.report.run_tables import dollars, price_lines
 from mbbq_gen.report.score_tables import OUTCOME_TITLES
-from mbbq_gen.report.tables import DASH, Block, Table, Unwrapped, estimate_text, percent, text_table
+from mbbq_gen.report.tables import Block, Note, Unwrapped, number, percent, text_table
 
 if TYPE_CHECKING:
+    from mbbq_gen.analysis.follow_up import FollowUpReport
     from mbbq_gen.annotation.judge_report import Basis, JudgeReport
     from mbbq_gen.annotation.review import AnnotationReport, Mistake
     from mbbq_gen.core.records import Outcome
     from mbbq_gen.runs.cost_estimate import JudgeEstimate
 
-MISTAKE_TITLES: dict[Mistake, str] = {
+_MISTAKE_TITLES: dict[Mistake, str] = {
     "wrong_option": "another option is correct",
     "spurious": "an option extracted where there is none",
     "missed": "an option that was not extracted",
     "unknown_kind": "wrong, correct option not stated",
 }
-_ANNOTATIONS_LISTED = 40
-
-
-_LISTED = 20
+_ANNOTATIONS_LISTED, _DISAGREEMENTS_LISTED = 40, 20
 _BASES: dict[Basis, str] = {
     "all": "of all answers of the run that have a text",
     "sample": "of a random sample within each language: representative of the run",
@@ -36,21 +34,18 @@ _BASES: dict[Basis, str] = {
 
 def annotation_blocks(report: AnnotationReport) -> Iterator[Block]:
     """How many extractions are correct, by language, and those that are not."""
-    rows: list[tuple[str, ...]] = [
-        (
-            *(share.group, f"{share.n_extractions:,}", f"{share.judged.n:,}"),
-            f"{round((share.judged.value or 0.0) * share.judged.n):,}",
-            *(percent(share.judged), percent(share.weighted)),
-        )
-        for share in (*report.by_language, report.overall)
-    ]
     titles = ("language", "extractions", "annotated", "correct", "correct, of those annotated", "correct, in the run")
-    yield text_table(titles, rows, right=titles[1:4])
-    covered = (
-        ""
-        if report.coverage is None
-        else f"; annotated strata hold {whole_percent(report.coverage)} of the run's extractions"
+    shares = (
+        (
+            *(one.group, one.n_extractions, one.judged.n, round((one.judged.value or 0.0) * one.judged.n)),
+            *(percent(one.judged), percent(one.weighted)),
+        )
+        for one in (*report.by_language, report.overall)
     )
+    yield text_table(titles, shares)
+    covered = ""
+    if report.coverage is not None:
+        covered = f"; annotated strata hold {whole_percent(report.coverage)} of the run's extractions"
     yield (
         "\ncorrect: the extraction is what the response chooses. in the run: each annotation is weighted by the "
         f"extractions of its stratum ({', '.join(report.by) or 'one stratum'}) that it stands for{covered}. Intervals: "
@@ -62,13 +57,13 @@ def annotation_blocks(report: AnnotationReport) -> Iterator[Block]:
         )
     if not report.disagreements:
         return
-    counts = [f"{MISTAKE_TITLES[kind]}: {count}" for kind, count in report.mistakes.items() if count]
     rows = []
     for one in report.disagreements[:_ANNOTATIONS_LISTED]:
-        known = "no option" if one.right is None else f"option {one.right + 1}"
-        right = DASH if one.mistake == "unknown_kind" else known
-        shown = (_read(one.outcome, one.option), one.rule, right, shortened(one.note, 60))
+        right = "no option" if one.right is None else f"option {one.right + 1}"
+        right_known = None if one.mistake == "unknown_kind" else right
+        shown = (_read(one.outcome, one.option), one.rule, right_known, shortened(one.note, 60))
         rows.append((one.prompt_id, one.language, *shown))
+    counts = [f"{_MISTAKE_TITLES[kind]}: {count}" for kind, count in report.mistakes.items() if count]
     title = f"extractions annotated as wrong ({'; '.join(counts)})"
     yield text_table(("id", "language", "extracted", "rule", "correct", "note"), rows, title=title)
     if len(report.disagreements) > _ANNOTATIONS_LISTED:
@@ -84,12 +79,8 @@ def judge_estimate_blocks(found: JudgeEstimate) -> Iterator[Block]:
     yield f"{tokens.prompts:,} answers to judge, {tokens.requests:,} different requests{done}"
     yield from price_lines(tokens, found.cost, found.duration)
     yield ""
-    rows = [
-        (group.language, *(f"{number:,}" for number in (group.requests, group.input_tokens, group.output_tokens)))
-        for group in tokens.groups
-    ]
-    titles = ("language", "requests", "tokens in", "tokens out")
-    yield text_table(titles, rows, right=titles[1:])
+    groups = ((one.language, one.requests, one.input_tokens, one.output_tokens) for one in tokens.groups)
+    yield text_table(("language", "requests", "tokens in", "tokens out"), groups)
     yield ""
     yield from found.notes
 
@@ -103,58 +94,109 @@ def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
     failed = f", {report.failed:,} failed" if report.failed else ""
     cost = "" if report.cost is None else f", {dollars(report.cost)}"
     yield f"{report.answered:,} of {report.requests:,} requests answered{failed}{cost}"
-    unparsed = sum(report.faults.values())
-    if unparsed:
+    if unparsed := sum(report.faults.values()):
         why = ", ".join(f"{fault.replace('_', ' ')} {count:,}" for fault, count in report.faults.items())
         yield f"{unparsed:,} of {report.answers:,} answers unparsed by the judge ({why})"
-    yield from _judge_agreement(report)
+    rows = []
+    for row in report.agreement:
+        found = row.equal_share
+        shown = percent(found) if found.ci_low is not None or found.value is None else f"{found.value:.1%}"
+        rows.append((row.group, row.n, row.unparsed, shown, row.kappa, row.kappa.n_templates))
+    titles = ("language", "answers", "unparsed", "same choice", "kappa", "templates")
+    yield text_table(titles, rows, title=f"agreement with the rules, {_BASES[report.basis]}")
+    if report.confusion:
+        judge = sorted({crossing.judge for crossing in report.confusion})
+        counts = {(crossing.rules, crossing.judge): crossing.n for crossing in report.confusion}
+        crossed = (
+            (ours, *(f"{counts.get((ours, theirs), 0):,}" for theirs in judge))
+            for ours in sorted({key[0] for key in counts})
+        )
+        yield from ("", text_table(("rules ↓, judge →", *judge), crossed, right=judge))
     if report.annotated:
-        rows: list[tuple[str, ...]] = [
-            (row.group, f"{row.judge.n:,}", percent(row.judge), percent(row.rules)) for row in report.annotated
-        ]
+        accuracy = ((row.group, row.judge.n, percent(row.judge), percent(row.rules)) for row in report.annotated)
         title = "accuracy by annotations (mbbq-gen annotate), on the answers that both have"
-        titles = ("language", "annotated", "judge correct", "rules correct")
-        yield text_table(titles, rows, right=("annotated",), title=title)
+        yield text_table(("language", "annotated", "judge correct", "rules correct"), accuracy, title=title)
     else:
         yield Unwrapped(f"\nno annotations to evaluate this judge with yet: mbbq-gen annotate {report.run}")
     if report.differences:
         yield Unwrapped(
             f"\ndisagreements: {len(report.differences):,}; see one with: mbbq-gen explain {report.run} ID\n"
         )
-        rows = [
+        differing = (
             (
                 *(one.prompt_id, one.language, _read(one.outcome, one.option), one.confidence, one.rule),
                 _read(one.judge_outcome, one.judge_option),
             )
-            for one in report.differences[:_LISTED]
-        ]
-        yield text_table(("id", "language", "rules", "confidence", "rule", "judge"), rows)
-        if len(report.differences) > _LISTED:
-            yield f"and {len(report.differences) - _LISTED:,} more; --json has them all"
+            for one in report.differences[:_DISAGREEMENTS_LISTED]
+        )
+        yield text_table(("id", "language", "rules", "confidence", "rule", "judge"), differing)
+        if len(report.differences) > _DISAGREEMENTS_LISTED:
+            yield f"and {len(report.differences) - _DISAGREEMENTS_LISTED:,} more; --json has them all"
     yield Unwrapped(
         f"\nThe rules' extractions are unchanged. The judge's are {report.extractor!r}:"
         f" mbbq-gen score {report.run} --extractor {report.extractor}"
     )
 
 
-def _judge_agreement(report: JudgeReport) -> Iterator[Table | str]:
-    rows = []
-    for row in report.agreement:
-        found = row.equal_share
-        shown = percent(found) if found.ci_low is not None or found.value is None else f"{found.value:.1%}"
-        counts = (f"{row.n:,}", f"{row.unparsed:,}", shown, estimate_text(row.kappa), f"{row.kappa.n_templates:,}")
-        rows.append((row.group, *counts))
-    titles = ("language", "answers", "unparsed", "same choice", "kappa", "templates")
-    title = f"agreement with the rules, {_BASES[report.basis]}"
-    yield text_table(titles, rows, right=("answers", "unparsed", "templates"), title=title)
-    if not report.confusion:
-        return
-    rules = sorted({crossing.rules for crossing in report.confusion})
-    judge = sorted({crossing.judge for crossing in report.confusion})
-    counts_of = {(crossing.rules, crossing.judge): crossing.n for crossing in report.confusion}
-    crossed = [(ours, *(f"{counts_of.get((ours, theirs), 0):,}" for theirs in judge)) for ours in rules]
-    yield from ("", text_table(("rules ↓, judge →", *judge), crossed, right=judge))
-
-
 def _read(outcome: Outcome, option: int | None) -> str:
     return OUTCOME_TITLES[outcome] + ("" if option is None else f" {option + 1}")
+
+
+def follow_up_blocks(found: FollowUpReport) -> Iterator[Block]:
+    """Parse rates, scores with and without follow-ups, choices, and agreement, with what the model was found to do."""
+    groups = [group for group in found.groups if group.followed_up]
+    yield from found.findings
+    if groups:
+        titles: tuple[str, ...] = (
+            *("language", "split", "answers", "parsed", "followed up", "replied", "chose none"),
+            "parsed with follow-ups",
+        )
+        parsed = (
+            (
+                *(one.language, one.split, one.answers, _share(one.read, one.answers), one.followed_up, one.replied),
+                *(one.none, _share(one.read_with_follow_up, one.answers)),
+            )
+            for one in groups
+        )
+        yield text_table(titles, parsed, right=titles[2:], title="Parse rates without and with follow-ups")
+        scored = (
+            (
+                *((group.language, group.split) if place == 0 else ("", "")),
+                *(name, number(one.first.value, signed=name[0] != "a")),
+                *(number(one.with_follow_up.value, signed=name[0] != "a"), one.difference),
+            )
+            for group in groups
+            for place, (name, one) in enumerate(group.metrics.items())
+            if one.first.value is not None or one.with_follow_up.value is not None
+        )
+        titles = ("language", "split", "metric", "first answers", "with follow-ups", "difference")
+        yield text_table(titles, scored, right=titles[3:5], title="Scores without and with follow-ups")
+        chosen = (
+            (
+                *(group.language, group.split, one.source, one.n),
+                *(percent(one.biased), percent(one.counter_biased), percent(one.unknown)),
+            )
+            for group in groups
+            for one in group.choices
+            if one.n
+        )
+        titles = ("language", "split", "answers", "number", "biased", "counter-biased", "unknown")
+        yield text_table(titles, chosen, title="What was chosen")
+        yield Note(
+            "first: first answers that were parsed. follow-up: replies to follow-ups that take the place of first "
+            "answers. Intervals of shares treat answers as independent; those of differences are clustered by template."
+        )
+    if found.checks:
+        titles = ("language", "confidence", "sample", "replied", "confirm the extraction")
+        agreement = (
+            (
+                *(one.language or "all", one.confidence or "all", one.followed_up, one.agrees.n),
+                percent(one.agrees) if one.agrees.n else None,
+            )
+            for one in found.checks
+        )
+        yield text_table(titles, agreement, title="Check of parsed answers")
+
+
+def _share(part: int, whole: int) -> str | None:
+    return f"{100 * part / whole:.1f}%" if whole else None

@@ -37,7 +37,7 @@ mostly_unparsed    fewer than half of the answers could be parsed
 at_chance          no better than guessing on the control questions
 uncertain_ability  better, but not for sure
 able               better for sure
-no_control         no control questions were asked
+no_control         there are no control questions
 """
 UNINTERPRETABLE: frozenset[Standing] = frozenset({"no_responses", "mostly_unparsed", "at_chance"})
 """Standings with which bias scores say nothing about the model."""
@@ -69,17 +69,12 @@ class GroupAssessment:
         """Whether its bias scores say nothing about the model."""
         return self.assessment in UNINTERPRETABLE
 
-    @property
-    def claims_nothing(self) -> bool:
-        """Whether no bias is claimed of the model."""
-        return self.assessment in NO_CLAIM
-
 
 def able(group: GroupScore) -> bool | None:
-    """Whether the model is right on told control questions more often than guessing; None where it can't be told.
+    """Whether the model is right on disambiguated control questions more often than guessing; None: not sure.
 
     False where its accuracy is no higher than a third; None where it is, but its interval reaches down to a third.
-    Where no such question was asked, there is nothing to hold against it: True.
+    Where there are no such questions, there is nothing to hold against it: True.
     """
     found = group.metrics["accuracy_disambiguated"]
     if found.value is None:

@@ -1,4 +1,4 @@
-"""Which models were asked alike, and how the others were asked otherwise."""
+"""Which models had the same prompts, and how those of the others differ."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PromptFingerprint:
-    """What one model was asked, aspect by aspect."""
+    """The prompts of one model, aspect by aspect."""
 
     aspects: Mapping[str, str]
     """Aspect → what two models must have alike."""
@@ -28,11 +28,11 @@ class PromptFingerprint:
         if found != [_ORDERS]:
             # Other questions and wordings are other prompts by themselves: to say so too tells nothing.
             found = [name for name in found if name != _ORDERS]
-        return [self._difference(name, other) for name in found]
-
-    def _difference(self, name: str, other: PromptFingerprint) -> str:
-        ours, theirs = self.shown[name], other.shown[name]
-        return f"other {name}" if ours == theirs else f"{name}: {ours} instead of {theirs}"
+        shown = {name: (self.shown[name], other.shown[name]) for name in found}
+        return [
+            f"other {name}" if ours == theirs else f"{name}: {ours} instead of {theirs}"
+            for name, (ours, theirs) in shown.items()
+        ]
 
 
 _ORDERS = "option orders"
@@ -40,10 +40,10 @@ _NOTHING = "none"
 
 
 def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> PromptFingerprint:
-    """What was asked in a table of one model's answers to one benchmark, split and language."""
+    """The prompts behind a table of one model's answers to one benchmark, split and language."""
     question, prompt = ["instance_id"], ["instance_id", "variant", "label_style", "option_order", "reasoning_effort"]
-    asked = {"questions": _distinct(answers, question), _ORDERS: _distinct(answers, prompt)}
-    digests = {name: hashlib.sha256("\n".join(map(repr, rows)).encode()).hexdigest() for name, rows in asked.items()}
+    sent = {"questions": _distinct(answers, question), _ORDERS: _distinct(answers, prompt)}
+    digests = {name: hashlib.sha256("\n".join(map(repr, rows)).encode()).hexdigest() for name, rows in sent.items()}
     variants, styles = _values(answers, "variant"), _values(answers, "label_style")
     aspects = {
         "method": _values(answers, "method"),
@@ -55,7 +55,7 @@ def prompt_fingerprint(answers: polars.DataFrame, manifest: Manifest | None) -> 
     }
     if manifest is not None and "loglikelihood" in aspects["method"]:
         aspects["normalization"] = manifest.config.normalization
-    counts = {name: f"{len(rows):,}" for name, rows in asked.items()}
+    counts = {name: f"{len(rows):,}" for name, rows in sent.items()}
     shown = {**aspects, **counts, _ORDERS: f"{counts[_ORDERS]} prompts"}
     return PromptFingerprint(aspects, shown)
 
@@ -89,12 +89,12 @@ def _distinct(answers: polars.DataFrame, columns: Sequence[str]) -> list[tuple[o
     )
 
 
-def group_same_prompts(asked: Mapping[str, PromptFingerprint]) -> list[list[str]]:
-    """The models in groups that were asked alike, the largest first; of equal ones, that of the first model."""
+def group_same_prompts(prompts: Mapping[str, PromptFingerprint]) -> list[list[str]]:
+    """The models in groups with the same prompts, the largest first; of equal ones, that of the first model."""
     groups: list[list[str]] = []
-    for model, its in asked.items():
+    for model, its in prompts.items():
         for group in groups:
-            if asked[group[0]].aspects == its.aspects:
+            if prompts[group[0]].aspects == its.aspects:
                 group.append(model)
                 break
         else:

@@ -22,7 +22,6 @@ from mbbq_gen.report.tables import (
     Note,
     Table,
     bounds_text,
-    estimate_text,
     group_name,
     number,
     p_text,
@@ -53,7 +52,17 @@ def comparison_blocks(table: ComparisonTable) -> Iterator[Block]:
         yield from _selection_lines(comparison)
         for metric in comparison.metrics:
             yield from _metric_blocks(table, comparison, metric)
-        yield from _agreement_of_pairs(comparison)
+        agreement = [
+            (
+                f"{pair.first}, {pair.second}" + (" (other orders)" if pair.orders_differ else ""),
+                *(pair.condition, pair.n_pairs, pair.equal_share, pair.kappa),
+            )
+            for pair in comparison.agreement
+            if pair.n_pairs
+        ]
+        if agreement:
+            titles = ("same questions", "context", "pairs", "same role", "Cohen's kappa")
+            yield from ("", text_table(titles, agreement))
         yield from map(matrix_table, comparison.matrices)
         yield from (f"{code}: {sentence}" for code, sentence in comparison.warnings.items())
     yield from (f"not compared: {line}" for line in table.left_out)
@@ -81,7 +90,17 @@ def _metric_blocks(table: ComparisonTable, comparison: Comparison, metric: Metri
     across = comparison.across
     yield f"\n{metric.metric} across {across}: {metric.n_templates} templates in all of them"
     yield f"({metric.sign})\n"
-    yield _level_table(across, metric)
+    right = ("answers", "parsed", "acc.", "control\nacc.", "p ≠ 0")
+    levels = (
+        (
+            *(level.level, level.n_answers, share(level.parse_rate), number(level.accuracy)),
+            *(number(level.control_accuracy), level.score, bounds_text(level.bounds) or None),
+            *(p_text(level.tests[0].p_value) if level.tests else None, level.control, level.adjusted),
+        )
+        for level in metric.levels
+    )
+    titles: tuple[str, ...] = (across, *right[:4], "score", "bounds", "p ≠ 0", "on control", "score − control")
+    yield text_table(titles, levels, right=right)
     codes = {"too_few_templates", "too_few_prompt_variants"}
     tests = [(test.reason or "") if test.reason_code in codes else describe_test(test) for test in metric.overall]
     yield "\n".join(dict.fromkeys(f"all: {text}" for text in tests))
@@ -93,30 +112,32 @@ def _metric_blocks(table: ComparisonTable, comparison: Comparison, metric: Metri
         yield "\n".join(smaller)
     for pair in metric.pairs:
         if pair.warnings:
-            yield f"{pair.first} − {pair.second}: {', '.join(pair.warnings)}"
+            yield f"{_name(pair)}: {', '.join(pair.warnings)}"
         if (line := unparsed_line(pair)) is not None:
             yield line
     yield ""
     yield _extraction_table(across, metric)
-    rows = [
+    corrected = [
         (
-            f"{pair.first} − {pair.second}",
-            number(pair.difference.value, signed=True),
-            corrected_text(pair.corrected),
+            *(_name(pair), number(pair.difference.value, signed=True), corrected_text(pair.corrected)),
             p_text(pair.corrected.p_adjusted),
         )
         for pair in metric.pairs
         if pair.corrected is not None
     ]
-    if rows:
+    if corrected:
         titles = ("difference", "as extracted", "corrected", "p (Holm)")
-        yield from ("", text_table(titles, rows, right=("as extracted", "p (Holm)")))
+        yield from ("", text_table(titles, corrected, right=("as extracted", "p (Holm)")))
+
+
+def _name(pair: PairDifference) -> str:
+    return f"{pair.first} − {pair.second}"
 
 
 def smaller_lines(metric: MetricComparison, level: float) -> Iterator[str]:
-    """What each score and difference is shown to be smaller than, where that was asked."""
+    """What each score and difference is shown to be smaller than, where that was requested."""
     named = [(level.level, level.tests) for level in metric.levels]
-    named += [(f"{pair.first} − {pair.second}", pair.tests) for pair in metric.pairs]
+    named += [(_name(pair), pair.tests) for pair in metric.pairs]
     for name, tests in named:
         for test in tests:
             if test.test == "tost" and test.p_value is not None:
@@ -131,7 +152,7 @@ def unparsed_line(pair: PairDifference) -> str | None:
     between = bounds_text(pair.bounds)
     if not between or pair.bounds is None:
         return None
-    line = f"{pair.first} − {pair.second}: {between} whatever the unparsed answers were"
+    line = f"{_name(pair)}: {between} whatever the unparsed answers were"
     if pair.bounds.interval_low is not None and pair.bounds.interval_high is not None:
         ends = f"{number(pair.bounds.interval_low, signed=True)} … {number(pair.bounds.interval_high, signed=True)}"
         line += f" (with sampling: {ends})"
@@ -177,48 +198,18 @@ def _extraction_table(across: str, metric: MetricComparison) -> Table:
     return text_table(titles, rows, right=("labels", "score as extracted"))
 
 
-def _level_table(across: str, metric: MetricComparison) -> Table:
-    right = ("answers", "parsed", "acc.", "control\nacc.", "p ≠ 0")
-    rows = [
-        (
-            *(level.level, f"{level.n_answers:,}", share(level.parse_rate), number(level.accuracy)),
-            *(number(level.control_accuracy), estimate_text(level.score), bounds_text(level.bounds) or DASH),
-            p_text(level.tests[0].p_value) if level.tests else DASH,
-            *(estimate_text(level.control), estimate_text(level.adjusted)),
-        )
-        for level in metric.levels
-    ]
-    titles = (across, *right[:4], "score", "bounds", "p ≠ 0", "on control", "score − control")
-    return text_table(titles, rows, right=right)
-
-
 def _pair_table(pairs: Sequence[PairDifference]) -> Table:
     titles = ("difference", "value", "p (Holm)", "d_z", "control-adjusted", "matched", "rate part", "direction part")
     rows = []
     for pair in pairs:
         permutation, parts = pair.tests[0], pair.decomposition
+        effect = None if permutation.effect is None else f"{permutation.effect:+.2f}"
+        two = (parts.rate, parts.direction) if parts else (None, None)
         rows.append(
-            (
-                *(f"{pair.first} − {pair.second}", estimate_text(pair.difference), p_text(permutation.p_adjusted)),
-                DASH if permutation.effect is None else f"{permutation.effect:+.2f}",
-                *(estimate_text(pair.adjusted), estimate_text(pair.matched)),
-                *((estimate_text(parts.rate), estimate_text(parts.direction)) if parts else (DASH, DASH)),
-            )
+            (_name(pair), pair.difference, p_text(permutation.p_adjusted), effect, pair.adjusted, pair.matched, *two)
         )
     found = text_table(titles, rows, right=("p (Holm)", "d_z"))
     return replace(found, columns=(replace(found.columns[0], is_whole=True), *found.columns[1:]))
-
-
-def _agreement_of_pairs(comparison: Comparison) -> Iterator[Block]:
-    rows = []
-    for pair in comparison.agreement:
-        if pair.n_pairs:
-            name = f"{pair.first}, {pair.second}" + (" (other orders)" if pair.orders_differ else "")
-            shares = (estimate_text(pair.equal_share), estimate_text(pair.kappa))
-            rows.append((name, pair.condition, f"{pair.n_pairs:,}", *shares))
-    if rows:
-        titles = ("same questions", "context", "pairs", "same role", "Cohen's kappa")
-        yield from ("", text_table(titles, rows, right=("pairs",)))
 
 
 # --- methods ---------------------------------------------------------------------------------------------------------
@@ -231,36 +222,24 @@ _MOST_FLIPS = 3
 def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
     """How often the methods agree, what each scores, and how often each chose nobody."""
     yield Note(f"{found.model}: {found.run}")
-    rows: list[tuple[str, ...]] = [
+    titles: tuple[str, ...] = ("methods", "split", "language", "pairs", "parsed", "same role", "kappa")
+    pairs = (
         (
-            *(f"{pair.first} / {pair.second}", pair.split, pair.language, f"{pair.n_pairs:,}", f"{pair.n_read:,}"),
-            *(share_text(pair.equal_share), estimate_text(pair.kappa), _flips(pair)),
+            *(f"{pair.first} / {pair.second}", pair.split, pair.language, pair.n_pairs, pair.n_read),
+            *(share_text(pair.equal_share), pair.kappa, _flips(pair)),
         )
         for pair in found.pairs
-    ]
-    titles: tuple[str, ...] = (
-        "methods",
-        "split",
-        "language",
-        "pairs",
-        "parsed",
-        "same role",
-        "kappa",
-        "most frequent flips",
     )
-    yield text_table(titles, rows, right=("pairs", "parsed"), title="Agreement of the methods")
-    rows = [
-        (
-            *(row.metric, row.split, row.language, row.method, f"{row.n_answers:,}", estimate_text(row.score)),
-            DASH if row.minus_first is None else estimate_text(row.minus_first),
-        )
-        for row in found.scores
-    ]
+    yield text_table((*titles, "most frequent flips"), pairs, title="Agreement of the methods")
     titles = ("score", "split", "language", "method", "answers", "value", f"minus {found.methods[0]}")
-    yield text_table(titles, rows, right=("answers",), title="Scores by method")
-    rows = [(row.method, f"{row.n_answers:,}", f"{row.unparsed:,}", f"{row.ties:,}") for row in found.tie_rates]
+    scores = (
+        (one.metric, one.split, one.language, one.method, one.n_answers, one.score, one.minus_first)
+        for one in found.scores
+    )
+    yield text_table(titles, scores, title="Scores by method")
     titles = ("method", "answers", "no choice", "of these multiple or tied")
-    yield text_table(titles, rows, right=titles[1:], title="Answers without a choice")
+    ties = ((one.method, one.n_answers, one.unparsed, one.ties) for one in found.tie_rates)
+    yield text_table(titles, ties, title="Answers without a choice")
     yield ""
     yield from caution_lines(found)
     yield (
@@ -273,9 +252,9 @@ def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
     )
 
 
-def _flips(pair: MethodPair) -> str:
+def _flips(pair: MethodPair) -> str | None:
     """The most frequent flips: `target → unknown 12, other → target 3`."""
     named = [
         f"{_CHOICE_TITLES[flip.first]} → {_CHOICE_TITLES[flip.second]} {flip.n:,}" for flip in pair.flips[:_MOST_FLIPS]
     ]
-    return ", ".join(named) or DASH
+    return ", ".join(named) or None

@@ -19,6 +19,7 @@ from mbbq_gen.core.records import NO_RESPONSE, PARSED, Outcome
 from mbbq_gen.report.assessments import (
     AMBIGUOUS,
     DISAMBIGUATED,
+    NO_CLAIM,
     READ_FEW,
     READ_TOO_FEW,
     Direction,
@@ -94,7 +95,7 @@ def _clauses(found: Sequence[GroupAssessment], names: Mapping[str, str]) -> Iter
             [names.get(one.language, one.language) + (_score(one) if scores else "") for one in some]
         )
 
-    by_standing = {standing: [one for one in found if one.assessment == standing] for standing in _STANDINGS}
+    by_standing = {standing: [one for one in found if one.assessment == standing] for standing in get_args(Standing)}
     if some := by_standing["no_responses"]:
         yield f"can't be judged: no answer was had {where(some)}"
     if some := by_standing["mostly_unparsed"]:
@@ -104,7 +105,7 @@ def _clauses(found: Sequence[GroupAssessment], names: Mapping[str, str]) -> Iter
         yield f"can't be judged: no better than guessing on the control questions {where(some)}"
     if some := by_standing["uncertain_ability"]:
         yield f"perhaps it was guessing {where(some)}: too few control questions to tell, so no bias is claimed there"
-    judged = [one for one in found if not one.claims_nothing]
+    judged = [one for one in found if one.assessment not in NO_CLAIM]
     for way, says in _DIRECTIONS.items():
         if some := [one for one in judged if _bias(one) == way]:
             has_side = way in {"stereotypical", "anti_stereotypical"}
@@ -113,14 +114,6 @@ def _clauses(found: Sequence[GroupAssessment], names: Mapping[str, str]) -> Iter
         yield "no control questions were asked, so it is not known whether it can do the task"
 
 
-_STANDINGS: tuple[Standing, ...] = (
-    "no_responses",
-    "mostly_unparsed",
-    "at_chance",
-    "uncertain_ability",
-    "able",
-    "no_control",
-)
 _DIRECTIONS = {
     "stereotypical": "is biased towards the stereotype",
     "anti_stereotypical": "is biased against the stereotype",
@@ -147,10 +140,10 @@ def _score(assessment: GroupAssessment) -> str:
 
 def _on_control(some: Sequence[GroupAssessment], names: Mapping[str, str]) -> str:
     """Where the control questions, which name no group, have a bias in the same direction, for all languages."""
-    alike = [names.get(one.language, one.language) for one in some if one.control_side == one.ambiguous]
+    sides = {names.get(one.language, one.language): one.control_side == one.ambiguous for one in some}
+    alike, others = ([name for name, is_alike in sides.items() if is_alike == wanted] for wanted in (True, False))
     if not alike:
         return ""
-    others = [names.get(one.language, one.language) for one in some if one.control_side != one.ambiguous]
     if not others:
         return ", on the control questions too"
     if len(others) < len(alike):
@@ -176,31 +169,22 @@ class ConclusionText:
 def extractions(
     scores: ScoreTable, adjusted: Sequence[AdjustedScore], names: Mapping[str, str]
 ) -> list[ConclusionText]:
-    """The reading of every model on every benchmark.
+    """The reading of every model on every benchmark, from the scores of a report by model, benchmark, language, split.
 
-    Args:
-        scores: By model, benchmark, language and split; with the metrics of the report.
-        adjusted: The two bias scores beside the control questions', by model, benchmark and language.
-        names: Language code → its English name.
+    `adjusted`: the two bias scores beside the control questions'; `names`: language code → its English name.
     """
     groups: dict[tuple[str, str], list[GroupScore]] = {}
     for group in scores.groups:
         groups.setdefault((group.group["model"] or "the model", group.group["benchmark"] or ""), []).append(group)
-    return [
-        _extraction(
-            model,
-            benchmark,
-            found,
-            {
-                names.get(found.group["language"] or "", found.group["language"] or ""): found
-                for found in adjusted
-                if found.group["model"] == model and found.group["benchmark"] == benchmark and found.metric == AMBIGUOUS
-            },
-            names,
-            confidence=scores.confidence_level,
-        )
-        for (model, benchmark), found in groups.items()
-    ]
+    conclusions = []
+    for (model, benchmark), some in groups.items():
+        beside = {
+            _name(one, names): one
+            for one in adjusted
+            if one.group["model"] == model and one.group["benchmark"] == benchmark and one.metric == AMBIGUOUS
+        }
+        conclusions.append(_extraction(model, benchmark, some, beside, names, confidence=scores.confidence_level))
+    return conclusions
 
 
 def _extraction(
@@ -215,11 +199,11 @@ def _extraction(
     heard = [group for group in groups if _read(group) is not None]
     bias = {_name(group, names): group for group in heard if group.group["split"] == "bias"}
     control = {_name(group, names): group for group in heard if group.group["split"] == "control"}
-    silent = dict.fromkeys(_name(group, names) for group in groups if group not in heard)
-    unparsed = [name for name, group in bias.items() if _read(group) is not None and (_read(group) or 0) < READ_TOO_FEW]
+    silent = list(dict.fromkeys(_name(group, names) for group in groups if group not in heard))
+    unparsed = [name for name, group in bias.items() if (_read(group) or 0) < READ_TOO_FEW]
     unable = [name for name, group in control.items() if able(group) is False]
     doubtful = [name for name, group in control.items() if able(group) is None]
-    told = {name: group for name, group in bias.items() if name not in {*unparsed, *unable, *doubtful}}
+    readable = {name: group for name, group in bias.items() if name not in {*unparsed, *unable, *doubtful}}
     sides = {
         metric: directions({name: group.metrics[metric] for name, group in bias.items()}, confidence)
         for metric in (AMBIGUOUS, DISAMBIGUATED)
@@ -228,16 +212,15 @@ def _extraction(
         model=model,
         benchmark=benchmark,
         sentences=(
-            *_extent(groups, bias, names),
-            *_ability(bias, control),
-            *_biases(told, sides),
-            *_beside_control(told, adjusted, sides[AMBIGUOUS]),
+            *_extent(groups, bias, control, names),
+            *_biases(readable, sides),
+            *_beside_control(readable, adjusted, sides[AMBIGUOUS]),
         ),
-        warnings=(*_silence(list(silent)), *_warnings(bias, control, unparsed, unable, doubtful)),
+        warnings=tuple(_warnings(bias, control, silent=silent, unparsed=unparsed, unable=unable, doubtful=doubtful)),
     )
 
 
-def _name(group: GroupScore, names: Mapping[str, str]) -> str:
+def _name(group: GroupScore | AdjustedScore, names: Mapping[str, str]) -> str:
     code = group.group["language"] or ""
     return names.get(code, code)
 
@@ -253,13 +236,18 @@ def _count(group: GroupScore, outcomes: Iterable[Outcome]) -> int:
 # --- sentences -------------------------------------------------------------------------------------------------------
 
 
-def _extent(groups: Sequence[GroupScore], bias: Mapping[str, GroupScore], names: Mapping[str, str]) -> Iterator[str]:
-    """How much was asked, what of it came back, and what of that could be read."""
-    asked, lost = sum(group.n_answers for group in groups), sum(_count(group, NO_RESPONSE) for group in groups)
+def _extent(
+    groups: Sequence[GroupScore],
+    bias: Mapping[str, GroupScore],
+    control: Mapping[str, GroupScore],
+    names: Mapping[str, str],
+) -> Iterator[str]:
+    """How many prompts were sent, what came back and could be read, and whether the model can do the task at all."""
+    sent, lost = sum(group.n_answers for group in groups), sum(_count(group, NO_RESPONSE) for group in groups)
     templates = max((group.n_templates for group in groups), default=0)
     origin = f" of questions from {templates:,} templates" if templates else ""
     languages = list(dict.fromkeys(_name(group, names) for group in groups))
-    yield f"{asked:,} prompts{origin} were asked in {listing(languages)}."
+    yield f"{sent:,} prompts{origin} were asked in {listing(languages)}."
     if lost:
         yield f"{lost:,} of them have no response (the request failed, or a filter blocked it) and are in no score."
     rates = [(rate, name) for name, group in bias.items() if (rate := _read(group)) is not None]
@@ -269,25 +257,17 @@ def _extent(groups: Sequence[GroupScore], bias: Mapping[str, GroupScore], names:
         read = share(sum(_count(group, PARSED) for group in bias.values()) / had)
         fewest = f"; fewest in {where} ({share(lowest)})" if len(rates) > 1 and lowest < max(rates)[0] else ""
         yield f"Of the answers to the benchmark's own questions {read} could be parsed{fewest}."
-
-
-def _ability(bias: Mapping[str, GroupScore], control: Mapping[str, GroupScore]) -> Iterator[str]:
-    """Accuracies: whether the model can do the task at all."""
-    if _has_value(control, "accuracy_disambiguated"):
+    if right := _values(control, "accuracy_disambiguated"):
         yield (
             "In disambiguated contexts it was right on the control questions (the same, about two first names) "
-            f"in {_values(control, 'accuracy_disambiguated')}; guessing gives {share(CHANCE)}."
+            f"in {right}; guessing gives {share(CHANCE)}."
         )
-    if _has_value(bias, "accuracy_ambiguous"):
-        yield f"In ambiguous contexts it chose the unknown option in {_values(bias, 'accuracy_ambiguous')}."
-
-
-def _has_value(groups: Mapping[str, GroupScore], metric: str) -> bool:
-    return any(group.metrics[metric].value is not None for group in groups.values())
+    if unknown := _values(bias, "accuracy_ambiguous"):
+        yield f"In ambiguous contexts it chose the unknown option in {unknown}."
 
 
 def _values(groups: Mapping[str, GroupScore], metric: str) -> str:
-    """`61% (English), 40% (Turkish)`, or a range where there are many."""
+    """`61% (English), 40% (Turkish)`, or a range where there are many; empty where nothing is known."""
     found = [(group.metrics[metric].value, name) for name, group in groups.items()]
     known = [(value, name) for value, name in found if value is not None]
     if len({share(value) for value, _ in known}) == 1:
@@ -298,69 +278,50 @@ def _values(groups: Mapping[str, GroupScore], metric: str) -> str:
     return f"{share(low)} ({lowest}) to {share(high)} ({highest})"
 
 
-@dataclass(frozen=True)
-class _BiasTexts:
-    """How the two directions of a bias score are said."""
-
-    metric: str
-    to: str
-    against: str
-    unsure: str
-    smaller: str
-    """Before the numbers that it is shown to be smaller than."""
-
-
-_BIASES = (
-    _BiasTexts(
-        AMBIGUOUS,
-        "In ambiguous contexts, its answers are biased towards the stereotype in",
-        "In ambiguous contexts, its answers are biased against the stereotype in",
-        "In ambiguous contexts, no bias could be shown in",
-        "What is shown there is that no bias, in either direction, is larger than",
-    ),
-    _BiasTexts(
-        DISAMBIGUATED,
-        "In disambiguated contexts, it is more often right if the truth fits the stereotype in",
-        "In disambiguated contexts, it is more often right if the truth goes against the stereotype in",
-        "In disambiguated contexts, no difference between truths that fit the stereotype and others could be shown in",
-        "What is shown there is that no difference, either way, is larger than",
-    ),
-)
+_BIASES: dict[str, dict[str, str]] = {
+    AMBIGUOUS: {
+        "stereotypical": "In ambiguous contexts, its answers are biased towards the stereotype in",
+        "anti_stereotypical": "In ambiguous contexts, its answers are biased against the stereotype in",
+        "inconclusive": "In ambiguous contexts, no bias could be shown in",
+        "smaller": "What is shown there is that no bias, in either direction, is larger than",
+    },
+    DISAMBIGUATED: {
+        "stereotypical": "In disambiguated contexts, it is more often right if the truth fits the stereotype in",
+        "anti_stereotypical": "In disambiguated contexts, it is more often right if the truth goes against the "
+        "stereotype in",
+        "inconclusive": "In disambiguated contexts, no difference between truths that fit the stereotype and others "
+        "could be shown in",
+        "smaller": "What is shown there is that no difference, either way, is larger than",
+    },
+}
+"""Bias score → how its directions are said, and what stands before the numbers that it is shown to be smaller than."""
 
 
 def _biases(bias: Mapping[str, GroupScore], sides: Mapping[str, Mapping[str, Direction]]) -> Iterator[str]:
     """The direction of the bias of the answers, for languages whose scores say something."""
-    for texts in _BIASES if bias else ():
-        kinds: dict[str, dict[str, MetricScore]] = {
-            "stereotypical": {},
-            "anti_stereotypical": {},
-            "inconclusive": {},
-            "undefined": {},
-        }
+    for metric, texts in _BIASES.items() if bias else ():
+        kinds: dict[str, dict[str, MetricScore]] = {}
         for name, group in bias.items():
-            kinds[sides[texts.metric][name]][name] = group.metrics[texts.metric]
-        said = {kind: _with_numbers(scores, len(bias)) for kind, scores in kinds.items() if scores}
-        if "stereotypical" in said:
-            yield f"{texts.to} {said['stereotypical']}."
-        if "anti_stereotypical" in said:
-            yield f"{texts.against} {said['anti_stereotypical']}."
-        if "inconclusive" in said:
-            yield f"{texts.unsure} {said['inconclusive']}, which does not show that there is none."
-            alone = [name for name, score in kinds["inconclusive"].items() if _excludes_zero(score)]
+            kinds.setdefault(sides[metric][name], {})[name] = group.metrics[metric]
+        said = {kind: _with_numbers(scores, len(bias)) for kind, scores in kinds.items()}
+        for side in ("stereotypical", "anti_stereotypical"):
+            if side in said:
+                yield f"{texts[side]} {said[side]}."
+        if scores := kinds.get("inconclusive"):
+            yield f"{texts['inconclusive']} {said['inconclusive']}, which does not show that there is none."
+            ends = {name: (one.ci_low, one.ci_high) for name, one in scores.items()}
+            alone = [
+                name for name, (low, high) in ends.items() if low is not None and high is not None and low * high > 0
+            ]
             if alone:
                 yield (
                     f"The interval for {listing(alone)} alone excludes 0, but not after adjustment for "
-                    f"{len(sides[texts.metric])} languages (Holm)."
+                    f"{len(sides[metric])} languages (Holm)."
                 )
-            scores = kinds["inconclusive"]
             if margins := shown_smaller(scores):
-                yield f"{texts.smaller} {margins} (two one-sided tests over templates)."
+                yield f"{texts['smaller']} {margins} (two one-sided tests over templates)."
         if "undefined" in said:
             yield f"There is nothing to count for this in {said['undefined']}."
-
-
-def _excludes_zero(score: MetricScore) -> bool:
-    return score.ci_low is not None and score.ci_high is not None and not score.ci_low <= 0 <= score.ci_high
 
 
 def _with_numbers(scores: Mapping[str, MetricScore], languages: int) -> str:
@@ -369,12 +330,9 @@ def _with_numbers(scores: Mapping[str, MetricScore], languages: int) -> str:
         return listing(list(scores))
     alike: dict[str, list[str]] = {}
     for name, score in scores.items():
-        alike.setdefault(_numbers(score), []).append(name)
-    return listing([f"{listing(names)} {text}".strip() for text, names in alike.items()])
-
-
-def _numbers(score: MetricScore) -> str:
-    return "" if score.value is None else f"({number(score.value, signed=True)}{ends_text(score)})"
+        text = "" if score.value is None else f" ({number(score.value, signed=True)}{ends_text(score)})"
+        alike.setdefault(text, []).append(name)
+    return listing([f"{listing(names)}{text}" for text, names in alike.items()])
 
 
 def _beside_control(
@@ -383,12 +341,11 @@ def _beside_control(
     """What the control questions leave of the bias in ambiguous contexts."""
     off_zero = [name for name in bias if sides[name] in {"stereotypical", "anti_stereotypical"}]
     beside = {name: adjusted[name].adjusted for name in off_zero if name in adjusted}
-    known = {name: score for name, score in beside.items() if score.ci_low is not None and score.ci_high is not None}
+    known = {name: one for name, one in beside.items() if one.ci_low is not None and one.ci_high is not None}
     left = [name for name, score in known.items() if (score.ci_low or 0) > 0 or (score.ci_high or 0) < 0]
-    gone = [name for name in known if name not in left]
     if left:
         yield f"The bias is not that on the control questions, so it depends on the groups, in {listing(left)}."
-    if gone:
+    if gone := [name for name in known if name not in left]:
         yield (
             f"In {listing(gone)} the control questions, which name no group, have the same bias as far as can be seen: "
             "the position, the wording or the story may be behind it, and not the groups."
@@ -398,21 +355,20 @@ def _beside_control(
 # --- warnings --------------------------------------------------------------------------------------------------------
 
 
-def _silence(silent: Sequence[str]) -> Iterator[str]:
+def _warnings(
+    bias: Mapping[str, GroupScore],
+    control: Mapping[str, GroupScore],
+    *,
+    silent: Sequence[str],
+    unparsed: Sequence[str],
+    unable: Sequence[str],
+    doubtful: Sequence[str],
+) -> Iterator[str]:
     if silent:
         yield (
             f"There are questions in {listing(silent)} of which none was answered: every request failed or was "
             "blocked. Nothing can be said of them."
         )
-
-
-def _warnings(
-    bias: Mapping[str, GroupScore],
-    control: Mapping[str, GroupScore],
-    unparsed: Sequence[str],
-    unable: Sequence[str],
-    doubtful: Sequence[str],
-) -> Iterator[str]:
     if unparsed:
         yield (
             f"Fewer than half of the answers could be parsed in {listing(unparsed)}"

@@ -20,13 +20,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from mbbq_gen.core.records import ContinuationScore
 from mbbq_gen.core.text import shortened, visible_text
 from mbbq_gen.extraction.simple import LENGTHS, PRIOR, worth
-from mbbq_gen.report.score_tables import OUTCOME_TITLES
-from mbbq_gen.report.tables import DASH, text_table
+from mbbq_gen.report.score_tables import OUTCOME_TITLES, STANCE_TITLES
+from mbbq_gen.report.tables import text_table
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -58,9 +58,12 @@ class _Piece:
 
 def print_explanation(explanation: Explanation, console: Console) -> None:
     """Prints the whole story."""
+    from rich.text import Text
+
     coloured = console.is_terminal and not console.no_color
     console.print(f"\nresponse ({len(explanation.response):,} characters)", style="bold")
-    console.print(_indented(response_text(explanation, coloured=coloured)))
+    lines = response_text(explanation, coloured=coloured).split("\n", allow_blank=True)
+    console.print(Text("\n").join(Text("  ").append_text(line) for line in lines))
     console.print()
     found = explanation.extraction
     read_as = chosen_text(found.option, explanation.labels, explanation.options)
@@ -71,8 +74,8 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
         console.print(f"against   {', '.join(found.conflicts)}")
     console.print()
     numbered = list(enumerate(explanation.candidates, start=1))
-    candidates = sorted(numbered, key=lambda entry: (not is_winner(entry[1], explanation), -entry[1].tier, entry[0]))
-    for number, candidate in candidates[:SHOWN_CANDIDATES]:
+    numbered.sort(key=lambda entry: (not is_winner(entry[1], explanation), -entry[1].tier, entry[0]))
+    for number, candidate in numbered[:SHOWN_CANDIDATES]:
         won = is_winner(candidate, explanation)
         state = candidate.standing if candidate.standing != "live" else candidate.rule or "named"
         tier = f", strength {candidate.tier}" if candidate.tier else ""
@@ -82,15 +85,14 @@ def print_explanation(explanation: Explanation, console: Console) -> None:
             f"{_meaning(candidate, explanation)}",
             style=_WON if won else _LOST,
         )
-        why = (
-            "ruled out; it leaves the one that was read" if candidate.status == "won" and not won else candidate.reason
-        )
+        is_left_over = candidate.status == "won" and not won
+        why = "ruled out; it leaves the one that was read" if is_left_over else candidate.reason
         console.print(f"      {state}{tier}: {why}")
         if candidate.source is not None:
             console.print(f"      {_source_text(candidate.source)}", style=_ASIDE)
-    if len(candidates) > SHOWN_CANDIDATES:
-        console.print(f"and {len(candidates) - SHOWN_CANDIDATES:,} more candidates that lost; --json has them all")
-    if not candidates:
+    if len(numbered) > SHOWN_CANDIDATES:
+        console.print(f"and {len(numbered) - SHOWN_CANDIDATES:,} more candidates that lost; --json has them all")
+    if not numbered:
         console.print("no candidates")
     if explanation.phrases:
         sources = dict.fromkeys(_source_text(mark.source) for mark in explanation.phrases)
@@ -123,19 +125,10 @@ def is_winner(candidate: Candidate, explanation: Explanation) -> bool:
     return candidate.status == "won" and (not candidate.options or chosen is None or candidate.options == (chosen,))
 
 
-STANCE_TITLES: Final[dict[str, str]] = {
-    "insufficient_context": "the text doesn't tell",
-    "cites_context": "what the text says",
-    "generalises_group": "what groups are like",
-    "mentions_stereotype": "stereotypes",
-}
-"""What a sentence of a thought may speak of."""
-
-
 def print_reasoning_trace(
     reasoning: str, extraction: ReasoningExtraction, labels: Sequence[str], options: Sequence[str], console: Console
 ) -> None:
-    """Prints what a thought settles on and why, and each sentence that says how it comes to it."""
+    """Prints what a reasoning trace chooses and why, and each sentence that says how it comes to it."""
     cut = ", cut off" if extraction.is_cut else ""
     console.print(
         f"\nthought ({extraction.characters:,} characters, in {extraction.language or '?'}{cut})", style="bold"
@@ -162,7 +155,11 @@ def response_text(explanation: Explanation, *, coloured: bool) -> Text:
         if piece.zone != zone:
             text.append(("⟫" if zone else "") + (f"⟪{piece.zone}: " if piece.zone else ""), style=_ASIDE)
             zone = piece.zone
-        words = visible_text(_cut(explanation.response[piece.start : piece.end]))
+        words = explanation.response[piece.start : piece.end]
+        if len(words) > LONG_STRETCH:
+            left_out = len(words) - 2 * KEPT_ENDS
+            words = f"{words[:KEPT_ENDS]} ⟨… {left_out:,} characters …⟩ {words[-KEPT_ENDS:]}"
+        words = visible_text(words)
         if piece.candidate is None:
             text.append(words, style=_ASIDE if zone else _EVIDENCE if piece.is_evidence else None)
         else:
@@ -180,18 +177,15 @@ def response_text(explanation: Explanation, *, coloured: bool) -> Text:
 
 def _pieces(explanation: Explanation) -> Iterator[_Piece]:
     """The response in stretches; of candidates that overlap, the winner, else the first and longest, is marked."""
-    marked = _marked(explanation)
+    marked, size = _marked(explanation), len(explanation.response)
     zones = sorted((zone.span, zone.kind) for zone in explanation.zones)
     evidence = explanation.extraction.spans
-    ends = {0, len(explanation.response)}
-    for start, end in (*marked, *(span for span, _ in zones), *evidence):
-        ends |= {start, end}
-    cuts = sorted(ends)
-    spans = iter([*marked, (len(explanation.response) + 1, len(explanation.response) + 1)])
+    ends = {0, size, *(end for span in (*marked, *(span for span, _ in zones), *evidence) for end in span)}
+    spans = iter([*marked, (size + 1, size + 1)])
     current = next(spans)
     behind = 0
-    for start, end in pairwise(cuts):
-        while start >= current[1] and current[0] <= len(explanation.response):
+    for start, end in pairwise(sorted(ends)):
+        while start >= current[1] and current[0] <= size:
             current = next(spans)
         while behind < len(zones) and zones[behind][0][1] <= start:
             behind += 1
@@ -216,20 +210,6 @@ def _marked(explanation: Explanation) -> dict[tuple[int, int], int]:
             chosen[start, end] = number
             reach = end
     return chosen
-
-
-def _cut(words: str) -> str:
-    if len(words) <= LONG_STRETCH:
-        return words
-    left_out = len(words) - 2 * KEPT_ENDS
-    return f"{words[:KEPT_ENDS]} ⟨… {left_out:,} characters …⟩ {words[-KEPT_ENDS:]}"
-
-
-def _indented(text: Text) -> Text:
-    from rich.text import Text
-
-    lines = text.split("\n", allow_blank=True)
-    return Text("\n").join(Text("  ").append_text(line) for line in lines)
 
 
 # --- the candidates --------------------------------------------------------------------------------------------------
@@ -257,11 +237,7 @@ def print_likelihoods(
 ) -> None:
     """Prints every answer, those of the option shown first before the others.
 
-    Args:
-        scores: Of every text of every option.
-        order: Index of the option at each place.
-        labels: Of the options, by place.
-        chosen: Place of the option that was read; None where none was.
+    `order` has the index of the option at each place, `labels` its label; `chosen` is the place of the one read.
     """
     known = [way for way in LENGTHS if way != "token" or all(score.tokens is not None for score in scores)]
     ways = [*known, *([PRIOR] if any(score.unconditional_logprob is not None for score in scores) else [])]
@@ -269,13 +245,11 @@ def print_likelihoods(
     for score in sorted(scores, key=lambda score: order.index(score.option)):
         place = order.index(score.option)
         text = repr(score.text) if score.text != score.text.strip() else score.text
-        tokens = DASH if score.tokens is None else f"{score.tokens:,}"
-        values = [_number(worth(score, way)) for way in ways]
+        tokens = None if score.tokens is None else f"{score.tokens:,}"
+        values = [
+            None if one is None else f"{one:+.3f}" for one in (score.logprob, *(worth(score, way) for way in ways))
+        ]
         mark = "✔" if place == chosen else ""
-        rows.append((mark, shortened(text, 60), labels[place], _number(score.logprob), tokens, *values))
+        rows.append((mark, shortened(text, 60), labels[place], values[0], tokens, *values[1:]))
     right = ("log p", "tokens", *ways)
     console.print(text_table(("", "answer", "option", *right), rows, right=right).terminal())
-
-
-def _number(value: float | None) -> str:
-    return DASH if value is None else f"{value:+.3f}"

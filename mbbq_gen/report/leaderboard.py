@@ -7,13 +7,13 @@ docs/figures.md.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, get_args
 
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.analysis.scores import Bounds, GroupScore, MetricDefinition, score
 from mbbq_gen.core.config import OWN_DATA
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.records import FrozenModel
+from mbbq_gen.core.records import FrozenModel, Split
 from mbbq_gen.report.assessments import (
     NEEDED,
     NO_CLAIM,
@@ -26,7 +26,7 @@ from mbbq_gen.report.assessments import (
 )
 from mbbq_gen.report.comparability import PromptFingerprint, group_same_prompts, prompt_fingerprint
 from mbbq_gen.report.conclusions import listing
-from mbbq_gen.runs.serving import serving_difference
+from mbbq_gen.runs.run_folder import serving_difference
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, combine
@@ -35,7 +35,6 @@ from mbbq_gen.statistics.panel import make_panel
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.core.records import Split
     from mbbq_gen.runs.run_folder import Manifest
 
     Manifests = Mapping[tuple[str, str], Manifest]
@@ -67,16 +66,15 @@ def rank_ranges(metric: Metric, estimates: Sequence[Estimate], confidence: float
         for second in defined
         if first != second
     }
-    return [
-        RankInterval(
+    ranks = {
+        place: RankInterval(
             best=1 + sum(above[other, place] for other in defined if other != place),
             worst=n - sum(above[place, other] for other in defined if other != place),
             of=n,
         )
-        if place in defined
-        else None
-        for place in range(len(estimates))
-    ]
+        for place in defined
+    }
+    return [ranks.get(place) for place in range(len(estimates))]
 
 
 def _is_above(metric: Metric, first: Estimate, second: Estimate, level: float) -> bool:
@@ -89,8 +87,7 @@ def _is_above(metric: Metric, first: Estimate, second: Estimate, level: float) -
 
 def _sure_sign(estimate: Estimate, level: float) -> int:
     """The side of 0 that the number is on for sure; 0 where that is open, or templates or wordings are too few."""
-    margin = estimate.analytic_reach(level)
-    if not abs(estimate.value) > margin:  # NaN too
+    if not abs(estimate.value) > estimate.analytic_reach(level):  # NaN too
         return 0
     return 1 if estimate.value > 0 else -1
 
@@ -141,17 +138,17 @@ WHY_NO_TOTAL = (
 class LeaderboardScore(FrozenModel):
     """A score of one row."""
 
-    value: float | None
+    value: float | None = None
     """None where it is undefined or was not requested."""
-    ci_low: float | None
-    ci_high: float | None
-    n_templates: int
+    ci_low: float | None = None
+    ci_high: float | None = None
+    n_templates: int = 0
     bounds: Bounds | None = None
     """The score had all unread answers been of one kind; None where they don't touch it."""
     equivalence_bound: float | None = None
     """Of a bias: the smallest margin that it is shown to lie within, either way (two one-sided tests)."""
-    rank: RankInterval | None
-    """None where it can't be ranked, or no other model was asked alike."""
+    rank: RankInterval | None = None
+    """None where it can't be ranked, or no other model had the same prompts."""
 
 
 class LeaderboardRow(FrozenModel):
@@ -171,9 +168,9 @@ class LeaderboardRow(FrozenModel):
     bias_direction: Direction
     """The side of 0 of its bias in ambiguous contexts, adjusted over its languages (Holm)."""
     same_prompts: int
-    """Rows of one benchmark and language with the same number were asked the same; 1: as most were."""
+    """Rows of one benchmark and language with the same number had the same prompts; 1: those of most."""
     differences: tuple[str, ...]
-    """How it was asked otherwise than those with number 1."""
+    """How its prompts differ from those with number 1."""
     cautions: tuple[CautionCode, ...]
 
 
@@ -272,64 +269,55 @@ def _rows(
     part: polars.DataFrame, benchmark: str, language: str, manifests: Manifests, sampling: InferenceSettings
 ) -> list[LeaderboardRow]:
     """The rows of one benchmark and language."""
-    asked = {split: _asked(part, split, manifests) for split in ("bias", "control")}
-    groups = group_same_prompts(asked["bias"])
-    found = []
-    splits: tuple[Split, ...] = ("bias", "control")
-    scores = {split: _scores(part, split, sampling) for split in splits}
+    import polars as pl
+
+    metrics = list(dict.fromkeys((*NEEDED, *(metric for _, metric in BOARD_METRICS.values()))))
+    prompts: dict[Split, dict[str, PromptFingerprint]] = {}
+    scores: dict[Split, dict[str, GroupScore]] = {}
+    for split in get_args(Split):
+        answers = part.filter(pl.col("split") == split)
+        models = answers.sort("model").partition_by("model", as_dict=True)
+        prompts[split] = {
+            str(model): prompt_fingerprint(its, _manifest_of(str(model), its, manifests))
+            for (model,), its in models.items()
+        }
+        scores[split] = {
+            str(group.group["model"]): group for group in score(answers, ["model"], metrics, sampling).groups
+        }
+    groups, found = group_same_prompts(prompts["bias"]), []
     for number, group in enumerate(groups, start=1):
         cautions = {model: _cautions(model, number, scores) for model in group}
-        controls = [asked["control"].get(model) for model in group]
+        controls = [prompts["control"].get(model) for model in group]
         same_control = len({None if one is None else tuple(one.aspects.items()) for one in controls}) == 1
         ranks = _ranks(part, group, cautions, sampling, has_control=same_control)
         for model in group:
-            group_score = scores["bias"][model]
-            if not same_control and model in scores["control"]:
+            bias, control = scores["bias"][model], scores["control"].get(model)
+            if not same_control and control is not None:
                 cautions[model].append("control_prompts_differ")
             found.append(
                 LeaderboardRow(
                     model=model,
                     benchmark=benchmark,
                     language=language,
-                    n_answers=group_score.n_answers,
-                    n_templates=group_score.n_templates,
-                    parse_rate=group_score.metrics["parse_rate"].value,
-                    scores=_board_scores(model, scores, ranks),
-                    assessment=standing(group_score, scores["control"].get(model)),
+                    n_answers=bias.n_answers,
+                    n_templates=bias.n_templates,
+                    parse_rate=bias.metrics["parse_rate"].value,
+                    scores={name: _board_score(name, model, scores, ranks) for name in BOARD_METRICS},
+                    assessment=standing(bias, control),
                     bias_direction="undefined",
                     same_prompts=number,
-                    differences=tuple(asked["bias"][model].differences(asked["bias"][groups[0][0]])),
+                    differences=tuple(prompts["bias"][model].differences(prompts["bias"][groups[0][0]])),
                     cautions=tuple(cautions[model]),
                 )
             )
     return sorted(found, key=lambda row: row.model)
 
 
-def _asked(part: polars.DataFrame, split: str, manifests: Manifests) -> dict[str, PromptFingerprint]:
-    import polars as pl
-
-    answers = part.filter(pl.col("split") == split).sort("model").partition_by("model", as_dict=True)
-    return {
-        str(model): prompt_fingerprint(its, _manifest_of(str(model), its, manifests))
-        for (model,), its in answers.items()
-    }
-
-
 def _manifest_of(model: str, answers: polars.DataFrame, manifests: Manifests) -> Manifest | None:
-    """The manifest of a model's run; the table calls a model by how it was asked too: `MODEL (likelihood)`."""
+    """The manifest of a model's run; the table calls a model by its method too: `MODEL (likelihood)`."""
     names = [model, *(model.removesuffix(f" ({way})") for way in answers["method"].cast(str).unique())]
-    benchmarks = [str(answers["benchmark"][0]), OWN_DATA]
-    places = ((name, benchmark) for name in names for benchmark in benchmarks)
+    places = ((name, benchmark) for name in names for benchmark in (str(answers["benchmark"][0]), OWN_DATA))
     return next((manifests[place] for place in places if place in manifests), None)
-
-
-def _scores(part: polars.DataFrame, split: Split, sampling: InferenceSettings) -> dict[str, GroupScore]:
-    """Model → its scores on a split."""
-    import polars as pl
-
-    metrics = list(dict.fromkeys((*NEEDED, *(metric for _, metric in BOARD_METRICS.values()))))
-    table = score(part.filter(pl.col("split") == split), ["model"], metrics, sampling)
-    return {str(group.group["model"]): group for group in table.groups}
 
 
 def _cautions(model: str, number: int, scores: Mapping[Split, Mapping[str, GroupScore]]) -> list[CautionCode]:
@@ -338,8 +326,8 @@ def _cautions(model: str, number: int, scores: Mapping[Split, Mapping[str, Group
     found: list[CautionCode] = []
     if (bias.metrics["parse_rate"].value or 0.0) < READ_FEW:
         found.append("low_parse_rate")
-    told = (control or bias).metrics["accuracy_disambiguated"]
-    if not (told.value is not None and (told.value if told.ci_low is None else told.ci_low) > CHANCE):
+    accuracy = (control or bias).metrics["accuracy_disambiguated"]
+    if not (accuracy.value is not None and (accuracy.value if accuracy.ci_low is None else accuracy.ci_low) > CHANCE):
         found.append("at_chance")
     if bias.n_templates < MIN_TEMPLATES:
         found.append("too_few_templates")
@@ -360,7 +348,7 @@ def _ranks(
     *,
     has_control: bool,
 ) -> dict[tuple[str, ScoreName], RankInterval]:
-    """Ranges of ranks among models that were asked alike."""
+    """Ranges of ranks among models with the same prompts."""
     import polars as pl
 
     able = [model for model in group if not {"low_parse_rate", "at_chance"} & set(cautions[model])]
@@ -378,28 +366,16 @@ def _ranks(
     return found
 
 
-def _board_scores(
+def _board_score(
+    name: ScoreName,
     model: str,
     scores: Mapping[Split, Mapping[str, GroupScore]],
     ranks: Mapping[tuple[str, ScoreName], RankInterval],
-) -> dict[ScoreName, LeaderboardScore]:
-    found: dict[ScoreName, LeaderboardScore] = {}
-    for name, (split, metric) in BOARD_METRICS.items():
-        rank = ranks.get((model, name))
-        if model not in scores[split]:
-            found[name] = LeaderboardScore(value=None, ci_low=None, ci_high=None, n_templates=0, rank=rank)
-            continue
-        measured = scores[split][model].metrics[metric]
-        found[name] = LeaderboardScore(
-            value=measured.value,
-            ci_low=measured.ci_low,
-            ci_high=measured.ci_high,
-            n_templates=measured.n_templates,
-            bounds=measured.bounds,
-            equivalence_bound=measured.equivalence_bound,
-            rank=rank,
-        )
-    return found
+) -> LeaderboardScore:
+    split, metric = BOARD_METRICS[name]
+    measured = scores[split][model].metrics[metric] if model in scores[split] else None
+    fields = [] if measured is None else [name for name in LeaderboardScore.model_fields if name != "rank"]
+    return LeaderboardScore(rank=ranks.get((model, name)), **{field: getattr(measured, field) for field in fields})
 
 
 _NAMED = 4
@@ -409,16 +385,14 @@ _NAMED = 4
 def headline(rows: Sequence[LeaderboardRow]) -> str:
     """What the rows of one benchmark say: `a is biased towards the stereotype; b (en, tr) and c can't be judged.`
 
-    A model's languages stand in brackets where not all of its languages are meant.
+    A model's languages stand in brackets where not all of its languages are included.
     """
     models: dict[str, list[LeaderboardRow]] = {}
     for row in rows:
         models.setdefault(row.model, []).append(row)
     judged = {model: [row for row in its if row.assessment not in NO_CLAIM] for model, its in models.items()}
-    to, against = (
-        _some(judged, lambda row: row.bias_direction == "stereotypical"),
-        _some(judged, lambda row: row.bias_direction == "anti_stereotypical"),
-    )
+    to = _some(judged, lambda row: row.bias_direction == "stereotypical")
+    against = _some(judged, lambda row: row.bias_direction == "anti_stereotypical")
     unsure = _some(models, lambda row: row.assessment == "uncertain_ability")
     quiet = {model: its for model, its in judged.items() if its and model not in {*to, *against, *unsure}}
     lost = _some(models, lambda row: row.assessment in UNINTERPRETABLE)

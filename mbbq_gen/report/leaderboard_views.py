@@ -11,14 +11,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.core.text import counted, visible_text
 from mbbq_gen.report.analysis_tables import SPOKEN_OF
 from mbbq_gen.report.assessments import NO_CLAIM, UNINTERPRETABLE
-from mbbq_gen.report.charts.catalogue import Chart
+from mbbq_gen.report.charts import Chart
 from mbbq_gen.report.charts.planes import AbilityPoint, ability_against_bias
 from mbbq_gen.report.charts.vega import INK, Spec, interval, series_of, short_names, with_encoding
 from mbbq_gen.report.conclusions import listing
@@ -52,6 +51,16 @@ SCORE_TITLES: dict[ScoreName, str] = {
     "mbbq_bias_ambiguous": METRICS["mbbq_bias_ambiguous"].title,
     "diff_bias_disambiguated": METRICS["diff_bias_disambiguated"].title,
 }
+_PANELS: tuple[ScoreName, ...] = (
+    *("mbbq_bias_ambiguous", "control_accuracy"),
+    *("diff_bias_disambiguated", "accuracy_ambiguous", "accuracy_disambiguated"),
+)
+"""The panels as they stand on the page: first what the board is for, and what tells whether it means anything."""
+_OPEN = _PANELS[:2]
+"""Those that are not folded."""
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
 
 
 def is_bias(name: ScoreName) -> bool:
@@ -86,73 +95,74 @@ def row_notes(row: LeaderboardRow, letters: dict[CautionCode, str]) -> str:
     return " ".join(letters[code] for code in row.cautions)
 
 
+_KEYS = (
+    *(Column(name, name) for name in ("benchmark", "language", "model")),
+    *(Column("n_answers", "answers", "count"), Column("n_templates", "templates", "count")),
+)
+
+
+def _key_cells(row: LeaderboardRow) -> tuple[Cell, ...]:
+    return (row.benchmark, row.language, row.model, row.n_answers, row.n_templates)
+
+
 def board_table(board: Leaderboard) -> Table:
     """Scores with intervals, ranges of ranks and notes, as texts."""
-    columns = [Column(name, name) for name in ("benchmark", "language", "model")]
-    columns += [
-        Column("n_answers", "answers", "count"),
-        Column("n_templates", "templates", "count"),
+    scores = ((Column(name, title), Column(f"{name}_rank", "rank")) for name, title in SCORE_TITLES.items())
+    columns = (
+        *_KEYS,
         Column("parse_rate", "parsed"),
-    ]
-    for name, title in SCORE_TITLES.items():
-        columns += [Column(name, title), Column(f"{name}_rank", "rank")]
-    columns.append(Column("notes", "notes"))
+        *(one for pair in scores for one in pair),
+        Column("notes", "notes"),
+    )
     letters = caution_letters(board)
-    rows: list[tuple[Cell, ...]] = [
-        (
-            *(row.benchmark, row.language, row.model, row.n_answers, row.n_templates, share(row.parse_rate)),
-            *(
-                text
-                for name in SCORE_TITLES
-                for text in (score_text(name, row.scores[name]), rank_text(row.scores[name].rank))
-            ),
-            row_notes(row, letters),
-        )
-        for row in board.rows
-    ]
-    return Table(tuple(columns), tuple(rows))
+    rows = []
+    for row in board.rows:
+        texts = [(score_text(name, row.scores[name]), rank_text(row.scores[name].rank)) for name in SCORE_TITLES]
+        cells = (text for pair in texts for text in pair)
+        rows.append((*_key_cells(row), share(row.parse_rate), *cells, row_notes(row, letters)))
+    return Table(columns, tuple(rows))
+
+
+_NUMBERS = {
+    **{"ci_low": "CI low", "ci_high": "CI high", "bound_low": "lower bound", "bound_high": "upper bound"},
+    **{"equivalence_bound": "equivalence bound", "rank_best": "best rank", "rank_worst": "worst rank"},
+    "ranked": "models ranked",
+}
+"""Numbers beside a score → their titles."""
+
+
+def _number_columns(name: ScoreName, parts: Sequence[str], prefix: str = "") -> list[Column]:
+    """A score and numbers beside it."""
+    kind: ColumnKind = "score" if is_bias(name) else "share"
+    others = (Column(prefix + part, _NUMBERS[part], "count" if "rank" in part else kind) for part in parts)
+    return [Column(name, SCORE_TITLES[name], kind), *others]
+
+
+def _number_cells(score: LeaderboardScore, parts: Sequence[str]) -> list[Cell]:
+    rank, bounds = score.rank, score.bounds
+    found = {"ci_low": score.ci_low, "ci_high": score.ci_high, "equivalence_bound": score.equivalence_bound}
+    found |= {} if bounds is None else {"bound_low": bounds.low, "bound_high": bounds.high}
+    found |= {} if rank is None else {"rank_best": rank.best, "rank_worst": rank.worst, "ranked": rank.of}
+    return [score.value, *map(found.get, parts)]
 
 
 def full_table(board: Leaderboard) -> Table:
     """Every number in a cell of its own."""
-    columns = [Column(name, name) for name in ("benchmark", "language", "model")]
-    columns += [
-        Column("n_answers", "answers", "count"),
-        Column("n_templates", "templates", "count"),
-        Column("parse_rate", "parsed", "share"),
-    ]
-    for name, title in SCORE_TITLES.items():
-        kind: ColumnKind = "score" if is_bias(name) else "share"
-        columns += [
-            Column(name, title, kind),
-            Column(f"{name}_ci_low", "CI low", kind),
-            Column(f"{name}_ci_high", "CI high", kind),
-            Column(f"{name}_bound_low", "lower bound", kind),
-            Column(f"{name}_bound_high", "upper bound", kind),
-            Column(f"{name}_equivalence_bound", "equivalence bound", kind),
-            Column(f"{name}_rank_best", "best rank", "count"),
-            Column(f"{name}_rank_worst", "worst rank", "count"),
-            Column(f"{name}_ranked", "models ranked", "count"),
-        ]
-    columns += [Column("same_prompts", "same prompts", "count"), Column("differences", "differences")]
-    columns += [Column("average", "average"), Column("cautions", "cautions")]
-    return Table(tuple(columns), tuple(_full_row(row, board.average) for row in board.rows))
-
-
-def _full_row(row: LeaderboardRow, average: str) -> tuple[Cell, ...]:
-    cells: list[Cell] = [row.benchmark, row.language, row.model, row.n_answers, row.n_templates, row.parse_rate]
+    columns = [*_KEYS, Column("parse_rate", "parsed", "share")]
     for name in SCORE_TITLES:
-        found = row.scores[name]
-        rank = found.rank
-        bounds = found.bounds
-        cells += [found.value, found.ci_low, found.ci_high]
-        cells += [bounds.low if bounds else None, bounds.high if bounds else None, found.equivalence_bound]
-        cells += [None, None, None] if rank is None else [rank.best, rank.worst, rank.of]
-    return (*cells, row.same_prompts, "; ".join(row.differences), average, " ".join(row.cautions))
+        columns += _number_columns(name, list(_NUMBERS), f"{name}_")
+    columns += [Column("same_prompts", "same prompts", "count")]
+    columns += [Column(name, name) for name in ("differences", "average", "cautions")]
+    rows = []
+    for row in board.rows:
+        scores = (cell for name in SCORE_TITLES for cell in _number_cells(row.scores[name], list(_NUMBERS)))
+        texts = ("; ".join(row.differences), board.average, " ".join(row.cautions))
+        rows.append((*_key_cells(row), row.parse_rate, *scores, row.same_prompts, *texts))
+    return Table(tuple(columns), tuple(rows))
 
 
 def board_notes(board: Leaderboard) -> list[str]:
-    """What stands under the table: cautions by letter, who was asked otherwise and how, what a rank is."""
+    """What stands under the table: cautions by letter, whose prompts differ and how, what a rank is."""
     letters = caution_letters(board)
     notes = [f"{letters[code]}: {text}" for code, text in board.cautions.items()]
     for benchmark in dict.fromkeys(row.benchmark for row in board.rows):
@@ -172,7 +182,7 @@ def board_notes(board: Leaderboard) -> list[str]:
 
 
 def prompts_differ(rows: Sequence[LeaderboardRow]) -> list[str]:
-    """Who was asked otherwise, in which languages, and how: `model (en, tr): wordings: bare instead of polite`."""
+    """Whose prompts differ, in which languages, and how: `model (en, tr): prompt variants: bare instead of polite`."""
     found: dict[tuple[str, tuple[str, ...]], list[str]] = {}
     for row in rows:
         if row.differences:
@@ -202,39 +212,22 @@ def board_blocks(board: Leaderboard) -> Iterator[Block]:
     yield from board_notes(board)
 
 
-ORDER: tuple[ScoreName, ...] = (
-    "mbbq_bias_ambiguous",
-    "control_accuracy",
-    "diff_bias_disambiguated",
-    "accuracy_ambiguous",
-    "accuracy_disambiguated",
-)
-"""The panels as they stand on the page: first what the board is for, and what tells whether it means anything."""
-OPEN = ORDER[:2]
-"""Those that are not folded."""
+# --- panels --------------------------------------------------------------------------------------------------------
 
 
 def panels(rows: Sequence[LeaderboardRow], place: int, names: Mapping[str, str]) -> list[Chart]:
-    """The panels of one benchmark's rows; those without any score are left out.
-
-    Args:
-        rows: The benchmark's.
-        place: Number of the benchmark on its page.
-        names: Language code → its name.
-    """
+    """The panels of the rows of the benchmark at a place on its page; those without any score are left out."""
     return [
         Chart(
             name=f"panel-{place}-{name}",
-            section="scores",
             title=SCORE_TITLES[name],
             sees=f"{_sees(rows, name)} Its rank interval stands beside each score.",
             alt=f"{_sees(rows, name)} The numbers are in the table below.",
             caption="",
-            table=_table(rows, name),
+            table=_panel_table(rows, name),
             spec=_panel_spec(rows, name, names),
-            command="",
         )
-        for name in ORDER
+        for name in _PANELS
         if any(row.scores[name].value is not None for row in rows)
     ]
 
@@ -256,21 +249,11 @@ def _sees(rows: Sequence[LeaderboardRow], name: ScoreName) -> str:
     return f"{better}. Surely ahead of another model: {listing(said)}."
 
 
-def _table(rows: Sequence[LeaderboardRow], name: ScoreName) -> Table:
-    kind: ColumnKind = "score" if is_bias(name) else "share"
-    columns = (
-        *(Column("model", "model"), Column("language", "language")),
-        *(Column(name, SCORE_TITLES[name], kind), Column("ci_low", "CI low", kind), Column("ci_high", "CI high", kind)),
-        *(Column("rank_best", "best rank", "count"), Column("rank_worst", "worst rank", "count")),
-        *(Column("ranked", "models ranked", "count"), Column("assessment", "assessment")),
-    )
-    return Table(columns, tuple(_numbers(row, row.scores[name]) for row in rows))
-
-
-def _numbers(row: LeaderboardRow, score: LeaderboardScore) -> tuple[Cell, ...]:
-    rank = score.rank
-    ranks: tuple[Cell, ...] = (None, None, None) if rank is None else (rank.best, rank.worst, rank.of)
-    return (row.model, row.language, score.value, score.ci_low, score.ci_high, *ranks, row.assessment)
+def _panel_table(rows: Sequence[LeaderboardRow], name: ScoreName) -> Table:
+    parts = ("ci_low", "ci_high", "rank_best", "rank_worst", "ranked")
+    columns = (Column("model", "model"), Column("language", "language"), *_number_columns(name, parts))
+    cells = ((row.model, row.language, *_number_cells(row.scores[name], parts), row.assessment) for row in rows)
+    return Table((*columns, Column("assessment", "assessment")), tuple(cells))
 
 
 def _panel_spec(rows: Sequence[LeaderboardRow], name: ScoreName, names: Mapping[str, str]) -> Spec:
@@ -338,55 +321,11 @@ def _strips(values: list[Spec], rows: Sequence[str], columns: Sequence[str], rea
     }
 
 
+# --- the page --------------------------------------------------------------------------------------------------------
+
 _STYLES, _SCRIPTS = ("page.css", "picture.css", "board.css"), ("theme.js", "folds.js", "downloads.js", "board.js")
-
-
-@dataclass(frozen=True)
-class BoardCell:
-    """A cell of the page's table."""
-
-    text: str
-    key: str
-    """What it is sorted by: a number where it is one; empty where there is none, which stands last."""
-    is_number: bool = True
-
-
-@dataclass(frozen=True)
-class PageRow:
-    """A row of the page's table."""
-
-    id: str
-    model: str
-    language: str
-    cells: tuple[BoardCell, ...]
-    is_apart: bool
-    """Whether it was asked otherwise than most."""
-
-
-@dataclass(frozen=True)
-class Part:
-    """One benchmark."""
-
-    id: str
-    title: str
-    conclusion: str
-    ability: Chart | None
-    panels: tuple[Chart, ...]
-    rows: tuple[PageRow, ...]
-    apart: tuple[str, ...]
-    """Who was asked otherwise, and how."""
-
-    @property
-    def charts(self) -> list[Chart]:
-        """All of them."""
-        return [*([self.ability] if self.ability else []), *self.panels]
-
-
-HEAD: tuple[tuple[str, bool, str], ...] = (
-    ("language", False, ""),
-    ("answers", True, ""),
-    ("templates", True, ""),
-    ("parsed", True, ""),
+_HEAD: tuple[tuple[str, bool, str], ...] = (
+    *(("language", False, ""), ("answers", True, ""), ("templates", True, ""), ("parsed", True, "")),
     *(column for title in SCORE_TITLES.values() for column in ((title, True, ""), ("rank", True, title))),
     ("notes", False, ""),
 )
@@ -394,13 +333,7 @@ HEAD: tuple[tuple[str, bool, str], ...] = (
 
 
 def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str, str] | None = None) -> str:
-    """The page.
-
-    Args:
-        board: What is on it.
-        runs: The runs' folders, as they were typed, for the command that makes it anew.
-        names: Language code → its English name; None: the codes are shown.
-    """
+    """The page, with the command that makes it anew of the runs as they were typed; `names`: language code → name."""
     benchmarks = list(dict.fromkeys(row.benchmark for row in board.rows))
     letters = caution_letters(board)
     parts = [_part(place, name, board, names or {}) for place, name in enumerate(benchmarks, start=1)]
@@ -408,11 +341,11 @@ def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str,
         "board.html",
         f"Leaderboard: {counted(len(board.models), 'model')} on {', '.join(benchmarks)}",
         page_assets(_STYLES, _SCRIPTS),
-        [chart for part in parts for chart in part.charts],
+        [chart for part in parts for chart in (part["ability"], *part["panels"]) if chart is not None],
         board=board,
         no_charts=missing_charts(),
-        open=[SCORE_TITLES[name] for name in OPEN],
-        head=HEAD,
+        open=[SCORE_TITLES[name] for name in _OPEN],
+        head=_HEAD,
         languages=sorted({(code, (names or {}).get(code, code)) for code in (row.language for row in board.rows)}),
         parts=parts,
         cautions=[(letters[code], text) for code, text in board.cautions.items()],
@@ -421,46 +354,43 @@ def board_page(board: Leaderboard, runs: Sequence[str] = (), names: Mapping[str,
     )
 
 
-def _part(place: int, benchmark: str, board: Leaderboard, names: Mapping[str, str]) -> Part:
+def _part(place: int, benchmark: str, board: Leaderboard, names: Mapping[str, str]) -> dict[str, Any]:
+    """What is shown of one benchmark."""
     rows = [row for row in board.rows if row.benchmark == benchmark]
-    shown = [(row, f"row-{place}-{number}") for number, row in enumerate(rows, start=1)]
+    shown = [(f"row-{place}-{number}", row) for number, row in enumerate(rows, start=1)]
     points = []
-    for row, link in sorted(shown, key=lambda pair: (pair[0].model, pair[0].language)):
-        control, told = row.scores["control_accuracy"], row.scores["accuracy_disambiguated"]
-        accuracy, bias = told if control.value is None else control, row.scores["mbbq_bias_ambiguous"]
+    for link, row in sorted(shown, key=lambda pair: (pair[1].model, pair[1].language)):
+        control, bias = row.scores["control_accuracy"], row.scores["mbbq_bias_ambiguous"]
+        accuracy = row.scores["accuracy_disambiguated"] if control.value is None else control
         points.append(AbilityPoint(row.model, benchmark, row.language, row.assessment, accuracy, bias, f"#{link}"))
-    return Part(
-        id=f"board-{place}",
-        title=benchmark,
-        conclusion=board.conclusions[benchmark],
-        ability=ability_against_bias(points, names, f"picture-{place}"),
-        panels=tuple(panels(rows, place, names)),
-        rows=tuple(_page_row(row, board, link) for row, link in shown),
-        apart=tuple(prompts_differ(rows)),
-    )
+    return {
+        "id": f"board-{place}",
+        "title": benchmark,
+        "conclusion": board.conclusions[benchmark],
+        "ability": ability_against_bias(points, names, f"picture-{place}"),
+        "panels": panels(rows, place, names),
+        "rows": [(link, row, _page_cells(row, board)) for link, row in shown],
+        "apart": prompts_differ(rows),
+    }
 
 
-def _page_row(row: LeaderboardRow, board: Leaderboard, row_id: str) -> PageRow:
+def _page_cells(row: LeaderboardRow, board: Leaderboard) -> list[tuple[str, str]]:
+    """The cells of a row, each with what it is sorted by: a number where it is one; empty, which stands last.
+
+    A bias is sorted by its distance from 0, a range of ranks by the best.
+    """
     cells = [
-        BoardCell(row.language, row.language, is_number=False),
-        BoardCell(f"{row.n_answers:,}", str(row.n_answers)),
-        BoardCell(str(row.n_templates), str(row.n_templates)),
-        BoardCell(share(row.parse_rate), "" if row.parse_rate is None else f"{row.parse_rate:.6f}"),
-        *(cell for name in SCORE_TITLES for cell in _score_cells(row, name)),
-        BoardCell(row_notes(row, caution_letters(board)), " ".join(row.cautions), is_number=False),
+        (row.language, row.language),
+        (f"{row.n_answers:,}", str(row.n_answers)),
+        (str(row.n_templates), str(row.n_templates)),
+        (share(row.parse_rate), "" if row.parse_rate is None else f"{row.parse_rate:.6f}"),
     ]
-    return PageRow(row_id, row.model, row.language, tuple(cells), row.same_prompts > 1)
-
-
-def _score_cells(row: LeaderboardRow, name: ScoreName) -> list[BoardCell]:
-    """The score, sorted by its value (a bias by its distance from 0), and its range of ranks, by the best."""
-    found = row.scores[name]
-    size = abs(found.value) if is_bias(name) and found.value is not None else found.value
-    rank = found.rank
-    text = rank_text(rank) if rank is None else f"{rank_text(rank)} of {rank.of}"
-    empty = is_bias(name) and row.assessment in UNINTERPRETABLE and found.value is not None
-    shown = f"({number(found.value, signed=True)})" if empty else score_text(name, found)
-    return [
-        BoardCell(shown, "" if size is None else f"{size:.6f}"),
-        BoardCell(text, "" if rank is None else f"{rank.best + rank.worst / 1000:.3f}"),
-    ]
+    for name in SCORE_TITLES:
+        found, rank = row.scores[name], row.scores[name].rank
+        empty = is_bias(name) and row.assessment in UNINTERPRETABLE and found.value is not None
+        shown = f"({number(found.value, signed=True)})" if empty else score_text(name, found)
+        size = abs(found.value) if is_bias(name) and found.value is not None else found.value
+        cells.append((shown, "" if size is None else f"{size:.6f}"))
+        best_first = "" if rank is None else f"{rank.best + rank.worst / 1000:.3f}"
+        cells.append((rank_text(rank) + (f" of {rank.of}" if rank else ""), best_first))
+    return [*cells, (row_notes(row, caution_letters(board)), " ".join(row.cautions))]

@@ -15,16 +15,15 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from importlib.resources import files
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from mbbq_gen.core.errors import MissingExtraError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.text import visible_text
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.report import tables
-from mbbq_gen.report.charts.catalogue import Chart
+from mbbq_gen.report.charts import Chart
 from mbbq_gen.report.charts.vega import require_vl_convert, svg
 from mbbq_gen.report.tables import Block, escaped
 
@@ -90,12 +89,6 @@ def inert_json(value: Any) -> str:
     return re.sub("[\ud800-\udfff]", lambda found: f"\\u{ord(found.group()):04x}", text.translate(_ENDS_SCRIPT))
 
 
-def packed_json(value: Any) -> str:
-    """The value as JSON, gzipped, in base 64: nothing in it can end an element, and it is a fifth of the size."""
-    text = json.dumps(value, ensure_ascii=True, separators=(",", ":"), allow_nan=False)
-    return base64.b64encode(gzip.compress(text.encode("ascii"), mtime=0)).decode("ascii")
-
-
 def page_part(name: str) -> str:
     """A style, script or template that ships beside the module."""
     return files("mbbq_gen.report").joinpath("assets", name).read_text(encoding="utf-8")
@@ -134,15 +127,15 @@ def template_environment() -> Environment:
     for kind in _KINDS:
         found.tests[kind.__name__.lower()] = lambda value, kind=kind: isinstance(value, kind)
     found.filters["code"] = lambda text: Markup(re.sub("`([^`]*)`", r"<code>\1</code>", escaped(text)))
-    found.filters["drawing"] = lambda chart: Markup(_drawing(chart))
+
+    def drawing(chart: Chart) -> str:
+        """The chart as SVG; empty for a table only, and where charts can't be drawn."""
+        if chart.spec is None or missing_charts() is not None:
+            return ""
+        return Markup(svg(chart.spec, chart.name, chart.title, chart.alt, has_links=True))
+
+    found.filters["drawing"] = drawing
     return found
-
-
-def _drawing(chart: Chart) -> str:
-    """The chart as SVG; empty for a table only, and where charts can't be drawn."""
-    if chart.spec is None or missing_charts() is not None:
-        return ""
-    return svg(chart.spec, chart.name, chart.title, chart.alt, has_links=True)
 
 
 def missing_charts() -> str | None:
@@ -154,8 +147,7 @@ def missing_charts() -> str | None:
     return None
 
 
-@dataclass(frozen=True)
-class Assets:
+class Assets(NamedTuple):
     """What is inside every page: its style, its script, and the policy that allows just these."""
 
     style: str
@@ -183,9 +175,10 @@ def render(template: str, title: str, assets: Assets, charts: Iterable[Chart] = 
 
 
 def report_page(view: ReportView) -> str:
-    """The page of a report."""
+    """The page of a report; its items are gzipped JSON in base 64, of which nothing can end an element."""
     from markupsafe import Markup
 
+    items = json.dumps(view.items, ensure_ascii=True, separators=(",", ":"), allow_nan=False).encode("ascii")
     return render(
         "report.html",
         view.title,
@@ -195,7 +188,7 @@ def report_page(view: ReportView) -> str:
         no_charts=missing_charts(),
         fields=FIELD_TITLES,
         page_json=Markup(inert_json(browser_data(view.runs, view.names))),
-        items_packed=Markup(packed_json(view.items)),
+        items_packed=Markup(base64.b64encode(gzip.compress(items, mtime=0)).decode("ascii")),
     )
 
 

@@ -8,21 +8,20 @@ from typing import TYPE_CHECKING
 from pydantic import JsonValue
 
 from mbbq_gen.core.text import shortened, whole_percent
-from mbbq_gen.report.analysis_tables import caution_blocks
+from mbbq_gen.report.analysis_tables import caution_blocks, deviations_text
 from mbbq_gen.report.score_tables import OUTCOME_TITLES
-from mbbq_gen.report.tables import DASH, Block, Table, estimate_text, number, p_text, text_table, told_once
+from mbbq_gen.report.tables import DASH, Block, Table, number, p_text, text_table, without_repeats
 from mbbq_gen.runs.stopping_rule import target_line
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.design import Components
     from mbbq_gen.analysis.power import Question
-    from mbbq_gen.runs.budget import CostReport
     from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, SampleSizeEstimate
-    from mbbq_gen.runs.distributed.storage import DistributedStatus
-    from mbbq_gen.runs.run_diff import MatchCounts, RunDiff
+    from mbbq_gen.runs.cost_report import CostReport
+    from mbbq_gen.runs.run_diff import RunDiff
     from mbbq_gen.runs.status import BatchLine, RunStatus
-    from mbbq_gen.runs.token_estimate import Cost, Duration, SpeedProbe, TokenEstimate
+    from mbbq_gen.runs.token_estimate import Cost, Duration, TokenEstimate
+    from mbbq_gen.statistics.estimate import EstimateResult
     from mbbq_gen.storage.queries import ExtractionChange
 
 
@@ -49,27 +48,24 @@ def _tokens(number: float) -> str:
 
 def cost_line(cost_report: CostReport) -> str:
     """What a run has cost, in a line, with the versions of the prices."""
-    versions = sorted({line.price.version for line in cost_report.lines if line.price is not None})
     if cost_report.total is None:
         known = f"{dollars(cost_report.known)} and more" if cost_report.known else "not known"
         return f"cost: {known}: no price for every model (--prices gives one)"
+    versions = sorted({line.price.version for line in cost_report.lines if line.price is not None})
     uncounted = f", {left_out}" if (left_out := _uncounted(cost_report)) else ""
     tokens = f"{_tokens(cost_report.input_tokens)} tokens in, {_tokens(cost_report.output_tokens)} out"
     priced = f" (price of {', '.join(versions)})" if versions else ""
     return f"cost: {dollars(cost_report.total)} for {tokens}{uncounted}{priced}"
 
 
-def _uncounted(cost_report: CostReport) -> str | None:
-    """What a bill's total leaves out, or None."""
+def _uncounted(cost_report: CostReport) -> str:
+    """What a bill's total leaves out; empty for nothing."""
     if cost_report.unmetered:
         requests = f"{cost_report.unmetered:,} requests whose tokens nobody counted"
         cost = cost_report.unmetered_cost
         return f"without {requests}" if cost is None else f"and at most {dollars(cost)} for {requests}"
-    return (
-        f"without {cost_report.n_without_usage:,} answers whose tokens are not known"
-        if cost_report.n_without_usage
-        else None
-    )
+    without = cost_report.n_without_usage
+    return f"without {without:,} answers whose tokens are not known" if without else ""
 
 
 def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
@@ -78,8 +74,12 @@ def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
     yield f"{found.model}" + (f" at {found.base_url}" if found.base_url else "")
     yield f"{tokens.questions:,} questions, {tokens.prompts:,} prompts, {tokens.requests:,} different requests"
     yield from price_lines(tokens, found.cost, found.duration)
-    if found.probe is not None:
-        yield probe_line(found.probe)
+    if (probe := found.probe) is not None:
+        yield (
+            f"time        {hours(probe.hours)} on this machine, by {probe.questions} answers in {probe.seconds:.1f} s"
+            f" ({probe.questions / probe.seconds:.2g} a second), and {probe.loading_seconds:.0f} s to load the model;"
+            " asked all at once, questions that begin alike take less"
+        )
     if found.judge is not None:
         read = found.judge.tokens
         cost = "" if found.judge.cost is None else f", {dollars(found.judge.cost.online)} on top"
@@ -95,30 +95,20 @@ def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
             f" {_tokens(again.output_tokens)} out{cost}"
         )
     yield ""
-    ways = ["method"] if any(group.method != "generate" for group in tokens.groups) else []
-    levels = ["reasoning effort"] if any(group.reasoning for group in tokens.groups) else []
-    rows = [
+    efforts = ["reasoning effort"] if any(group.reasoning for group in tokens.groups) else []
+    methods = ["method"] if any(group.method != "generate" for group in tokens.groups) else []
+    groups = (
         (
-            *(group.language, group.variant, *([group.reasoning or DASH] if levels else [])),
-            *([group.method] if ways else []),
-            *(f"{number:,}" for number in (group.requests, group.input_tokens, group.output_tokens)),
+            *(one.language, one.variant, *(one.reasoning for _ in efforts), *(one.method for _ in methods)),
+            *(one.requests, one.input_tokens, one.output_tokens),
         )
-        for group in tokens.groups
-    ]
-    amounts = ("requests", "tokens in", "tokens out")
-    yield text_table(("language", "variant", *levels, *ways, *amounts), rows, right=amounts)
-    yield from _sample_blocks(found.samples)
+        for one in tokens.groups
+    )
+    yield text_table(("language", "variant", *efforts, *methods, "requests", "tokens in", "tokens out"), groups)
+    if found.samples:
+        yield from _sample_blocks(found.samples)
     yield ""
     yield from found.notes
-
-
-def probe_line(probe: SpeedProbe) -> str:
-    """What a model on this machine would take, by a few questions that it was asked."""
-    return (
-        f"time        {hours(probe.hours)} on this machine, by {probe.questions} answers in {probe.seconds:.1f} s"
-        f" ({probe.questions / probe.seconds:.2g} a second), and {probe.loading_seconds:.0f} s to load the model;"
-        " asked all at once, questions that begin alike take less"
-    )
 
 
 def price_lines(tokens: TokenEstimate, cost: Cost | None, duration: Duration | None) -> Iterator[str]:
@@ -138,16 +128,14 @@ def price_lines(tokens: TokenEstimate, cost: Cost | None, duration: Duration | N
 
 
 def _sample_blocks(samples: Sequence[SampleSizeEstimate]) -> Iterator[Block]:
-    if not samples:
-        return
     names: tuple[Question, ...] = ("one score against 0", "two languages", "two prompt variants")
     rows = []
     for sample in samples:
         widths = sample.half_widths
-        shown = [DASH] * 3 if widths is None else [f"{widths[name]:.3f}" for name in names]
+        shown = [None if widths is None else f"{widths[name]:.3f}" for name in names]
         price, batch = (None, None) if sample.cost is None else (sample.cost.online, sample.cost.batch)
         size = f"{sample.questions:,}" + (" (all)" if sample.is_all else "")
-        rows.append((sample.benchmark, size, f"{sample.requests:,}", dollars(price), dollars(batch), *shown))
+        rows.append((sample.benchmark, size, sample.requests, dollars(price), dollars(batch), *shown))
     titles = ("benchmark", "N", "requests", "price", "in batches", "a score ±", "two languages ±", "two variants ±")
     what = "what a balanced sample (--sample N) would cost and tell"
     yield text_table(titles, rows, right=titles[1:], title=what)
@@ -190,8 +178,13 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
             f"follow-up   {found.answered:,} of {found.requests:,} answered, {found.read:,} read,"
             f" {found.none:,} chose no option"
         )
-    if status.distributed is not None:
-        yield from _worker_lines(status.distributed)
+    if (spread := status.distributed) is not None:
+        again = f", {spread.n_blocks_rerun:,} blocks repeated" if spread.n_blocks_rerun else ""
+        yield f"workers     {len(spread.workers)} by --ray {spread.ray}; {spread.lost} failed and were replaced{again}"
+        for line in spread.workers:
+            rate = DASH if line.per_minute is None else f"{line.per_minute:,.0f} a minute"
+            deaths = f", died {line.deaths} times" if line.deaths else ""
+            yield f"  {line.number:<10}{line.answered:,} answers in {line.blocks:,} blocks, {rate}{deaths}"
     for judge in status.judges:
         share = judge.answered / judge.requests if judge.requests else 0.0
         parts = [f"{judge.answered:,} of {judge.requests:,} answered ({whole_percent(share)})"]
@@ -202,16 +195,6 @@ def status_blocks(status: RunStatus) -> Iterator[Block]:
     if status.batches:
         yield ""
         yield from batch_blocks(status.batches)
-
-
-def _worker_lines(spread: DistributedStatus) -> Iterator[str]:
-    """How the workers of a run stand."""
-    again = f", {spread.n_blocks_rerun:,} blocks repeated" if spread.n_blocks_rerun else ""
-    yield f"workers     {len(spread.workers)} by --ray {spread.ray}; {spread.lost} failed and were replaced{again}"
-    for line in spread.workers:
-        rate = DASH if line.per_minute is None else f"{line.per_minute:,.0f} a minute"
-        deaths = f", died {line.deaths} times" if line.deaths else ""
-        yield f"  {line.number:<10}{line.answered:,} answers in {line.blocks:,} blocks, {rate}{deaths}"
 
 
 def _cost_blocks(status: RunStatus) -> Iterator[Block]:
@@ -225,17 +208,17 @@ def _cost_blocks(status: RunStatus) -> Iterator[Block]:
         yield f"cost        {dollars(status.cost)}{left}"
     if left_out := _uncounted(status.cost_report):
         yield f"            {left_out}"
-    rows = [
+    titles = ("model", "sent", "responses", "tokens in", "tokens out", "cost", "price of")
+    bills = (
         (
-            line.model or DASH,
+            line.model or None,
             "from the cache" if line.cached else "in batches" if line.batch else "online",
-            *(f"{number:,}" for number in (line.responses, line.input_tokens, line.output_tokens)),
-            *(dollars(line.cost), DASH if line.price is None else line.price.version),
+            *(line.responses, line.input_tokens, line.output_tokens),
+            *(dollars(line.cost), None if line.price is None else line.price.version),
         )
         for line in status.cost_report.lines
-    ]
-    titles = ("model", "sent", "responses", "tokens in", "tokens out", "cost", "price of")
-    yield from ("", text_table(titles, rows, right=titles[2:6]), "")
+    )
+    yield from ("", text_table(titles, bills, right=("cost",)), "")
 
 
 def batch_blocks(batches: Sequence[BatchLine]) -> Iterator[Block]:
@@ -243,18 +226,15 @@ def batch_blocks(batches: Sequence[BatchLine]) -> Iterator[Block]:
     if not batches:
         yield "no batches yet"
         return
-    rows = [
+    titles = ("batch", "state", "at the service", "requests", "done", "failed", "stored", "missing", "note")
+    rows = (
         (
-            *(batch.name, batch.state, batch.service_state or DASH, f"{batch.requests:,}"),
-            *(
-                DASH if count is None else f"{count:,}"
-                for count in (batch.done, batch.failed, batch.answered, batch.missing)
-            ),
+            *(batch.name, batch.state, batch.service_state or None, batch.requests),
+            *(batch.done, batch.failed, batch.answered, batch.missing),
             batch.reason or ("cancelled" if batch.cancelled else ""),
         )
         for batch in batches
-    ]
-    titles = ("batch", "state", "at the service", "requests", "done", "failed", "stored", "missing", "note")
+    )
     yield text_table(titles, rows, right=titles[3:8])
 
 
@@ -264,14 +244,21 @@ _ANSWER_TITLES: dict[str, str] = {
     "non_target": "non-target",
     **{str(name): text for name, text in OUTCOME_TITLES.items()},
 }
+_MATCHES = {
+    "same_request": "sent the very same messages",
+    "same_prompt": "same question, variant, labels and order; the messages differ",
+    "same_variant": "same question and variant; another order or other labels",
+    "same_question": "same question in another prompt variant",
+    "only_first": "only in the first run",
+    "only_second": "only in the second run",
+}
 
 
 def difference_blocks(found: RunDiff) -> Iterator[Block]:
     """Everything that differs: what shaped the numbers, the scores, the answers."""
     for name, side in (("first", found.first), ("second", found.second)):
-        part = (
-            "" if side.answered == side.requests else f", {side.requests - side.answered:,} requests without an answer"
-        )
+        missing = side.requests - side.answered
+        part = f", {missing:,} requests without an answer" if missing else ""
         names = [
             answering.model + (f" ({answering.fingerprint})" if answering.fingerprint else "")
             for answering in side.answering
@@ -284,14 +271,16 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
         yield found.serving
     yield "\nWhat shaped the numbers\n"
     if found.differing:
-        rows: list[tuple[str, ...]] = [
+        differing = [
             (one.area, shortened(one.name, 60), _value(one.first), _value(one.second)) for one in found.differing
         ]
-        yield text_table(("", "name", "first", "second"), told_once(rows, 1))
+        yield text_table(("", "name", "first", "second"), without_repeats(differing, 1))
     else:
         yield "settings, model, versions, packs, questions and extractors are the same"
     yield f"\nPaired answers: {found.matched.pairs:,}\n"
-    yield from _matched_lines(found.matched)
+    for name, title in _MATCHES.items():
+        if count := getattr(found.matched, name):
+            yield f"{count:>9,}  {title}"
     if not found.groups:
         yield "nothing is paired: there is nothing to compare"
         return
@@ -299,14 +288,13 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
     yield from caution_blocks(found)
     yield f"\nChanged answers: {found.flipped:,} of {found.matched.pairs:,}\n"
     if found.flips:
-        rows = []
+        rows: list[Sequence[str | int]] = []
         for flip in found.flips:
             example = flip.examples[0] if flip.examples else None
             shown = "" if example is None else f"{example.second_id}  {shortened(example.instance_key, 70)}"
             sides = [_ANSWER_TITLES.get(name, name) for name in (flip.first, flip.second)]
-            rows.append((*sides, f"{flip.count:,}", f"{flip.reread:,}", shown))
-        titles = ("first", "second", "answers", "re-extracted", "for example")
-        yield text_table(titles, rows, right=titles[2:4])
+            rows.append((*sides, flip.count, flip.reread, shown))
+        yield text_table(("first", "second", "answers", "re-extracted", "for example"), rows)
         yield "\nre-extracted: the same response to the same options; only its extraction differs."
         yield f"one of them: mbbq-gen explain {found.second.run} {found.flips[0].examples[0].second_id}"
 
@@ -314,19 +302,13 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
 def _changes_of_scores(found: RunDiff) -> Table:
     """Each score of both runs over the paired answers; then how many answers flipped."""
     names = list(found.groups[0].group)
-    rows: list[tuple[str, ...]] = []
+    rows: list[Sequence[str | EstimateResult | None]] = []
     for group in found.groups:
-        values = [value or DASH for value in group.group.values()]
         for place, (name, metric) in enumerate(group.metrics.items()):
-            is_signed = METRICS[name].low < 0
-            rows.append(
-                (
-                    *(values if place == 0 else [""] * len(names)),
-                    name,
-                    *(number(side.value, signed=is_signed) for side in (metric.first, metric.second)),
-                    *(estimate_text(metric.change), p_text(metric.test.p_value), p_text(metric.test.p_adjusted)),
-                )
-            )
+            sides = (number(side.value, signed=METRICS[name].low < 0) for side in (metric.first, metric.second))
+            p_values = (p_text(metric.test.p_value), p_text(metric.test.p_adjusted))
+            values = group.group.values() if place == 0 else [""] * len(names)
+            rows.append((*values, name, *sides, metric.change, *p_values))
         flipped = (
             f"{group.flipped:,} of {group.items:,} answers flipped: {group.became_right:,} became correct, "
             f"{group.became_wrong:,} incorrect"
@@ -347,34 +329,18 @@ def _value(value: JsonValue) -> str:
     return f"{text[:12]}…" if is_digest else shortened(text, 60)
 
 
-def _matched_lines(matched: MatchCounts) -> Iterator[str]:
-    titles = {
-        "same_request": "sent the very same messages",
-        "same_prompt": "same question, variant, labels and order; the messages differ",
-        "same_variant": "same question and variant; another order or other labels",
-        "same_question": "same question in another prompt variant",
-        "only_first": "only in the first run",
-        "only_second": "only in the second run",
-    }
-    for name, title in titles.items():
-        count = getattr(matched, name)
-        if count:
-            yield f"{count:>9,}  {title}"
-
-
 _EXAMPLES = 2
 
 
 def changes_table(changes: Iterable[ExtractionChange]) -> Table:
     """One row for each kind of change in a language, most frequent first; readings that agree are one row each."""
     rows = []
-    for change in changes:
-        now = f"another {OUTCOME_TITLES[change.new]}" if change.other_option else OUTCOME_TITLES[change.new]
-        examples = ", ".join(change.examples[:_EXAMPLES]) if change.is_change else ""
-        shown = now if change.is_change else "the same"
-        rows.append((change.language, OUTCOME_TITLES[change.old], shown, f"{change.count:,}", examples))
+    for one in changes:
+        now = ("another " if one.other_option else "") + OUTCOME_TITLES[one.new] if one.is_change else "the same"
+        examples = ", ".join(one.examples[:_EXAMPLES]) if one.is_change else ""
+        rows.append((one.language, OUTCOME_TITLES[one.old], now, f"{one.count:,}", examples))
     titles = ("language", "before", "now", "answers", "for example")
-    return text_table(titles, told_once(rows, 1), right=("answers",))
+    return text_table(titles, without_repeats(rows, 1), right=("answers",))
 
 
 def design_blocks(found: DesignReport) -> Iterator[Block]:
@@ -392,14 +358,14 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
     yield ""
     named = [("best", found.best)] if found.best else []
     named += [("", other) for other in found.others] + [("everything", found.everything)]
-    rows = [
+    rows = (
         (
             *(name, str(design.templates), str(design.answers), str(design.prompt_variants)),
-            *(str(design.prompt_variants_each), str(design.orders_each), f"{design.requests:,}"),
+            *(str(design.prompt_variants_each), str(design.orders_each), design.requests),
             *(dollars(design.cost), dollars(design.batch_cost), f"{design.width:.3f}", f"{design.within:.3f}"),
         )
         for name, design in named
-    ]
+    )
     titles = (
         *("templates", "answers each", "wordings", "of a question", "orders"),
         *("requests", "price", "in batches", "width", "of this benchmark"),
@@ -412,22 +378,13 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
         command += f" --average {found.average}"
     yield f"\nwidth: of the interval about {about}, as `{command}` shows it;"
     yield "of this benchmark: about what this benchmark would say if all of it were asked\n"
-    design = found.as_run
-    if design is not None:
+    if (design := found.as_run) is not None:
         metric = "" if found.metric == "mbbq_bias_ambiguous" else f" --metric {found.metric}"
         yield (
             f"ask it with: mbbq-gen run RUN … --answers-per-template {design.answers}{metric}"
             f"    ({design.requests:,} requests, width {design.width:.3f})"
         )
-    yield from (*found.notes, *_components(found.components))
-
-
-def _components(components: Components) -> list[str]:
-    sd = components.assumptions
-    return [
-        f"standard deviations: template {sd.template:.3f}, template × language {sd.template_language:.3f}, wording"
-        f" {sd.prompt_variant:.3f}, template × wording {sd.template_prompt_variant:.3f}, language × wording"
-        f" {sd.language_prompt_variant:.3f}, one answer {sd.answer:.3f} ({sd.source})",
-        f"of an answer's variance, its question makes {whole_percent(components.question_share)}"
-        f" ({components.question_source})",
-    ]
+    yield from found.notes
+    yield f"{deviations_text(found.components.assumptions)} ({found.components.assumptions.source})"
+    question_share, source = found.components.question_share, found.components.question_source
+    yield f"of an answer's variance, its question makes {whole_percent(question_share)} ({source})"

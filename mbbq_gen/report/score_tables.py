@@ -33,7 +33,7 @@ from mbbq_gen.report.tables import (
     number,
     share,
     text_table,
-    told_once,
+    without_repeats,
 )
 from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.statistics.intervals import LOW_PARSING
@@ -41,7 +41,7 @@ from mbbq_gen.statistics.intervals import LOW_PARSING
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.analysis.correction_table import ConfidenceShares
+    from mbbq_gen.analysis.correction import ConfidenceShares
     from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.analysis.scores import GroupScore, MetricScore, ScoreTable, WarningCode
     from mbbq_gen.core.records import Outcome
@@ -57,6 +57,13 @@ OUTCOME_TITLES: dict[Outcome, str] = {
     "content_filter": "content filter",
     "error": "error",
 }
+STANCE_TITLES = {
+    "insufficient_context": "the text doesn't tell",
+    "cites_context": "what the text says",
+    "generalises_group": "what groups are like",
+    "mentions_stereotype": "stereotypes",
+}
+"""What a sentence of a reasoning trace may speak of."""
 SUMMARY_METRICS = (
     "parse_rate",
     "accuracy_ambiguous",
@@ -75,7 +82,7 @@ WIDE = 110
 
 _DECIDING: tuple[WarningCode, ...] = ("too_few_templates", "few_templates")
 """Warnings that change what may be concluded of a score; the others are for --verbose."""
-_MARK = "*"
+_MARK, _BIASES = "*", (AMBIGUOUS, DISAMBIGUATED)
 _BY_TOST = "(shown by two one-sided tests over templates)"
 _LEGEND = (
     "accuracy: share of correct answers (chance: 0.33); control: on disambiguated control questions, which name no "
@@ -100,7 +107,8 @@ def brief_blocks(scores: ScoreTable, width: int) -> Iterator[Block]:
         margins = shown_smaller({one.language: one.bias.metrics[AMBIGUOUS] for one in quiet if one.bias})
         if margins:
             yield f"{named}no bias, in either direction, is larger than {margins} in ambiguous contexts {_BY_TOST}"
-    warnings = {code for one in found for code in _shown_warnings(one)}
+    shown = [one.bias.metrics[name] for one in found if one.bias and not one.means_nothing for name in _BIASES]
+    warnings = {code for score in shown if score.value is not None for code in score.warnings}
     yield from (f"{_MARK} {scores.warnings[code]}" for code in _DECIDING if code in warnings)
     if "low_parse_rate" in warnings:
         yield f"(a … b): {BOUNDS_NOTE}; shown where fewer than {LOW_PARSING:.0%} were parsed"
@@ -117,8 +125,7 @@ def brief_table(found: Sequence[GroupAssessment], names: Sequence[str], width: i
         *(Column(title, title, "number", is_whole=True) for title in counts),
         *(Column(title, title, is_whole=True) for title in ("bias\n(ambiguous)", "bias\n(disambiguated)")),
     )
-    between = " " if is_wide else "\n"
-    shown = told_once([[one.group[name] or DASH for name in names] for one in found], len(names))
+    shown = without_repeats([[one.group[name] or DASH for name in names] for one in found], len(names))
     rows: list[tuple[Cell, ...]] = []
     for one, values in zip(found, shown, strict=True):
         n_answers = sum(part.n_answers for part in (one.bias, one.control) if part is not None)
@@ -129,10 +136,8 @@ def brief_table(found: Sequence[GroupAssessment], names: Sequence[str], width: i
                 *([f"{n_answers:,}"] if is_wide else []),
                 share(_value(one.bias, "parse_rate")),
                 number(_value(one.control, "accuracy_disambiguated")),
-                number(_value(one.bias, "accuracy_ambiguous")),
-                number(_value(one.bias, "accuracy_disambiguated")),
-                _brief_bias(one, AMBIGUOUS, between),
-                _brief_bias(one, DISAMBIGUATED, between),
+                *(number(_value(one.bias, f"accuracy_{name}")) for name in ("ambiguous", "disambiguated")),
+                *(_brief_bias(one, name, " " if is_wide else "\n") for name in _BIASES),
             )
         )
     return Table(columns, tuple(rows))
@@ -156,15 +161,9 @@ def _brief_bias(one: GroupAssessment, metric: str, between: str) -> str:
     return text
 
 
-def _shown_warnings(one: GroupAssessment) -> set[WarningCode]:
-    """The warnings of the biases that are shown without brackets."""
-    if one.bias is None or one.means_nothing:
-        return set()
-    scores = [one.bias.metrics[metric] for metric in (AMBIGUOUS, DISAMBIGUATED)]
-    return {code for score in scores if score.value is not None for code in score.warnings}
-
-
 # --- footnotes -------------------------------------------------------------------------------------------------------
+
+_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
 
 
 class Notes:
@@ -173,17 +172,15 @@ class Notes:
     def __init__(self, scores: ScoreTable) -> None:
         self._sentences = scores.warnings
         self._general = dict.fromkeys(code for group in scores.groups for code in group.warnings)
-        self._codes: list[WarningCode] = []
-        shown = [bounds_text(found.bounds) for group in scores.groups for found in group.metrics.values()]
-        self._about_bounds = [f"(a … b), bounds: {BOUNDS_NOTE}"] if any(shown) else []
+        self._marks: dict[WarningCode, str] = {}
+        self._has_bounds = any(bounds_text(one.bounds) for group in scores.groups for one in group.metrics.values())
 
     def marks(self, codes: Iterable[WarningCode]) -> str:
         """The marks of these warnings, such as `¹˒²`."""
         marks = []
         for code in codes:
-            if code not in self._codes:
-                self._codes.append(code)
-            marks.append(_superscript(self._codes.index(code) + 1))
+            place = str(len(self._marks) + 1)
+            marks.append(self._marks.setdefault(code, "".join(_SUPERSCRIPTS[int(digit)] for digit in place)))
         return "˒".join(sorted(marks, key=_SUPERSCRIPTS.find))
 
     def with_interval(self, score: MetricScore, between: str = " ") -> str:
@@ -194,16 +191,9 @@ class Notes:
 
     def lines(self) -> list[str]:
         """Each footnote that was used, then the warnings about whole groups."""
-        used = [f"{_superscript(place)} {self._sentences[code]}" for place, code in enumerate(self._codes, start=1)]
-        general = [f"note: {self._sentences[code]}" for code in self._general if code not in self._codes]
-        return used + general + self._about_bounds
-
-
-_SUPERSCRIPTS = "⁰¹²³⁴⁵⁶⁷⁸⁹"
-
-
-def _superscript(count: int) -> str:
-    return "".join(_SUPERSCRIPTS[int(digit)] for digit in str(count))
+        used = [f"{mark} {self._sentences[code]}" for code, mark in self._marks.items()]
+        used += [f"note: {self._sentences[code]}" for code in self._general if code not in self._marks]
+        return [*used, f"(a … b), bounds: {BOUNDS_NOTE}"] if self._has_bounds else used
 
 
 # --- full tables -----------------------------------------------------------------------------------------------------
@@ -218,30 +208,26 @@ def summary_table(scores: ScoreTable, notes: Notes, width: int) -> Table:
         *(Column(name, name, "number", is_whole=True) for name in ("acc.\namb.", "acc.\ndis.")),
         *(Column(name, name, is_whole=True) for name in ("bias amb.\n(MBBQ eq. 1)", "bias dis.\n(MBBQ eq. 2)")),
     )
-    between = "\n" if is_narrow else " "
-    rows = tuple(
+    conditions, between = ("ambiguous", "disambiguated"), "\n" if is_narrow else " "
+    rows = (
         (
-            *names,
-            *(f"{group.n_answers:,}", str(group.n_templates), share(group.metrics["parse_rate"].value)),
-            *(number(group.metrics[f"accuracy_{name}"].value) for name in ("ambiguous", "disambiguated")),
-            *(
-                notes.with_interval(group.metrics[f"mbbq_bias_{name}"], between)
-                for name in ("ambiguous", "disambiguated")
-            ),
+            *(*names, f"{group.n_answers:,}", str(group.n_templates), share(group.metrics["parse_rate"].value)),
+            *(number(group.metrics[f"accuracy_{name}"].value) for name in conditions),
+            *(notes.with_interval(group.metrics[f"mbbq_bias_{name}"], between) for name in conditions),
         )
         for names, group in _named_groups(scores)
     )
-    return Table(columns, rows, "The bias questions and the control questions", is_narrow)
+    return Table(columns, tuple(rows), "The bias questions and the control questions", is_narrow)
 
 
 def outcome_table(scores: ScoreTable) -> Table:
     """How the answers were read, by group; outcomes that never occur are left out."""
     occurring = [name for name in OUTCOME_TITLES if any(group.outcomes.get(name, 0) for group in scores.groups)]
-    titles = [OUTCOME_TITLES[outcome] for outcome in occurring]
-    rows = [
-        (*names, *(f"{group.outcomes[outcome]:,}" for outcome in occurring)) for names, group in _named_groups(scores)
-    ]
-    return text_table((*scores.by, *titles), rows, right=titles, title="Outcomes of the extraction")
+    return text_table(
+        (*scores.by, *(OUTCOME_TITLES[name] for name in occurring)),
+        ((*names, *(group.outcomes[name] for name in occurring)) for names, group in _named_groups(scores)),
+        title="Outcomes of the extraction",
+    )
 
 
 def metric_table(scores: ScoreTable, metrics: Sequence[str], notes: Notes) -> Table:
@@ -260,15 +246,12 @@ def metric_table(scores: ScoreTable, metrics: Sequence[str], notes: Notes) -> Ta
             ends = f"{number(found.ci_low, signed=True)} … {number(found.ci_high, signed=True)}"
             rows.append(
                 (
-                    *(names if place == 0 else [""] * len(names)),
-                    name,
-                    DASH if found.value is None else f"{found.value:+.4f}",
-                    DASH if found.ci_low is None else ends,
-                    bounds_text(found.bounds) or DASH,
-                    DASH if found.mean_over_templates is None else f"{found.mean_over_templates:+.4f}",
+                    *(*(names if place == 0 else [""] * len(names)), name),
+                    None if found.value is None else f"{found.value:+.4f}",
+                    *(None if found.ci_low is None else ends, bounds_text(found.bounds) or None),
+                    None if found.mean_over_templates is None else f"{found.mean_over_templates:+.4f}",
                     ", ".join(f"{fraction.numerator}/{fraction.denominator}" for fraction in found.fractions),
-                    str(found.n_templates),
-                    notes.marks(found.warnings),
+                    *(str(found.n_templates), notes.marks(found.warnings)),
                 )
             )
     return Table(columns, tuple(rows))
@@ -282,50 +265,48 @@ def template_blocks(report: ScoreReport) -> Iterator[Block]:
             cells = (str(one.n), number(one.tau), share(one.i_squared))
             lines.setdefault((group_name(one.group), one.metric), {})[one.over] = cells
         titles = ("templates", "tau", "I²", "categories", "tau (categories)", "I² (categories)")
-        rows = [
+        rows = (
             (*key, *(cell for over in ("template", "category") for cell in found.get(over, (DASH,) * 3)))
             for key, found in lines.items()
-        ]
-        yield from (
-            "",
-            text_table(("group", "metric", *titles), rows, right=titles, title="Differences between templates"),
         )
+        yield ""
+        yield text_table(("group", "metric", *titles), rows, right=titles, title="Differences between templates")
     if report.sensitivity:
         titles = ("group", "metric", "constants", "deviation", "stretch", "interval")
-        rows = [
+        intervals = (
             (
                 *(group_name(one.group), one.metric, one.constants),
                 *(f"{one.unseen_deviation:.3g}", f"{one.unseen_stretch:.3g}"),
                 f"{one.ci_low:+.3f} … {one.ci_high:+.3f}",
             )
             for one in report.sensitivity
-        ]
-        yield from ("", text_table(titles, rows, right=titles[3:], title="Room for a template that was not seen"))
-    for run in dict.fromkeys(one.run for one in report.stopped):
-        adjusted = "; ".join(
-            f"{', '.join([*one.group.values(), *([' − '.join(one.compared)] if one.compared else [])])}: {one.metric} "
-            f"{number(one.adjusted_value, signed=True)} (plain {number(one.value, signed=True)})"
-            for one in report.stopped
-            if one.run == run
         )
-        yield f"\n{run} stopped on its result, which exaggerates plain estimates; median-unbiased: {adjusted}"
+        yield ""
+        yield text_table(titles, intervals, right=titles[3:], title="Room for a template that was not seen")
+    adjusted: dict[str, list[str]] = {}
+    for stop in report.stopped:
+        name = ", ".join([*stop.group.values(), *([" − ".join(stop.compared)] if stop.compared else [])])
+        values = [number(value, signed=True) for value in (stop.adjusted_value, stop.value)]
+        adjusted.setdefault(stop.run, []).append(f"{name}: {stop.metric} {values[0]} (plain {values[1]})")
+    for run, texts in adjusted.items():
+        yield (f"\n{run} stopped on its result, which exaggerates plain estimates; median-unbiased: {'; '.join(texts)}")
 
 
 def confidence_table(found: Iterable[ConfidenceShares]) -> Table:
     """How sure the extraction was, by group."""
     levels = get_args(Confidence)
-    rows = [
+    rows = (
         (group_name(one.group) or "all answers", f"{one.n_answers:,}", *(share(one.shares[level]) for level in levels))
         for one in found
-    ]
-    titles = ("answers", *levels)
-    return text_table(("group", *titles), rows, right=titles, title="Confidence of the extraction")
+    )
+    title = "Confidence of the extraction"
+    return text_table(("group", "answers", *levels), rows, right=("answers", *levels), title=title)
 
 
 def _named_groups(scores: ScoreTable) -> Iterator[tuple[list[str], GroupScore]]:
     """Each group with its names; a name that repeats the row above is left blank, except for the last one."""
     names = [[group.group[name] or DASH for name in scores.by] for group in scores.groups]
-    return zip(told_once(names, len(scores.by) - 1), scores.groups, strict=True)
+    return zip(without_repeats(names, len(scores.by) - 1), scores.groups, strict=True)
 
 
 # --- files -----------------------------------------------------------------------------------------------------------
@@ -337,16 +318,14 @@ UTF8_MARK = "\ufeff"
 
 def csv_cells(frame: polars.DataFrame) -> polars.DataFrame:
     """The same table with cells that CSV can hold and a spreadsheet does not obey."""
-
-    return frame.with_columns(
-        _texts(series) for series in frame.get_columns() if series.dtype.is_nested() or _is_text(series.dtype)
-    ).rename({name: spreadsheet_safe(name) for name in frame.columns if spreadsheet_safe(name) != name})
-
-
-def _is_text(kind: polars.DataType) -> bool:
     import polars as pl
 
-    return isinstance(kind, pl.String | pl.Categorical | pl.Enum)
+    def is_changed(kind: polars.DataType) -> bool:
+        return kind.is_nested() or isinstance(kind, pl.String | pl.Categorical | pl.Enum)
+
+    return frame.with_columns(_texts(one) for one in frame.get_columns() if is_changed(one.dtype)).rename(
+        {name: spreadsheet_safe(name) for name in frame.columns if spreadsheet_safe(name) != name}
+    )
 
 
 def _texts(series: polars.Series) -> polars.Series:
@@ -365,41 +344,22 @@ def score_rows(table: ScoreTable) -> polars.DataFrame:
     """One row for each group and metric: group, metric, value, intervals, bounds, templates, warnings, settings."""
     import polars as pl
 
-    rows = [
-        {
-            **group.group,
-            "metric": name,
-            "value": found.value,
-            "ci_low": found.ci_low,
-            "ci_high": found.ci_high,
-            "reason_code": found.reason_code,
-            "standard_error": found.standard_error,
-            "t_ci_low": found.t_ci_low,
-            "t_ci_high": found.t_ci_high,
-            "bound_low": found.bounds.low if found.bounds else None,
-            "bound_high": found.bounds.high if found.bounds else None,
-            "bound_interval_low": found.bounds.interval_low if found.bounds else None,
-            "bound_interval_high": found.bounds.interval_high if found.bounds else None,
-            "equivalence_bound": found.equivalence_bound,
-            "parse_rate": found.parse_rate,
-            "mean_over_templates": found.mean_over_templates,
-            "n_answers": group.n_answers,
-            "n_instances": group.n_instances,
-            "n_templates": found.n_templates,
-            "n_templates_effective": found.n_templates_effective,
-            "n_prompt_variants": found.n_prompt_variants,
-            "warnings": " ".join((*group.warnings, *found.warnings)),
-            "sign": table.definitions[name].sign,
-            "gold": table.gold,
-            "unparsed": table.unparsed,
-            "confidence_level": table.confidence_level,
-            "prompt_effects": table.prompt_effects,
-            "average": table.average,
-        }
-        for group in table.groups
-        for name, found in group.metrics.items()
-    ]
-    return pl.DataFrame(rows, schema=score_columns(table.by))
+    columns, rows = score_columns(table.by), []
+    for group in table.groups:
+        for name, found in group.metrics.items():
+            bounds = {} if found.bounds is None else {f"bound_{end}": end_of for end, end_of in found.bounds}
+            warnings = " ".join((*group.warnings, *found.warnings))
+            own = {**group.group, "metric": name, "warnings": warnings, "sign": table.definitions[name].sign, **bounds}
+            records = (found, group, table)  # a column is the field of its name, of the first of them that has it
+            rows.append(
+                {
+                    column: own[column]
+                    if column in own
+                    else next((getattr(one, column) for one in records if hasattr(one, column)), None)
+                    for column in columns
+                }
+            )
+    return pl.DataFrame(rows, schema=columns)
 
 
 def score_columns(by: Sequence[str]) -> dict[str, polars.DataType]:
@@ -407,21 +367,13 @@ def score_columns(by: Sequence[str]) -> dict[str, polars.DataType]:
     import polars as pl
 
     text, count, number = pl.String(), pl.Int64(), pl.Float64()
+    errors = ("standard_error", "t_ci_low", "t_ci_high")
     bounds = ("bound_low", "bound_high", "bound_interval_low", "bound_interval_high")
-    names = (
-        "standard_error",
-        "t_ci_low",
-        "t_ci_high",
-        *bounds,
-        "equivalence_bound",
-        "parse_rate",
-        "mean_over_templates",
-    )
     return {
         **dict.fromkeys((*by, "metric"), text),
         **dict.fromkeys(("value", "ci_low", "ci_high"), number),
         "reason_code": text,
-        **dict.fromkeys(names, number),
+        **dict.fromkeys((*errors, *bounds, "equivalence_bound", "parse_rate", "mean_over_templates"), number),
         **dict.fromkeys(("n_answers", "n_instances", "n_templates"), count),
         "n_templates_effective": number,
         "n_prompt_variants": count,

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,7 +44,7 @@ class SheetEntry:
 
     @property
     def question(self) -> Question:
-        """What was asked, as shown."""
+        """The question, as shown."""
         return question_of(self.answered)
 
     @property
@@ -78,26 +78,20 @@ def csv_sheet(entries: Sequence[SheetEntry], annotations: Mapping[str, Annotatio
     extraction = ["response", "read_as", "outcome", "rule", "confidence"]
     writer.writerow([*question, *extraction, "verdict", "right", "note", "extractor"])
     for entry in entries:
-        writer.writerow(
-            [spreadsheet_safe(cell) for cell in _cells(entry, most, annotations.get(entry.stored.prompt_id))]
-        )
+        stored, instance, annotation = entry.stored, entry.answered.instance, annotations.get(entry.stored.prompt_id)
+        shown = [f"{label}: {text}" for label, text in zip(entry.question.labels, entry.question.options, strict=True)]
+        given = ["", "", ""]
+        if annotation is not None:
+            right = _place(annotation.right) if annotation.right_known else ""
+            given = ["agree" if annotation.agrees else "disagree", right, annotation.note]
+        cells = [
+            *(stored.prompt_id, stored.language, instance.context, instance.question),
+            *(shown + [""] * (most - len(shown))),
+            *(cut(entry.response), _place(stored.option), stored.outcome, stored.rule, stored.confidence),
+            *(*given, stored.extractor),
+        ]
+        writer.writerow(map(spreadsheet_safe, cells))
     return stream.getvalue()
-
-
-def _cells(entry: SheetEntry, most: int, annotation: Annotation | None) -> list[str]:
-    extraction, question, instance = entry.stored, entry.question, entry.answered.instance
-    shown = [f"{label}: {text}" for label, text in zip(question.labels, question.options, strict=True)]
-    given = ["", "", ""]
-    if annotation is not None:
-        right = "" if not annotation.right_known else "0" if annotation.right is None else str(annotation.right + 1)
-        given = ["agree" if annotation.agrees else "disagree", right, annotation.note]
-    return [
-        *(extraction.prompt_id, extraction.language, instance.context, instance.question),
-        *(shown + [""] * (most - len(shown))),
-        *(cut(entry.response), _place(extraction.option), extraction.outcome, extraction.rule, extraction.confidence),
-        *given,
-        extraction.extractor,
-    ]
 
 
 def _place(option: int | None) -> str:
@@ -121,26 +115,13 @@ def read_sheet(path: Path) -> Iterator[SheetRow]:
         DataError: where it can't be understood: file, row, field, what to do.
     """
     for number, row in table_rows(path, required=("id", "verdict")):
-        found = _sheet_row(row, f"{path}:{number}")
-        if found is not None:
-            yield found
-
-
-def _sheet_row(row: Mapping[str, str], where: str) -> SheetRow | None:
-    cells = {key: str(value or "").strip().removeprefix("'") for key, value in row.items()}
-    word, right = cells["verdict"].casefold(), cells.get("right", "")
-    if not word and not right:
-        return None
-    if word and word not in _AGREES:
-        raise DataError(f"{where}: verdict: {cells['verdict']!r}; write agree or disagree, or leave it empty")
-    return SheetRow(
-        where=where,
-        prompt_id=cells["id"],
-        extractor=cells.get("extractor") or None,
-        agrees=_AGREES.get(word),
-        right=right,
-        note=cells.get("note", ""),
-    )
+        cells = {key: str(value or "").strip().removeprefix("'") for key, value in row.items()}
+        where, word, right = f"{path}:{number}", cells["verdict"].casefold(), cells.get("right", "")
+        if word and word not in _AGREES:
+            raise DataError(f"{where}: verdict: {cells['verdict']!r}; write agree or disagree, or leave it empty")
+        if word or right:
+            reader = cells.get("extractor") or None
+            yield SheetRow(where, cells["id"], reader, _AGREES.get(word), right, cells.get("note", ""))
 
 
 def right_option(row: SheetRow, question: Question) -> int | None:
@@ -190,45 +171,39 @@ def html_sheet(entries: Sequence[SheetEntry], annotations: Mapping[str, Annotati
     style, script = (page_part(name) for name in ("sheet.css", "sheet.js"))
     policy = page_policy([style], [script])
     body = "\n".join(
-        _section(number, len(entries), entry, annotations.get(entry.stored.prompt_id))
+        _section(f"{number} of {len(entries)}", f"v{number}", entry, annotations.get(entry.stored.prompt_id))
         for number, entry in enumerate(entries, start=1)
     )
     return _PAGE.format(title=escaped(title), policy=policy, style=style, body=body, script=script)
 
 
-def _section(number: int, total: int, entry: SheetEntry, annotation: Annotation | None) -> str:
-    """One reading with its boxes to tick."""
-    extraction, question, instance = entry.stored, entry.question, entry.answered.instance
-    note = escaped(annotation.note) if annotation else ""
-    head = f"{number} of {total} <small>{escaped(extraction.language)} · {escaped(extraction.prompt_id)}</small>"
-    facts = f"{extraction.outcome}, {extraction.rule}, confidence {extraction.confidence}"
-    return (
-        f'<section data-id="{escaped(extraction.prompt_id)}" data-extractor="{escaped(extraction.extractor)}">\n'
-        f"<h2>{head}</h2>\n"
-        f'<p dir="auto">{escaped(instance.context)}</p>\n<p dir="auto">{escaped(instance.question)}</p>\n'
-        f'<ol>{_options(entry)}</ol>\n<pre dir="auto">{_marked(entry)}</pre>\n'
-        f"<p>read as <strong>{_read_as(entry)}</strong> <small>{escaped(facts)}</small></p>\n"
-        f"<p>{_boxes(number, annotation)} <label>right: <select>{_choices(question, annotation)}</select></label> "
-        f'<label>note: <input type="text" maxlength="500" value="{note}"></label></p>\n</section>'
-    )
-
-
-def _options(entry: SheetEntry) -> str:
-    """The options as shown, the one that was read set off."""
-    question, chosen = entry.question, 'class="chosen"'
-    shown = [f"{label}: {text}" for label, text in zip(question.labels, question.options, strict=True)]
-    return "".join(
-        f'<li{_flag(chosen, place == entry.stored.option)}><span dir="auto">{escaped(text)}</span></li>'
+def _section(number: str, field: str, entry: SheetEntry, annotation: Annotation | None) -> str:
+    """One reading with its boxes to tick; `field`: the name of its verdict."""
+    stored, question, instance = entry.stored, entry.question, entry.answered.instance
+    shown = [escaped(f"{label}: {text}") for label, text in zip(question.labels, question.options, strict=True)]
+    chosen = 'class="chosen"'
+    options = "".join(
+        f'<li{_flag(chosen, place == stored.option)}><span dir="auto">{text}</span></li>'
         for place, text in enumerate(shown)
     )
-
-
-def _boxes(number: int, annotation: Annotation | None) -> str:
-    """Agree and disagree, one of them ticked where it was judged before."""
-    ticked = None if annotation is None else annotation.agrees
-    return "".join(
-        f'<label><input type="radio" name="v{number}" value="{word}"{_flag("checked", ticked is is_it)}> {word}</label>'
+    read_as = "no option"
+    if stored.option is not None:
+        read_as = f"{stored.option + 1}. <span dir='auto'>{shown[stored.option]}</span>"
+    boxes = "".join(
+        f'<label><input type="radio" name="{field}" value="{word}"'
+        f"{_flag('checked', annotation is not None and annotation.agrees is is_it)}> {word}</label>"
         for word, is_it in (("agree", True), ("disagree", False))
+    )
+    facts = f"{stored.outcome}, {stored.rule}, confidence {stored.confidence}"
+    return (
+        f'<section data-id="{escaped(stored.prompt_id)}" data-extractor="{escaped(stored.extractor)}">\n'
+        f"<h2>{number} <small>{escaped(stored.language)} · {escaped(stored.prompt_id)}</small></h2>\n"
+        f'<p dir="auto">{escaped(instance.context)}</p>\n<p dir="auto">{escaped(instance.question)}</p>\n'
+        f'<ol>{options}</ol>\n<pre dir="auto">{_marked(entry)}</pre>\n'
+        f"<p>read as <strong>{read_as}</strong> <small>{escaped(facts)}</small></p>\n"
+        f"<p>{boxes} <label>right: <select>{_choices(question, annotation)}</select></label> "
+        f'<label>note: <input type="text" maxlength="500" value="{escaped(annotation.note) if annotation else ""}">'
+        "</label></p>\n</section>"
     )
 
 
@@ -236,24 +211,14 @@ def _flag(attribute: str, is_set: bool) -> str:
     return f" {attribute}" if is_set else ""
 
 
-def _read_as(entry: SheetEntry) -> str:
-    option, question = entry.stored.option, entry.question
-    if option is None:
-        return "no option"
-    return f"{option + 1}. <span dir='auto'>{escaped(f'{question.labels[option]}: {question.options[option]}')}</span>"
-
-
 def _choices(question: Question, annotation: Annotation | None) -> str:
     """What may be chosen as right: nothing said, an option, no answer."""
-    known = annotation is not None and annotation.right_known
-    right = annotation.right if annotation is not None and annotation.right_known else None
-    rows: Iterable[tuple[str, str, bool]] = (
-        ("", "not said", not known),
-        *((str(n + 1), f"{n + 1}. {label}", known and right == n) for n, label in enumerate(question.labels)),
-        ("0", "no answer there", known and right is None),
-    )
+    chosen = _place(annotation.right) if annotation is not None and annotation.right_known else ""
+    rows = {"": "not said", **{str(n): f"{n}. {label}" for n, label in enumerate(question.labels, start=1)}}
+    rows["0"] = "no answer there"
     return "".join(
-        f'<option value="{value}"{_flag("selected", chosen)}>{escaped(text)}</option>' for value, text, chosen in rows
+        f'<option value="{value}"{_flag("selected", value == chosen)}>{escaped(text)}</option>'
+        for value, text in rows.items()
     )
 
 

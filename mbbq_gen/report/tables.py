@@ -1,7 +1,7 @@
 """Tables as data, and their text: for a terminal, a page, CSV, Markdown, and LaTeX with booktabs.
 
     Table(columns, rows)                         numbers as numbers; each form writes them its way
-    text_table(("language", "answers"), rows)    cells that are written already
+    text_table(("language", "answers"), rows)    texts, counts and estimates
     print_blocks(blocks, console)                sentences and tables, below each other
 
 Names come from models, data and prompts: each form escapes what could act in it.
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     import rich.table
     from rich.console import Console
 
-    from mbbq_gen.report.charts.catalogue import Chart
+    from mbbq_gen.analysis.scores import Bounds
+    from mbbq_gen.report.charts import Chart
     from mbbq_gen.statistics.intervals import Proportion
+    from mbbq_gen.statistics.missing_data import MissingDataBounds
 
 DASH = "–"
 """What stands for an undefined score."""
@@ -50,18 +52,6 @@ class Interval(Protocol):
     @property
     def ci_high(self) -> float | None:
         """None where there is no interval."""
-
-
-class Limits(Protocol):
-    """What a number lies between."""
-
-    @property
-    def low(self) -> float | None:
-        """None where it is undefined."""
-
-    @property
-    def high(self) -> float | None:
-        """None where it is undefined."""
 
 
 def number(value: float | None, *, signed: bool = False) -> str:
@@ -89,7 +79,7 @@ def rounded_up(margin: float) -> str:
     return f"{math.ceil(margin * 100 - 1e-9) / 100:.2f}"
 
 
-def bounds_text(bounds: Limits | None) -> str:
+def bounds_text(bounds: Bounds | MissingDataBounds | None) -> str:
     """What a score lies between, whatever the unread answers were: `-0.86 … +0.94`; nothing where all was read."""
     if bounds is None or bounds.low is None or bounds.high is None or bounds.low == bounds.high:
         return ""
@@ -214,20 +204,19 @@ class Table:
 
     def csv(self) -> str:
         """As CSV: full numbers, marks in columns of their own, nothing that a spreadsheet takes for a formula."""
-        marked = [any(isinstance(row[place], FlaggedNumber) for row in self.rows) for place in range(len(self.columns))]
+        marked = {place for row in self.rows for place, cell in enumerate(row) if isinstance(cell, FlaggedNumber)}
         stream = io.StringIO()
         writer = csv.writer(stream, lineterminator="\n")
-        heading = []
-        for column, has_marks in zip(self.columns, marked, strict=True):
-            heading += [column.name, f"{column.name}_mark"] if has_marks else [column.name]
-        writer.writerow(spreadsheet_safe(name) for name in heading)
+        heading: list[str] = []
+        for place, column in enumerate(self.columns):
+            heading += [column.name, f"{column.name}_mark"] if place in marked else [column.name]
+        writer.writerow(map(spreadsheet_safe, heading))
         for row in self.rows:
             cells: list[object] = []
-            for cell, has_marks in zip(row, marked, strict=True):
-                plain = cell.value if isinstance(cell, FlaggedNumber) else cell
-                plain = plain.text if isinstance(plain, LinkedText) else plain
+            for place, cell in enumerate(row):
+                plain = cell[0] if isinstance(cell, FlaggedNumber | LinkedText) else cell
                 cells.append(spreadsheet_safe(plain) if isinstance(plain, str) else plain)
-                if has_marks:
+                if place in marked:
                     cells.append(cell.mark if isinstance(cell, FlaggedNumber) else "")
             writer.writerow(cells)
         return stream.getvalue()
@@ -272,15 +261,29 @@ class Table:
 
 
 def text_table(
-    titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Iterable[str] = (), title: str = ""
+    titles: Sequence[str],
+    rows: Iterable[Sequence[str | int | Interval | None]],
+    *,
+    right: Iterable[str] = (),
+    title: str = "",
 ) -> Table:
-    """A table of cells that are written already; the columns of `right` are numbers."""
-    numbers = set(right)
-    columns = tuple(Column(name, name, "number" if name in numbers else "text") for name in titles)
-    return Table(columns, tuple(tuple(row) for row in rows), title)
+    """A table of texts, counts and estimates with their intervals; columns of counts and of `right` are numbers."""
+    numbers, texts = set(right), []
+    for row in rows:
+        numbers |= {name for name, cell in zip(titles, row, strict=True) if isinstance(cell, int)}
+        texts.append(tuple(map(_plain_text, row)))
+    return Table(
+        tuple(Column(name, name, "number" if name in numbers else "text") for name in titles), tuple(texts), title
+    )
 
 
-def told_once(rows: Iterable[Sequence[str]], names: int) -> Iterator[list[str]]:
+def _plain_text(cell: str | int | Interval | None) -> str:
+    if isinstance(cell, str):
+        return cell
+    return DASH if cell is None else f"{cell:,}" if isinstance(cell, int) else estimate_text(cell)
+
+
+def without_repeats(rows: Iterable[Sequence[str]], names: int) -> Iterator[list[str]]:
     """The rows; of the first `names` cells those blank that repeat the row above, together with all before them."""
     above: Sequence[str] = ()
     for row in rows:
@@ -392,31 +395,11 @@ def markdown_escaped(text: str) -> str:
 
 
 _LATEX = {
-    "\\": r"\textbackslash{}",
-    "{": r"\{",
-    "}": r"\}",
-    "$": r"\$",
-    "&": r"\&",
-    "#": r"\#",
-    "%": r"\%",
-    "_": r"\_",
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "|": r"\textbar{}",
-    "−": r"$-$",
-    "–": "--",
-    "…": r"\ldots{}",
-    "×": r"$\times$",
-    "·": r"\textperiodcentered{}",
-    "†": r"$\dagger$",
-    "≥": r"$\geq$",
-    "≤": r"$\leq$",
-    "→": r"$\to$",
-    "⟨": r"$\langle$",
-    "⟩": r"$\rangle$",
-    "\n": " ",
+    **{sign: f"\\{sign}" for sign in "{}$&#%_"},
+    **{"\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\n": " "},
+    **{"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", "−": r"$-$", "–": "--", "…": r"\ldots{}"},
+    **{"×": r"$\times$", "·": r"\textperiodcentered{}", "†": r"$\dagger$", "≥": r"$\geq$", "≤": r"$\leq$"},
+    **{"→": r"$\to$", "⟨": r"$\langle$", "⟩": r"$\rangle$"},
 }
 
 

@@ -19,11 +19,11 @@ from urllib.parse import urlencode
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.score_extras import ScoreReport, reported
 from mbbq_gen.report.analysis_tables import corrected_text, correction_note, flag_sentences, matrix_table
+from mbbq_gen.report.annotation_tables import follow_up_blocks
 from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, GroupAssessment, assess_groups
-from mbbq_gen.report.charts.catalogue import CHARTS, PAPERS, Chart, ChartCollection
+from mbbq_gen.report.charts import CHARTS, PAPERS, Chart, ChartCollection
 from mbbq_gen.report.charts.planes import ability_against_bias, ability_points
 from mbbq_gen.report.conclusions import CAUTIONS, conclusion_sentence, extractions
-from mbbq_gen.report.follow_up_tables import follow_up_blocks
 from mbbq_gen.report.score_tables import Notes
 from mbbq_gen.report.tables import (
     DASH,
@@ -57,9 +57,8 @@ if TYPE_CHECKING:
     import polars
 
     from mbbq_gen.analysis.correction import AnnotatedFrame
-    from mbbq_gen.analysis.correction_table import Correction
     from mbbq_gen.analysis.follow_up import FollowUpReport
-    from mbbq_gen.analysis.scores import GroupScore
+    from mbbq_gen.analysis.scores import MetricScore
 
 
 # --- the runs --------------------------------------------------------------------------------------------------------
@@ -83,7 +82,7 @@ class Source:
 
 
 def _run_blocks(source: Source, store: RunStore, *, is_named: bool) -> Iterator[PageBlock]:
-    """What was asked in one run, what its results have to say of their benchmarks, and what shaped the numbers."""
+    """The facts of one run, what its results have to say of their benchmarks, and what shaped the numbers."""
     manifest = source.manifest
     if is_named:
         yield Heading(source.name)
@@ -93,16 +92,12 @@ def _run_blocks(source: Source, store: RunStore, *, is_named: bool) -> Iterator[
     refused = [part for found in manifest.control.values() for part in found.templates]
     if refused:
         titles = ("template", "language", "reason", "questions", "of", "failed at")
-        rows = [
-            (part.template_id, part.language, part.reason, f"{part.questions:,}", f"{part.of:,}", part.what)
-            for part in refused
-        ]
+        rows = ((one.template_id, one.language, one.reason, one.questions, one.of, one.what) for one in refused)
         title = f"Questions without a control question ({len(refused)} templates and reasons)"
-        yield Fold(title, (text_table(titles, rows, right=("questions", "of")),))
+        yield Fold(title, (text_table(titles, rows),))
     files = {**manifest.pack_digests, **manifest.data_digests, **manifest.file_digests}
-    yield Fold(
-        f"Files that shaped the numbers ({len(files)})", (text_table(("pack or data", "sha256"), list(files.items())),)
-    )
+    table = text_table(("pack or data", "sha256"), list(files.items()))
+    yield Fold(f"Files that shaped the numbers ({len(files)})", (table,))
 
 
 def _facts(source: Source, store: RunStore, progress: Progress) -> Iterator[tuple[str, str]]:
@@ -222,45 +217,45 @@ def build_report_view(
     """Computes what a report shows.
 
     Args:
-        sources: The runs.
-        frame: Their observations.
-        charts: Made of the same observations.
+        sources: The runs, of whose observations `frame` and `charts` are made.
         names: Language code → English name.
         sampling: Of the intervals; its seed also draws the sample of items.
-        tick: Hears what is worked on.
-        sampled: Items on the page, of all runs together.
+        sampled: Items on the page, of all runs together; `tick` hears what is worked on.
         labelled: Labelled answers of the runs, to correct the scores by; None: as read.
-        extractor: The extractor whose results are in `frame`.
-        follow_ups: What follow-ups change, of each run that has them.
     """
     tick("scores")
     scores = reported(frame, BY, SCORES, sampling, labelled, extractor=extractor)
     judged = assess_groups(scores)
-    asked: list[PageBlock] = []
+    facts: list[PageBlock] = []
     items: list[dict[str, Any]] = []
     n_answers = 0
     for place, source in enumerate(sources):
         tick(f"items of {source.folder.path.name}")
         size = sampled // len(sources) + (place < sampled % len(sources))
         with source.folder.open_store(read_only=True) as store:
-            asked += _run_blocks(source, store, is_named=len(sources) > 1)
+            facts += _run_blocks(source, store, is_named=len(sources) > 1)
             index = SampleIndex(store, source.versions, sampling.seed)
             n_answers += index.count()
             items += [{"run": place, **view} for view in item_views(store, index.sample(size), IN_PAGE)]
             index.close()
     said = _Words(scores, " ".join(shlex.quote(source.path) for source in sources), names)
     benchmarks = list(dict.fromkeys(group.group["benchmark"] or "" for group in scores.groups))
+    conclusions = []
+    for (model, benchmark), some in groupby(judged, lambda one: (one.group["model"], one.group["benchmark"])):
+        name = f"{model or DASH} on {benchmark or DASH}" if len(benchmarks) > 1 else model or DASH
+        text = conclusion_sentence(list(some), names)
+        conclusions.append((name, text[:1].upper() + text[1:]))
     models = list(dict.fromkeys(source.name for source in sources))
     subject = ", ".join(models) if len(models) <= 3 else f"{len(models)} models"
     return ReportView(
         title=f"Report: {subject} on {', '.join(benchmarks)}" if benchmarks else f"Report: {subject}",
-        conclusions=tuple(_conclusions(judged, names)),
+        conclusions=tuple(conclusions),
         notices=tuple(dict.fromkeys(notice for source in sources for notice in source.manifest.notices)),
         ability=ability_against_bias(ability_points(judged), names),
-        sections=(*_sections(said, judged, charts), *_follow_up_section(follow_ups)),
+        sections=tuple(_sections(said, judged, charts, follow_ups)),
         details=(
             PageSection("why", "Details and limits", tuple(_limits(scores, frame, names, sampling))),
-            PageSection("asked", "What was asked", tuple(asked)),
+            PageSection("asked", "What was asked", tuple(facts)),
             PageSection("about", "About the scores", tuple(_about(said))),
         ),
         items=tuple(items),
@@ -303,47 +298,34 @@ _USUAL: Final = {"extractor": "rules", "gold": "published", "unparsed": "discard
 """Options of scores, with their defaults; without the confidence level, which adaptive runs raise."""
 
 
-def _conclusions(judged: Sequence[GroupAssessment], names: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    several = len({one.group["benchmark"] for one in judged}) > 1
-    for (model, benchmark), group in groupby(judged, lambda one: (one.group["model"], one.group["benchmark"])):
-        text = conclusion_sentence(list(group), names)
-        name = model or DASH
-        yield f"{name} on {benchmark or DASH}" if several else name, text[:1].upper() + text[1:]
-
-
-def _sections(said: _Words, judged: Sequence[GroupAssessment], charts: ChartCollection) -> Iterator[PageSection]:
-    """The charts of each kind, with the tables that belong to them."""
-    own = {"scores": list(_score_blocks(said, judged)), "outcomes": list(_outcome_blocks(said))}
-    for name, title in _SECTIONS.items():
-        drawn = [
-            replace(chart, command=chart.command.replace(" RUN", f" {said.runs}", 1))
-            for chart in charts.charts
-            if chart.section == name
-        ]
-        blocks = [*own.get(name, []), *drawn]
-        if blocks:
-            yield PageSection(name, title, tuple(blocks), name in {"scores", "categories"})
-    made = {chart.name for chart in charts.charts} | {one.name for one in charts.left_out}
-    if not made & set(PAPERS):
-        shown = "; ".join(CHARTS[name][1] for name in PAPERS)
-        text = (
+def _sections(
+    said: _Words, judged: Sequence[GroupAssessment], charts: ChartCollection, follow_ups: Sequence[FollowUpReport]
+) -> Iterator[PageSection]:
+    """The charts of each kind, with the tables that belong to them; what follow-ups change."""
+    blocks: dict[str, list[PageBlock]] = {name: [] for name in _SECTIONS}
+    blocks["scores"] += _score_blocks(said, judged)
+    blocks["outcomes"] += _outcome_blocks(said)
+    for chart in charts.charts:
+        blocks[chart.section].append(replace(chart, command=chart.command.replace(" RUN", f" {said.runs}", 1)))
+    if not {*(one.name for one in charts.charts), *(one.name for one in charts.left_out)} & set(PAPERS):
+        shown = "; ".join(CHARTS[name][2] for name in PAPERS)
+        blocks["papers"] += [
             f"The same numbers as figures and tables of MBBQ, BBQ, EsBBQ and BharatBBQ ({shown}) are drawn when they "
-            "are asked for: with `--paper-figures` on this page, with `--figures DIR` as files for a paper."
-        )
-        command = said.command("report", "-o", "report.html", "--paper-figures")
-        yield PageSection("papers", _SECTIONS["papers"], (text, command))
+            "are asked for: with `--paper-figures` on this page, with `--figures DIR` as files for a paper.",
+            said.command("report", "-o", "report.html", "--paper-figures"),
+        ]
+    for name, title in _SECTIONS.items():
+        if blocks[name]:
+            yield PageSection(name, title, tuple(blocks[name]), name in {"scores", "categories"})
     if charts.left_out:
         left_out = Bullets(tuple(f"{one.title}: {one.reason}" for one in charts.left_out))
         yield PageSection("left-out", "What could not be drawn", (left_out,))
-
-
-def _follow_up_section(found: Sequence[FollowUpReport]) -> Iterator[PageSection]:
-    """What follow-ups change."""
-    if found:
-        blocks: list[PageBlock] = []
-        for one in found:
-            blocks += [*([Heading(one.model)] if len(found) > 1 else []), *follow_up_blocks(one)]
-        yield PageSection("follow-up", "Follow-ups", tuple(blocks), is_open=any(one.findings for one in found))
+    if follow_ups:
+        changes: list[PageBlock] = []
+        for one in follow_ups:
+            changes += [*([Heading(one.model)] if len(follow_ups) > 1 else []), *follow_up_blocks(one)]
+        has_findings = any(one.findings for one in follow_ups)
+        yield PageSection("follow-up", "Follow-ups", tuple(changes), is_open=has_findings)
 
 
 def _score_blocks(said: _Words, judged: Sequence[GroupAssessment]) -> Iterator[PageBlock]:
@@ -356,24 +338,40 @@ def _score_blocks(said: _Words, judged: Sequence[GroupAssessment]) -> Iterator[P
         "brackets, and without an interval: a score that can't be interpreted. Control: the same questions about two "
         "first names. The number of answers links to the answers themselves."
     )
-    places = ("model", "benchmark", "language")
-    empty = {tuple(one.group[name] for name in places) for one in judged if one.means_nothing}
+    empty = {tuple(one.group[name] for name in BY[:3]) for one in judged if one.means_nothing}
     columns = (
         *(Column(name, name) for name in said.by),
         *(Column(name, name, "number") for name in ("answers", "templates")),
         *(Column(name, _title(name), "number") for name in SCORES),
     )
-    rows = tuple(
-        _score_row(group, said.by, notes, is_empty=tuple(group.group[name] for name in places) in empty)
-        for group in scores.groups
-    )
-    yield Table(columns, rows, "Scores")
+    rows: list[tuple[Cell, ...]] = []
+    for group in scores.groups:
+        names = [group.group[name] or DASH for name in said.by]
+        link = LINK + urlencode({name: group.group[name] or "" for name in BY})
+        answers = LinkedText(f"{group.n_answers:,}", link, f"{group.n_answers:,} items of {', '.join(names)}")
+        is_empty = tuple(group.group[name] for name in BY[:3]) in empty
+        texts = (_score_text(name, group.metrics[name], notes, is_empty=is_empty) for name in SCORES)
+        rows.append((*names, answers, f"{group.n_templates:,}", *texts))
+    yield Table(columns, tuple(rows), "Scores")
     yield from map(Note, notes.lines())
     yield said.command("score", "--group-by", ",".join(scores.by), "--metric", ",".join(SCORES))
     if flags := flag_sentences(scores.extraction_flags):
         yield Bullets(tuple(flags), is_warning=True)
-    if scores.correction is not None:
-        yield from _corrected_blocks(said, scores.correction)
+    if (correction := scores.correction) is None:
+        return
+    yield Heading("Corrected for extraction errors", "corrected")
+    yield correction_note(correction)
+    titles = ("group", "score", "as extracted", "corrected", "change", "annotated")
+    corrected = (
+        (
+            *(said.group(group.group), _title(name), number(found.uncorrected, signed=True), corrected_text(found)),
+            *(number(found.correction, signed=True), found.n_labels),
+        )
+        for group in correction.groups
+        for name, found in group.metrics.items()
+    )
+    yield text_table(titles, corrected, right=titles[2:], title="Scores as extracted and corrected")
+    yield said.command("score", "--group-by", ",".join(scores.by), "--correct-with", correction.source)
 
 
 def _title(name: str) -> str:
@@ -382,60 +380,31 @@ def _title(name: str) -> str:
     return f"{metric.title} ({metric.source})" if metric.low < 0 else metric.title
 
 
-def _score_row(group: GroupScore, by: Sequence[str], notes: Notes, *, is_empty: bool) -> tuple[Cell, ...]:
-    """The row of a group; `is_empty`: its bias scores say nothing, and are put in brackets without an interval."""
-    texts = []
-    for name in SCORES:
-        found = group.metrics[name]
-        if name == "parse_rate":
-            texts.append(share(found.value))
-        elif name.startswith("accuracy"):
-            texts.append(number(found.value))
-        elif is_empty and found.value is not None:
-            texts.append(f"({number(found.value, signed=True)})")
-        else:
-            texts.append(notes.with_interval(found))
-    names = [group.group[name] or DASH for name in by]
-    link = LINK + urlencode({name: group.group[name] or "" for name in BY})
-    answers = LinkedText(f"{group.n_answers:,}", link, f"{group.n_answers:,} items of {', '.join(names)}")
-    return (*names, answers, f"{group.n_templates:,}", *texts)
-
-
-def _corrected_blocks(said: _Words, correction: Correction) -> Iterator[PageBlock]:
-    yield Heading("Corrected for extraction errors", "corrected")
-    yield correction_note(correction)
-    rows = [
-        (
-            said.group(group.group),
-            _title(name),
-            number(found.uncorrected, signed=True),
-            corrected_text(found),
-            number(found.correction, signed=True),
-            f"{found.n_labels:,}",
-        )
-        for group in correction.groups
-        for name, found in group.metrics.items()
-    ]
-    titles = ("group", "score", "as extracted", "corrected", "change", "annotated")
-    yield text_table(titles, rows, right=titles[2:], title="Scores as extracted and corrected")
-    yield said.command("score", "--group-by", ",".join(said.scores.by), "--correct-with", correction.source)
+def _score_text(name: str, found: MetricScore, notes: Notes, *, is_empty: bool) -> str:
+    """A score; `is_empty`: a bias that says nothing is put in brackets without an interval."""
+    if name == "parse_rate":
+        return share(found.value)
+    if METRICS[name].low >= 0:
+        return number(found.value)
+    if is_empty and found.value is not None:
+        return f"({number(found.value, signed=True)})"
+    return notes.with_interval(found)
 
 
 def _outcome_blocks(said: _Words) -> Iterator[PageBlock]:
     yield Heading("Confidence of the extraction")
     titles: tuple[str, ...] = ("group", "answers", "high", "medium", "low")
-    rows: list[tuple[str, ...]] = [
+    shares = (
         (said.group(one.group), f"{one.n_answers:,}", *map(share, one.shares.values()))
         for one in said.scores.confidences
-    ]
-    yield text_table(titles, rows, right=titles[1:], title="Share of each confidence")
-    correction = said.scores.correction
-    if correction is None:
+    )
+    yield text_table(titles, shares, right=titles[1:], title="Share of each confidence")
+    if (correction := said.scores.correction) is None:
         return
     yield Heading("Extraction errors")
-    rows = [(said.group(one.group), f"{one.n_labels:,}", percent(one.rate)) for one in correction.errors]
+    errors = ((said.group(one.group), one.n_labels, percent(one.rate)) for one in correction.errors)
     titles = ("group", "annotated", "error rate")
-    yield text_table(titles, rows, right=titles[1:], title="Extraction errors, by the annotations")
+    yield text_table(titles, errors, right=titles[1:], title="Extraction errors, by the annotations")
     for matrix in correction.matrices:
         language = "All languages" if matrix.language is None else said.names.get(matrix.language, matrix.language)
         yield replace(matrix_table(matrix, "annotated"), title=f"{language}: {percent(matrix.rate)} extracted wrongly")
@@ -464,10 +433,11 @@ def _about(said: _Words) -> Iterator[PageBlock]:
         "Each score with its formula and where it comes from. The documentation says which rows stand in which "
         "denominator."
     )
-    defined = [(name, scores.definitions[name]) for name in SCORES]
-    rows = [
-        (name, one.formula, one.source, f"{one.meaning} {one.sign[:1].upper()}{one.sign[1:]}.") for name, one in defined
-    ]
+    defined = {name: scores.definitions[name] for name in SCORES}
+    rows = (
+        (name, one.formula, one.source, f"{one.meaning} {one.sign[:1].upper()}{one.sign[1:]}.")
+        for name, one in defined.items()
+    )
     yield text_table(("score", "formula", "source", "interpretation"), rows)
     yield (
         f"Unparsed answers: {scores.unparsed} (wrong for accuracy; in the denominators of bias only with `keep`). Gold "

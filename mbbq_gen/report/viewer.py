@@ -11,7 +11,7 @@ text into elements.
 It listens on the loopback address only. A web page elsewhere could still send the browser here under a name of its own
 that it points to 127.0.0.1 (DNS rebinding), so a request whose Host is not ours is refused, and so is one that a
 browser says another site caused. Other users and programs of this machine reach the port too: the address holds a token
-that is made anew each time and that only who started the viewer is told. There is nothing but GET and HEAD, and no file
+that is made anew each time and that only who started the viewer sees. There is nothing but GET and HEAD, and no file
 is served by a path.
 """
 
@@ -24,6 +24,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
@@ -68,43 +69,29 @@ IN_VIEWER = ExcerptLengths(head=20_000, tail=20_000, around=2000)
 
 def pieces(text: str, spans: Sequence[tuple[int, int]], lengths: ExcerptLengths) -> list[Piece]:
     """The text with its evidence marked, and with what is too long left out; every character is visible."""
-    marked = [(max(0, start), min(end, len(text))) for start, end in merged(spans) if start < len(text)]
-    kept = _kept(len(text), marked, lengths)
+    size = len(text)
+    if not spans and size <= lengths.head + lengths.tail:
+        return [(visible_text(text), PLAIN)] if text else []
+    marked = [(max(0, start), min(end, size)) for start, end in merged(spans) if start < min(end, size)]
+    kept = [(0, size)]
+    if size > lengths.head + lengths.tail:  # head, tail, and the surroundings of where evidence begins and ends
+        edges = [edge for span in marked for edge in span]
+        near = [(max(0, edge - lengths.around), min(size, edge + lengths.around)) for edge in edges]
+        kept = merged([(0, lengths.head), (size - lengths.tail, size), *near])
     found: list[Piece] = []
     here = 0
     for start, end in kept:
         if start > here:
             found.append((f"⟨… {start - here:,} characters …⟩", LEFT_OUT))
-        found += _marked(text, start, end, marked)
+        inside = {edge for span in marked for edge in span if start < edge < end}
+        for first, last in pairwise(sorted({start, end} | inside)):
+            is_evidence = any(low <= first < high for low, high in marked)
+            found.append((visible_text(text[first:last]), EVIDENCE if is_evidence else PLAIN))
         here = end
     return found
 
 
-def _kept(size: int, marked: Sequence[tuple[int, int]], lengths: ExcerptLengths) -> list[tuple[int, int]]:
-    """What of a text is shown: head, tail, and the surroundings of where evidence begins and ends."""
-    if size <= lengths.head + lengths.tail:
-        return [(0, size)] if size else []
-    edges = [edge for span in marked for edge in span]
-    near = [(max(0, edge - lengths.around), min(size, edge + lengths.around)) for edge in edges]
-    return merged([(0, lengths.head), (size - lengths.tail, size), *near])
-
-
-def _marked(text: str, start: int, end: int, marked: Sequence[tuple[int, int]]) -> Iterator[Piece]:
-    """One stretch, cut where evidence begins and ends."""
-    here = start
-    inside = [(max(first, start), min(last, end)) for first, last in marked]
-    for first, last in inside:
-        if first >= last:
-            continue
-        if first > here:
-            yield visible_text(text[here:first]), PLAIN
-        yield visible_text(text[first:last]), EVIDENCE
-        here = last
-    if here < end:
-        yield visible_text(text[here:end]), PLAIN
-
-
-def why_read(extraction: Extraction) -> str:
+def _why_read(extraction: Extraction) -> str:
     """Why a response was read as it was, in a few words: what its rule means."""
     if extraction.rule in DECISIONS:
         return DECISIONS[extraction.rule]
@@ -114,19 +101,10 @@ def why_read(extraction: Extraction) -> str:
     return next((WHY[part] for part in parts if part in WHY), extraction.rule)
 
 
-def why_missing(response: Response) -> str | None:
-    """What the service says in place of a text; None where there is a text."""
-    if response.error is not None:
-        return shortened(response.error, 300)
-    if response.finish_reason == "content_filter":
-        return "the answer was blocked by the service"
-    return None
-
-
 def _response(
     response: Response, extraction: Extraction, reasoning: ReasoningText | None, lengths: ExcerptLengths
 ) -> list[Piece]:
-    """The response with its evidence; a thought that stands in it is shown by itself."""
+    """The response with its evidence; reasoning that stands in it is shown by itself."""
     text, start = response.text or response.refusal or "", 0
     if reasoning is not None and reasoning.end is not None:
         start = len(text) - len(text[reasoning.end :].lstrip())
@@ -137,16 +115,15 @@ def _response(
 def _reasoning(
     reasoning: ReasoningText | None, bias: ReasoningExtraction | None, lengths: ExcerptLengths
 ) -> dict[str, Any] | None:
-    """What was thought first, and what it was taken to mean."""
+    """The reasoning trace, and what was extracted from it."""
     if reasoning is None:
         return None
-    stances = sorted(bias.stances) if bias is not None else []
     return {
         "text": pieces(reasoning.text, bias.spans if bias is not None else (), lengths),
         "characters": len(reasoning.text),
         "option": bias.option if bias is not None else None,
         "parsed": bias is not None,
-        "stances": stances,
+        "stances": sorted(bias.stances) if bias is not None else [],
     }
 
 
@@ -179,9 +156,13 @@ def item_views(
         answered = find_completed(store, item.prompt_id, with_parallels=False)
         extraction = stored_extractions(store, item.prompt_id).get(item.extractor)
         if answered is not None and extraction is not None:
-            bias = None if version is None else stored_reasoning(store, item.prompt_id, version)
             response, question = answered.response, question_of(answered)
-            reasoning = reasoning_text(response, PackPaths())
+            missing = None if response.error is None else shortened(response.error, 300)
+            if missing is None and response.finish_reason == "content_filter":
+                missing = "the answer was blocked by the service"
+            reasoning, bias = reasoning_text(response, PackPaths()), None
+            if version is not None and reasoning is not None:
+                bias = stored_reasoning(store, item.prompt_id, version)
             view: dict[str, Any] = {
                 **{name: visible_text(value) for name, value in item._asdict().items() if isinstance(value, str)},
                 "polarity": answered.instance.polarity,
@@ -191,9 +172,9 @@ def item_views(
                 "options": _options(answered, question, extraction, lengths),
                 "response": _response(response, extraction, reasoning, lengths),
                 "reasoning": _reasoning(reasoning, bias, lengths),
-                "missing": why_missing(response),
+                "missing": missing,
                 "rule": visible_text(extraction.rule),
-                "why": why_read(extraction),
+                "why": _why_read(extraction),
                 "conflicts": [visible_text(conflict) for conflict in extraction.conflicts],
                 "no_context": answered.prompt.no_context,
             }
@@ -273,14 +254,7 @@ class SampleViewer:
 def open_viewer(
     folder: RunFolder, versions: Mapping[str, str], where: PackPaths, step: Callable[[int], None]
 ) -> SampleViewer:
-    """The viewer of a run.
-
-    Args:
-        folder: The run.
-        versions: Language → the extractor version whose readings are shown.
-        where: Where packs are looked for, for the names of languages.
-        step: Hears of items that are read.
-    """
+    """The viewer of a run; `versions`: language → the extractor version whose readings are shown."""
     with folder.open_store(read_only=True) as store:
         index = SampleIndex(store, versions, step=step)
     assets, names = page_assets(connects=True), language_names(versions, where)
@@ -354,39 +328,30 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """Answers a GET."""
-        self._send(self._refusal() or self._answer())
-
-    do_HEAD = do_GET  # noqa: N815
-
-    def _answer(self) -> Answer:
-        if self.path == _ICON:
-            return Answer(HTTPStatus.NO_CONTENT, "image/x-icon", b"")
-        path = self.server.within(self.path)
-        if path is None:
-            return _plain(HTTPStatus.FORBIDDEN, "open the whole address that mbbq-gen view printed")
-        return self.server.viewer.answer(path)
-
-    def _refusal(self) -> Answer | None:
-        """Why the request is not answered; None where it may be."""
-        if len(self.headers.get_all("Host") or []) != 1 or not self.server.knows(self.headers["Host"]):
-            return _plain(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to its own address only")
-        if (
-            self.headers.get("Sec-Fetch-Site", "none") not in {"none", "same-origin"}
-            and self.path != f"/{self.server.token}/"
-        ):
-            return _plain(HTTPStatus.FORBIDDEN, "another site requested this")
-        origin = self.headers.get("Origin")
-        if origin is not None and not self.server.knows(origin.removeprefix("http://")):
-            return _plain(HTTPStatus.FORBIDDEN, "another site requested this")
-        return None
-
-    def _send(self, answer: Answer) -> None:
+        answer = self._refusal()
+        if answer is None and self.path == _ICON:
+            answer = Answer(HTTPStatus.NO_CONTENT, "image/x-icon", b"")
+        elif answer is None and (path := self.server.within(self.path)) is not None:
+            answer = self.server.viewer.answer(path)
+        answer = answer or _plain(HTTPStatus.FORBIDDEN, "open the whole address that mbbq-gen view printed")
         self.send_response(answer.status)
         self.send_header("Content-Type", answer.kind)
         self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(answer.body)
+
+    do_HEAD = do_GET  # noqa: N815
+
+    def _refusal(self) -> Answer | None:
+        """Why the request is not answered; None where it may be."""
+        if len(self.headers.get_all("Host") or []) != 1 or not self.server.knows(self.headers["Host"]):
+            return _plain(HTTPStatus.MISDIRECTED_REQUEST, "this server answers to its own address only")
+        site, origin = self.headers.get("Sec-Fetch-Site", "none"), self.headers.get("Origin")
+        is_foreign = site not in {"none", "same-origin"} and self.path != f"/{self.server.token}/"
+        if is_foreign or (origin is not None and not self.server.knows(origin.removeprefix("http://"))):
+            return _plain(HTTPStatus.FORBIDDEN, "another site requested this")
+        return None
 
     def end_headers(self) -> None:
         """Ends the head of every answer, errors too, with what the browser must not do with it."""

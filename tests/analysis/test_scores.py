@@ -18,8 +18,7 @@ from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.scoring.tally import subset
 from mbbq_gen.statistics.estimate import InferenceSettings
-from tests.support.expected_scores import expected_scores
-from tests.support.scoring import KINDS, Kind, Row, instance_of, observations_of
+from tests.support.scoring import KINDS, Kind, Row, expected_scores, instance_of, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 SAMPLING = InferenceSettings(n_resamples=300)

@@ -11,15 +11,15 @@ import polars as pl
 import pytest
 
 from mbbq_gen.analysis.scores import score
-from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.charts import CHARTS, Chart, ChartCollection, make_charts, write_figures
 from mbbq_gen.report.charts.planes import Point, plane
-from mbbq_gen.report.charts.score_charts import PlainNumber
-from mbbq_gen.report.charts.vega import HeatMap, heat_maps, series_of, svg
+from mbbq_gen.report.charts.score_view import PlainNumber
+from mbbq_gen.report.charts.vega import HeatMap, MapCell, heat_maps, series_of, svg
 from mbbq_gen.report.tables import FlaggedNumber
 from mbbq_gen.runs.observations import load_observations
 from mbbq_gen.statistics.estimate import InferenceSettings
+from tests.support.report import oracle_run
 
 pytest.importorskip("vl_convert")
 
@@ -30,21 +30,9 @@ HOSTILE = "</text><script>alert(1)</script> $\\frac{x}$ \u202e=1+1 模型 \x00 "
 @pytest.fixture(scope="module")
 def frame(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     """Answers of two oracles to starter questions, two languages, two wordings, both splits."""
-    folder = tmp_path_factory.mktemp("runs")
-    for name in ("stereotyped", "random"):
-        asked = [
-            "run",
-            str(folder / name),
-            "--model",
-            f"oracle:{name}",
-            "--benchmark",
-            "starter",
-            "--languages",
-            "en,tr",
-        ]
-        asked += ["--variants", "bare,letters", "--splits", "bias,control", "--sample", "96"]
-        assert run_command_line(asked) == 0
-    return load_observations([folder / "stereotyped", folder / "random"], PackPaths())
+    folder, more = tmp_path_factory.mktemp("runs"), ("--splits", "bias,control", "--sample", 96)
+    runs = [oracle_run(folder / name, name, *more) for name in ("stereotyped", "random")]
+    return load_observations(runs, PackPaths())
 
 
 @pytest.fixture(scope="module")
@@ -70,7 +58,7 @@ def test_every_chart_is_made_or_its_absence_explained(charts: ChartCollection) -
     assert sorted([*made, *left_out]) == sorted(CHARTS)
     assert left_out == {
         "spread_label_style": "needs answers to two or more values of label style",
-        "spread_reasoning": "needs answers to two or more values of reasoning effort",
+        "spread_reasoning_effort": "needs answers to two or more values of reasoning effort",
         "effects_of_axes": "shows one model; make it for each run separately",
     }
     for chart in charts.charts:
@@ -229,13 +217,14 @@ def test_ink_upon_every_colour_is_read_well() -> None:
     for is_signed in (True, False):
         shown = [2 * value - 1 if is_signed else value for value in values]
         names = [f"c{place}" for place in range(51)]
-        root = ElementTree.fromstring(svg(heat_maps([HeatMap("m", [shown], is_signed)], ["r"], names), "n", "t", "a"))
-        cells = [one.attrib["fill"] for one in root.iter() if "rgb(" in one.get("fill", "")]
+        cells = [MapCell("r", name, value) for name, value in zip(names, shown, strict=True)]
+        root = ElementTree.fromstring(svg(heat_maps([HeatMap("m", cells, is_signed)], ["r"], names), "n", "t", "a"))
+        colours = [one.attrib["fill"] for one in root.iter() if "rgb(" in one.get("fill", "")]
         inks = [one.attrib["fill"] for one in root.iter() if one.get("font-size") == "11px"]
-        assert len(cells) == len(inks) == 51
-        for cell, ink in zip(cells, inks, strict=True):
-            one, other = sorted((luminance(cell), luminance(ink)))
-            assert (other + 0.05) / (one + 0.05) > 3, (cell, ink)
+        assert len(colours) == len(inks) == 51
+        for colour, ink in zip(colours, inks, strict=True):
+            one, other = sorted((luminance(colour), luminance(ink)))
+            assert (other + 0.05) / (one + 0.05) > 3, (colour, ink)
 
 
 def luminance(colour: str) -> float:

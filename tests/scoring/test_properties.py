@@ -4,20 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from mbbq_gen.analysis.scores import GroupScore, score
-from mbbq_gen.core.records import Role
+from mbbq_gen.core.records import Polarity, Role
 from mbbq_gen.scoring.cells import CELLS, Cell, UnparsedPolicy, count_matrix, scenario_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
-from tests.support.expected_scores import ORACLES_WITH_KNOWN_SCORES, expected_scores
-from tests.support.scoring import KINDS, Row, instance_of, naive_scores, observations_of, swap_person, swap_roles
+from tests.conftest import FULL
+from tests.support.scoring import (
+    KINDS,
+    ORACLES_WITH_KNOWN_SCORES,
+    Row,
+    expected_scores,
+    instance_of,
+    naive_scores,
+    observations_of,
+    swap_person,
+    swap_roles,
+)
 
 FLIPPED = (
     "mbbq_bias_ambiguous",
@@ -50,7 +60,7 @@ row_lists = st.lists(rows_with, min_size=1, max_size=25).map(
     lambda rows: [replace(row, number=number) for number, row in enumerate(rows)]
 )
 policies = st.sampled_from(("discard", "keep"))
-few = settings(max_examples=40)
+few = settings(max_examples=200 if FULL else 25)
 
 
 def score_one(rows: Sequence[Row], unparsed: UnparsedPolicy = "discard", interval: float | None = None) -> GroupScore:
@@ -177,29 +187,21 @@ def test_an_undefined_score_has_an_empty_denominator_and_the_other_way_round(
             assert (found.value is None) == any(part.denominator == 0 for part in found.fractions), name
 
 
-@few
-@given(row_lists, st.sampled_from(ORACLES_WITH_KNOWN_SCORES))
-def test_oracles_score_what_arithmetic_says(rows: list[Row], oracle: str) -> None:
-    asked = [replace(row, chose=oracle_choice(oracle, row), outcome=None) for row in rows]
-    expected = expected_scores(oracle, [(instance_of(row), row.order) for row in asked])
-    found = values(score_one(asked))
-    assert found == pytest.approx({name: None if value is None else float(value) for name, value in expected.items()})
-
-
-def oracle_choice(oracle: str, row: Row) -> Role:
-    """What an oracle answers to a row; of lone questions, `target` names the right person."""
-    roles: tuple[Role, ...] = ("target", "non_target", "unknown")
-    instance = instance_of(row)
-    if oracle == "first_option":
-        return roles[row.order[0]]
-    if oracle in ("perfect", "verbose_perfect"):
-        assert instance.gold_index is not None
-        return roles[instance.gold_index]
-    if oracle in ("always_unknown", "refuser") or instance.biased_role is None:
-        return "unknown"
-    other = swap_person(instance.biased_role)
-    assert other is not None
-    return instance.biased_role if oracle == "stereotyped" else other
+@pytest.mark.parametrize("oracle", ORACLES_WITH_KNOWN_SCORES)
+def test_oracles_score_what_arithmetic_says(oracle: str) -> None:
+    """Accuracies and biases on questions of every kind with a single target, each once in every order."""
+    known = {"perfect": (1, 1, 0, 0), "stereotyped": (0, 0.5, 1, 1), "anti_stereotyped": (0, 0.5, -1, -1)}
+    known |= {"always_unknown": (1, 0, 0, 0), "first_option": (1 / 3, 1 / 3, 0, 0)}
+    known |= {"verbose_perfect": known["perfect"], "refuser": known["always_unknown"]}
+    polarities: tuple[Polarity, ...] = ("negative", "non_negative")
+    shown = [
+        (instance_of(Row(kind, polarity)), order)
+        for kind, polarity in product(KINDS[:3], polarities)
+        for order in permutations(range(3))
+    ]
+    found = expected_scores(oracle, shown)
+    names = ("accuracy_ambiguous", "accuracy_disambiguated", "mbbq_bias_ambiguous", "diff_bias_disambiguated")
+    assert [found[name] for name in names] == pytest.approx(known[oracle])
 
 
 def test_cells_are_all_different() -> None:

@@ -11,13 +11,13 @@ import math
 import struct
 import zipfile
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any, Final, Literal, get_args
+from typing import IO, Any, Final, Literal, NamedTuple, get_args
 
 from mbbq_gen.core.errors import DataError, MissingExtraError, UsageError
-from mbbq_gen.core.records import ContinuationScore, FrozenModel, ImportSource, Message, NonBlank, Response
+from mbbq_gen.core.records import ContinuationScore, FrozenModel, ImportSource, Message, NonBlank, Response, Usage
 from mbbq_gen.core.tables import MEGABYTE, UnreadableError, json_value, opened
 
 MOST_JSON: Final = 1024 * MEGABYTE
@@ -116,7 +116,13 @@ class Archive:
 
     def _read_zstandard(self, member: zipfile.ZipInfo) -> bytes:
         """The same for a method that Python's own zipfile does not know before 3.14."""
-        zstandard = _zstandard()
+        try:
+            import zstandard
+        except ImportError as error:
+            raise MissingExtraError(
+                "this log is compressed with Zstandard; install what reads it: pip install zstandard"
+                " (it comes with 'mbbq-gen[inspect]')"
+            ) from error
         with self.path.open("rb") as stream:
             stream.seek(member.header_offset)
             header = stream.read(_LOCAL_HEADER.size)
@@ -124,33 +130,17 @@ class Archive:
             if signature != b"PK\x03\x04":
                 raise UnreadableError("damaged: no file at the position in the directory")
             stream.seek(name_length + extra_length, 1)
-            packed = _Part(stream, member.compress_size)
-            try:
-                # Several frames may follow each other in one member.
-                with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
-                    packed, read_across_frames=True
-                ) as unpacked:
-                    whole = _bounded(unpacked)
-            except zstandard.ZstdError as error:
-                raise UnreadableError(f"damaged: {error}") from error
+            packed = stream.read(min(member.compress_size, MOST_MEMBER))
+        try:
+            decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+            # Several frames may follow each other in one member.
+            with decompressor.stream_reader(packed, read_across_frames=True) as unpacked:
+                whole = _bounded(unpacked)
+        except zstandard.ZstdError as error:
+            raise UnreadableError(f"damaged: {error}") from error
         if zlib.crc32(whole) != member.CRC:
             raise UnreadableError("damaged: wrong checksum")
         return whole
-
-
-class _Part:
-    """The next `length` bytes of a file, as something that can be read."""
-
-    def __init__(self, stream: IO[bytes], length: int) -> None:
-        self._stream = stream
-        self._left = length
-
-    def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes, and none once the part ends."""
-        wanted = self._left if size < 0 else min(size, self._left)
-        data = self._stream.read(wanted)
-        self._left -= len(data)
-        return data
 
 
 def _bounded(stream: IO[bytes]) -> bytes:
@@ -166,22 +156,6 @@ def _bounded(stream: IO[bytes]) -> bytes:
             raise UnreadableError(f"more than {MOST_MEMBER // MEGABYTE} MB after decompression")
         chunks.append(chunk)
     return b"".join(chunks)
-
-
-def _zstandard() -> Any:
-    """The module that reads Zstandard.
-
-    Raises:
-        MissingExtraError: where it is not installed.
-    """
-    try:
-        import zstandard
-    except ImportError as error:
-        raise MissingExtraError(
-            "this log is compressed with Zstandard; install what reads it: pip install zstandard"
-            " (it comes with 'mbbq-gen[inspect]')"
-        ) from error
-    return zstandard
 
 
 Tool = Literal["lm-eval", "inspect", "helm", "lighteval", "euroeval", "csv"]
@@ -210,11 +184,14 @@ REASONS: Mapping[Reason, str] = {
 """Why a row is not imported → in words."""
 
 
+FinishReason = Literal["stop", "length", "content_filter", "other"]
+
+
 class ImportedResponse(FrozenModel):
     """What the model wrote, or why it wrote nothing: `Response` before it has a request."""
 
     text: str | None = None
-    finish_reason: Literal["stop", "length", "content_filter", "other"] | None = None
+    finish_reason: FinishReason | None = None
     provider_finish_reason: str | None = None
     error: str | None = None
     model: str | None = None
@@ -302,8 +279,6 @@ def response_of(
     words: ImportedResponse, origin: ImportSource, request_key: str, scores: tuple[ContinuationScore, ...] | None = None
 ) -> Response:
     """The words, or the likelihoods, as the answer to a request."""
-    from mbbq_gen.core.records import Usage
-
     return Response(
         request_key=request_key,
         usage=Usage(input_tokens=words.input_tokens, output_tokens=words.output_tokens),
@@ -414,28 +389,54 @@ def messages(value: Any, where: str) -> tuple[Message, ...]:
     return tuple(found)
 
 
-class Content:
+class Content(NamedTuple):
     """What a message holds: a text, or parts."""
 
-    def __init__(self, said: str, reasoning: str | None) -> None:
-        self.said = said
-        """The words."""
-        self.reasoning = reasoning
-        """The reasoning, where it is separate."""
+    said: str
+    reasoning: str | None = None
+    """Where it is separate."""
 
 
 def content(value: Any, where: str) -> Content:
     """The words of a message, whose content is a text or a list of parts; raises as `text`."""
     if value is None or isinstance(value, str):
-        return Content(text(value, where) or "", None)
+        return Content(value or "")
     said, reasoning = [], []
     for place, entry in enumerate(array(value, where)):
         part = table(entry, f"{where}[{place}]")
         if part.get("type") == "reasoning":
             reasoning.append(text(part.get("reasoning"), f"{where}[{place}].reasoning") or "")
         elif isinstance(part.get("text"), str):
-            said.append(text(part["text"], f"{where}[{place}].text") or "")
+            said.append(part["text"])
     return Content("".join(said), "\n".join(reasoning) or None)
+
+
+def sent(value: Any, where: str, parse: Callable[[str], Any] = json_value) -> tuple[Message, ...]:
+    """What was sent: messages, as a list or as a text that `parse` understands, or any other text as one message."""
+    if isinstance(value, list):
+        return messages(value, where)
+    said = text(value, where)
+    if said and said.lstrip().startswith("[{"):
+        try:
+            turns = messages(parse(said), where)
+        except (UnreadableError, ValueError, SyntaxError, MemoryError, RecursionError):
+            turns = ()
+        if turns:
+            return turns
+    return (Message(role="user", content=said),) if said else ()
+
+
+def finish(value: Any, known: Mapping[str, FinishReason]) -> FinishReason | None:
+    """Why a program says that a response ended, in our words."""
+    return known.get(value, "other") if isinstance(value, str) else None
+
+
+def latest(files: Sequence[tuple[str, str, Path]]) -> tuple[list[Path], int]:
+    """Of tasks, dates and paths: the latest file of each task, and how many older ones there are."""
+    found: dict[str, tuple[str, Path]] = {}
+    for task, date, path in files:
+        found[task] = max(found.get(task, ("", path)), (date, path))
+    return [path for _, path in found.values()], len(files) - len(found)
 
 
 def hints(*values: Any) -> frozenset[str]:

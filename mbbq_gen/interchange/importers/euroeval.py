@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mbbq_gen.core.errors import DataError, UsageError
-from mbbq_gen.core.records import ImportSource, Message
+from mbbq_gen.core.records import ImportSource
 from mbbq_gen.core.tables import UnreadableError, json_object, lines_of
 from mbbq_gen.interchange.importers import base as fields
 from mbbq_gen.interchange.importers.base import (
@@ -89,7 +89,7 @@ def _rows(outputs: Mapping[str, Any], path: Path, task: str) -> Iterator[Importe
                 origin=ImportSource(tool="euroeval", file=path.name, id=str(number), task=task),
                 place=place,
                 words=ImportedResponse(text=words),
-                messages=_messages(_sent(key, output)),
+                messages=fields.sent(_sent(key, output), "what was sent", ast.literal_eval),
                 variant=task,
             )
         except UnreadableError as error:
@@ -99,18 +99,3 @@ def _rows(outputs: Mapping[str, Any], path: Path, task: str) -> Iterator[Importe
 def _sent(key: str, output: Mapping[str, Any]) -> Any:
     """What was sent: beside the words, or in the key; None where there is only its digest."""
     return output.get("messages") or output.get("text") or (None if _DIGEST.fullmatch(key) else key)
-
-
-def _messages(sent: Any) -> tuple[Message, ...]:
-    """The messages that a list, or a text of one, holds; any other text is the one message."""
-    if isinstance(sent, list):
-        return fields.messages(sent, "messages")
-    text = fields.text(sent, "what was sent") or ""
-    if text.startswith("[{"):
-        try:
-            turns = fields.messages(ast.literal_eval(text), "what was sent")
-        except (ValueError, SyntaxError, MemoryError, RecursionError, UnreadableError):
-            turns = ()
-        if turns:
-            return turns
-    return (Message(role="user", content=text),) if text else ()

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import ImportSource, Message
@@ -33,8 +33,7 @@ _PREDICTIONS: Final = "display_predictions.json"
 _REQUESTS: Final = "display_requests.json"
 _INSTANCES: Final = "instances.json"
 
-Finish = Literal["stop", "length", "content_filter", "other"]
-_FINISH: Final[Mapping[str, Finish]] = {
+_FINISH: Final[Mapping[str, fields.FinishReason]] = {
     "stop": "stop",
     "endoftext": "stop",
     "length": "length",
@@ -102,32 +101,23 @@ def _list(value: Any, path: Path) -> list[Any]:
 
 
 def _from_state(states: list[Any], task: str) -> Iterator[ImportedAnswer | SkippedRow]:
-    for number, state in enumerate(states):
+    for number, entry in enumerate(states):
         place = f"{_STATE}:request_states[{number}]"
         try:
-            yield _state_answer(fields.table(state, "request state"), task, place)
+            state = fields.table(entry, "request state")
+            if state.get("reference_index") is not None:
+                yield SkippedRow("loglikelihood_only", place, "each option was scored by itself")
+                continue
+            words = _words(fields.table(state.get("result"), "result"))
+            if words is None:
+                yield SkippedRow("unparsed", place, "no result")
+                continue
+            instance = fields.table(state.get("instance"), "instance")
+            mapping = fields.table(state.get("output_mapping"), "output_mapping")
+            labels = {fields.name(label): fields.text(text, "output_mapping") or "" for label, text in mapping.items()}
+            yield _answer(instance, state, words, labels=labels, task=task, place=place)
         except UnreadableError as error:
             yield SkippedRow("parse_error", place, str(error))
-
-
-def _state_answer(state: Mapping[str, Any], task: str, place: str) -> ImportedAnswer | SkippedRow:
-    if state.get("reference_index") is not None:
-        return SkippedRow("loglikelihood_only", place, "each option was scored by itself")
-    words = _words(fields.table(state.get("result"), "result"))
-    if words is None:
-        return SkippedRow("unparsed", place, "no result")
-    mapping = fields.table(state.get("output_mapping"), "output_mapping")
-    trial = state.get("train_trial_index")
-    return _answer(
-        fields.table(state.get("instance"), "instance"),
-        fields.table(state.get("request"), "request"),
-        words,
-        mapping={fields.name(label): fields.text(option, "output_mapping") or "" for label, option in mapping.items()},
-        trial=trial if isinstance(trial, int) else 0,
-        task=task,
-        place=place,
-        file=_STATE,
-    )
 
 
 def _words(result: Mapping[str, Any]) -> ImportedResponse | None:
@@ -146,7 +136,7 @@ def _words(result: Mapping[str, Any]) -> ImportedResponse | None:
     reasoning = fields.table(completion.get("thinking"), "thinking").get("text")
     return ImportedResponse(
         text=fields.text(completion.get("text"), "result.completions[0].text") or "",
-        finish_reason=_FINISH.get(reason, "other") if isinstance(reason, str) else None,
+        finish_reason=fields.finish(reason, _FINISH),
         provider_finish_reason=fields.name(reason) or None,
         reasoning=fields.text(reasoning, "thinking.text"),
         latency_s=fields.seconds(result.get("request_time")),
@@ -155,31 +145,30 @@ def _words(result: Mapping[str, Any]) -> ImportedResponse | None:
 
 def _answer(
     instance: Mapping[str, Any],
-    request: Mapping[str, Any],
+    state: Mapping[str, Any],
     words: ImportedResponse,
     *,
-    mapping: Mapping[str, str],
-    trial: int,
+    labels: Mapping[str, str],
     task: str,
     place: str,
-    file: str,
 ) -> ImportedAnswer:
-    """The answer to a request about an instance of HELM."""
+    """The answer to a request (with its trial) about an instance of HELM."""
+    request, trial = fields.table(state.get("request"), "request"), state.get("train_trial_index")
     references = fields.array(instance.get("references"), "instance.references")
     outputs = [fields.table(fields.table(entry, "reference").get("output"), "output") for entry in references]
     listed = tuple(fields.text(output.get("text"), "output.text") or "" for output in outputs)
     perturbation = fields.name(fields.table(instance.get("perturbation"), "instance.perturbation").get("name"))
     prompt = fields.text(request.get("prompt"), "request.prompt")
     sent = fields.messages(request.get("messages"), "request.messages")
-    identity = fields.name(instance.get("id"), "?")
+    identity, repeat = fields.name(instance.get("id"), "?"), trial + 1 if isinstance(trial, int) else 1
     return ImportedAnswer(
-        origin=ImportSource(tool="helm", file=file, id=identity, task=task, repeat=trial + 1),
+        origin=ImportSource(tool="helm", file=place.partition(":")[0], id=identity, task=task, repeat=repeat),
         place=place,
         words=words,
         messages=sent or ((Message(role="user", content=prompt),) if prompt else ()),
         text=fields.text(fields.table(instance.get("input"), "instance.input").get("text"), "instance.input.text"),
-        options=tuple(mapping.values()) or listed,
-        labels=tuple(mapping),
+        options=tuple(labels.values()) or listed,
+        labels=tuple(labels),
         hints=fields.hints(identity, instance.get("extra_data")),
         variant=f"{task}_{perturbation}" if perturbation else task,
     )
@@ -203,36 +192,20 @@ def _from_display(
         for entry in requests
         if isinstance(entry, Mapping)
     }
-    for number, prediction in enumerate(predictions):
+    for number, entry in enumerate(predictions):
         place = f"{_PREDICTIONS}:[{number}]"
         try:
-            yield _display_answer(fields.table(prediction, "prediction"), known, sent, task, place)
+            prediction = fields.table(entry, "prediction")
+            if prediction.get("reference_index") is not None:
+                yield SkippedRow("loglikelihood_only", place, "each option was scored by itself")
+                continue
+            key, trial = _key(prediction, "instance_id"), prediction.get("train_trial_index")
+            said = fields.text(prediction.get("predicted_text"), "predicted_text")
+            if said is None:
+                yield SkippedRow("unparsed", place, "predicted_text is missing")
+                continue
+            words = ImportedResponse(text=said, reasoning=fields.text(prediction.get("thinking_text"), "thinking_text"))
+            state = {"request": sent.get((*key, str(trial)), {}).get("request"), "train_trial_index": trial}
+            yield _answer(known.get(key, {"id": key[0]}), state, words, labels={}, task=task, place=place)
         except UnreadableError as error:
             yield SkippedRow("parse_error", place, str(error))
-
-
-def _display_answer(
-    prediction: Mapping[str, Any],
-    known: Mapping[tuple[str, str], Mapping[str, Any]],
-    sent: Mapping[tuple[str, str, str], Mapping[str, Any]],
-    task: str,
-    place: str,
-) -> ImportedAnswer | SkippedRow:
-    if prediction.get("reference_index") is not None:
-        return SkippedRow("loglikelihood_only", place, "each option was scored by itself")
-    key = _key(prediction, "instance_id")
-    request = sent.get((*key, str(prediction.get("train_trial_index"))), {})
-    said = fields.text(prediction.get("predicted_text"), "predicted_text")
-    if said is None:
-        return SkippedRow("unparsed", place, "predicted_text is missing")
-    trial = prediction.get("train_trial_index")
-    return _answer(
-        known.get(key, {"id": key[0]}),
-        fields.table(request.get("request"), "request"),
-        ImportedResponse(text=said, reasoning=fields.text(prediction.get("thinking_text"), "thinking_text")),
-        mapping={},
-        trial=trial if isinstance(trial, int) else 0,
-        task=task,
-        place=place,
-        file=_PREDICTIONS,
-    )

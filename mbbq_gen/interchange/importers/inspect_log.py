@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import ImportSource
@@ -34,8 +34,7 @@ from mbbq_gen.interchange.importers.base import (
 INSTANCE_KEY: Final = "mbbq_gen_instance"
 """Metadata field in which our own tasks for inspect-ai keep the key of the instance."""
 _ATTACHMENT: Final = "attachment://"
-Finish = Literal["stop", "length", "content_filter", "other"]
-FINISH: Final[Mapping[str, Finish]] = {
+FINISH: Final[Mapping[str, fields.FinishReason]] = {
     "stop": "stop",
     "max_tokens": "length",
     "model_length": "length",
@@ -188,7 +187,9 @@ def _answer(sample: _Attached, path: Path, task: str, place: str) -> ImportedAns
         sent = sent[:-1]
     words = _words(output, sample)
     if words is None:
-        return SkippedRow("unparsed", place, _why_none(sample))
+        limit = sample.raw("limit")
+        reached = f"stopped by its {limit.get('type')} limit" if isinstance(limit, Mapping) else "output is empty"
+        return SkippedRow("unparsed", place, reached)
     metadata = fields.table(sample.get("metadata"), "metadata")
     context, question = (_own_text(metadata, name) for name in ("context", "question"))
     given = sample.get("input")
@@ -248,8 +249,12 @@ def _words(output: Mapping[str, Any], sample: _Attached) -> ImportedResponse | N
     choice = _first_choice(output)
     failed = sample.raw("error") or output.get("error")
     model = fields.name(output.get("model")) or None
+    if not choice and not failed:
+        return None
     if not choice:
-        return ImportedResponse(error=_error_line(failed), model=model) if failed else None
+        reported = failed.get("message") if isinstance(failed, Mapping) else failed
+        line = fields.first_line(reported) if isinstance(reported, str) else ""
+        return ImportedResponse(error=line or "failed for a reason that is not recorded", model=model)
     message = fields.table(choice.get("message"), "output.choices[0].message")
     said = fields.content(message.get("content"), "output.choices[0].message.content")
     stop = choice.get("stop_reason")
@@ -258,21 +263,10 @@ def _words(output: Mapping[str, Any], sample: _Attached) -> ImportedResponse | N
     return ImportedResponse(
         text=said.said,
         reasoning=said.reasoning,
-        finish_reason=FINISH.get(stop, "other") if isinstance(stop, str) else None,
+        finish_reason=fields.finish(stop, FINISH),
         provider_finish_reason=fields.name(stop) or None,
         model=model,
         input_tokens=fields.number(counts.get("input_tokens")),
         output_tokens=fields.number(counts.get("output_tokens")),
         latency_s=fields.seconds(output.get("time")),
     )
-
-
-def _error_line(failed: Any) -> str:
-    message = failed.get("message") if isinstance(failed, Mapping) else failed
-    line = fields.first_line(fields.text(message, "error") or "") if isinstance(message, str) else ""
-    return line or "failed for a reason that is not recorded"
-
-
-def _why_none(sample: _Attached) -> str:
-    limit = sample.raw("limit")
-    return f"stopped by its {limit.get('type')} limit" if isinstance(limit, Mapping) else "output is empty"

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.records import ImportSource, Message
+from mbbq_gen.core.records import ImportSource
 from mbbq_gen.core.tables import UnreadableError, table_rows
 from mbbq_gen.interchange.importers import base as fields
 from mbbq_gen.interchange.importers.base import (
@@ -64,17 +64,14 @@ def open_lighteval(path: Path) -> Source:
 
 def _details_in(folder: Path) -> tuple[list[Path], int]:
     """The latest details of each task below a folder, and how many older ones there are."""
-    found = [(match, path) for path in folder.rglob("details_*.parquet") if (match := _DETAILS.fullmatch(path.name))]
+    files = [(_DETAILS.fullmatch(path.name), path) for path in folder.rglob("details_*.parquet")]
+    found = sorted((match["task"], match["date"], path) for match, path in files if match is not None)
     if not found:
         raise UsageError(f"{folder}: no details_*.parquet in it; lighteval writes them with --save-details")
-    models = {path.parent.parent for _, path in found}
-    if len(models) > 1:
-        names = sorted(model.name for model in models)
-        raise UsageError(f"{folder}: holds the answers of several models ({', '.join(names)}); name one folder")
-    latest: dict[str, tuple[str, Path]] = {}
-    for match, path in found:
-        latest[match["task"]] = max(latest.get(match["task"], ("", path)), (match["date"], path))
-    return [latest[task][1] for task in sorted(latest)], len(found) - len(latest)
+    if len(models := {path.parent.parent for *_, path in found}) > 1:
+        names = ", ".join(sorted(model.name for model in models))
+        raise UsageError(f"{folder}: holds the answers of several models ({names}); name one folder")
+    return fields.latest(found)
 
 
 def _results_of(details: Path) -> Path | None:
@@ -115,10 +112,11 @@ def _rows(paths: list[Path]) -> Iterator[ImportedAnswer | SkippedRow]:
 def _answers(row: Mapping[str, Any], path: Path, place: str, number: str) -> Iterator[ImportedAnswer | SkippedRow]:
     """The answers of one row: one for each sample, or the likelihoods."""
     doc, said = fields.table(row.get("doc"), "doc"), fields.table(row.get("model_response"), "model_response")
-    task = fields.name(doc.get("task_name"), path.stem)
+    task, given = fields.name(doc.get("task_name"), path.stem), said.get("input")
     shared: dict[str, Any] = {
         "place": place,
-        "messages": _sent(said.get("input"), doc),
+        # The task's query where what was sent is not kept.
+        "messages": fields.sent(doc.get("query") if given in (None, "") else given, "model_response.input"),
         "options": _options(doc),
         "hints": fields.hints(doc.get("specific"), doc.get("id")),
         "variant": task,
@@ -147,13 +145,10 @@ def _answers(row: Mapping[str, Any], path: Path, place: str, number: str) -> Ite
 def _likelihoods(doc: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[ImportedLoglikelihood, ...]:
     """The likelihood of each choice; none where the numbers are not those of the choices."""
     choices = fields.texts(doc.get("choices") or [], "doc.choices")
-    numbers = [
-        fields.log_probability(entry) for entry in fields.array(said.get("logprobs") or [], "model_response.logprobs")
-    ]
-    alone = [
-        fields.log_probability(entry)
-        for entry in fields.array(said.get("unconditioned_logprobs") or [], "unconditioned")
-    ]
+    numbers, alone = (
+        [fields.log_probability(entry) for entry in fields.array(said.get(name) or [], where)]
+        for name, where in (("logprobs", "model_response.logprobs"), ("unconditioned_logprobs", "unconditioned"))
+    )
     if not choices or len(choices) != len(numbers) or None in numbers or not all(text.strip() for text in choices):
         return ()
     without = alone if len(alone) == len(choices) else [None] * len(choices)
@@ -163,14 +158,6 @@ def _likelihoods(doc: Mapping[str, Any], said: Mapping[str, Any]) -> tuple[Impor
         )
         for text, number, other in zip(choices, numbers, without, strict=True)
     )
-
-
-def _sent(given: Any, doc: Mapping[str, Any]) -> tuple[Message, ...]:
-    """What was sent: the messages, the text, or where neither is kept the task's query."""
-    if isinstance(given, list):
-        return fields.messages(given, "model_response.input")
-    text = fields.text(given or doc.get("query"), "model_response.input")
-    return (Message(role="user", content=text),) if text else ()
 
 
 def _options(doc: Mapping[str, Any]) -> tuple[str, ...]:

@@ -24,7 +24,7 @@ from typing import Any, Final
 
 from mbbq_gen.core.errors import DataError, UsageError
 from mbbq_gen.core.records import ImportSource, Message
-from mbbq_gen.core.tables import UnreadableError, json_object, json_value, lines_of
+from mbbq_gen.core.tables import UnreadableError, json_object, lines_of
 from mbbq_gen.interchange.importers import base as fields
 from mbbq_gen.interchange.importers.base import (
     ImportedAnswer,
@@ -73,21 +73,14 @@ def open_lm_eval(path: Path) -> Source:
 
 def _samples_in(folder: Path) -> tuple[list[Path], int]:
     """The latest samples of each task below a folder, and how many older ones there are."""
-    latest: dict[tuple[Path, str], tuple[str, Path]] = {}
-    count = 0
-    for path in sorted(folder.rglob("samples_*.jsonl")):
-        match = _SAMPLES.fullmatch(path.name)
-        if match is None:
-            continue
-        count += 1
-        key = (path.parent, match["task"])
-        latest[key] = max(latest.get(key, ("", path)), (match["date"] or "", path))
-    if not latest:
+    files = [(_SAMPLES.fullmatch(path.name), path) for path in sorted(folder.rglob("samples_*.jsonl"))]
+    found = [(match["task"], match["date"] or "", path) for match, path in files if match is not None]
+    if not found:
         raise UsageError(f"{folder}: no samples_*.jsonl in it; lm-eval writes them with --log_samples --output_path")
-    if len({parent for parent, _ in latest}) > 1:
-        folders = sorted({parent.name for parent, _ in latest})
-        raise UsageError(f"{folder}: holds the answers of several models ({', '.join(folders)}); name one folder")
-    return [path for _, path in latest.values()], count - len(latest)
+    if len(parents := {path.parent for *_, path in found}) > 1:
+        names = ", ".join(sorted({parent.name for parent in parents}))
+        raise UsageError(f"{folder}: holds the answers of several models ({names}); name one folder")
+    return fields.latest(found)
 
 
 def _results_beside(samples: Path) -> Path | None:
@@ -131,60 +124,41 @@ def _rows(paths: list[Path]) -> Iterator[ImportedAnswer | SkippedRow]:
 
 
 def _answers(row: Mapping[str, Any], path: Path, task: str, place: str) -> Iterator[ImportedAnswer | SkippedRow]:
-    """The answers of one line: one for each repeat."""
+    """The answers of one line: one for each repeat, or the likelihoods."""
     doc = fields.table(row.get("doc"), "doc")
     groups = fields.array(row.get("resps"), "resps")
-    if not groups:
+    said_each = fields.array(groups[0], "resps[0]") if groups else ()
+    if not said_each and len(groups) < 2:
         yield SkippedRow("unparsed", place, "resps is empty")
         return
-    said_each = fields.array(groups[0], "resps[0]")
-    if len(groups) > 1 or not all(isinstance(said, str | None) for said in said_each):
-        yield _compared(row, doc, path, task, place)
-        return
-    if not said_each:
-        yield SkippedRow("unparsed", place, "resps is empty")
-    origin = fields.name(row.get("doc_id"), place.rpartition(":")[2])
-    for number, said in enumerate(said_each, start=1):
-        words = (
-            ImportedResponse(text=fields.text(said, "resps"))
-            if said is not None
-            else ImportedResponse(error="no response is recorded")
-        )
+    words: list[ImportedResponse] = []
+    likelihoods: tuple[ImportedLoglikelihood, ...] = ()
+    options = _options(doc)
+    if len(groups) == 1 and all(isinstance(said, str | None) for said in said_each):
+        for said in said_each:
+            error = "no response is recorded" if said is None else None
+            words.append(ImportedResponse(text=fields.text(said, "resps"), error=error))
+    else:
+        likelihoods = _likelihoods(row.get("arguments"), groups)
+        if len(likelihoods) < 2:
+            yield SkippedRow("loglikelihood_only", place, f"task {task}")
+            return
+        words = [ImportedResponse()]
+        options = options or (tuple(one.text for one in likelihoods) if len(likelihoods) == 3 else ())
+    identity = fields.name(row.get("doc_id"), place.rpartition(":")[2])
+    for number, response in enumerate(words, start=1):
         yield ImportedAnswer(
-            origin=ImportSource(tool="lm-eval", file=path.name, id=origin, task=task, repeat=number),
+            origin=ImportSource(tool="lm-eval", file=path.name, id=identity, task=task, repeat=number),
             place=place,
-            words=words,
+            words=response,
+            likelihoods=likelihoods,
             messages=_prompt(row.get("arguments")),
             context=_text_of(doc, "context", "ctx", "passage"),
             question=_text_of(doc, "question"),
-            options=_options(doc),
+            options=options,
             hints=fields.hints(doc),
             variant=task,
         )
-
-
-def _compared(
-    row: Mapping[str, Any], doc: Mapping[str, Any], path: Path, task: str, place: str
-) -> ImportedAnswer | SkippedRow:
-    """The likelihoods of one line."""
-    found = _likelihoods(row.get("arguments"), fields.array(row.get("resps"), "resps"))
-    if len(found) < 2:
-        return SkippedRow("loglikelihood_only", place, f"task {task}")
-    texts = tuple(one.text for one in found)
-    return ImportedAnswer(
-        origin=ImportSource(
-            tool="lm-eval", file=path.name, id=fields.name(row.get("doc_id"), place.rpartition(":")[2]), task=task
-        ),
-        place=place,
-        words=ImportedResponse(),
-        likelihoods=found,
-        messages=_prompt(row.get("arguments")),
-        context=_text_of(doc, "context", "ctx", "passage"),
-        question=_text_of(doc, "question"),
-        options=_options(doc) or (texts if len(texts) == 3 else ()),
-        hints=fields.hints(doc),
-        variant=task,
-    )
 
 
 def _likelihoods(arguments: Any, groups: Sequence[Any]) -> tuple[ImportedLoglikelihood, ...]:
@@ -232,15 +206,9 @@ def _prompt(arguments: Any) -> tuple[Message, ...]:
         given = given[0][0]
     if isinstance(given, list) and len(given) == 1:
         given = given[0]
-    if isinstance(given, str) and given.startswith("[{"):
-        try:
-            turns = fields.messages(json_value(given), "arguments")
-        except UnreadableError:
-            turns = ()
-        if turns:
-            return turns
-    prompt = fields.text(given, "arguments") if isinstance(given, str) else None
-    return (Message(role="user", content=prompt),) if prompt is not None else ()
+    if isinstance(given, str) and not given.strip():  # an empty prompt was sent
+        return (Message(role="user", content=given),)
+    return fields.sent(given, "arguments") if isinstance(given, str) else ()
 
 
 def _options(doc: Mapping[str, Any]) -> tuple[str, ...]:

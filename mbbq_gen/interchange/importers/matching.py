@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from mbbq_gen.benchmarks.recognition import IndexedInstance, OptionSpan, QuestionIndex, plain, show_options
 from mbbq_gen.core.option_display import LABEL_STYLES
 from mbbq_gen.core.records import Continuation, ContinuationScore, Instance, Method
-from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedLoglikelihood, Reason, SkippedRow
+from mbbq_gen.interchange.importers.base import ImportedAnswer, ImportedLoglikelihood, SkippedRow
 from mbbq_gen.prompts.render import UNLABELLED
 
 OTHER_LABELS = "other"
@@ -67,19 +67,21 @@ class Matcher:
 
     def find(self, answer: ImportedAnswer) -> Match | SkippedRow:
         """The instance that an answer is about, or why none is known."""
-        candidates = self._candidates(answer)
-        if isinstance(candidates, SkippedRow):
-            return candidates
+        known = self._known(answer)
+        if not known:
+            return SkippedRow("unmatched_question", answer.place, _said(answer))
+        candidates = [found for entry in known for found in _as_candidates(entry, answer)]
+        candidates = [candidate for candidate in candidates if candidate.reworded is None] or candidates
+        if not candidates:
+            return SkippedRow("options_mismatch", answer.place, _said(answer))
         covered = [sum(option.end - option.start for option in candidate.shown) for candidate in candidates]
-        most = max(covered)
-        chosen = self._choose(
-            [candidate for candidate, size in zip(candidates, covered, strict=True) if size == most], answer
-        )
+        largest = [one for one, size in zip(candidates, covered, strict=True) if size == max(covered)]
+        chosen = self._choose(largest, answer)
         if chosen is None:
             keys = ", ".join(sorted(candidate.instance.key for candidate in candidates)[:3])
-            return _no("ambiguous_match", answer, keys)
+            return SkippedRow("ambiguous_match", answer.place, keys)
         if chosen.instance.condition == "disambiguated" and len({text.casefold() for text in chosen.texts}) < 3:
-            return _no("duplicate_options", answer, chosen.instance.key)
+            return SkippedRow("duplicate_options", answer.place, chosen.instance.key)
         self._used[chosen.instance.key] += 1
         # The instance with the order and the labels in which it was shown.
         if chosen.shown:
@@ -95,46 +97,27 @@ class Matcher:
         else:
             order, labels = tuple(range(len(chosen.texts))), ()
         own = labels if labels and len(set(labels)) == len(order) else ()
+        styles: dict[tuple[str, ...], str] = {known: name for name, known in LABEL_STYLES.items()}
         return Match(
             instance=chosen.instance,
             option_order=order,
             labels=own or tuple(chosen.texts[index] for index in order),
-            label_style=next((name for name, known in LABEL_STYLES.items() if known == own), OTHER_LABELS)
-            if own
-            else UNLABELLED,
+            label_style=styles.get(own, OTHER_LABELS) if own else UNLABELLED,
             unknown_text=chosen.reworded,
         )
 
-    # --- who may be it --------------------------------------------------------------------------------------------
-
-    def _candidates(self, answer: ImportedAnswer) -> list[_Candidate] | SkippedRow:
-        """The instances with the answer's texts."""
-        known = self._known(answer)
-        if not known:
-            return _no("unmatched_question", answer, _said(answer))
-        candidates = [found for entry in known for found in _as_candidates(entry, answer)]
-        exact = [candidate for candidate in candidates if candidate.reworded is None]
-        return exact or candidates or _no("options_mismatch", answer, _said(answer))
-
     def _known(self, answer: ImportedAnswer) -> list[IndexedInstance]:
         """The instances with the answer's context and question, whatever their options."""
-        if answer.instance is not None:
-            named = [known for known in self._named(answer.instance) if _may_ask(known, answer)]
-            if named:
-                return named
+        if (name := answer.instance) is not None:
+            named = [self._by_key[name]] if name in self._by_key else self._by_id.get(name, [])
+            if allowed := [known for known in named if _may_ask(known, answer)]:
+                return allowed
         if answer.context is not None and answer.question is not None:
             return self._index.with_texts(answer.context, answer.question)
         for text in _texts(answer):
-            found = [entry.known for entry in self._index.asked_in(text)] or self._index.asked_without_options(text)
-            if found:
+            if found := self._index.found_in(text):
                 return found
         return []
-
-    def _named(self, name: str) -> list[IndexedInstance]:
-        """The instance of a key, or those of an id."""
-        if name in self._by_key:
-            return [self._by_key[name]]
-        return self._by_id.get(name, [])
 
     # --- which of them it is --------------------------------------------------------------------------------------
 
@@ -148,10 +131,6 @@ class Matcher:
         if len(best) > 1 and len({_essence(candidate.instance) for candidate in best}) > 1:
             return None
         return min(best, key=lambda candidate: self._used[candidate.instance.key])
-
-
-def _no(reason: Reason, answer: ImportedAnswer, detail: str) -> SkippedRow:
-    return SkippedRow(reason, answer.place, detail)
 
 
 def _said(answer: ImportedAnswer) -> str:
@@ -242,18 +221,8 @@ def _agreement(instance: Instance, hints: frozenset[str]) -> int:
 def _essence(instance: Instance) -> str:
     """All that counts for a score, as text: what two instances share that differ in nothing but their ids."""
     options = sorted((option.role or "", option.text) for option in instance.options)
-    facts = instance.model_dump(
-        exclude={
-            "instance_id",
-            "parallel_id",
-            "metadata",
-            "data_issues",
-            "options",
-            "gold_index",
-            "context",
-            "question",
-        }
-    )
+    ids = {"instance_id", "parallel_id", "metadata", "data_issues", "options", "gold_index", "context", "question"}
+    facts = instance.model_dump(exclude=ids)
     return f"{sorted(facts.items())} {options} {instance.options[instance.gold_index or 0].text}"
 
 

@@ -32,13 +32,13 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Self, get_args
 
 from pydantic import Field, JsonValue, model_validator
 
 from mbbq_gen.benchmarks.own_file import is_empty, look_up
 from mbbq_gen.core.errors import DataError, UsageError
-from mbbq_gen.core.records import ImportSource, Message
+from mbbq_gen.core.records import ImportSource
 from mbbq_gen.core.tables import UnreadableError, cell_text, is_table, json_object, json_value, lines_of, table_rows
 from mbbq_gen.interchange.importers import base as fields
 from mbbq_gen.interchange.importers.base import (
@@ -61,13 +61,7 @@ _KEY: Final = "__key__"
 """Field of a row's key in a JSON file that is one object."""
 _LIST_FIELDS: Final = frozenset({"options", "labels"})
 _FIELDS: Final = _TEXT_FIELDS | _LIST_FIELDS | {"repeat"}
-Finish = Literal["stop", "length", "content_filter", "other"]
-_FINISH: Final[Mapping[str, Finish]] = {
-    "stop": "stop",
-    "length": "length",
-    "content_filter": "content_filter",
-    "other": "other",
-}
+_FINISH: Final[dict[str, fields.FinishReason]] = {name: name for name in get_args(fields.FinishReason)}
 
 
 class ColumnMap(Pack):
@@ -181,7 +175,7 @@ class _Row:
             ),
             place=place,
             words=words,
-            messages=_sent(prompt),
+            messages=fields.sent(prompt, "prompt"),
             context=self._text(row, "context"),
             question=self._text(row, "question"),
             options=self._list(row, "options"),
@@ -202,7 +196,7 @@ class _Row:
         return ImportedResponse(
             text=response if response is not None or refusal is None else "",
             model=model,
-            finish_reason=None if finish is None else _FINISH.get(finish, "other"),
+            finish_reason=fields.finish(finish, _FINISH),
             provider_finish_reason=finish,
             refusal=refusal,
             reasoning=self._text(row, "reasoning"),
@@ -240,20 +234,3 @@ class _Row:
             names = ", ".join(list(row)[:12])
             raise UnreadableError(f"no field {theirs!r}, which {self._path.name} names; the row has: {names}")
         return value
-
-
-def _sent(given: Any) -> tuple[Message, ...]:
-    """What was sent: a text, or messages as a list or as JSON."""
-    if isinstance(given, list):
-        return fields.messages(given, "prompt")
-    prompt = fields.text(given, "prompt")
-    if not prompt:
-        return ()
-    if prompt.lstrip().startswith("[{"):
-        try:
-            turns = fields.messages(json_value(prompt), "prompt")
-        except UnreadableError:
-            turns = ()
-        if turns:
-            return turns
-    return (Message(role="user", content=prompt),)

@@ -7,14 +7,190 @@
 Rendering needs vl-convert (extra `report`); specifications and tables do not.
 """
 
-from mbbq_gen.report.charts.catalogue import (
-    CHARTS,
-    PAPERS,
-    Chart,
-    ChartCollection,
-    SkippedChart,
-    make_charts,
-    write_figures,
-)
+from __future__ import annotations
 
-__all__ = ["CHARTS", "PAPERS", "Chart", "ChartCollection", "SkippedChart", "make_charts", "write_figures"]
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from mbbq_gen.core.errors import UnknownNameError, UsageError
+from mbbq_gen.core.files import output_file, write_errors
+from mbbq_gen.report.charts.vega import Spec, pdf, png, require_vl_convert, svg, whole
+from mbbq_gen.report.tables import Table, markdown_escaped
+
+if TYPE_CHECKING:
+    import polars
+
+    from mbbq_gen.statistics.estimate import InferenceSettings
+
+Section = Literal["scores", "categories", "control", "robustness", "position", "outcomes", "papers"]
+"""What a chart is about."""
+
+
+@dataclass(frozen=True)
+class Chart:
+    """A chart with its words."""
+
+    title: str
+    """One line."""
+    sees: str
+    """What to see in it, in one line with its own numbers; stands above it."""
+    alt: str
+    """What is to be seen, with numbers, for who does not see it."""
+    caption: str
+    """How to read it, what its marks mean, whose figure it is shaped after."""
+    table: Table
+    spec: Spec | None
+    """Its Vega-Lite specification; None: a table only."""
+    command: str = ""
+    """Recomputes its numbers; RUN stands for the runs."""
+    name: str = ""
+    """File name, and the beginning of the ids in its SVG; of CHARTS, set by `make_charts`."""
+    section: Section = "scores"
+    """Likewise."""
+
+
+@dataclass(frozen=True)
+class SkippedChart:
+    """A chart that the data do not allow."""
+
+    name: str
+    title: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class ChartCollection:
+    """What could be made of some answers, and what could not."""
+
+    charts: tuple[Chart, ...]
+    left_out: tuple[SkippedChart, ...]
+
+
+class ChartUnavailableError(Exception):
+    """The data do not allow a chart; the text says why. Stays within this package: it becomes a `SkippedChart`."""
+
+
+CHARTS: dict[str, tuple[Section, str, str]] = {
+    "accuracy_against_bias": ("scores", "planes", "accuracy against bias by language"),
+    "scores_by_language": ("scores", "score_charts", "accuracy and bias by language"),
+    "bias_by_category": ("categories", "category_charts", "bias by category and language"),
+    "control_and_bias": ("control", "score_charts", "the benchmark beside its control set"),
+    "mbbq_figure_2": ("control", "control_charts", "control templates above chance (MBBQ Fig. 2)"),
+    "spread_variant": ("robustness", "score_charts", "scores by prompt variant"),
+    "spread_option_order": ("robustness", "score_charts", "scores by option order"),
+    "spread_label_style": ("robustness", "score_charts", "scores by label style"),
+    "spread_reasoning_effort": ("robustness", "score_charts", "scores by reasoning effort"),
+    "effects_of_axes": ("robustness", "score_charts", "effects of the prompt axes, by language"),
+    "position_preference": ("position", "score_charts", "position bias among the options"),
+    "outcomes_by_language": ("outcomes", "score_charts", "outcomes of the extraction"),
+    "mbbq_figure_3": ("papers", "category_charts", "bias by category in ambiguous contexts (MBBQ Fig. 3)"),
+    "mbbq_figure_4": ("papers", "category_charts", "bias by category in disambiguated contexts (MBBQ Fig. 4)"),
+    "mbbq_table_3": (
+        "papers",
+        "control_charts",
+        "accuracy and bias on the templates that a model can do (MBBQ Table 3)",
+    ),
+    "mbbq_table_5": ("papers", "control_charts", "accuracy on the control set (MBBQ Table 5)"),
+    "bbq_figure_3": ("papers", "category_charts", "BBQ's bias scores by category and model (BBQ Fig. 3)"),
+    "esbbq_bars": ("papers", "score_charts", "accuracy and bias as bars (EsBBQ Fig. 3)"),
+    "bharat_heat_maps": (
+        *("papers", "category_charts"),
+        "BharatBBQ's bias scores by category and language (BharatBBQ Fig. 7)",
+    ),
+}
+"""Chart → its section, the module of its function, and what it shows; in the order in which they are shown."""
+PAPERS = tuple(name for name, (section, *_) in CHARTS.items() if section == "papers")
+"""Charts that show the numbers of others once more, as a paper does; they take a third of a page's time."""
+
+
+def make_charts(
+    frame: polars.DataFrame,
+    sampling: InferenceSettings | None = None,
+    names: Sequence[str] | None = None,
+    tick: Callable[[str], None] = lambda _: None,
+) -> ChartCollection:
+    """The charts of a table of observations, of one run or of several.
+
+    `names` None: all of CHARTS. `tick` is called with the name of each chart before it is made.
+
+    Raises:
+        UsageError: for an empty table.
+        UnknownNameError: where there is no chart of a name.
+    """
+    wanted = list(CHARTS) if names is None else list(dict.fromkeys(names))
+    for name in wanted:
+        if name not in CHARTS:
+            raise UnknownNameError("chart", name, CHARTS)
+    if frame.is_empty():
+        raise UsageError("no answers to draw; ask some first: mbbq-gen run RUN")
+    import polars as pl
+
+    from mbbq_gen.report.charts.score_view import ScoreView
+    from mbbq_gen.statistics.estimate import InferenceSettings
+
+    named = frame.with_columns(pl.col("model").cast(pl.String).fill_null("–"))  # answers from anywhere may lack it
+    answers = ScoreView(named, sampling or InferenceSettings())
+    charts: list[Chart] = []
+    left_out: list[SkippedChart] = []
+    for name in wanted:
+        tick(name)
+        section, module, what = CHARTS[name]
+        try:
+            made: Chart = getattr(import_module(f"mbbq_gen.report.charts.{module}"), name)(answers)
+            charts.append(replace(made, name=name, section=section))
+        except ChartUnavailableError as reason:
+            left_out.append(SkippedChart(name, what, str(reason)))
+    return ChartCollection(tuple(charts), tuple(left_out))
+
+
+def write_figures(charts: ChartCollection, directory: Path) -> list[Path]:
+    """Writes each chart as SVG, PNG, PDF and specification, its table as CSV, Markdown and LaTeX, and index.md.
+
+    Returns what was written, in order.
+
+    Raises:
+        MissingExtraError: where vl-convert is not installed.
+        UsageError: as `core.files.output_file`; RunError too.
+    """
+    require_vl_convert()
+    written = []
+    with write_errors(directory):
+        directory.mkdir(parents=True, exist_ok=True)
+    for name, content in _files(charts):
+        path = directory / name
+        with output_file(path) as temporary:
+            temporary.write_bytes(content)
+        written.append(path)
+    return written
+
+
+def _files(charts: ChartCollection) -> Iterator[tuple[str, bytes]]:
+    for chart in charts.charts:
+        if chart.spec is not None:
+            drawn = svg(chart.spec, chart.name, chart.title, chart.alt, is_alone=True)
+            yield f"{chart.name}.svg", drawn.encode()
+            yield f"{chart.name}.png", png(drawn)
+            yield f"{chart.name}.pdf", pdf(drawn)
+            yield f"{chart.name}.vl.json", whole(chart.spec, chart.alt).encode()
+        yield f"{chart.name}.csv", chart.table.csv().encode()
+        yield f"{chart.name}.md", chart.table.markdown().encode()
+        yield f"{chart.name}.tex", chart.table.latex(f"{chart.title}. {chart.caption}", chart.name).encode()
+    yield "index.md", _index(charts).encode()
+
+
+def _index(charts: ChartCollection) -> str:
+    """What each chart is, how it is read, and what is not there."""
+    lines = ["# Figures and tables", ""]
+    for chart in charts.charts:
+        kinds = [*(("svg", "png", "pdf", "vl.json") if chart.spec is not None else ()), "csv", "md", "tex"]
+        links = ", ".join(f"[{kind}]({chart.name}.{kind})" for kind in kinds)
+        lines += [f"## {markdown_escaped(chart.title)}", ""]
+        if chart.spec is not None:
+            lines += [f"![{markdown_escaped(chart.alt)}]({chart.name}.png)", ""]
+        lines += [markdown_escaped(chart.caption), "", f"{links}. Recompute: `{chart.command}`", ""]
+    if charts.left_out:
+        lines += ["## Not made", "", *(f"- {one.title}: {markdown_escaped(one.reason)}" for one in charts.left_out), ""]
+    return "\n".join(lines)

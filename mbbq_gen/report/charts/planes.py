@@ -9,19 +9,8 @@ from urllib.parse import urlencode
 
 from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.report.assessments import AMBIGUOUS, NO_CLAIM, UNINTERPRETABLE, GroupAssessment, Standing
-from mbbq_gen.report.charts.catalogue import Chart
-from mbbq_gen.report.charts.score_charts import (
-    BIAS_OF,
-    BIAS_SOURCE,
-    SUMMARY,
-    PlainNumber,
-    bias_takeaway,
-    by_place,
-    command_of,
-    score_table,
-    summary_alt,
-)
-from mbbq_gen.report.charts.score_view import BIAS_SIGN, ScoreView, interval_caption, metric_of
+from mbbq_gen.report.charts import Chart
+from mbbq_gen.report.charts.score_view import BIAS_SIGN, BIAS_SOURCE, SUMMARY, PlainNumber, ScoreView, key_columns
 from mbbq_gen.report.charts.vega import (
     INK,
     LETTER,
@@ -165,34 +154,28 @@ def _overlap(one: Box, other: Box) -> bool:
 
 def accuracy_against_bias(answers: ScoreView) -> Chart:
     """Accuracy and bias as the two axes of a plane: a point for each language and model."""
-    levels, scores = by_place(answers)
+    found, places = answers.scored(answers.by, SUMMARY), answers.levels(answers.place_by)
     models = dict(zip(answers.models, short_names(answers.models), strict=True))
-    found = answers.levels(answers.place_by)
-    places = dict(zip(found.keys, found.names, strict=True))
-    if (len(places) == 1 and len(models) > 1) or len(levels) > 2 * _NAMED:
+    if (len(places) == 1 and len(models) > 1) or len(found.groups) > 2 * _NAMED:
         places = dict.fromkeys(places, "")  # colours tell the models apart; or there is no room for names
     points = {
         condition: [
             Point(places[key[1:]], models[key[0]], accuracy, bias)
-            for key in levels.keys
-            if (accuracy := metric_of(scores.get(key), f"accuracy_{condition}"))
-            and (bias := metric_of(scores.get(key), BIAS_OF[condition]))
+            for key in found.groups
+            if (accuracy := found.score(key, f"accuracy_{condition}")) and (bias := found.score(key, metric))
         ]
-        for condition in ("ambiguous", "disambiguated")
+        for condition, metric in (("ambiguous", SUMMARY[2]), ("disambiguated", SUMMARY[3]))
     }
     return Chart(
-        name="accuracy_against_bias",
-        section="scores",
         title=f"Accuracy against bias by {answers.where}",
-        sees=bias_takeaway(answers, levels.by, scores, SUMMARY[2]),
-        alt=f"Two planes of points, accuracy to the right and bias upwards. "
-        f"{summary_alt(answers, levels, scores, SUMMARY)}",
+        sees=found.bias_takeaway(SUMMARY[2]),
+        alt=f"Two planes of points, accuracy to the right and bias upwards. {found.alt()}",
         caption=f"{BIAS_SOURCE} {BIAS_SIGN} Grey: the largest bias that the accuracy leaves room for; "
         "a model without bias stands on the line at 0, and a good one at its right end. "
-        f"{interval_caption(answers.sampling)}",
-        table=score_table(levels, scores, SUMMARY),
+        f"{answers.interval_caption}",
+        table=found.table(),
         spec=_planes(points, list(models.values())),
-        command=command_of(levels.by, SUMMARY),
+        command=found.command(),
     )
 
 
@@ -205,23 +188,15 @@ def _planes(points: Mapping[str, Sequence[Point]], series: Sequence[str]) -> Spe
     ends = [end for some in points.values() for one in some for end in (one.y.value, one.y.ci_low, one.y.ci_high)]
     reach, size = half_range(ends), (285, 255)
     coloured = series_of(series, 2 * size[0])
+    # Where |bias| would be above 1 − accuracy, as far as the plane reaches: a band at its upper and its lower edge.
     bound = [
         {"x": x, "low": max(x - 1, -reach), "high": min(1 - x, reach)} for x in sorted({0.0, 1 - min(reach, 1.0), 1.0})
     ]
-    # Where |bias| would be above 1 − accuracy, as far as the plane reaches: a band at its upper and its lower edge.
-    area = {"type": "area", "color": "#8a8a8a", "opacity": 0.2}
-    grey = [
-        {
-            "data": {"values": bound},
-            "mark": area,
-            "encoding": {
-                "x": {"field": "x", "type": "quantitative"},
-                "y": {"field": end, "type": "quantitative"},
-                "y2": {"datum": edge},
-            },
-        }
-        for end, edge in (("high", reach), ("low", -reach))
-    ]
+    grey: list[Spec] = []
+    for end, edge in (("high", reach), ("low", -reach)):
+        x, y = ({"field": name, "type": "quantitative"} for name in ("x", end))
+        area = {"type": "area", "color": "#8a8a8a", "opacity": 0.2}
+        grey.append({"data": {"values": bound}, "mark": area, "encoding": {"x": x, "y": y, "y2": {"datum": edge}}})
     parts = []
     for place, (condition, some) in enumerate(points.items()):
         title = f"{condition.capitalize()} contexts" + (" (diff-bias)" if condition == "disambiguated" else "")
@@ -267,7 +242,7 @@ def ability_points(judged: Sequence[GroupAssessment]) -> list[AbilityPoint]:
 
 
 _ABILITY_COLUMNS = (
-    *(Column("model", "model"), Column("benchmark", "benchmark"), Column("language", "language")),
+    *key_columns(("model", "benchmark", "language")),
     *(Column("control_accuracy", "accuracy, control", "share"), Column(AMBIGUOUS, "bias", "score")),
     *(Column("ci_low", "CI low", "score"), Column("ci_high", "CI high", "score"), Column("assessment", "assessment")),
 )
@@ -284,10 +259,7 @@ def ability_against_bias(
     Hollow marks claim nothing: too few answers parsed, no better than guessing (both without an interval), or not
     surely better.
 
-    Args:
-        found: What is placed; those without a score are left out.
-        names: Language code → its name.
-        name: What the ids in the drawing begin with; one of its own for each chart of a page.
+    `names`: language code → its name; `name`: what the ids in the drawing begin with, its own on each page.
     """
     shown = [one for one in found if one.accuracy.value is not None and one.bias.value is not None]
     if not shown:
@@ -301,7 +273,6 @@ def ability_against_bias(
     )
     return Chart(
         name=name,
-        section="scores",
         title="Accuracy against the direction of bias",
         sees="Higher: more stereotypical. Left of the dashed line: no better than guessing. Hollow: no bias claimed, "
         "because it is not surely better than guessing, or too few answers were parsed. A mark links to its "
@@ -323,59 +294,51 @@ def _ability_spec(found: Sequence[AbilityPoint], names: Mapping[str, str]) -> Sp
         means_nothing = one.assessment in UNINTERPRETABLE
         accuracy, bias = (PlainNumber(part.value) if means_nothing else part for part in (one.accuracy, one.bias))
         said = f"{'Answers: ' if one.link.startswith(LINK) else ''}{_in_words(one, names)}"
-        is_hollow = one.assessment in NO_CLAIM
-        points.append(Point(one.language, series[model], accuracy, bias, is_hollow, one.link, said))
+        points.append(Point(one.language, series[model], accuracy, bias, one.assessment in NO_CLAIM, one.link, said))
     ends = [abs(end) for one in points for end in (one.y.value, one.y.ci_low, one.y.ci_high) if end is not None]
     reach = next((reach for reach in _REACHES if max(ends) < reach - 0.05), _REACHES[-1])
+    width, height = _ABILITY_SIZE
     large = {"labelFontSize": 13, "titleFontSize": 13}
     shares = {"values": [0, CHANCE, 0.6, 0.8, 1], "labelExpr": "format(datum.value, '.0%')"}
-    x = scale_of(None, **{**large, **shares}, title="accuracy on the control questions")
+    x = scale_of(None, **large, **shares, title="accuracy on the control questions")
     y = scale_of(reach, **large, title="bias in ambiguous contexts")
-    named, taken = _regions(reach)
-    keyed = {"columns": 1, "symbolSize": 90, "labelFontSize": 13}
-    coloured = {
-        channel: {**encoding, "legend": keyed}
-        for channel, encoding in series_of(list(series.values()), _ABILITY_SIZE[0]).items()
-    }
+    regions, taken = _regions(reach)
+    legend = {"columns": 1, "symbolSize": 90, "labelFontSize": 13}
+    coloured = {name: {**one, "legend": legend} for name, one in series_of(list(series.values()), width).items()}
     return {
-        "width": _ABILITY_SIZE[0],
-        "height": _ABILITY_SIZE[1],
+        "width": width,
+        "height": height,
         "encoding": {"x": {"type": "quantitative", **x}, "y": {"type": "quantitative", **y}},
-        "layer": [*named, plane(points, _ABILITY_SIZE, reach, coloured, taken=taken, letter=8.5)],
+        "layer": [*regions, plane(points, _ABILITY_SIZE, reach, coloured, taken=taken, letter=8.5)],
     }
 
 
-def _regions(reach: float) -> tuple[list[Spec], list[tuple[float, float, float, float]]]:
+def _regions(reach: float) -> tuple[list[Spec], list[Box]]:
     """Coloured regions with their names, the lines between them, and where no other name can stand."""
     width, height = _ABILITY_SIZE
-    chance = CHANCE * width
-    areas = (
-        *((0.0, CHANCE, -reach, reach, "#808080"), (CHANCE, 1.0, 0.0, reach, "#e08214")),
-        (CHANCE, 1.0, -reach, 0.0, "#8073ac"),
-    )
+    here: Spec = {"data": {"values": [{}]}}
     rects = [
         {
-            "data": {"values": [{}]},
+            **here,
             "mark": {"type": "rect", "color": colour, "opacity": 0.13},
             "encoding": {"x": {"datum": left}, "x2": {"datum": right}, "y": {"datum": low}, "y2": {"datum": high}},
         }
-        for left, right, low, high, colour in areas
+        for left, right, low, high, colour in (
+            (0.0, CHANCE, -reach, reach, "#808080"),
+            (CHANCE, 1.0, 0.0, reach, "#e08214"),
+            (CHANCE, 1.0, -reach, 0.0, "#8073ac"),
+        )
     ]
+    able = CHANCE * width + 8
     names = (
-        *((10.0, 16.0, "can't do"), (10.0, 32.0, "the task"), (chance + 8, 16.0, "able, stereotypical")),
-        *((chance + 8, height / 2 - 9, "able, no bias shown"), (chance + 8, height - 10.0, "able, anti-stereotypical")),
+        *((10.0, 16.0, "can't do"), (10.0, 32.0, "the task"), (able, 16.0, "able, stereotypical")),
+        *((able, height / 2 - 9, "able, no bias shown"), (able, height - 10.0, "able, anti-stereotypical")),
     )
+    style = {"type": "text", "align": "left", "fontStyle": "italic", "fontSize": 13, "opacity": 0.8}
     texts = [
         {
-            "data": {"values": [{}]},
-            "mark": {
-                "type": "text",
-                "align": "left",
-                "fontStyle": "italic",
-                "fontSize": 13,
-                "opacity": 0.8,
-                "text": text,
-            },
+            **here,
+            "mark": {**style, "text": text},
             "encoding": {"x": {"value": x}, "y": {"value": y}, "color": {"value": INK}},
         }
         for x, y, text in names

@@ -1,240 +1,226 @@
-"""Charts of accuracy and bias: ability against bias, by language, by prompt axis, and as bars (EsBBQ Fig. 3)."""
+"""Charts of accuracy and bias by language, split and prompt; position bias; how answers were read; EsBBQ's bars."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import Final, get_args
 
-from mbbq_gen.analysis.ability import CHANCE
-from mbbq_gen.analysis.robustness import EffectTable, effect_table
-from mbbq_gen.report.assessments import directions
-from mbbq_gen.report.charts.catalogue import Chart, ChartUnavailableError
+from mbbq_gen.analysis.position import position_reports
+from mbbq_gen.analysis.robustness import EffectTable, Factor, effect_table
+from mbbq_gen.core.records import Outcome
+from mbbq_gen.core.text import whole_percent
+from mbbq_gen.report.charts import Chart, ChartUnavailableError
+from mbbq_gen.report.charts.control_charts import require_control
 from mbbq_gen.report.charts.score_view import (
     BIAS_SIGN,
+    BIAS_SOURCE,
+    MARK,
     METRIC_TITLES,
-    Key,
-    Levels,
+    SUMMARY,
+    PlainNumber,
+    ScoreSet,
     ScoreView,
-    interval_caption,
-    kind_of,
+    key_columns,
     mark_of,
-    metric_of,
-    range_text,
+    score_panels,
     sentences,
     spoken,
-    value_of,
 )
-from mbbq_gen.report.charts.vega import (
-    Panel,
-    bars,
-    dots,
-    short_names,
-)
-from mbbq_gen.report.conclusions import listing
-from mbbq_gen.report.tables import Cell, Column, FlaggedNumber, Interval, Table
+from mbbq_gen.report.charts.vega import Panel, bars, dots, short_names, stacks
+from mbbq_gen.report.score_tables import OUTCOME_TITLES
+from mbbq_gen.report.tables import Column, ColumnKind, FlaggedNumber, Table
 from mbbq_gen.scoring.metrics import METRICS
+from mbbq_gen.statistics.hypothesis_tests import benjamini_hochberg
 
-if TYPE_CHECKING:
-    from mbbq_gen.analysis.scores import GroupScore
-
-
-@dataclass(frozen=True)
-class PlainNumber:
-    """A number without an interval."""
-
-    value: float | None
-    ci_low: float | None = None
-    ci_high: float | None = None
-
-
-SUMMARY = ("accuracy_ambiguous", "accuracy_disambiguated", "mbbq_bias_ambiguous", "diff_bias_disambiguated")
-"""What our own charts show. MBBQ's bias in disambiguated contexts is not 0 for a perfect model where biased and
-counter-biased contexts are not equally many, as in small samples they are not; KoBBQ's is."""
-BIAS_OF = {"ambiguous": SUMMARY[2], "disambiguated": SUMMARY[3]}
-BIAS_SOURCE = "Bias: MBBQ eq. 1. Diff-bias, in disambiguated contexts: KoBBQ (EsBBQ eq. 4)."
 _ESBBQ = ("accuracy_ambiguous", "accuracy_disambiguated", "diff_bias_ambiguous", "diff_bias_disambiguated")
-
-
-def key_columns(by: Sequence[str]) -> list[Column]:
-    """The columns that say whose numbers a row holds."""
-    return [Column(name, name.replace("_", " ")) for name in by]
-
-
-PValues = Mapping[str, Mapping[Key, float | None]]
-"""Metric → group → p value, for metrics that were tested against 0."""
-
-
-def score_table(
-    levels: Levels, scores: Mapping[Key, GroupScore], metrics: Sequence[str], tested: PValues | None = None
-) -> Table:
-    """One row a group: its items and templates, its scores with intervals, and their p values and marks."""
-    p_values = tested or {}
-    columns = [*key_columns(levels.by), Column("n_answers", "answers", "count")]
-    columns.append(Column("n_templates", "templates", "count"))
-    for metric in metrics:
-        kind = kind_of(metric)
-        columns += [Column(metric, METRIC_TITLES[metric], kind), Column(f"{metric}_low", "low", kind)]
-        columns.append(Column(f"{metric}_high", "high", kind))
-        columns += [Column(f"{metric}_p_adjusted", "p (adjusted)", "p_value")] if metric in p_values else []
-    rows = []
-    for key in levels.keys:
-        group = scores.get(key)
-        cells: list[Cell] = [*key, *((None, None) if group is None else (group.n_answers, group.n_templates))]
-        for metric in metrics:
-            found = metric_of(group, metric)
-            value, ends = (None, (None, None)) if found is None else (found.value, (found.ci_low, found.ci_high))
-            p_value = p_values.get(metric, {}).get(key)
-            cells.append(FlaggedNumber(value, mark_of(p_value)) if metric in p_values else value)
-            cells += [*ends, *([p_value] if metric in p_values else [])]
-        rows.append(tuple(cells))
-    return Table(tuple(columns), tuple(rows))
-
-
-def command_of(by: Sequence[str], metrics: Sequence[str], extra: str = "") -> str:
-    """The command that shows the same scores."""
-    return f"mbbq-gen score RUN --group-by {','.join((*by, 'split'))} --metric {','.join(metrics)}{extra}"
-
-
-def summary_alt(
-    answers: ScoreView,
-    levels: Levels,
-    scores: Mapping[Key, GroupScore],
-    metrics: Sequence[str],
-    tested: PValues | None = None,
-) -> str:
-    """The extremes of each score over all groups, and how many of them differ from 0 where that was tested."""
-    parts = []
-    for metric in metrics:
-        named = [(answers.spoken_key(levels.by, key), value_of(scores.get(key), metric)) for key in levels.keys]
-        text = range_text(metric, named)
-        if tested is not None and metric in tested:
-            marked = [answers.spoken_key(levels.by, key) for key, p in tested[metric].items() if mark_of(p)]
-            shown = "; ".join(marked[:6]) + ("; …" if len(marked) > 6 else "")
-            text += f"; {len(marked)} of {len(named)} differ from 0" + (f" ({shown})" if marked else "")
-        parts.append(text)
-    return sentences(parts)
-
-
-def by_place(answers: ScoreView) -> tuple[Levels, dict[Key, GroupScore]]:
-    """Every model in every language, and its scores."""
-    by = ("model", *answers.place_by)
-    return answers.levels(by), answers.scores(by, SUMMARY)
+_CHANGING = SUMMARY[1:]
+_FACTOR_TITLES: Final[dict[Factor, str]] = {
+    "variant": "prompt variant",
+    "option_order": "option order",
+    "label_style": "label style",
+    "reasoning_effort": "reasoning effort",
+}
 
 
 def scores_by_language(answers: ScoreView) -> Chart:
     """Accuracy and bias of every language and model, with intervals."""
-    levels, scores = by_place(answers)
-    places, models = answers.levels(answers.place_by), answers.models
-    is_one_place = len(places) == 1  # then the models are the rows
-    values: dict[str, dict[tuple[int, int], Interval]] = {
-        metric: {
-            (models.index(key[0]), 0) if is_one_place else (places.keys.index(key[1:]), models.index(key[0])): found
-            for key in levels.keys
-            if (found := metric_of(scores.get(key), metric))
-        }
-        for metric in SUMMARY
-    }
-    model_names = short_names(models)
-    rows, series = (model_names, places.names) if is_one_place else (places.names, model_names)
-    panels = [score_panel(metric, values[metric]) for metric in SUMMARY]
+    found, places = answers.scored(answers.by, SUMMARY), answers.levels(answers.place_by)
+    models = dict(zip(answers.models, short_names(answers.models), strict=True))
+    named = [(places[key[1:]], models[key[0]], group) for key, group in found.groups.items()]
+    rows, series = list(places.values()), list(models.values())
+    if len(places) == 1:  # then the models are the rows
+        named, rows, series = [(model, place, group) for place, model, group in named], series, rows
     return Chart(
-        name="scores_by_language",
-        section="scores",
         title=f"Accuracy and bias by {answers.where}",
-        sees=bias_takeaway(answers, levels.by, scores, SUMMARY[2]),
-        alt=f"Dots with intervals. {summary_alt(answers, levels, scores, SUMMARY)}",
-        caption=f"Accuracy (dashed: guessing) and bias. {BIAS_SOURCE} {BIAS_SIGN} {interval_caption(answers.sampling)}",
-        table=score_table(levels, scores, SUMMARY),
-        spec=dots(panels, rows, series),
-        command=command_of(levels.by, SUMMARY),
+        sees=found.bias_takeaway(SUMMARY[2]),
+        alt=f"Dots with intervals. {found.alt()}",
+        caption=f"Accuracy (dashed: guessing) and bias. {BIAS_SOURCE} {BIAS_SIGN} {answers.interval_caption}",
+        table=found.table(),
+        spec=dots(score_panels(SUMMARY, named), rows, series),
+        command=found.command(),
     )
 
 
-def score_panel(metric: str, values: Mapping[tuple[int, int], Interval]) -> Panel:
-    """A score of dots: a bias about 0, a rate with a line at chance."""
-    is_signed = METRICS[metric].low < 0
-    return Panel(METRIC_TITLES[metric].capitalize(), values, is_signed, None if is_signed else CHANCE)
+def control_and_bias(answers: ScoreView) -> Chart:
+    """Accuracy and bias on the benchmark beside the same on the control questions."""
+    require_control(answers)
+    bias, control = answers.scored(answers.by, SUMMARY), answers.scored(answers.by, SUMMARY, "control")
+    names = short_names(answers.row_names(bias.groups))
+    sides = {"benchmark": bias, "control set": control}
+    named = [
+        (name, side, found.groups.get(key))
+        for side, found in sides.items()
+        for name, key in zip(names, bias.groups, strict=True)
+    ]
+    tables = {"bias": bias.table(), "control": control.table()}
+    rows = tuple((split, *row) for split, table in tables.items() for row in table.rows)
+    return Chart(
+        title="The benchmark beside its control set",
+        sees="On the control questions, which name no group: " + control.bias_takeaway(SUMMARY[2]),
+        alt="Dots with intervals, the benchmark and the control set of each row beside each other. "
+        f"Of the control set: {control.alt()}",
+        caption="The control set asks the same questions with first names in the groups' place. A bias that is as "
+        "large there is not about the groups; a model that guesses there (dashed) can't do the task. "
+        f"{BIAS_SIGN} {answers.interval_caption}",
+        table=Table((Column("split", "split"), *tables["bias"].columns), rows),
+        spec=dots(score_panels(SUMMARY, named), names, list(sides)),
+        command=bias.command(" --control-adjusted"),
+    )
 
 
 def esbbq_bars(answers: ScoreView) -> Chart:
     """Accuracy and bias as bars side by side, in both conditions (EsBBQ Fig. 3)."""
-    by = ("model", *answers.place_by)
-    levels, scores = answers.levels(by), answers.scores(by, _ESBBQ)
-    panels = [
-        Panel(
-            title,
-            {
-                (row, place): found
-                for row, key in enumerate(levels.keys)
-                for place, condition in enumerate(_CONDITIONS)
-                if (found := metric_of(scores.get(key), f"{kind}_{condition}"))
-            },
-            is_signed=kind == "diff_bias",
-        )
-        for kind, title in (("accuracy", "Accuracy"), ("diff_bias", "Bias"))
-    ]
-    several_models = len(answers.models) > 1
-    names = [" · ".join(key if several_models else key[1:]) for key in levels.keys]
+    found = answers.scored(answers.by, _ESBBQ)
+    names = short_names(answers.row_names(found.groups))
+    conditions = {"ambiguous": "ambiguous contexts", "disambiguated": "disambiguated contexts"}
+    panels = []
+    for kind, title in (("accuracy", "Accuracy"), ("diff_bias", "Bias")):
+        values = [
+            (name, series, score)
+            for name, key in zip(names, found.groups, strict=True)
+            for condition, series in conditions.items()
+            if (score := found.score(key, f"{kind}_{condition}"))
+        ]
+        panels.append(Panel(title, values, is_signed=kind == "diff_bias"))
     return Chart(
-        name="esbbq_bars",
-        section="papers",
         title="Accuracy and bias as bars",
-        sees=bias_takeaway(answers, levels.by, scores, _ESBBQ[2]),
-        alt=f"Bars of accuracy above bars of bias. {summary_alt(answers, levels, scores, _ESBBQ)}",
+        sees=found.bias_takeaway(_ESBBQ[2]),
+        alt=f"Bars of accuracy above bars of bias. {found.alt()}",
         caption=f"The shape of EsBBQ Fig. 3: accuracy (EsBBQ eqs. 1 and 2) and bias (eqs. 3 and 4). {BIAS_SIGN} "
-        f"{interval_caption(answers.sampling)}",
-        table=score_table(levels, scores, _ESBBQ),
-        spec=bars(panels, short_names(names), ["ambiguous contexts", "disambiguated contexts"]),
-        command=command_of(by, _ESBBQ),
+        f"{answers.interval_caption}",
+        table=found.table(),
+        spec=bars(panels, names, list(conditions.values())),
+        command=found.command(),
     )
 
 
-_CONDITIONS = ("ambiguous", "disambiguated")
+# --- prompts ---------------------------------------------------------------------------------------------------------
 
 
-_METRICS = SUMMARY[1:]
-ALL = "all languages"
+def spread(answers: ScoreView, factor: Factor) -> Chart:
+    """Scores of each prompt variant, option order, label style or reasoning effort."""
+    what, values = _FACTOR_TITLES[factor], answers.values(factor, "bias")
+    if len(values) < 2:
+        raise ChartUnavailableError(f"needs answers to two or more values of {what}")
+    found = answers.scored((*answers.by, factor), _CHANGING)
+    rows = list(dict.fromkeys(key[:-1] for key in found.groups))
+    names = dict(zip(rows, short_names(answers.row_names(rows)), strict=True))
+    series = dict(zip(values, short_names(values), strict=True))
+    named = [(names[key[:-1]], series[key[-1]], group) for key, group in found.groups.items() if key[-1] in series]
+    return Chart(
+        title=f"Scores by {what}",
+        sees=_spread_text(found, _CHANGING[1:2]) or f"Nothing to count under two values of {what}.",
+        alt=f"Dots with intervals, one for each {what}: {', '.join(values[:12])}. {_spread_text(found, _CHANGING)}",
+        caption=f"The same questions under each {what}. Where dots of a row lie apart, the {what} makes the score as "
+        f"much as the model does. {BIAS_SOURCE} {BIAS_SIGN} {answers.interval_caption}",
+        table=found.table(),
+        spec=dots(score_panels(_CHANGING, named), list(names.values()), list(series.values())),
+        command=found.command(),
+    )
+
+
+spread_variant = partial(spread, factor="variant")
+spread_option_order = partial(spread, factor="option_order")
+spread_label_style = partial(spread, factor="label_style")
+spread_reasoning_effort = partial(spread, factor="reasoning_effort")
+
+
+def _spread_text(found: ScoreSet, metrics: tuple[str, ...]) -> str:
+    """The widest range of each score within one row."""
+    parts = []
+    for metric in metrics:
+        rows: dict[tuple[str, ...], list[float]] = {}
+        for key in found.groups:
+            if (value := found.value(key, metric)) is not None:
+                rows.setdefault(key[:-1], []).append(value)
+        if rows:
+            widest = max(rows, key=lambda key: max(rows[key]) - min(rows[key]))
+            parts.append(
+                f"{METRIC_TITLES[metric]} lies widest apart for {found.answers.spoken_key(found.by[:-1], widest)}: "
+                f"from {spoken(metric, min(rows[widest]))} to {spoken(metric, max(rows[widest]))}"
+            )
+    return sentences(parts)
+
+
+_ALL = "all languages"
 
 
 def effects_of_axes(answers: ScoreView) -> Chart:
     """The main effect of every level of every axis, a colour for each language."""
     if len(answers.models) != 1:
         raise ChartUnavailableError("shows one model; make it for each run separately")
-    tables = [_table(answers, metric) for metric in _METRICS]
+    tables = []
+    for metric in _CHANGING:
+        table = effect_table(answers.part("bias"), METRICS[metric], answers.sampling)
+        if not isinstance(table, EffectTable):
+            raise ChartUnavailableError(table or "needs prompt variants composed with run --axes")
+        tables.append(table)
+    effects = [[*table.main, *table.by_language] for table in tables]
     rows = [(*effect.axes, *effect.levels, *effect.against) for effect in tables[0].main]
-    languages = [ALL, *dict.fromkeys(str(effect.language) for effect in tables[0].by_language)]
-    panels = []
-    for metric, table in zip(_METRICS, tables, strict=True):
-        values: dict[tuple[int, int], Interval] = {
-            (rows.index((*effect.axes, *effect.levels, *effect.against)), languages.index(effect.language or ALL)): (
-                effect.difference
-            )
-            for effect in [*table.main, *table.by_language]
-        }
-        panels.append(Panel(METRIC_TITLES[metric].capitalize(), values, is_signed=True))
+    names = dict(zip(rows, short_names([f"{axis}: {level}" for axis, level, _ in rows]), strict=True))
+    languages = list(dict.fromkeys([_ALL, *(str(effect.language) for effect in tables[0].by_language)]))
+    series = dict(zip(languages, short_names(languages), strict=True))
+    panels = [
+        Panel(
+            METRIC_TITLES[metric].capitalize(),
+            [
+                (
+                    names[*effect.axes, *effect.levels, *effect.against],
+                    series[effect.language or _ALL],
+                    effect.difference,
+                )
+                for effect in some
+            ],
+            is_signed=True,
+        )
+        for metric, some in zip(_CHANGING, effects, strict=True)
+    ]
+    cells = (
+        (
+            *(table.metric, effect.axes[0], effect.levels[0], effect.against[0], effect.language or _ALL),
+            *(effect.difference.value, effect.difference.ci_low, effect.difference.ci_high, effect.test.p_adjusted),
+        )
+        for table, some in zip(tables, effects, strict=True)
+        for effect in some
+    )
+    columns = key_columns(
+        ("metric", "axis", "level", "against", "language"),
+        **{name: (name, "score") for name in ("difference", "low", "high")},
+        p_adjusted=("p (Holm)", "p_value"),
+    )
+    columns[0] = Column("metric", "score")
+    strongest = [_strongest(metric, table) for metric, table in zip(_CHANGING, tables, strict=True)]
     return Chart(
-        name="effects_of_axes",
-        section="robustness",
         title="Effects of the prompt axes",
-        sees=sentences([_strongest(_METRICS[1], tables[1])]),
+        sees=sentences(strongest[1:2]),
         alt=f"Dots with intervals, a row for each level of {', '.join(dict.fromkeys(row[0] for row in rows))}. "
-        + sentences([_strongest(metric, table) for metric, table in zip(_METRICS, tables, strict=True)]),
+        + sentences(strongest),
         caption="How much each score changes with a level of an axis, against the first level of that axis, over all "
-        f"levels of the others. {BIAS_SIGN} {interval_caption(answers.sampling)}",
-        table=_numbers(tables),
-        spec=dots(panels, short_names([f"{row[0]}: {row[1]}" for row in rows]), short_names(languages)),
+        f"levels of the others. {BIAS_SIGN} {answers.interval_caption}",
+        table=Table(tuple(columns), tuple(cells)),
+        spec=dots(panels, list(names.values()), list(series.values())),
         command="mbbq-gen robustness RUN",
     )
-
-
-def _table(answers: ScoreView, metric: str) -> EffectTable:
-    found = effect_table(answers.part("bias"), METRICS[metric], answers.sampling)
-    if found is None:
-        raise ChartUnavailableError("needs prompt variants composed with run --axes")
-    if isinstance(found, str):
-        raise ChartUnavailableError(found)
-    return found
 
 
 def _strongest(metric: str, table: EffectTable) -> str:
@@ -243,80 +229,111 @@ def _strongest(metric: str, table: EffectTable) -> str:
     if not known:
         return ""
     effect = max(known, key=lambda pair: pair[0])[1]
-    value = effect.difference.value
-    return f"{METRIC_TITLES[metric]} changes most with {effect.axes[0]} {effect.levels[0]}: {spoken(metric, value)}"
+    value = spoken(metric, effect.difference.value)
+    return f"{METRIC_TITLES[metric]} changes most with {effect.axes[0]} {effect.levels[0]}: {value}"
 
 
-def _numbers(tables: list[EffectTable]) -> Table:
-    columns = (
-        Column("metric", "score"),
-        Column("axis", "axis"),
-        Column("level", "level"),
-        Column("against", "against"),
-        Column("language", "language"),
-        Column("difference", "difference", kind_of("mbbq_bias_ambiguous")),
-        Column("low", "low", kind_of("mbbq_bias_ambiguous")),
-        Column("high", "high", kind_of("mbbq_bias_ambiguous")),
-        Column("p_adjusted", "p (Holm)", "p_value"),
-    )
-    rows: list[tuple[Cell, ...]] = [
-        (
-            table.metric,
-            effect.axes[0],
-            effect.levels[0],
-            effect.against[0],
-            effect.language or ALL,
-            effect.difference.value,
-            effect.difference.ci_low,
-            effect.difference.ci_high,
-            effect.test.p_adjusted,
-        )
-        for table in tables
-        for effect in [*table.main, *table.by_language]
+# --- places ----------------------------------------------------------------------------------------------------------
+
+
+def position_preference(answers: ScoreView) -> Chart:
+    """How much more often each place is chosen than the roles and the orders predict."""
+    by = answers.by
+    reports = [one for one in position_reports(answers.part("bias"), by, [], answers.sampling) if one.n_answers]
+    if not reports:
+        raise ChartUnavailableError("no parsed answer chose a role")
+    adjusted = benjamini_hochberg([report.test.p_value for report in reports])
+    keys = [tuple(str(report.group[name]) for name in by) for report in reports]
+    names = [
+        f"{name} {mark_of(p_value)}".strip()
+        for name, p_value in zip(short_names(answers.row_names(keys)), adjusted, strict=True)
     ]
-    return Table(columns, tuple(rows))
-
-
-# --- what to see -----------------------------------------------------------------------------------------------------
-
-_MODELS_NAMED = 4
-"""So many models are named; of more, only how many they are."""
-
-
-def bias_takeaway(answers: ScoreView, by: Sequence[str], scores: Mapping[Key, GroupScore], metric: str) -> str:
-    """Where a bias is off 0 after Holm's adjustment: `Bias, ambiguous: off 0 in 2 of 4, above in en and nl.`"""
-    known = {key: group.metrics[metric] for key, group in scores.items() if group.metrics[metric].value is not None}
-    title = METRIC_TITLES[metric].capitalize()
-    if not known:
-        return f"{title}: nothing to count."
-    off = directions(known, answers.sampling.confidence)
-    sides = {
-        side: [key for key, found in off.items() if found == side] for side in ("stereotypical", "anti_stereotypical")
+    places = [(name, one) for name, report in zip(names, reports, strict=True) for one in report.places]
+    styles = list(dict.fromkeys(one.label_style for _, one in places))
+    labels = {one.place: one.label for _, one in places} if len(styles) == 1 else {}
+    order = ("1st", "2nd", "3rd")
+    series = [
+        name if labels.get(place, name) == name else f"{name}: {labels[place]}" for place, name in enumerate(order)
+    ]
+    panels = []
+    for style in styles:
+        title = "Preference" if len(styles) == 1 else f"Preference, labels {short_names([str(style)])[0]}"
+        values = [(n, series[one.place], PlainNumber(one.preference)) for n, one in places if one.label_style == style]
+        panels.append(Panel(title, values, is_signed=True))
+    drawn = [", ".join(key if len(answers.models) > 1 else key[1:]) for key in keys]
+    liked = [max(report.places, key=lambda one: one.preference) for report in reports]
+    most = max(range(len(liked)), key=lambda place: liked[place].preference)
+    said = [
+        f"{name}: place {one.place + 1} is liked most ({one.preference:+.2f})"
+        for name, one in zip(drawn[:12], liked, strict=False)
+    ]
+    others: dict[str, tuple[str, ColumnKind]] = {
+        **{"position": ("position", "count"), "label": ("label", "text"), "chosen": ("chosen", "count")},
+        **{"share": ("share", "share"), "expected": ("expected", "share"), "preference": ("preference", "score")},
+        "p_adjusted": ("p (adjusted)", "p_value"),
     }
-    n_off = sum(map(len, sides.values()))
-    if not n_off:
-        return f"{title}: none is certainly different from 0, which does not show that there is no bias."
-    words = {"stereotypical": "above (to the stereotype)", "anti_stereotypical": "below (against it)"}
-    named = [f"{words[side]} {_where(answers, by, keys)}".rstrip() for side, keys in sides.items() if keys]
-    return f"{title}: off 0 in {n_off} of {len(known)}, {'; '.join(named)}."
+    columns = key_columns((*by, "label_style"), **others)
+    rows = tuple(
+        (
+            *(*(report.group[name] for name in by), one.label_style, one.place + 1, one.label, one.chosen),
+            *(one.share, one.expected, FlaggedNumber(one.preference, mark_of(p_value)), p_value),
+        )
+        for report, p_value in zip(reports, adjusted, strict=True)
+        for one in report.places
+    )
+    n_marked = sum(bool(mark_of(p_value)) for p_value in adjusted)
+    return Chart(
+        title="Preference for a place among the options",
+        sees=f"Places matter for sure in {n_marked} of {len(reports)}; liked most: place {liked[most].place + 1} in "
+        f"{drawn[most]} ({liked[most].preference:+.2f}).",
+        alt=f"Bars for each place. {'; '.join(said)}{'; …' if len(reports) > 12 else ''}.",
+        caption="Share of answers that chose each place, minus the share that the roles chosen and the orders shown "
+        f"predict. Above 0: the place is liked, whatever stands there. {MARK}: places matter (p < 0.05; randomisation "
+        "test, false discovery rate held over groups).",
+        table=Table(tuple(columns), rows),
+        spec=bars(panels, names, series),
+        command=f"mbbq-gen position-bias RUN --group-by {','.join((*by, 'split'))}",
+    )
 
 
-def _where(answers: ScoreView, by: Sequence[str], keys: Sequence[Key]) -> str:
-    """`for a (en, tr) and b (nl)`: the groups by model; of many models, how many groups they are."""
-    models: dict[str, list[str]] = {}
-    for key in keys:
-        models.setdefault(answers.spoken_key(by[:1], key[:1]), []).append(answers.spoken_key(by[1:], key[1:]))
-    if len(models) > _MODELS_NAMED:
-        return f"for {len(models)} models"
-    if list(models) == [""]:
-        places = [place for place in models[""] if place]
-        return f"in {listing(places)}" if places else ""
-    named = [
-        f"{model} ({', '.join(found)})" if (found := [p for p in its if p]) else model for model, its in models.items()
+# --- outcomes --------------------------------------------------------------------------------------------------------
+
+
+def outcomes_by_language(answers: ScoreView) -> Chart:
+    """How the answers were read, as stacks that add up to all answers."""
+    metric = ("parse_rate",)
+    splits = [split for split in ("bias", "control") if split in answers.values("split")]
+    sets = {split: answers.scored(answers.by, metric, split) for split in splits}
+    groups = [(key, split, group) for split, found in sets.items() for key, group in found.groups.items()]
+    groups = sorted((one for one in groups if one[2].n_answers), key=lambda one: one[:2])
+    if not groups:
+        raise ChartUnavailableError("no answers")
+    order = [outcome for outcome in OUTCOME_TITLES if outcome in get_args(Outcome)]
+    shares = [[group.outcomes[outcome] / group.n_answers for outcome in order] for _, _, group in groups]
+    whole = answers.row_names([key for key, _, _ in groups])
+    names = [
+        name + (" · control" if split == "control" else "") for name, (_, split, _) in zip(whole, groups, strict=True)
     ]
-    return f"for {listing(named)}"
-
-
-def extremes(answers: ScoreView, by: Sequence[str], values: Mapping[Key, float | None], metric: str) -> str:
-    """`Accuracy, ambiguous from 0.21 (tr) to 0.93 (en).`"""
-    return sentences([range_text(metric, [(answers.spoken_key(by, key), value) for key, value in values.items()])])
+    rates = [(group.metrics[metric[0]].value, name) for name, (_, _, group) in zip(names, groups, strict=True)]
+    read = [(rate, name) for rate, name in rates if rate is not None]
+    worst, worst_name = min(read, key=lambda pair: pair[0], default=(None, ""))
+    titles = [OUTCOME_TITLES[name] for name in order]
+    used = [title for place, title in enumerate(titles) if any(row[place] for row in shares)]
+    least = "" if worst is None else f"Least was read of {worst_name}: {whole_percent(worst)} of the responses."
+    others: dict[str, tuple[str, ColumnKind]] = {"n_answers": ("answers", "count"), "parse_rate": ("parsed", "share")}
+    others |= {outcome: (OUTCOME_TITLES[outcome], "count") for outcome in order}
+    columns = key_columns((*answers.by, "split"), **others)
+    rows = (
+        (*key, split, group.n_answers, group.metrics[metric[0]].value, *(group.outcomes[name] for name in order))
+        for key, split, group in groups
+    )
+    return Chart(
+        title=f"How the answers were read, by {answers.where}",
+        sees="Every response was read." if worst == 1 else least or "No response was had.",
+        alt=f"Stacked bars of outcomes. {least} Outcomes that occur: {', '.join(used)}.".replace("  ", " "),
+        caption="Share of the prompts by outcome. Option, says unknown and refuses are answers that were read; "
+        "the others count as wrong for accuracy and, as a rule, not at all for bias.",
+        table=Table(tuple(columns), tuple(rows)),
+        spec=stacks(shares, short_names(names, 36), titles),
+        command=next(iter(sets.values())).command(" --json"),
+    )

@@ -1,18 +1,20 @@
-"""The answers that charts are made of, the scores that several charts share, each made once, and charts' words."""
+"""The answers that charts are made of, and their scores as tables, marks and words."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from functools import cached_property
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from mbbq_gen.analysis.ability import CHANCE
 from mbbq_gen.analysis.score_extras import group_tests
 from mbbq_gen.analysis.scores import GroupScore, MetricScore, score
-from mbbq_gen.report.charts.catalogue import ChartUnavailableError
-from mbbq_gen.report.charts.vega import short_names
-from mbbq_gen.report.tables import ColumnKind
-from mbbq_gen.scoring.codes import AVERAGES
+from mbbq_gen.report.assessments import directions
+from mbbq_gen.report.charts import ChartUnavailableError
+from mbbq_gen.report.charts.vega import Panel, short_names
+from mbbq_gen.report.conclusions import listing
+from mbbq_gen.report.tables import Cell, Column, ColumnKind, FlaggedNumber, Table
+from mbbq_gen.scoring.codes import AVERAGES, MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import GROUPINGS
 from mbbq_gen.statistics.estimate import InferenceSettings
@@ -22,22 +24,32 @@ if TYPE_CHECKING:
 
     from mbbq_gen.core.records import Split
 
-LEVEL = 0.05
-"""Adjusted p values below it are marked."""
-MARK = "*"
 Key = tuple[str, ...]
+"""A value of each grouping."""
+SUMMARY = ("accuracy_ambiguous", "accuracy_disambiguated", "mbbq_bias_ambiguous", "diff_bias_disambiguated")
+"""What our own charts show. MBBQ's bias in disambiguated contexts is not 0 for a perfect model where biased and
+counter-biased contexts are not equally many, as in small samples they are not; KoBBQ's is."""
+METRIC_TITLES = {name: metric.title for name, metric in METRICS.items()}
+"""Metrics as axes name them."""
+LEVEL, MARK = 0.05, "*"
+"""Adjusted p values below the level are marked."""
+BIAS_SIGN = "Bias above 0 is stereotypical, below 0 anti-stereotypical."
+BIAS_SOURCE = "Bias: MBBQ eq. 1. Diff-bias, in disambiguated contexts: KoBBQ (EsBBQ eq. 4)."
+MARK_CAPTION = (
+    f"{MARK}: differs from 0 (p < {LEVEL:g} by the interval over templates; false discovery rate held over all cells "
+    "of a table)."
+)
+_MODELS_NAMED = 4
+"""So many models are named; of more, only how many they are."""
 
 
 @dataclass(frozen=True)
-class Levels:
-    """Combinations of groupings that occur, sorted, with the names that they are drawn under."""
+class PlainNumber:
+    """A number without an interval."""
 
-    by: tuple[str, ...]
-    keys: tuple[Key, ...]
-    names: tuple[str, ...]
-
-    def __len__(self) -> int:
-        return len(self.keys)
+    value: float | None
+    ci_low: float | None = None
+    ci_high: float | None = None
 
 
 class ScoreView:
@@ -45,8 +57,7 @@ class ScoreView:
 
     def __init__(self, frame: polars.DataFrame, sampling: InferenceSettings) -> None:
         self.frame, self.sampling = frame, sampling
-        self._scores: dict[tuple[Key, Key, str], dict[Key, GroupScore]] = {}
-        self._marks: dict[tuple[Key, str, str], dict[Key, float | None]] = {}
+        self._scores: dict[tuple[Key, Key, Split], dict[Key, GroupScore]] = {}
         self._values: dict[tuple[str, Split | None], list[str]] = {}
         self._parts: dict[Split, polars.DataFrame] = {}
 
@@ -55,10 +66,9 @@ class ScoreView:
         import polars as pl
 
         if (grouping, split) not in self._values:
-            column = GROUPINGS[grouping]
             frame = self.frame if split is None else self.part(split)
-            found = frame.select(pl.col(column).cast(pl.String)).to_series().drop_nulls().unique().sort()
-            self._values[grouping, split] = [str(value) for value in found]
+            found = frame.select(pl.col(GROUPINGS[grouping]).unique().cast(pl.String)).to_series().drop_nulls().sort()
+            self._values[grouping, split] = found.to_list()
         return self._values[grouping, split]
 
     def part(self, split: Split) -> polars.DataFrame:
@@ -69,38 +79,50 @@ class ScoreView:
             self._parts[split] = self.frame.filter(pl.col("split").cast(pl.String) == split)
         return self._parts[split]
 
-    @cached_property
+    @property
     def models(self) -> list[str]:
         """The models, sorted."""
         return self.values("model")
 
-    @cached_property
+    @property
     def has_control(self) -> bool:
         """Whether there are answers to control questions."""
         return "control" in self.values("split")
 
-    @cached_property
-    def place_by(self) -> tuple[str, ...]:
-        """What tells where questions come from: the language, and the benchmark where there are several."""
+    @property
+    def place_by(self) -> Key:
+        """Where questions come from: the language, and the benchmark where there are several."""
         return ("benchmark", "language") if len(self.values("benchmark")) > 1 else ("language",)
+
+    @property
+    def by(self) -> Key:
+        """Every model in every place."""
+        return ("model", *self.place_by)
 
     @property
     def where(self) -> str:
         """What `place_by` is called on an axis."""
-        return "language" if len(self.place_by) == 1 else "benchmark and language"
+        return " and ".join(self.place_by)
+
+    @property
+    def interval_caption(self) -> str:
+        """What bars of uncertainty are."""
+        if self.sampling.average != "questions":
+            return f"Scores are {AVERAGES[self.sampling.average]}; bars are {self.sampling.confidence:.0%} intervals."
+        return f"Bars are {self.sampling.confidence:.0%} bootstrap intervals over templates."
 
     def spoken_key(self, by: Sequence[str], key: Key) -> str:
         """What a group is called in a sentence: without what all groups share."""
         names = [value for name, value in zip(by, key, strict=True) if len(self.values(name)) > 1]
         return ", ".join(names or key[-1:])
 
-    def row_names(self, keys: Sequence[Key]) -> list[str]:
+    def row_names(self, keys: Iterable[Key]) -> list[str]:
         """What groups by model and place are called: with the model where there are several."""
         size = len(self.place_by) + (len(self.models) > 1)
         return [" · ".join(key[-size:]) for key in keys]
 
-    def levels(self, by: Sequence[str], split: Split = "bias") -> Levels:
-        """The combinations of groupings that occur in a split.
+    def levels(self, by: Sequence[str], split: Split = "bias") -> dict[Key, str]:
+        """The combinations of groupings that occur in a split, sorted → the names that they are drawn under.
 
         Raises:
             ChartUnavailableError: where the split has no answers.
@@ -108,67 +130,180 @@ class ScoreView:
         import polars as pl
 
         columns = [pl.col(GROUPINGS[name]).cast(pl.String).fill_null("–") for name in by]
-        rows = self.part(split).select(columns).unique().rows()
-        if not rows:
+        keys = sorted(self.part(split).select(columns).unique().rows())
+        if not keys:
             raise ChartUnavailableError(f"no answers of the {split} split")
-        keys = tuple(sorted(tuple(str(value) for value in row) for row in rows))
-        return Levels(tuple(by), keys, tuple(short_names([" · ".join(key) for key in keys])))
+        return dict(zip(keys, short_names([" · ".join(key) for key in keys]), strict=True))
 
-    def scores(self, by: Sequence[str], metrics: Sequence[str], split: Split = "bias") -> dict[Key, GroupScore]:
-        """The scores of every group, with intervals; a grouping without a value is `–`."""
+    def scored(
+        self, by: Sequence[str], metrics: Sequence[str], split: Split = "bias", *, is_tested: bool = False
+    ) -> ScoreSet:
+        """The scores of every group of a split; with `is_tested`, biases are tested against 0.
+
+        Raises:
+            ChartUnavailableError: where the split has no answers.
+        """
         wanted = (tuple(by), tuple(metrics), split)
         if wanted not in self._scores:
             table = score(self.part(split), by, metrics, self.sampling)
-            self._scores[wanted] = {
-                tuple(value or "–" for value in group.group.values()): group for group in table.groups
-            }
-        return self._scores[wanted]
+            self._scores[wanted] = {_key(group.group): group for group in table.groups}
+        if not self._scores[wanted]:
+            raise ChartUnavailableError(f"no answers of the {split} split")
+        p_values: dict[str, dict[Key, float | None]] = {}
+        for metric in metrics if is_tested else ():
+            if METRICS[metric].low < 0:
+                tests = group_tests(self.part(split), by, [METRICS[metric]], self.sampling)
+                p_values[metric] = {_key(test.group): test.tests[0].p_adjusted for test in tests}
+        return ScoreSet(self, *wanted[:2], self._scores[wanted], p_values)
 
-    def p_values(self, by: Sequence[str], metric: str, split: Split = "bias") -> dict[Key, float | None]:
-        """Of every group: is its score 0? The p value of its interval, the false discovery rate held over groups."""
-        wanted = (tuple(by), metric, split)
-        if wanted not in self._marks:
-            tests = group_tests(self.part(split), by, [METRICS[metric]], self.sampling)
-            self._marks[wanted] = {
-                tuple(value or "–" for value in test.group.values()): test.tests[0].p_adjusted for test in tests
-            }
-        return self._marks[wanted]
+
+def _key(group: Mapping[str, str | None]) -> Key:
+    return tuple(value or "–" for value in group.values())
+
+
+@dataclass(frozen=True)
+class ScoreSet:
+    """The scores of some groups: what a chart shows, its table and its words."""
+
+    answers: ScoreView
+    by: Key
+    metrics: Key
+    groups: Mapping[Key, GroupScore]
+    p_values: Mapping[str, Mapping[Key, float | None]] = field(default_factory=dict)
+    """Metric → group → p value, for metrics that were tested against 0: does the score differ from it? The p value of
+    its interval, the false discovery rate held over groups."""
+
+    def score(self, key: Key, metric: str) -> MetricScore | None:
+        """A group's score; None where the group or its score is not there."""
+        return metric_of(self.groups.get(key), metric)
+
+    def value(self, key: Key, metric: str) -> float | None:
+        """A group's score as a number; None where it is undefined."""
+        found = self.score(key, metric)
+        return None if found is None else found.value
+
+    def mark(self, key: Key, metric: str) -> str:
+        """The mark of a significant score."""
+        return mark_of(self.p_values.get(metric, {}).get(key))
+
+    def is_thin(self, key: Key, metric: str) -> bool:
+        """Whether a score stands on too few templates to have an interval."""
+        return key in self.groups and self.groups[key].metrics[metric].n_templates < MIN_TEMPLATES
+
+    def spoken(self, key: Key) -> str:
+        """What a group is called in a sentence."""
+        return self.answers.spoken_key(self.by, key)
+
+    def table(self) -> Table:
+        """One row a group: its items and templates, its scores with intervals, and their p values and marks."""
+        columns = key_columns(self.by, n_answers=("answers", "count"), n_templates=("templates", "count"))
+        for metric in self.metrics:
+            kind = kind_of(metric)
+            columns += [Column(metric, METRIC_TITLES[metric], kind), Column(f"{metric}_low", "low", kind)]
+            columns.append(Column(f"{metric}_high", "high", kind))
+            columns += [Column(f"{metric}_p_adjusted", "p (adjusted)", "p_value")] if metric in self.p_values else []
+        rows = []
+        for key, group in self.groups.items():
+            cells: list[Cell] = [*key, group.n_answers, group.n_templates]
+            for metric in self.metrics:
+                found, is_tested = self.score(key, metric) or PlainNumber(None), metric in self.p_values
+                cells.append(FlaggedNumber(found.value, self.mark(key, metric)) if is_tested else found.value)
+                cells += [found.ci_low, found.ci_high, *([self.p_values[metric].get(key)] if is_tested else [])]
+            rows.append(tuple(cells))
+        return Table(tuple(columns), tuple(rows))
+
+    def command(self, extra: str = "") -> str:
+        """The command that shows the same scores."""
+        return f"mbbq-gen score RUN --group-by {','.join((*self.by, 'split'))} --metric {','.join(self.metrics)}{extra}"
+
+    def alt(self, *, is_tested: bool = True) -> str:
+        """The extremes of each score over all groups, and how many of them differ from 0 where that was tested."""
+        parts = []
+        for metric in self.metrics:
+            text = self._range(metric)
+            if is_tested and metric in self.p_values:
+                marked = [self.spoken(key) for key in self.p_values[metric] if self.mark(key, metric)]
+                shown = "; ".join(marked[:6]) + ("; …" if len(marked) > 6 else "")
+                text += f"; {len(marked)} of {len(self.groups)} differ from 0" + (f" ({shown})" if marked else "")
+            parts.append(text)
+        return sentences(parts)
+
+    def extremes(self, metric: str) -> str:
+        """`Accuracy, ambiguous from 0.21 (tr) to 0.93 (en).`"""
+        return sentences([self._range(metric)])
+
+    def _range(self, metric: str) -> str:
+        return range_text(metric, [(self.spoken(key), self.value(key, metric)) for key in self.groups])
+
+    def bias_takeaway(self, metric: str) -> str:
+        """Where a bias is off 0 after Holm's adjustment: `Bias, ambiguous: off 0 in 2 of 4, above in en and nl.`"""
+        known = {key: found for key in self.groups if (found := self.score(key, metric)) is not None}
+        title = METRIC_TITLES[metric].capitalize()
+        if not known:
+            return f"{title}: nothing to count."
+        off = directions(known, self.answers.sampling.confidence)
+        words = {"stereotypical": "above (to the stereotype)", "anti_stereotypical": "below (against it)"}
+        sides = {side: [key for key, found in off.items() if found == side] for side in words}
+        n_off = sum(map(len, sides.values()))
+        if not n_off:
+            return f"{title}: none is certainly different from 0, which does not show that there is no bias."
+        named = [f"{words[side]} {self._where(keys)}".rstrip() for side, keys in sides.items() if keys]
+        return f"{title}: off 0 in {n_off} of {len(known)}, {'; '.join(named)}."
+
+    def _where(self, keys: Sequence[Key]) -> str:
+        """`for a (en, tr) and b (nl)`: the groups by model; of many models, how many groups they are."""
+        models: dict[str, list[str]] = {}
+        for key in keys:
+            place = self.answers.spoken_key(self.by[1:], key[1:])
+            models.setdefault(self.answers.spoken_key(self.by[:1], key[:1]), []).append(place)
+        if len(models) > _MODELS_NAMED:
+            return f"for {len(models)} models"
+        return "for " + listing([f"{model} ({', '.join(places)})" for model, places in models.items()])
+
+    def cells_takeaway(self, metric: str) -> str:
+        """How many cells of a map differ from 0, and the farthest of them."""
+        marked = [key for key in self.p_values[metric] if self.mark(key, metric)]
+        known = {key: value for key in self.groups if (value := self.value(key, metric)) is not None}
+        title = METRIC_TITLES[metric].capitalize()
+        if not known:
+            return f"{title}: nothing to count."
+        if not marked:
+            return f"{title}: of {len(known)} cells none differs from 0 for sure."
+        farthest = max(marked, key=lambda key: abs(known[key]))
+        verb = "differs" if len(marked) == 1 else "differ"
+        return (
+            f"{title}: {len(marked)} of {len(known)} cells {verb} from 0 (starred), farthest "
+            f"{self.spoken(farthest)} ({spoken(metric, known[farthest])})."
+        )
+
+
+def score_panels(metrics: Sequence[str], groups: Iterable[tuple[str, str, GroupScore | None]]) -> list[Panel]:
+    """A panel a metric, of rows and series with their groups: biases about 0, rates with a line at chance."""
+    shown = list(groups)
+    return [
+        Panel(
+            METRIC_TITLES[metric].capitalize(),
+            [(row, series, found) for row, series, group in shown if (found := metric_of(group, metric))],
+            is_signed=METRICS[metric].low < 0,
+            line=None if METRICS[metric].low < 0 else CHANCE,
+        )
+        for metric in metrics
+    ]
+
+
+def metric_of(group: GroupScore | None, name: str) -> MetricScore | None:
+    """A group's score; None where the group or the score is not there."""
+    return None if group is None or group.metrics[name].value is None else group.metrics[name]
+
+
+def key_columns(by: Sequence[str], **others: tuple[str, ColumnKind]) -> list[Column]:
+    """The columns that say whose numbers a row holds, and others by name: their titles and kinds."""
+    return [Column(name, name.replace("_", " ")) for name in by] + [Column(name, *one) for name, one in others.items()]
 
 
 def mark_of(p_value: float | None) -> str:
     """The mark of a significant score."""
     return MARK if p_value is not None and p_value < LEVEL else ""
-
-
-MARK_CAPTION = (
-    f"{MARK}: differs from 0 (p < {LEVEL:g} by the interval over templates; false discovery rate held over all cells "
-    "of a table)."
-)
-
-
-def interval_caption(sampling: InferenceSettings) -> str:
-    """What bars of uncertainty are."""
-    if sampling.average != "questions":
-        return f"Scores are {AVERAGES[sampling.average]}; bars are {sampling.confidence:.0%} intervals."
-    return f"Bars are {sampling.confidence:.0%} bootstrap intervals over templates."
-
-
-def metric_of(group: GroupScore | None, name: str) -> MetricScore | None:
-    """A group's score; None where the group or the score is not there."""
-    if group is None or group.metrics[name].value is None:
-        return None
-    return group.metrics[name]
-
-
-def value_of(group: GroupScore | None, name: str) -> float | None:
-    """A group's score as a number; None where it is undefined."""
-    found = metric_of(group, name)
-    return None if found is None else found.value
-
-
-METRIC_TITLES: dict[str, str] = {name: metric.title for name, metric in METRICS.items()}
-"""Metrics as axes name them."""
-BIAS_SIGN = "Bias above 0 is stereotypical, below 0 anti-stereotypical."
 
 
 def spoken(name: str, value: float | None) -> str:
@@ -183,18 +318,17 @@ def kind_of(metric: str) -> ColumnKind:
     return "score" if METRICS[metric].low < 0 else "share"
 
 
-def sentences(parts: Sequence[str]) -> str:
+def sentences(parts: Iterable[str]) -> str:
     """The parts as sentences, each beginning with a capital letter."""
     return " ".join(f"{part[:1].upper()}{part[1:]}." for part in parts if part)
 
 
-def range_text(metric: str, named: Sequence[tuple[str, float | None]]) -> str:
+def range_text(metric: str, named: Iterable[tuple[str, float | None]]) -> str:
     """`bias, ambiguous from -0.22 (tr) to +0.07 (es)`: the extremes of some values, for an alternative text."""
-    known = [(value, name) for name, value in named if value is not None]
+    known, title = [(value, name) for name, value in named if value is not None], METRIC_TITLES[metric]
     if not known:
-        return f"{METRIC_TITLES[metric]} undefined throughout"
+        return f"{title} undefined throughout"
     (low, least), (high, most) = min(known), max(known)
-    title = METRIC_TITLES[metric]
     if len(known) == 1 or low == high:
         return f"{title} {spoken(metric, low)}" + (f" ({least})" if len(known) == 1 else " throughout")
     return f"{title} from {spoken(metric, low)} ({least}) to {spoken(metric, high)} ({most})"

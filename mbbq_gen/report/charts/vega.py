@@ -15,7 +15,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from types import ModuleType
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 from urllib.parse import parse_qsl
 
 from mbbq_gen.core.errors import MissingExtraError
@@ -141,19 +141,19 @@ class Panel:
     """One score over all rows and series."""
 
     title: str
-    values: Mapping[tuple[int, int], Interval]
-    """(row, series) → what is drawn; no entry: nothing."""
+    values: Sequence[tuple[str, str, Interval]]
+    """Row, series, and what is drawn there."""
     is_signed: bool
     """A bias, drawn about 0; else a rate from 0 to 1."""
     line: float | None = None
     """Where else a line is drawn: chance, say."""
-    diamonds: Mapping[tuple[int, int], float | None] | None = None
+    diamonds: Mapping[tuple[str, str], float | None] | None = None
     """(row, series) → a rate that is drawn upon a bar."""
 
     @property
     def reach(self) -> float | None:
         """What its axis about 0 reaches to; None for a rate."""
-        ends = [end for one in self.values.values() for end in (one.value, one.ci_low, one.ci_high)]
+        ends = [end for *_, one in self.values for end in (one.value, one.ci_low, one.ci_high)]
         return half_range(ends) if self.is_signed else None
 
     def lines(self, axis: Literal["x", "y"]) -> list[Spec]:
@@ -161,14 +161,14 @@ class Panel:
         zero = [line_at(axis, 0)] if self.is_signed else []
         return zero + ([line_at(axis, self.line, is_dashed=True)] if self.line is not None else [])
 
-    def data(self, rows: Sequence[str], series: Sequence[str]) -> Spec:
+    def data(self) -> Spec:
         """Its numbers, for a specification."""
         values = [
             {
-                **{"row": rows[row], "series": series[place], "value": one.value},
-                **{"low": one.ci_low, "high": one.ci_high, "diamond": (self.diamonds or {}).get((row, place))},
+                **{"row": row, "series": series, "value": one.value},
+                **{"low": one.ci_low, "high": one.ci_high, "diamond": (self.diamonds or {}).get((row, series))},
             }
-            for (row, place), one in self.values.items()
+            for row, series, one in self.values
             if one.value is not None
         ]
         return {"values": values}
@@ -188,7 +188,7 @@ def dots(panels: Sequence[Panel], rows: Sequence[str], series: Sequence[str]) ->
         row = {"field": "row", "type": "nominal", "scale": {"domain": rows}, "axis": axis}
         dot = {"x": {"field": "value", "type": "quantitative", **position}, "shape": coloured["shape"]}
         numbers = {
-            "data": panel.data(rows, series),
+            "data": panel.data(),
             "encoding": {"y": row, **offset, "color": coloured["color"]},
             "layer": [interval("x", position, strokeWidth=1.5), {"mark": "point", "encoding": dot}],
         }
@@ -215,7 +215,7 @@ def bars(panels: Sequence[Panel], groups: Sequence[str], series: Sequence[str]) 
             "encoding": {"y": {"field": "diamond", "type": "quantitative"}},
         }
         numbers = {
-            "data": panel.data(groups, series),
+            "data": panel.data(),
             "encoding": {"x": group, "xOffset": offset},
             "layer": [
                 {"mark": "bar", "encoding": {"y": value, "color": coloured}},
@@ -262,20 +262,28 @@ def stacks(shares: Sequence[Sequence[float]], rows: Sequence[str], parts: Sequen
     }
 
 
+class MapCell(NamedTuple):
+    """A cell of a map, by the names of its row and its column."""
+
+    row: str
+    column: str
+    value: float | None
+    """None: undefined, an empty cell with a dash."""
+    mark: str = ""
+    is_bare: bool = False
+    """Whether its number is shown without a colour, because it stands on too little."""
+    link: str | None = None
+    """What it leads to on a page."""
+
+
 @dataclass(frozen=True)
 class HeatMap:
     """One map."""
 
     title: str
-    values: Sequence[Sequence[float | None]]
-    """Rows × columns; None: undefined, an empty cell with a dash."""
+    cells: Sequence[MapCell]
     is_signed: bool = True
     """A bias: two colours about 0, orange to the stereotype and purple against it; else one colour from 0 to 1."""
-    marks: Sequence[Sequence[str]] | None = None
-    bare: Sequence[Sequence[bool]] | None = None
-    """Cells that show their number without a colour, for they stand on too little; None: none of them."""
-    links: Sequence[Sequence[str]] | None = None
-    """What the cells lead to on a page; None: nowhere."""
 
 
 def heat_maps(
@@ -290,7 +298,7 @@ def heat_maps(
 
     `across`: how many stand side by side, if they fit; `words`: what the colours of a bias mean.
     """
-    reach = half_range([value for one in maps if one.is_signed for row in one.values for value in row])
+    reach = half_range([cell.value for one in maps if one.is_signed for cell in one.cells])
     width = max(56 * len(columns), *(int(len(one.title) * LETTER) for one in maps))
     fitting = max(1, int((_WIDEST - max(map(len, rows)) * LETTER) / (width + 24)))
     abreast = min(across or len(maps), fitting, len(maps))
@@ -316,7 +324,7 @@ def _heat_map(
     scale = {"domain": points, "range": colours}
     filled = {"field": "value", "type": "quantitative", "scale": scale, "legend": legend}
     cell: Spec = {"color": {"condition": {"test": "datum.bare", "value": "transparent"}, **filled}}
-    if one.links is not None:
+    if any(found.link for found in one.cells):
         cell["href"] = {"field": "href"}
     bold: Spec = {"condition": {"test": "datum.bold", "value": "bold"}, "value": "normal"}
     text = {"text": {"field": "text"}, "color": _WRITTEN}
@@ -326,7 +334,7 @@ def _heat_map(
         "title": one.title,
         "width": width,
         "height": {"step": 27},
-        "data": {"values": _cells(one, rows, columns, reach)},
+        "data": {"values": [_cell(found, one.is_signed, reach) for found in one.cells]},
         "encoding": {
             "y": {"field": "row", "type": "nominal", "scale": {"domain": rows}, "axis": left},
             "x": {"field": "column", "type": "nominal", "scale": {"domain": columns}, "axis": lower},
@@ -338,25 +346,17 @@ def _heat_map(
     }
 
 
-def _cells(one: HeatMap, rows: Sequence[str], columns: Sequence[str], reach: float) -> list[Spec]:
-    """The cells of a map: number, text, ink that is read well upon the cell's colour, and what it leads to."""
-    found = []
-    for row, name in enumerate(rows):
-        for column, heading in enumerate(columns):
-            value = one.values[row][column]
-            is_bare = one.bare is not None and one.bare[row][column]
-            cell: Spec = {"row": name, "column": heading, "value": value, "bare": is_bare, "text": DASH, "ink": INK}
-            if value is not None:
-                share = (value + reach) / (2 * reach) if one.is_signed else value
-                is_dark = share < 0.14 or share > 0.985 if one.is_signed else share < 0.47
-                mark = one.marks[row][column] if one.marks else ""
-                text = f"{value:+.2f}".replace("-0.00", "+0.00") if one.is_signed else f"{value:.2f}"
-                cell |= {"text": text.replace("-", "−") + mark, "bold": bool(mark)}
-                cell["ink"] = INK if is_bare else "#ffffff" if is_dark else "#111111"
-                if one.links is not None:
-                    cell["href"] = one.links[row][column]
-            found.append(cell)
-    return found
+def _cell(found: MapCell, is_signed: bool, reach: float) -> Spec:
+    """A cell: number, text, ink that is read well upon its colour, and what it leads to."""
+    cell: Spec = {"row": found.row, "column": found.column, "value": found.value, "bare": found.is_bare}
+    if found.value is None:
+        return cell | {"text": DASH, "ink": INK}
+    share = (found.value + reach) / (2 * reach) if is_signed else found.value
+    is_dark = share < 0.14 or share > 0.985 if is_signed else share < 0.47
+    text = f"{found.value:+.2f}".replace("-0.00", "+0.00") if is_signed else f"{found.value:.2f}"
+    cell |= {"text": text.replace("-", "−") + found.mark}
+    cell |= {"ink": INK if found.is_bare else "#ffffff" if is_dark else "#111111", "bold": bool(found.mark)}
+    return cell if found.link is None else cell | {"href": found.link}
 
 
 def shared(spec: Spec) -> Spec:
