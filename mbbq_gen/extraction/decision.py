@@ -46,7 +46,6 @@ class RankedPropositions(NamedTuple):
     all: list[Proposition]
     """Behind the last correction that is followed by anything."""
     committed: list[Proposition]
-    """Announced or declared."""
     concluded: list[Proposition]
     """Concluded, guessed, chosen under protest, or an abstention; and the committed ones."""
     fitting: list[Proposition]

@@ -31,6 +31,7 @@ from mbbq_gen.extraction.lexicon import CLOSES, INNER, MENTIONED, NOUN, PLAIN_WO
 from mbbq_gen.extraction.lines import ASK, COLON, COMMA, SEMICOLON, STOP, Line
 from mbbq_gen.extraction.mentions import Mention, MentionKind
 from mbbq_gen.extraction.question import PreparedQuestion
+from mbbq_gen.extraction.text import WORD
 
 _CHOOSER = C["speaker"] | C["forced"] | C["final"] | C["must"] | C["conclude"]
 """Who or what makes an answer of a choice, not an event of the story."""
@@ -67,11 +68,9 @@ class Sentence:
     bare: Mention | None = None
     """The one person that is all a clause before says: "the mother, …"."""
     options: Set[int] = frozenset()
-    """All that it names."""
     main: Set[int] = frozenset()
     """Those that it names in front of its reasons."""
     whole: bool = False
-    """Whether it says nothing else than its mentions."""
 
     def __post_init__(self) -> None:
         self.line, self.question = self.parsed.lines[self.number], self.parsed.question
@@ -275,7 +274,11 @@ def read_propositions(question: PreparedQuestion, lines: list[Line], mentions: l
     for found in mentions:
         parsed.persons.update([m.option for m in found if m.option != question.unknown])
     kinds = [_line_kind(line, found) for line, found in zip(lines, mentions, strict=True)]
+    cut = len(lines) > 1 and _is_cut_entry(lines[-1], mentions[-1], question.options)
+    kinds[-1:] = ["whole"] if cut else kinds[-1:]
     listed = _listed_lines(mentions, kinds)
+    if cut and (listed or lines[-1].texts[1:]):
+        listed.add(len(lines) - 1)
     concludes = False
     for number, (line, found) in enumerate(zip(lines, mentions, strict=True)):
         start = _end_of_conclusion_header(line, found)
@@ -346,6 +349,14 @@ def _line_kind(line: Line, found: list[Mention]) -> str:
     if heads and first.end < len(line.gaps) - 1 and line.gaps[first.end] in {COLON, SEMICOLON, STOP}:
         return "entry"
     return ""
+
+
+def _is_cut_entry(line: Line, found: list[Mention], options: tuple[str, ...]) -> bool:
+    """Whether a line is a label with a sign and no more than the beginning of an option's text: "B: Cannot be d"."""
+    if not found or found[0].how is not MentionKind.LABEL or found[0].start or line.signs[1].strip()[:1] not in ".):：":
+        return False
+    text = " ".join(line.texts[1:]).casefold()
+    return any(" ".join(WORD.findall(option)).casefold().startswith(text) for option in options)
 
 
 def _listed_lines(mentions: list[list[Mention]], kinds: list[str]) -> set[int]:

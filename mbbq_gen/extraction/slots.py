@@ -408,7 +408,8 @@ _LISTED = re.compile(
 )
 """A label with its sign at the beginning of a line or sentence."""
 _WORD_STARTS = re.compile(r"(?<!\w)(?=\w)")
-_JOIN = re.compile(r"[*_)\"'\]]*\s{0,2}(?:[,/&+]|、)\s{0,2}")
+_JOIN = re.compile(r"[*_)\"'\]]*(?:\s{0,2}(?:[,/&+]|、)\s{0,2}|\s?[^\x00-\u024f\W\d]{1,2}\s?(?=[A-J](?![A-Za-z])))")
+"""What joins two options: a sign, or a word such as "and" that is written together with a label (A와 B, AとB, A和B)."""
 _BLANK = re.compile(r"[*_)\"'\].;]*[ \t]{1,3}")
 _STOPS = re.compile(r"[.!?;,。！？；，।؟]")
 
