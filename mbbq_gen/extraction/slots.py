@@ -138,10 +138,10 @@ class SlotFinder:
             return []
         first = matcher.at(body, 0, circled)
         marked = list(self._markers(body, matcher))
-        lines: dict[int, set[int | None]] = {}  # "option A is …, option B is …" says of every label what it stands for
-        for slot in marked if len(marked) >= matcher.count else ():
-            lines.setdefault(body.count("\n", 0, slot.start), set()).add(slot.option)
-        marked = [s for s in marked if len(lines.get(body.count("\n", 0, s.start), ())) < matcher.count]
+        if len(marked) >= matcher.count:  # a line "option A is …, option B is …" says of every label what it stands for
+            lines = [(body.count("\n", 0, slot.start), slot) for slot in marked]
+            shown = {line: {slot.option for row, slot in lines if row == line} for line, _ in lines}
+            marked = [slot for line, slot in lines if len(shown[line]) < matcher.count]
         ends = [first.end] if first is not None else [slot.end for slot in marked[:1]]
         cut = self._continuation(body, ends[0], matcher) if ends else len(body)
         body, marked = body[:cut], [slot for slot in marked if slot.end <= cut]
