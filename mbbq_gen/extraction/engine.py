@@ -267,7 +267,8 @@ class RuleExtractor:
         said, option = found.decision.proposition, found.decision.option
         if option is None or not (found.slot or (said and said.force >= Strength.ANNOUNCED)):
             return first
-        found.decision = _by_detour(found.decision, "reasoning")
+        rule = found.decision.rule.removeprefix(f"{GENERIC}:")
+        found.decision = _by_detour(found.decision._replace(rule=rule), "reasoning")
         found.normal, found.zoned, found.offset = first.normal, first.zoned, found.offset + start + place
         return found
 
