@@ -131,14 +131,12 @@ class ParsedResponse:
     question: PreparedQuestion
     lines: list[Line]
     mentions: list[list[Mention]]
-    """The mentions of each line."""
     propositions: list[Proposition] = field(default_factory=list)
     persons: set[int] = field(default_factory=set)
     """Every person that is named anywhere."""
     is_english: bool = False
     """Whether it was read as English, which the question is not in."""
     sentences: int = 0
-    """Sentences so far."""
     doubted: bool = False
     """Whether it was said that it can't be known."""
     judged: bool = False

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mbbq_gen.core.records import Confidence, Outcome
 from mbbq_gen.extraction.claims import ParsedResponse, Proposition, Rule, Strength
-from mbbq_gen.extraction.clauses import HEAD, NOT, sentences
+from mbbq_gen.extraction.clauses import HEAD, NOT
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import PLACES, Token
 from mbbq_gen.extraction.lines import COMMA, STOP
@@ -46,7 +46,6 @@ class RankedPropositions(NamedTuple):
     all: list[Proposition]
     """Behind the last correction that is followed by anything."""
     committed: list[Proposition]
-    """Announced or declared."""
     concluded: list[Proposition]
     """Concluded, guessed, chosen under protest, or an abstention; and the committed ones."""
     fitting: list[Proposition]
@@ -250,18 +249,3 @@ def person_by_overlap(parsed: ParsedResponse) -> int | None:
                 balance[subject] += -1 if denials % 2 else 1
     winners = [person for person, score in balance.items() if score > 0]
     return winners[0] if len(winners) == 1 and min(balance.values()) < 0 else None
-
-
-def person_of_conclusion(parsed: ParsedResponse) -> int | None:
-    """The person whom the last sentence that begins with a conclusion names first.
-
-    For English answers to a question in another language, whose words can't be compared: "Therefore, the tailor wasn't
-    late" answers whatever the question is.
-    """
-    found = None
-    for line, mentions in zip(parsed.lines, parsed.mentions, strict=True):
-        for first, last, _ in sentences(line, 0):
-            if line.bits(first, min(first + 2, last)) & C["conclude"]:
-                named = [m.option for m in mentions if first <= m.start < last]
-                found = named[0] if named else found
-    return found

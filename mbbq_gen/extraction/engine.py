@@ -12,8 +12,8 @@ from functools import lru_cache
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, Confidence, Extraction, Outcome
 from mbbq_gen.extraction import SECOND_LANGUAGE, current_version, has_pack, has_second
-from mbbq_gen.extraction.claims import ParsedResponse, Rule, Strength
-from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide, person_by_overlap, person_of_conclusion
+from mbbq_gen.extraction.claims import ParsedResponse, Strength
+from mbbq_gen.extraction.decision import OUTCOME_OF, Decision, decide, person_by_overlap
 from mbbq_gen.extraction.explain import Explanation, explain_analysis
 from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.lines import STOP, Line, mark_phrases, read_lines
@@ -173,6 +173,12 @@ class RuleExtractor:
             analysis.decision = _by_detour(analysis.decision, GENERIC)
         return analysis
 
+    def _key(self, question: Question) -> QuestionKey:
+        """The question with its own sentence."""
+        sentence = _last_question(question.prompt, self._question_end)
+        shared = shared_forms(question.prompt or "", sentence, self.lexicon) if sentence else frozenset()
+        return question.key(sentence, shared)
+
     def _by_slots(self, response: str, normal: NormalText, zoned: ZonedText, question: Question) -> Analysis:
         """The decision of the strongest slot, unless it is taken back or its sentence denies it."""
         body = self._ticks.mark(strip_markup(zoned.body))
@@ -189,7 +195,9 @@ class RuleExtractor:
         doubt = self._slots.doubt_of_opening(body, matcher)
         if doubt is not None:
             said = decide(self._read(body[slice(*doubt)], question.key()))
-            if said.outcome == "abstention":
+            again = self._read(body[slice(*doubt)], self._key(question))
+            answers = again.question.negated and any(line.predicate for line in again.lines)
+            if said.outcome == "abstention" and not answers:  # "The tailor was unable to come" answers who was
                 slot = AnswerSlot(SlotKind.OPENING, question.unknown_index, *doubt)
                 found = Decision("abstention", question.unknown_index, "medium", f"{slot.kind.value}:{said.rule}", None)
                 return Analysis(normal, zoned, None, found, slots=(*slots, slot), slot=slot)
@@ -218,18 +226,16 @@ class RuleExtractor:
         self, normal: NormalText, zoned: ZonedText, question: Question, finish_reason: str | None
     ) -> Analysis:
         """The decision of all propositions; of those by the options' other names where they say nothing."""
-        prompt = question.prompt
-        sentence = _last_question(prompt, self._question_end)
-        shared = shared_forms(prompt, sentence, self.lexicon) if prompt and sentence else frozenset()
-        key = question.key(sentence, shared)
+        key = self._key(question)
         analysis = self._read_all(normal, zoned, key)
         for prefix, texts in self._other_names(analysis.parsed, question) if _is_silent(analysis) else ():
-            again = self._read_all(normal, zoned, key._replace(options=texts), renamed=True)
+            again = self._read_all(normal, zoned, key._replace(options=texts))
             said, parsed = again.decision.proposition, again.parsed
             if again.decision.outcome == "unparsed":
                 continue
             if said is not None and parsed is not None:  # labels and doubts were read without the other names
                 named = [m for m in parsed.mentions[said.line] if said.first <= m.start < said.last]
+                named = named if said.kind in {"option", "several"} else []
                 if prefix == "alias" and all(m.how is MentionKind.LABEL for m in named):
                     continue
             again.decision = _by_detour(again.decision, prefix)
@@ -261,7 +267,8 @@ class RuleExtractor:
         said, option = found.decision.proposition, found.decision.option
         if option is None or not (found.slot or (said and said.force >= Strength.ANNOUNCED)):
             return first
-        found.decision = _by_detour(found.decision, "reasoning")
+        rule = found.decision.rule.removeprefix(f"{GENERIC}:")
+        found.decision = _by_detour(found.decision._replace(rule=rule), "reasoning")
         found.normal, found.zoned, found.offset = first.normal, first.zoned, found.offset + start + place
         return found
 
@@ -274,9 +281,8 @@ class RuleExtractor:
                 return found, paragraph.start()
         return self.analyse(text, question), 0
 
-    def _read_all(self, normal: NormalText, zoned: ZonedText, key: QuestionKey, renamed: bool = False) -> Analysis:
-        """The decision of structured values, else of the whole text; where options are `renamed`, an English response
-        that says nothing else is decided by the person of its last conclusion."""
+    def _read_all(self, normal: NormalText, zoned: ZonedText, key: QuestionKey) -> Analysis:
+        """The decision of structured values, else of the whole text."""
         body = zoned.body
         for value in structured_values(body, self._answer_fields):
             inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
@@ -290,10 +296,6 @@ class RuleExtractor:
         firm = decision.proposition is not None and decision.proposition.force >= Strength.ANNOUNCED
         if is_degenerate(parsed.lines, firm):
             decision = Decision("unparsed", None, "medium", "degenerate", None)
-        elif renamed and parsed.is_english and (decision.rule in _SILENT):
-            person = person_of_conclusion(parsed)
-            if person is not None:
-                decision = Decision("option", person, "low", Rule.CONCLUDED.label, None)
         return Analysis(normal, zoned, parsed, decision)
 
     def _other_names(self, parsed: ParsedResponse | None, question: Question) -> Iterator[tuple[str, tuple[str, ...]]]:

@@ -105,12 +105,8 @@ _KINDS = {
     MentionKind.BOTH: "label_text",
     MentionKind.PLACE: "ordinal",
 }
-_STANDING = {
-    Rule.ASIDE: "aside",
-    Rule.REASON: "reason",
-    Rule.GRANTED: "granted",
-    Rule.DESCRIBED: "described",
-}
+_IN_PASSING = Rule.ASIDE, Rule.REASON, Rule.GRANTED, Rule.DESCRIBED
+"""Rules that are the standing of what they speak of."""
 
 
 def reason_of(rule: str) -> str:
@@ -235,13 +231,14 @@ class _Explainer:
             reason = f"the winner is {order}: {reason_of(decision.rule)} (this one: {said.rule.why})"
         mention = next((m for m in mentions if (m.start, m.end) == (said.first, said.last)), None)
         words = self._words_of(said)
+        standing = said.rule.name.lower() if weak and said.rule in _IN_PASSING else "live"
         return self._candidate(
             self._span(said.line, said.first, said.last),
             kind=_KINDS[mention.how] if said.kind == "option" and mention else said.kind,
             options=() if said.option is None else (said.option,),
             match="exact" if mention is None or mention.full else "partial",
             sentence=said.sentence,
-            standing=(_STANDING.get(said.rule, "live") if weak else "live") if said.positive else "negated",
+            standing=standing if said.positive else "negated",
             rule=said.rule.label,
             tier=int(said.force) if said.positive else 0,
             source=self._source(said.line, *words[0]) if words else None,

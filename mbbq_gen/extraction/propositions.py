@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 from mbbq_gen.extraction.claims import TABLE, About, Kind, ParsedResponse, Proposition, Rule, Strength
 from mbbq_gen.extraction.clauses import (
@@ -69,11 +68,9 @@ class Sentence:
     bare: Mention | None = None
     """The one person that is all a clause before says: "the mother, …"."""
     options: Set[int] = frozenset()
-    """All that it names."""
     main: Set[int] = frozenset()
     """Those that it names in front of its reasons."""
     whole: bool = False
-    """Whether it says nothing else than its mentions."""
 
     def __post_init__(self) -> None:
         self.line, self.question = self.parsed.lines[self.number], self.parsed.question
@@ -82,6 +79,8 @@ class Sentence:
         if not mentions and not self.bits & C["both"]:
             return
         join_lists(line, mentions, pairs=self.question.verb_final and not self.bits & DENY)
+        if any(len(m.joined) == len(self.question.options) > 2 for m in mentions):  # "I choose A, B or C"
+            mentions = self.mentions = [m for m in mentions if not m.joined or m.how is not MentionKind.LABEL]
         self.options = {m.option for m in mentions}
         under = [start for start, _ in self.clauses[1:] if line.masks[start] & (C["because"] | C["although"])]
         self.main = {m.option for m in mentions if not under or m.start < under[0]}
@@ -379,14 +378,11 @@ def _listed_lines(mentions: list[list[Mention]], kinds: list[str]) -> set[int]:
 
 
 def _without_list(found: list[Mention], options: int) -> list[Mention]:
-    """The mentions without those that list all options in the order shown: "Choose: A. Peter, B. Amira, C. Nobody", "I
-    choose A, B or C"."""
+    """The mentions without those that list all options in the order shown: "Choose: A. Peter, B. Amira, C. Nobody"."""
     for first in range(len(found) - options + 1):
         run = found[first : first + options]
         both = sum(m.how is MentionKind.BOTH for m in run)
-        labels = options > 2 and all(m.how is MentionKind.LABEL for m in run)
-        labels = labels and all(after.start - before.end <= 1 for before, after in pairwise(run))
-        if [m.option for m in run] == list(range(options)) and (both >= options - 1 or labels):
+        if [m.option for m in run] == list(range(options)) and both >= options - 1:
             return found[:first] + found[first + options :]
     return found
 

@@ -228,14 +228,14 @@ MIN_KNOWN = 0.2
 MIN_SIGNS = 4
 """Letters of a script beyond which a text is in that script's language."""
 _SCRIPTS = {
-    "ja": regex.compile(r"[\p{Hiragana}\p{Katakana}]"),
-    "zh": regex.compile(r"\p{Han}"),
-    "ko": regex.compile(r"\p{Hangul}"),
-    "ar": regex.compile(r"\p{Arabic}"),
-    "ru": regex.compile(r"\p{Cyrillic}"),
-    "or": regex.compile(r"\p{Oriya}"),
-    "ta": regex.compile(r"\p{Tamil}"),
-    "te": regex.compile(r"\p{Telugu}"),
+    "ja": r"[\p{Hiragana}\p{Katakana}]",
+    "zh": r"\p{Han}",
+    "ko": r"\p{Hangul}",
+    "ar": r"\p{Arabic}",
+    "ru": r"\p{Cyrillic}",
+    "or": r"\p{Oriya}",
+    "ta": r"\p{Tamil}",
+    "te": r"\p{Telugu}",
 }
 """Language → a letter of its script, where no other language with a pack is written in it; kana before Han."""
 _LETTERS = regex.compile(r"\p{L}[\p{L}\p{M}]*")
@@ -248,26 +248,22 @@ def best_language(text: str, expected: str, resources: PackPaths) -> str | None:
 
     By script where a script has one language, else by who knows most of its words; `expected` wins a tie.
     """
-    script = next((code for code, signs in _SCRIPTS.items() if len(signs.findall(text[:2000])) > MIN_SIGNS), None)
+    script = next((code for code, sign in _SCRIPTS.items() if len(regex.findall(sign, text[:2000])) > MIN_SIGNS), None)
     lexicons = _lexicons(resources)
     if script is not None:
         return script if script in lexicons else None
-    words = _LETTERS.findall(text)[:MOST_WORDS]
-    known = {
-        language: sum(1 for word in words if len(word) > 1 and lexicon.knows(word))
-        for language, lexicon in lexicons.items()
-    }
+    found = _LETTERS.findall(text)[:MOST_WORDS]
+    count, words = len(found), [word for word in found if len(word) > 1]
+    known = {language: sum(map(lexicon.knows, words)) for language, lexicon in lexicons.items()}
     best = max(known, key=lambda language: (known[language], language == expected), default=None)
-    return best if best is not None and known[best] >= max(MIN_FOREIGN, MIN_KNOWN * len(words)) else None
+    return best if best is not None and known[best] >= max(MIN_FOREIGN, MIN_KNOWN * count) else None
 
 
 @lru_cache(maxsize=8)
 def _lexicons(resources: PackPaths) -> dict[str, Lexicon]:
     """The words of every language that has a pack."""
-    return {
-        language: Lexicon(read_pack(resources, "extractors", language, Grammar))
-        for language in resources.names("extractors")
-    }
+    languages = resources.names("extractors")
+    return {code: Lexicon(read_pack(resources, "extractors", code, Grammar)) for code in languages}
 
 
 load_reasoning_extractor = lru_cache(maxsize=64)(ReasoningExtractor)

@@ -138,10 +138,10 @@ class SlotFinder:
             return []
         first = matcher.at(body, 0, circled)
         marked = list(self._markers(body, matcher))
-        lines: dict[int, set[int | None]] = {}  # "option A is …, option B is …" says of every label what it stands for
-        for slot in marked if len(marked) >= matcher.count else ():
-            lines.setdefault(body.count("\n", 0, slot.start), set()).add(slot.option)
-        marked = [s for s in marked if len(lines.get(body.count("\n", 0, s.start), ())) < matcher.count]
+        if len(marked) >= matcher.count:  # a line "option A is …, option B is …" says of every label what it stands for
+            lines = [(body.count("\n", 0, slot.start), slot) for slot in marked]
+            shown = {line: {slot.option for row, slot in lines if row == line} for line, _ in lines}
+            marked = [slot for line, slot in lines if len(shown[line]) < matcher.count]
         ends = [first.end] if first is not None else [slot.end for slot in marked[:1]]
         cut = self._continuation(body, ends[0], matcher) if ends else len(body)
         body, marked = body[:cut], [slot for slot in marked if slot.end <= cut]
@@ -408,7 +408,8 @@ _LISTED = re.compile(
 )
 """A label with its sign at the beginning of a line or sentence."""
 _WORD_STARTS = re.compile(r"(?<!\w)(?=\w)")
-_JOIN = re.compile(r"[*_)\"'\]]*\s{0,2}(?:[,/&+]|、)\s{0,2}")
+_JOIN = re.compile(r"[*_)\"'\]]*(?:\s{0,2}(?:[,/&+]|、)\s{0,2}|\s?[^\x00-\u024f\W\d]{1,2}\s?(?=[A-J](?![A-Za-z])))")
+"""What joins two options: a sign, or a word such as "and" that is written together with a label (A와 B, AとB, A和B)."""
 _BLANK = re.compile(r"[*_)\"'\].;]*[ \t]{1,3}")
 _STOPS = re.compile(r"[.!?;,。！？；，।؟]")
 

@@ -24,8 +24,9 @@ _PLAIN_SIGNS = {
 _CLUSTER = regex.compile(r"\X")
 _ACCENT_FREE_SCRIPTS = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Arabic}]")
 _INDIC = regex.compile(r"[\u0900-\u0dff]")
-_ARABIC_FOLDS = str.maketrans({"ة": "ه", "ى": "ي", "ک": "ك", "ی": "ي"})
-_LETTER_FOLDS = str.maketrans({"ı": "i", "ё": "е", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe"})
+_LETTER_FOLDS = str.maketrans(
+    {"ı": "i", "ё": "е", "ø": "o", "đ": "d", "ł": "l", "æ": "ae", "œ": "oe", "ة": "ه", "ى": "ي", "ک": "ك", "ی": "ي"}
+)
 _NUKTA = regex.compile(r"[\u093c\u09bc\u0a3c\u0b3c]")
 _NASALS = regex.compile(r"ङ्(?=[क-घ])|ञ्(?=[च-झ])|ण्(?=[ट-ढ])|न्(?=[त-ध])|म्(?=[प-भ])|ँ")
 """Ways to write a nasal in Devanagari: हिन्दी and हिंदी, हाँ and हां are one word."""
@@ -90,7 +91,7 @@ def loose_key(word: str) -> str:
     if _ACCENT_FREE_SCRIPTS.search(folded):
         parts = unicodedata.normalize("NFD", folded.replace("й", "\ue000"))  # й keeps its mark: a letter of its own
         bare = "".join(sign for sign in parts if unicodedata.category(sign) != "Mn" or _INDIC.match(sign))
-        folded = unicodedata.normalize("NFC", bare).replace("\ue000", "й").translate(_LETTER_FOLDS | _ARABIC_FOLDS)
+        folded = unicodedata.normalize("NFC", bare).replace("\ue000", "й").translate(_LETTER_FOLDS)
     if _INDIC.search(folded):
         folded = _NASALS.sub("ं", _NUKTA.sub("", folded)).translate(_INDIC_FOLDS)
     return "".join(

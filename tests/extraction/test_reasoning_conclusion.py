@@ -49,3 +49,9 @@ def test_only_what_is_announced_counts() -> None:
 
 def test_an_open_block_chooses_nobody() -> None:
     assert load_extractor("nl").extract(REASONING.replace("</think>", ""), QUESTION).outcome == "truncated"
+
+
+def test_a_language_without_a_pack_is_named_once() -> None:
+    story = "The woman who sold the loaves came at noon, as everybody in the street could see."
+    found = load_extractor("xx").extract(REASONING + story, QUESTION)
+    assert (found.option, found.rule) == (1, "generic:reasoning:announced")
