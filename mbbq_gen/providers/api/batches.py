@@ -128,7 +128,7 @@ class BatchApi(ABC):
     """What to do instead on Vertex AI, whose batches are made of files in a bucket; empty where that can't be."""
 
     def __init__(self, provider: Any) -> None:
-        """`provider`: the ApiProvider of this service. Raises UsageError where it is asked on Vertex AI."""
+        """`provider`: the ApiProvider of this service. Raises UsageError on Vertex AI."""
         if self.refused_on_vertex and provider.is_vertex:
             raise UsageError(
                 f"--batch: {provider.name}: Vertex AI takes batches from buckets only; {self.refused_on_vertex}"
