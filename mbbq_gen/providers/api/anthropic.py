@@ -1,7 +1,7 @@
 """Anthropic's models: `anthropic:MODEL`, the messages API.
 
 Address, version and authentication are those of the official client, made once; the requests go over our own
-connections (`remote.transport`). What its safety classifiers stop (`stop_reason: refusal`) is `content_filter`.
+connections (`http.transport`). What its safety classifiers stop (`stop_reason: refusal`) is `content_filter`.
 Reference: https://docs.anthropic.com/en/api/messages
 """
 
