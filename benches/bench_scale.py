@@ -4,7 +4,7 @@
     python benches/bench_scale.py --answers 1000000 --one-file --plain         in one SQLite file; also without Ray
     python benches/bench_scale.py --answers 20000000 --read                    on a quiet machine with 60 GB to spare
 
-A small run is asked of an oracle that writes free text, and its questions are copied, with what was planned, answered
+An oracle that writes free text answers a small run, and its questions are copied, with what was planned, answered
 and, without `--read`, read, until there are so many answers: copies are other questions of the same templates. The copy
 keeps its records in shards. Everything timed is a whole command. Memory is what the largest process held, and what all
 held together, looked at five times a second; pages that processes share count in each. Seconds of processors are those
@@ -29,7 +29,7 @@ from itertools import islice
 from pathlib import Path
 
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.runs.extraction import ExtractionTask, PendingExtractions, extractor_versions, store_extractions
+from mbbq_gen.runs.extraction import batch_reader, extractor_versions, store_extractions
 from mbbq_gen.runs.run_folder import RunFolder
 
 _TOGETHER = 4_000
@@ -110,11 +110,11 @@ def steps(run: Path) -> None:
     """What an answer that is read by a worker costs this process, and what it costs the worker."""
     folder = RunFolder(run)
     with folder.open_store() as store:
-        (language, *_), read = store.languages(), ExtractionTask("rules", PackPaths())()
+        (language, *_), read = store.languages(), batch_reader("rules", PackPaths())
         version = extractor_versions([language], PackPaths())[language]
         begin = time.monotonic()
         records = tuple(store.without_extraction(version, language))
-        handed_on = pickle.dumps(PendingExtractions(language, records))
+        handed_on = pickle.dumps((language, records))
         taken = time.monotonic()
         _, readings = read(pickle.loads(handed_on))
         done = time.monotonic()

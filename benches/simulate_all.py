@@ -17,10 +17,14 @@ selection    `compare --template-filter above-chance`
 components   variance components
 corrected    scores corrected by annotations
 promises     what `power` says is found in 80 % of the runs
+deviations   the same with half of the standard deviations, and half as much again
 widths       widths that `design` predicts
 stops        intervals of runs in rounds, where they stop
 effects      effects of axes
 comparison   statements of `compare` about ability, position and control
+averages     means over questions, over templates and of random effects
+estimates    plain and median-unbiased estimates of runs that stopped
+follow_up    what replies to follow-ups make of a bias
 
 `--quick` looks at fewer cells, in a few minutes. Coverage is in per cent; in brackets stands the least of the cells
 that a figure is the mean of. Seeds are fixed.
@@ -118,8 +122,8 @@ def cells_of(  # noqa: PLR0917
     numbers = [*model.unknown, *model.direction, model.ability, model.icc, *reading.shares]
     generator = np.random.default_rng([seed, templates, len(sizes), *(round(1000 * (2 + part)) for part in numbers)])
     for size in batches(runs):
-        asked = draw_sizes(sizes, size, templates, generator)
-        yield asked, model.draw(asked, reading.shares, generator, uneven=reading.uneven)
+        drawn = draw_sizes(sizes, size, templates, generator)
+        yield drawn, model.draw(drawn, reading.shares, generator, uneven=reading.uneven)
 
 
 def pairs(cells: Array, metric: Metric, sampling: InferenceSettings = SAMPLING) -> Iterator[list[Estimate]]:
@@ -212,10 +216,10 @@ def posteriors(grid: Grid) -> None:
         columns = []
         for templates in grid.templates:
             held, bayes = Held(), Held()
-            for asked, cells in cells_of(accurate(value, icc), "equal", templates, Reading("", (1.0,)), grid.runs):
+            for numbers, cells in cells_of(accurate(value, icc), "equal", templates, Reading("", (1.0,)), grid.runs):
                 for run, (estimate,) in enumerate(pairs(cells, ACCURACY)):
                     held.add(estimate.interval(0.95), value)
-                    bayes.add(posterior.interval(cells[run, 0, :, CODES[0, 2]].astype(int), asked[run]), value)
+                    bayes.add(posterior.interval(cells[run, 0, :, CODES[0, 2]].astype(int), numbers[run]), value)
             columns.append(f"{held.rate:.1f}; {bayes.rate:.1f}; {held.width / bayes.width:.2f}")
         row(value, f"{icc:g}", *columns)
 
@@ -372,13 +376,13 @@ def macro(grid: Grid) -> None:
         [resample_weights(tuple(f"{name} {n}" for n in range(len(sizes))), 1000, 0) for name, sizes in MBBQ.items()], 1
     )
     owner = np.repeat(np.arange(len(MBBQ)), [len(sizes) for sizes in MBBQ.values()])
-    asked = np.concatenate([np.array(sizes) for sizes in MBBQ.values()])
+    questions = np.concatenate([np.array(sizes) for sizes in MBBQ.values()])
     head("score", "icc", *(f"{share:.0%} of the questions" for share in (1.0, 0.1)))
     for name, icc in product(("mbbq_bias_ambiguous", "diff_bias_disambiguated", "accuracy_ambiguous"), (0.05, 0.15)):
         metric, model, columns = METRICS[name], Model((0.5,), (0.3,), 0.4, icc), []
         for share in (1.0, 0.1):
             generator, held, truth = np.random.default_rng([7, grid.runs]), Held(), model.truth(metric, 0.95)
-            sizes = np.maximum(2, np.round(asked * share)).astype(int)
+            sizes = np.maximum(2, np.round(questions * share)).astype(int)
             for size in batches(grid.runs):
                 for run in model.draw(np.tile(sizes, (size, 1)), (0.95,), generator)[:, 0]:
                     strata = np.where((owner == np.arange(len(MBBQ))[:, None])[..., None], run, 0.0)

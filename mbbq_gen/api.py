@@ -34,7 +34,6 @@ from mbbq_gen.core.records import Instance, Split
 from mbbq_gen.core.text import visible_text
 from mbbq_gen.extraction import extract
 from mbbq_gen.extraction.jsonl import ENGINE
-from mbbq_gen.runs.adaptive_run import sequential_confidence_level
 from mbbq_gen.runs.job import Job, JobResult
 from mbbq_gen.runs.observations import (
     Answers,
@@ -46,6 +45,7 @@ from mbbq_gen.runs.observations import (
 from mbbq_gen.runs.resolve import resolve_for
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.samples import BATCH_ITEMS, SampleFilter, item_schema, sample_batches
+from mbbq_gen.runs.stopping_rule import sequential_confidence_level
 from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.codes import Average, PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels

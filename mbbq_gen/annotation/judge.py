@@ -36,7 +36,8 @@ from mbbq_gen.core.records import PARSED, Extraction, FrozenModel, Message, NonB
 from mbbq_gen.runs.extraction import JUDGE_PREFIX, question_of
 from mbbq_gen.storage.ledgers import ChosenBy, JudgeLedger, Judgement, judge_records
 from mbbq_gen.storage.queries import ExtractionRow
-from mbbq_gen.storage.store import BATCH, CompletedPrompt, RunStore
+from mbbq_gen.storage.schema import BATCH
+from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 NO_OPTION: Final = "none"
 """What the reply says in the place of an option where none is chosen."""

@@ -27,8 +27,8 @@ from mbbq_gen.providers.api.options import structured_fields, with_structure
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import Price, TokenCounter
 from mbbq_gen.providers.registry import open_provider, parse_name
-from mbbq_gen.runs.budget import judge_cost_report
 from mbbq_gen.runs.cost_estimate import JudgeEstimate
+from mbbq_gen.runs.cost_report import cost_report
 from mbbq_gen.runs.extraction import UNPARSED as UNPARSED_OUTCOMES
 from mbbq_gen.runs.status import JudgeStatus
 from mbbq_gen.runs.token_estimate import TokenEstimate, cost_estimate, duration, estimate
@@ -260,4 +260,4 @@ def judge_cost(store: RunStore, judge: LLMJudge, own: tuple[Price, ...]) -> floa
     kind, model = parse_name(judge.model)
     address = judge.runtime_info.get("base_url")
     server = address if isinstance(address, str) else None
-    return judge_cost_report(store, judge.name, own, kind=kind, model=model, base_url=server).total
+    return cost_report(store, kind, model, own, server, judge=judge.name).total

@@ -24,7 +24,7 @@ from typing import Annotated, Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mbbq_gen.benchmarks.registry import find_benchmark
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, read_json_lines
+from mbbq_gen.benchmarks.rows import RowLocation, find_files, in_groups, read_json_lines, with_ids
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import Condition, Instance, NonBlank, Option, Polarity, Role, Split, of_valid, other_person
 
@@ -110,7 +110,16 @@ def build_instance(
     if (label == unknown) != (condition == "ambiguous"):
         raise place.error(f"{label} contradicts the condition {condition!r} (the unknown option is {unknown})", "label")
     people = [text.strip().casefold() for index, text in enumerate(texts) if index != unknown]
-    codes = _text_data_issues(context, question, texts)
+    everything = (context, question, *texts)
+    rests = [_SLOT.sub("", text) for text in everything if "{" in text or "}" in text]
+    checks = {
+        "option_whitespace": any(text != text.strip() for text in texts),
+        "control_character": any(not text.isprintable() and _CONTROL.search(text) for text in everything),
+        "two_questions": "\n" in question.strip(),
+        "unfilled_placeholder": bool(rests) and any(_SLOT.search(text) for text in everything),
+        "stray_brace": any("{" in rest or "}" in rest for rest in rests),
+    }
+    codes = [code for code, holds in checks.items() if holds]
     if people[0] == people[1]:
         target, reason = None, "no single target: both people have the same option text"
         codes.append("duplicate_options")
@@ -166,24 +175,6 @@ def _clean(text: str) -> str:
     return text if text.isprintable() else _CONTROL.sub("", text)
 
 
-def _text_data_issues(context: str, question: str, options: Sequence[str]) -> list[str]:
-    """Codes of irregularities in the texts of a row."""
-    texts = (context, question, *options)
-    checks = {
-        "option_whitespace": any(text != text.strip() for text in options),
-        "control_character": any(not text.isprintable() and _CONTROL.search(text) for text in texts),
-        "two_questions": "\n" in question.strip(),
-    }
-    braces = [text for text in texts if "{" in text or "}" in text]
-    if braces:
-        checks["unfilled_placeholder"] = any(_SLOT.search(text) for text in braces)
-        checks["stray_brace"] = any(any(brace in _SLOT.sub("", text) for brace in "{}") for text in braces)
-    return [code for code, holds in checks.items() if holds]
-
-
-# --- what readers ask of groups --------------------------------------------------------------------------------------
-
-
 def only_stereotyped(groups: Sequence[str], stereotyped: Iterable[str], unknown: int) -> int | None:
     """The one option, the unknown one aside, whose group is among the stereotyped; None where none or both are."""
     wanted = set(stereotyped)
@@ -200,9 +191,6 @@ def no_target(groups: Sequence[str | None], stereotyped: Iterable[str], unknown:
 def named_or_none(text: str) -> str | None:
     """The text, or None where the data says that there is none: nothing, or the word `None`."""
     return None if text.strip() in ("", "None") else text.strip()
-
-
-# --- texts of the unknown option -------------------------------------------------------------------------------------
 
 
 @cache
@@ -222,7 +210,10 @@ CONDITIONS: dict[str, Condition] = {"ambig": "ambiguous", "disambig": "disambigu
 POLARITIES: dict[str, Polarity] = {"neg": "negative", "nonneg": "non_negative"}
 UNKNOWN_GROUP = "unknown"
 WRONG_LABELS: Final = frozenset({("physical_appearance", "6", "b"), ("physical_appearance", "10", "b")})
-"""Category, template and version whose labels name the wrong one of the two people (`has_wrong_label`)."""
+"""Category, template and version whose labels name the wrong one of the two people, as BBQ's template file swaps the
+answers. None of an ambiguous row."""
+HAVE_WRONG_LABELS: Final = ("bbq", "mbbq", "basqbbq", "pakbbq")
+"""The benchmarks with these labels; BharatBBQ and EsBBQ have corrected them."""
 _TELLS_GROUP: Final = (
     (", who is trans", re.compile(r"(\w+), who is trans\b"), "trans"),
     (", trans dena", re.compile(r"(\w+), trans dena\b"), "trans"),
@@ -230,8 +221,9 @@ _TELLS_GROUP: Final = (
 )
 """How a context about two first names says who belongs to a group (what it must hold, which is soon found, and whole),
 and how the tag of that group begins."""
-_PATTERN: Final = (("neg", "ambig"), ("neg", "disambig"), ("nonneg", "ambig"), ("nonneg", "disambig"))
-"""Polarity and condition of the four rows of a block."""
+_POLARITIES: Final = ("neg", "neg", "nonneg", "nonneg")
+_CONDITIONS: Final = ("ambig", "disambig", "ambig", "disambig")
+"""Those of the four rows of a block."""
 
 
 class _Published(BaseModel):
@@ -292,11 +284,7 @@ class BbqRow(_Published):
         return info.ans0[-1], info.ans1[-1], info.ans2[-1]
 
     def unknown_index(self, place: RowLocation) -> int:
-        """Place of the one option whose group is `unknown`.
-
-        Raises:
-            DataError: where none or several are.
-        """
+        """Place of the one option whose group is `unknown`; raises DataError where none or several are."""
         found = [index for index, group in enumerate(self.groups) if group == UNKNOWN_GROUP]
         if len(found) != 1:
             raise place.error(f"{len(found)} options have the group 'unknown'; exactly one is needed", "answer_info")
@@ -324,49 +312,22 @@ def in_blocks(
     Raises:
         DataError: where a row is missing, out of its place, or in the wrong file.
     """
-    block: Block = []
-    last_id = -1
-    for place, row in rows:
-        if row.category != category:
-            raise place.error(f"{row.category!r} in the file of {category}", "category")
-        polarity, condition = _PATTERN[len(block)]
-        if row.question_polarity != polarity:
-            found = f"{row.question_polarity!r} where {polarity!r} comes next; a row is missing"
-            raise place.error(found, "question_polarity")
-        if row.context_condition != condition:
-            found = f"{row.context_condition!r} where {condition!r} comes next; a row is missing"
-            raise place.error(found, "context_condition")
-        if block and row.question_index != block[0][1].question_index:
-            raise place.error("another template than in the rows before; a row is missing", "question_index")
-        if block and row.answer_info != block[0][1].answer_info:
-            raise place.error("other people than in the rows before; a row is missing", "answer_info")
-        if row.example_id <= last_id:
-            raise place.error(f"{row.example_id} comes after {last_id}; published ids increase", "example_id")
-        last_id = row.example_id
-        block.append((place, row))
-        if len(block) == len(_PATTERN):
-            if not contradictions and has_contradiction(block):
-                message = f"{row.label} is also the label of the negative question in row {place.row - 2}"
-                raise place.error(f"{message}; one of the two is wrong", "label")
-            yield block
-            block = []
-    if block:
-        place = block[-1][0]
-        raise place.error(f"the file ends after {len(block)} rows of a block of four; get the file again")
+    values = {"question_polarity": _POLARITIES, "context_condition": _CONDITIONS}
+    same = {"question_index": "another template", "answer_info": "other people"}
+    for block in in_groups(with_ids(rows, "example_id", increasing=True), values, same):
+        for place, row in block:
+            if row.category != category:
+                raise place.error(f"{row.category!r} in the file of {category}", "category")
+        place, row = block[-1]
+        if not contradictions and has_contradiction(block):
+            message = f"{row.label} is also the label of the negative question in row {place.row - 2}"
+            raise place.error(f"{message}; one of the two is wrong", "label")
+        yield block
 
 
 def has_contradiction(block: Block) -> bool:
     """Whether the negative and the non-negative question of a block have the same answer where the context tells it."""
     return block[1][1].label == block[3][1].label
-
-
-def has_wrong_label(row: BbqRow, category: str) -> bool:
-    """Whether the row's label is known to name the wrong one of the two people (BBQ's template file swaps the answers).
-
-    So in BBQ, MBBQ, BasqBBQ and PakBBQ; BharatBBQ and EsBBQ have corrected it. None of an ambiguous row.
-    """
-    template = category, row.question_index, row.additional_metadata.version
-    return row.context_condition == "disambig" and template in WRONG_LABELS
 
 
 def has_swapped_groups(row: BbqRow) -> bool:
@@ -390,21 +351,22 @@ def instance_of(
     source: SplitInfo,
     *,
     target: int | None,
-    reason: str | None = None,
+    stereotyped: Iterable[str] | None = None,
     parallel_id: str | None = None,
-    swap_people: bool = False,
     data_issues: tuple[str, ...] = (),
     metadata: dict[str, Any] | None = None,
 ) -> Instance:
-    """The instance that a row is, with the target that the benchmark's own rule found (None: there is none, `reason`).
+    """The instance that a row is; its id is category and `example_id`, its template category and `question_index`.
 
-    Its id is category and `example_id`, its template category and `question_index`. `swap_people` says that the label
-    names the wrong one of the two people (`has_wrong_label`).
+    Args:
+        target: what the benchmark's own rule found; None: there is none.
+        stereotyped: the groups among which it was looked for; None: those that the row lists.
 
     Raises:
         DataError: where the label contradicts the condition.
     """
-    more = row.additional_metadata
+    more, unknown = row.additional_metadata, row.unknown_index(place)
+    wrong = source.benchmark in HAVE_WRONG_LABELS and row.context_condition == "disambig"
     # The tags call one of the two trans and no text of the row does: BasqBBQ's Gender_identity 35.
     groups, texts = row.groups, row.texts
     tagged = {group.startswith("nonTrans") for group in groups if "trans" in group.casefold()}
@@ -418,15 +380,15 @@ def instance_of(
         parallel_id=parallel_id,
         texts=texts,
         groups=groups,
-        unknown=row.unknown_index(place),
+        unknown=unknown,
         target=target,
-        reason=reason,
+        reason=no_target(groups, more.stereotyped_groups if stereotyped is None else stereotyped, unknown),
         label=row.label,
         condition=CONDITIONS[row.context_condition],
         polarity=POLARITIES[row.question_polarity],
         context=row.context,
         question=row.question,
-        swap_people=swap_people,
+        swap_people=wrong and (source.category, row.question_index, more.version) in WRONG_LABELS,
         groups_swapped=has_swapped_groups(row),
         data_issues=(*data_issues, *["group_not_in_text"] * lacks_group),
         metadata={
@@ -442,10 +404,6 @@ def instance_of(
     )
 
 
-def stereotyped_target(row: BbqRow, place: RowLocation) -> dict[str, Any]:
-    """Target and reason of a row, for `instance_of`, by the groups that the row itself lists as stereotyped."""
-    unknown, listed = row.unknown_index(place), row.additional_metadata.stereotyped_groups
-    return {
-        "target": only_stereotyped(row.groups, listed, unknown),
-        "reason": no_target(row.groups, listed, unknown),
-    }
+def listed_target(row: BbqRow, place: RowLocation) -> int | None:
+    """The target of a row by the groups that the row itself lists as stereotyped."""
+    return only_stereotyped(row.groups, row.additional_metadata.stereotyped_groups, row.unknown_index(place))

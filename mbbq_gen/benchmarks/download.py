@@ -11,8 +11,7 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -31,9 +30,6 @@ from tenacity import (
 from mbbq_gen.core.errors import DownloadError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.core.text import seconds_of
-
-Step = Callable[[int, int | None], None]
-"""Called with the bytes received and the total, None where the server does not give it."""
 
 ATTEMPTS: Final = 5
 LONGEST_WAIT: Final = 120.0
@@ -76,7 +72,8 @@ class Download:
     largest: int
     """Bytes; a longer file is refused."""
     sleep: Callable[[float], None] = time.sleep
-    step: Step = lambda _done, _total: None
+    step: Callable[[int, int | None], None] = lambda _done, _total: None
+    """Called with the bytes received and the total, None where the server does not give it."""
 
     def fetch(self) -> None:
         """Makes `part` the whole file.
@@ -95,63 +92,67 @@ class Download:
         try:
             retrying(self._try)
         except _TransientError as error:
-            raise DownloadError(f"{self.url}: {error}, {ATTEMPTS} times; {self._what_is_kept()}") from error
+            size = self.part.stat().st_size if self._known_mark() else 0
+            kept = f"{size:,} bytes are kept, the same command goes on from there" if size else "try again later"
+            raise DownloadError(f"{self.url}: {error}, {ATTEMPTS} times; {kept}") from error
 
     def discard(self) -> None:
         """Removes what has arrived."""
         self.part.unlink(missing_ok=True)
         self._origin_path.unlink(missing_ok=True)
 
-    def _what_is_kept(self) -> str:
-        if self.part.is_file() and self._origin().mark:
-            return f"{self.part.stat().st_size:,} bytes are kept, the same command goes on from there"
-        return "try again later"
-
     @property
     def _origin_path(self) -> Path:
         return self.part.with_name(self.part.name + ".json")
 
-    def _origin(self) -> _Origin:
-        """Where the part came from; no mark where it can't be gone on with."""
+    def _known_mark(self) -> str | None:
+        """The mark of the edition that the part is of; None where the download can't go on with it."""
         try:
             origin = _Origin.model_validate_json(self._origin_path.read_bytes())
         except (OSError, ValidationError):
-            return _Origin(url=self.url, mark=None)
-        return origin if origin.url == self.url and self.part.is_file() else _Origin(url=self.url, mark=None)
+            return None
+        return origin.mark if origin.url == self.url and self.part.is_file() else None
 
     def _try(self) -> None:
-        """Asks once for what is still missing."""
-        mark = self._origin().mark
+        """Requests once what is still missing."""
+        mark = self._known_mark()
         have = self.part.stat().st_size if mark else 0
         headers = {"Accept-Encoding": "identity"}
         if mark and have:
             headers |= {"Range": f"bytes={have}-", "If-Range": mark}
-        with self._network_errors(), self.client.stream("GET", self.url, headers=headers) as response:
-            if response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
-                if have == 0 or _range(response) != (None, have):
-                    self.discard()
-                    raise _TransientError("the server's file has changed")
-            elif response.status_code == httpx.codes.PARTIAL_CONTENT:
-                now = _mark(response)
-                if have == 0 or _range(response)[0] != have or (now is not None and now != mark):
-                    self.discard()
-                    raise _TransientError("the server sent another part than requested")
-                if self._receive(response, have) != (_range(response)[1] or self.part.stat().st_size):
-                    raise _TransientError("the server sent fewer bytes than requested")
-            elif response.status_code == httpx.codes.OK:
-                self._receive(response, 0)
-            else:
-                raise self._refusal(response)
-
-    @contextmanager
-    def _network_errors(self) -> Iterator[None]:
-        """Separates transient network errors from permanent ones."""
         try:
-            yield
+            with self.client.stream("GET", self.url, headers=headers) as response:
+                self._take(response, have, mark)
         except (httpx.TimeoutException, httpx.NetworkError, httpx.RemoteProtocolError) as error:
-            raise _TransientError(f"{_name(error)}") from error
+            raise _TransientError(_first_line(error)) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
-            raise DownloadError(f"{self.url}: {_name(error)}") from error
+            raise DownloadError(f"{self.url}: {_first_line(error)}") from error
+
+    def _take(self, response: httpx.Response, have: int, mark: str | None) -> None:
+        """Writes what a response brings behind the first `have` bytes, or raises for one that brings nothing of use."""
+        found = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
+        start = int(found["start"]) if found and found["start"] else None
+        total = int(found["total"]) if found and found["total"] != "*" else None
+        status = f"{response.status_code} {response.reason_phrase}".strip()
+        if response.status_code == httpx.codes.OK:
+            self._receive(response, 0)
+        elif response.status_code == httpx.codes.PARTIAL_CONTENT:
+            if have == 0 or start != have or _mark(response) not in (None, mark):
+                self.discard()
+                raise _TransientError("the server sent another part than requested")
+            if self._receive(response, have) != (total or self.part.stat().st_size):
+                raise _TransientError("the server sent fewer bytes than requested")
+        elif response.status_code == httpx.codes.REQUESTED_RANGE_NOT_SATISFIABLE:
+            if have == 0 or (start, total) != (None, have):
+                self.discard()
+                raise _TransientError("the server's file has changed")
+        elif response.status_code not in _TRANSIENT:
+            raise DownloadError(f"{self.url}: the server answers {status}; give another source with --from")
+        else:
+            pause = seconds_of(response.headers.get("Retry-After", ""))
+            if pause is not None and pause > LONGEST_WAIT:
+                raise DownloadError(f"{self.url}: the server answers {status} and asks to wait {pause:.0f} s; try then")
+            raise _TransientError(f"the server answers {status}", pause)
 
     def _receive(self, response: httpx.Response, have: int) -> int:
         """Writes what comes behind the first `have` bytes; the size then."""
@@ -175,16 +176,6 @@ class Download:
             self.discard()
             raise DownloadError(f"{self.url}: {size:,} bytes or more, larger than any release; not downloaded")
 
-    def _refusal(self, response: httpx.Response) -> Exception:
-        """The error for a status that brings no file."""
-        status = f"{response.status_code} {response.reason_phrase}".strip()
-        pause = seconds_of(response.headers.get("Retry-After", ""))
-        if response.status_code not in _TRANSIENT:
-            return DownloadError(f"{self.url}: the server answers {status}; give another source with --from")
-        if pause is not None and pause > LONGEST_WAIT:
-            return DownloadError(f"{self.url}: the server answers {status} and asks to wait {pause:.0f} s; try then")
-        return _TransientError(f"the server answers {status}", pause)
-
 
 def _pause(state: RetryCallState) -> float:
     """Seconds before the next try: the time that the server named, else longer each time."""
@@ -196,22 +187,10 @@ def _pause(state: RetryCallState) -> float:
 def _mark(response: httpx.Response) -> str | None:
     """What If-Range may name: a strong ETag, else the date of the last change, else None."""
     etag: str = response.headers.get("ETag", "")
-    if etag.startswith('"'):
-        return etag
     date: str | None = response.headers.get("Last-Modified")
-    return date
+    return etag if etag.startswith('"') else date
 
 
-def _range(response: httpx.Response) -> tuple[int | None, int | None]:
-    """First byte sent and size of the whole file, as Content-Range has them; None for what it does not say."""
-    found = _RANGE.fullmatch(response.headers.get("Content-Range", "").strip())
-    if found is None:
-        return None, None
-    start, total = found["start"], found["total"]
-    return int(start) if start else None, int(total) if total != "*" else None
-
-
-def _name(error: Exception) -> str:
+def _first_line(error: Exception) -> str:
     """What went wrong, in one line."""
-    first = str(error).strip().splitlines()[:1]
-    return first[0] if first else type(error).__name__
+    return next(iter(str(error).strip().splitlines()), type(error).__name__)

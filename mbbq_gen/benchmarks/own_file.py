@@ -37,7 +37,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal, Self
 
@@ -51,21 +50,18 @@ from mbbq_gen.core.tables import UnreadableError, is_table, json_value, lines_of
 from mbbq_gen.languages.packs import Pack, Text, read_toml, validate_pack
 
 FIELDS: Final = frozenset(Instance.model_fields)
-_OWN_TABLES: Final = frozenset({"options", "metadata"})
 NO_TARGET: Final = "no single target: the data names none"
+_JSON_FIELDS: Final = ("options", "metadata", "data_issues")
+_TRUTHS: Final = {"true": True, "false": False, "1": True, "0": False}
 
 
 class OptionFields(Pack):
     """Where the three options stand in a row."""
 
     texts: tuple[Text, ...] = Field(min_length=3, max_length=3)
-    """Their fields of the three texts."""
     groups: tuple[Text, ...] | None = Field(default=None, min_length=3, max_length=3)
-    """Their fields of the groups."""
     unknown: int | Text
-    """Their field of the unknown option's place, or the place that it has in every row."""
     target: int | Text
-    """The same for the person whom the stereotype is about."""
     counted_from: Literal[0, 1] = 0
 
 
@@ -73,50 +69,35 @@ class FieldMap(Pack):
     """Which of a user's fields is which of ours."""
 
     fields: dict[str, Text] = Field(default_factory=dict)
-    """Our field → theirs."""
     options: OptionFields | None = None
     """None where their rows have our `options`."""
     constants: dict[str, JsonValue] = Field(default_factory=dict)
-    """Our field → its value in every row."""
     values: dict[str, dict[str, JsonValue]] = Field(default_factory=dict)
     """Our field → their value, as text → ours."""
     metadata: dict[str, Text] = Field(default_factory=dict)
-    """Our name of a piece of metadata → their field."""
 
     @model_validator(mode="after")
     def _check(self) -> Self:
+        known = FIELDS - {"options", "metadata"}
         for table, names in (("fields", self.fields), ("constants", self.constants), ("values", self.values)):
-            unknown = sorted(set(names) - (FIELDS - _OWN_TABLES))
-            if unknown:
+            if unknown := sorted(set(names) - known):
                 raise ValueError(
-                    f"{table}.{unknown[0]}: no such field; known: {', '.join(sorted(FIELDS - _OWN_TABLES))}"
+                    f"{table}.{unknown[0]}: no such field; known: {', '.join(sorted(known))}"
                     " (options and metadata have tables of their own)"
                 )
-        twice = sorted(set(self.fields) & set(self.constants))
-        if twice:
+        if twice := sorted(set(self.fields) & set(self.constants)):
             raise ValueError(f"constants.{twice[0]}: is also in [fields]; take it out of one")
         return self
 
 
-def read_field_map(path: Path) -> FieldMap:
-    """The field map in a TOML file.
+class _FieldMapper:
+    """Makes our fields of a user's rows by a field map."""
 
-    Raises:
-        UsageError: where there is no such file.
-        PackError: where it is wrong; file, key and value.
-    """
-    if not path.is_file():
-        raise UsageError(f"--instances-field-map {path}: no such file; the guide on benchmarks shows one")
-    return validate_pack(FieldMap, read_toml(path), path)
-
-
-@dataclass(frozen=True)
-class FieldMapper:
-    """Takes rows of a user's file apart by a field map."""
-
-    field_map: FieldMap
-    path: Path
-    """Of the field map, for messages."""
+    def __init__(self, path: Path) -> None:
+        """Raises UsageError where there is no such file, PackError where it is wrong."""
+        if not path.is_file():
+            raise UsageError(f"--instances-field-map {path}: no such file; the guide on benchmarks shows one")
+        self.field_map, self.path = validate_pack(FieldMap, read_toml(path), path), path
 
     def fields_of(self, row: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
         """Our fields of a row; empty ones are left out.
@@ -124,66 +105,60 @@ class FieldMapper:
         Raises:
             DataError: where a field of theirs is missing or holds what the map does not know.
         """
+        field_map = self.field_map
         found = {name: value for name, value in row.items() if name in FIELDS}
-        for ours, theirs in self.field_map.fields.items():
+        for ours, theirs in field_map.fields.items():
             found[ours] = self._get(row, theirs, place, f"fields.{ours}")
-        found |= self.field_map.constants
-        for ours, known in self.field_map.values.items():
+        found |= field_map.constants
+        for ours, known in field_map.values.items():
             value = found.get(ours)
             text = value if isinstance(value, str) else json.dumps(value, default=str)
-            if not is_empty(value) and text not in known:
-                raise place.error(
-                    f"{text!r} is not among {', '.join(known)}; add it to [values.{ours}] of {self.path}",
-                    self.field_map.fields.get(ours, ours),
-                )
-            found |= {} if is_empty(value) else {ours: known[text]}
-        if self.field_map.metadata:
-            extra = {
-                ours: value
-                for ours, theirs in self.field_map.metadata.items()
-                if not is_empty(value := self._get(row, theirs, place, f"metadata.{ours}"))
+            if not is_empty(value):
+                if text not in known:
+                    raise place.error(
+                        f"{text!r} is not among {', '.join(known)}; add it to [values.{ours}] of {self.path}",
+                        field_map.fields.get(ours, ours),
+                    )
+                found[ours] = known[text]
+        if field_map.metadata:
+            values = {
+                ours: self._get(row, theirs, place, f"metadata.{ours}") for ours, theirs in field_map.metadata.items()
             }
+            extra = {ours: value for ours, value in values.items() if not is_empty(value)}
             found["metadata"] = with_metadata(found.get("metadata"), extra, place)
-        options = self.field_map.options
-        if options is not None:
-            unknown = self._option_place(row, options.unknown, "unknown", place)
-            target = self._option_place(row, options.target, "target", place)
-            if unknown is None:
-                raise place.error(
-                    "the position of the unknown option is missing; every question needs one", str(options.unknown)
-                )
-            if target == unknown:
-                raise place.error("target and unknown option have the same position", str(options.target))
-            found["options"] = []
-            for index, (text, group) in enumerate(zip(options.texts, options.groups or (None,) * 3, strict=True)):
-                role, theirs = (
-                    option_role(index, unknown, target),
-                    self._get(row, text, place, f"options.texts[{index}]"),
-                )
-                tag = None if group is None else self._get(row, group, place, f"options.groups[{index}]") or None
-                found["options"].append({"role": role, "text": theirs, "group": tag})
-            if target is None:
-                found["has_single_target"] = False
-                found.setdefault("no_target_reason", NO_TARGET)
-            if not is_empty(found.get("gold_index")):
-                theirs = self.field_map.fields.get("gold_index", "gold_index")
-                found["gold_index"] = self._counted(found["gold_index"], theirs, place)
+        if field_map.options is not None:
+            self._add_options(found, field_map.options, row, place)
         return {name: value for name, value in found.items() if not is_empty(value)}
 
-    def _option_place(self, row: Mapping[str, Any], named: int | str, what: str, place: RowLocation) -> int | None:
-        """The place of an option, counted from 0; None where their field is empty."""
-        if isinstance(named, int):
-            return self._counted(named, f"options.{what}", place)
-        value = self._get(row, named, place, f"options.{what}")
-        return None if is_empty(value) else self._counted(value, named, place)
+    def _add_options(
+        self, found: dict[str, Any], options: OptionFields, row: Mapping[str, Any], place: RowLocation
+    ) -> None:
+        """Adds the options, and what follows from their places."""
+        unknown, target = (self._option_place(row, options, what, place) for what in ("unknown", "target"))
+        if unknown is None:
+            raise place.error(
+                "the position of the unknown option is missing; every question needs one", str(options.unknown)
+            )
+        if target == unknown:
+            raise place.error("target and unknown option have the same position", str(options.target))
+        found["options"] = []
+        for index, (text, group) in enumerate(zip(options.texts, options.groups or (None,) * 3, strict=True)):
+            theirs = self._get(row, text, place, f"options.texts[{index}]")
+            tag = None if group is None else self._get(row, group, place, f"options.groups[{index}]") or None
+            found["options"].append({"role": option_role(index, unknown, target), "text": theirs, "group": tag})
+        if target is None:
+            found["has_single_target"] = False
+            found.setdefault("no_target_reason", NO_TARGET)
+        if not is_empty(found.get("gold_index")):
+            theirs = self.field_map.fields.get("gold_index", "gold_index")
+            found["gold_index"] = _counted(found["gold_index"], options.counted_from, theirs, place)
 
-    def _counted(self, value: Any, theirs: str, place: RowLocation) -> int:
-        """A place of theirs as we count it."""
-        first = self.field_map.options.counted_from if self.field_map.options else 0
-        text = str(value).strip().removesuffix(".0")
-        if not text.isdecimal() or not 0 <= int(text) - first <= 2:
-            raise place.error(f"{value!r} is not the position of an option; possible: {first} to {first + 2}", theirs)
-        return int(text) - first
+    def _option_place(self, row: Mapping[str, Any], options: OptionFields, what: str, place: RowLocation) -> int | None:
+        """The place of an option, counted from 0; None where their field is empty."""
+        named: int | str = getattr(options, what)
+        value = named if isinstance(named, int) else self._get(row, named, place, f"options.{what}")
+        theirs = f"options.{what}" if isinstance(named, int) else named
+        return None if is_empty(value) else _counted(value, options.counted_from, theirs, place)
 
     def _get(self, row: Mapping[str, Any], theirs: str, place: RowLocation, key: str) -> Any:
         """The value of a field of theirs, which must be there but may be empty."""
@@ -193,6 +168,14 @@ class FieldMapper:
                 f"no such field, but {self.path} has {key} = {theirs!r}; the row has: {', '.join(row)}", theirs
             )
         return value
+
+
+def _counted(value: Any, first: int, theirs: str, place: RowLocation) -> int:
+    """A place of theirs as we count it; raises DataError for what is none."""
+    text = str(value).strip().removesuffix(".0")
+    if not text.isdecimal() or not 0 <= int(text) - first <= 2:
+        raise place.error(f"{value!r} is not the position of an option; possible: {first} to {first + 2}", theirs)
+    return int(text) - first
 
 
 def with_metadata(metadata: Any, extra: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
@@ -208,8 +191,7 @@ def is_empty(value: Any) -> bool:
 
 
 def look_up(row: Mapping[str, Any], path: str) -> tuple[bool, Any]:
-    """Whether a row has something at a path whose steps are apart by dots, and what; a field with that very name comes
-    first."""
+    """Whether a row has something at a path with dots between its steps, and what; a field of that very name first."""
     if path in row:
         return True, row[path]
     here: Any = row
@@ -221,10 +203,6 @@ def look_up(row: Mapping[str, Any], path: str) -> tuple[bool, Any]:
         else:
             return False, None
     return True, here
-
-
-_JSON_FIELDS: Final = ("options", "metadata", "data_issues")
-_TRUTHS: Final = {"true": True, "false": False, "1": True, "0": False}
 
 
 def read_instances(path: Path, field_map: Path | None = None) -> Iterator[Instance]:
@@ -244,14 +222,13 @@ def read_instances(path: Path, field_map: Path | None = None) -> Iterator[Instan
             f"no file {path}; give a file of instances: JSON Lines as `mbbq-gen data show --json` writes it, CSV or"
             " Parquet"
         )
-    mapped = None if field_map is None else FieldMapper(read_field_map(field_map), field_map)
-    return _read(path, mapped)
+    return _read(path, None if field_map is None else _FieldMapper(field_map))
 
 
-def _read(path: Path, mapped: FieldMapper | None) -> Iterator[Instance]:
+def _read(path: Path, mapper: _FieldMapper | None) -> Iterator[Instance]:
     """The instances of a file that is there, each of whose keys may stand once."""
     seen: dict[str, int] = {}
-    rows = read_json_lines(path, Instance) if mapped is None and not is_table(path) else _mapped_rows(path, mapped)
+    rows = read_json_lines(path, Instance) if mapper is None and not is_table(path) else _mapped_rows(path, mapper)
     for place, instance in rows:
         first = seen.setdefault(instance.key, place.row)
         if first != place.row:
@@ -259,41 +236,32 @@ def _read(path: Path, mapped: FieldMapper | None) -> Iterator[Instance]:
         yield instance
 
 
-def _mapped_rows(path: Path, mapped: FieldMapper | None) -> Iterator[tuple[RowLocation, Instance]]:
+def _mapped_rows(path: Path, mapper: _FieldMapper | None) -> Iterator[tuple[RowLocation, Instance]]:
     """The instances made of a file's fields; a fault names our field, and theirs where it has another name."""
-    for place, row in raw_rows(path):
-        fields = _nested(row, place) if is_table(path) else dict(row)
-        if mapped is not None:
-            fields = _typed(mapped.fields_of({**row, **fields}, place), place)
+    of_table = is_table(path)
+    for number, given in table_rows(note_file(path)) if of_table else lines_of(note_file(path)):
+        place = RowLocation(path, number)
+        row = json_row(given, place) if isinstance(given, bytes) else given
+        fields = _nested(row, place) if of_table else dict(row)
+        if mapper is not None:
+            fields = _typed(mapper.fields_of({**row, **fields}, place), place)
         whole = {name: int(value) for name, value in fields.items() if isinstance(value, float) and value.is_integer()}
         try:
             yield place, Instance.model_validate(fields | whole)
         except ValidationError as error:
             location = error.errors(include_url=False, include_input=False, include_context=False)[0]["loc"]
             ours = str(location[0]) if location else ""
-            theirs = mapped.field_map.fields.get(ours, ours) if mapped else ours
+            theirs = mapper.field_map.fields.get(ours, ours) if mapper else ours
             other = f" (their field {theirs!r})" if theirs != ours else ""
             raise place.error(describe_fault(error, {}) + other) from error
 
 
-def raw_rows(path: Path) -> Iterator[tuple[RowLocation, Mapping[str, Any]]]:
-    """The rows of a file as they stand, one by one."""
-    if is_table(path):
-        for number, row in table_rows(note_file(path)):
-            yield RowLocation(path, number), row
-        return
-    for number, line in lines_of(note_file(path)):
-        place = RowLocation(path, number)
-        yield place, json_row(line, place)
-
-
 def _nested(row: Mapping[str, Any], place: RowLocation) -> dict[str, Any]:
     """The fields of a row of cells: `options.0.text` put into its list, typed, without the empty ones."""
-    whole = _typed({name: value for name, value in row.items() if not is_empty(value)}, place)
     fields: dict[str, Any] = {}
     options: dict[str, dict[str, Any]] = {}
     metadata: dict[str, Any] = {}
-    for name, value in whole.items():
+    for name, value in _typed({name: value for name, value in row.items() if not is_empty(value)}, place).items():
         table, _, inner = name.partition(".")
         if table == "options" and inner:
             number, _, key = inner.partition(".")

@@ -11,7 +11,7 @@ import re
 import tomllib
 import unicodedata
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal, NamedTuple
@@ -19,7 +19,7 @@ from typing import Any, Final, Literal, NamedTuple
 from pydantic import BaseModel, ConfigDict
 
 from mbbq_gen.core.files import stable_number
-from mbbq_gen.core.records import FrozenModel, Instance, Split
+from mbbq_gen.core.records import FrozenModel, Instance
 
 Level = Literal["problem", "note"]
 
@@ -31,10 +31,8 @@ class DataIssue(FrozenModel):
     """One kind of issue in one part of a benchmark."""
 
     code: str
-    """Stable name."""
     level: Level
     what: str
-    """The issue in words."""
     action: str
     """What the loader does about it."""
     benchmark: str
@@ -60,9 +58,6 @@ class _Kind(NamedTuple):
 _TABLE = files("mbbq_gen.benchmarks").joinpath("data_issues.toml").read_text(encoding="utf-8")
 KINDS: Final = {code: _Kind(**table) for code, table in tomllib.loads(_TABLE).items()}
 """Every code that an issue may have → its level, text and action, from `data_issues.toml`."""
-DATA_ISSUES: Final = [code for code, kind in KINDS.items() if kind.loader]
-"""Codes that `Instance.data_issues` may hold."""
-
 _LONE_LETTER: Final = re.compile(r"[ABCabc]\b(?!['’.])")
 _BEFORE_PUNCTUATION: Final = re.compile(r"\S\s+[,.;](?:\s|$)")
 _ODD: Final = re.compile("[\ufffd\u00a0\u200b\ufeff]")
@@ -70,53 +65,43 @@ _ODD: Final = re.compile("[\ufffd\u00a0\u200b\ufeff]")
 
 def validate(instances: Iterable[Instance]) -> list[DataIssue]:
     """The issues, in the order of KINDS, then by benchmark, split, language and category. Reads the instances once."""
-    rows: dict[tuple[str, str, str, str, str], list[str]] = defaultdict(list)
-    counts: Counter[tuple[str, str, str, str, str]] = Counter()
+    keys: dict[tuple[str, ...], list[str]] = defaultdict(list)
+    counts: Counter[tuple[str, ...]] = Counter()
     whole = _Whole()
     for instance in instances:
         codes = [code for code in instance.data_issues if code in KINDS]
         codes += [code for code, holds in _ROW_CHECKS.items() if holds(instance)]
-        for code in (*codes, *whole.see(instance)):
+        for code in (*codes, *whole.codes(instance)):
             where = code, instance.benchmark, instance.split, instance.language, instance.category
             counts[where] += 1
-            if len(rows[where]) < EXAMPLES:
-                rows[where].append(instance.key)
-    found = [
-        _issue(where[0], count, rows[where], dict(zip(_PART, where[1:], strict=True)))
-        for where, count in counts.items()
-    ]
-    found += whole.issues()
+            if len(keys[where]) < EXAMPLES:
+                keys[where].append(instance.key)
+    found = [_issue(code, count, keys[code, *part], part) for (code, *part), count in counts.items()]
     order = list(KINDS)
     return sorted(
-        found, key=lambda f: (order.index(f.code), f.benchmark, f.split or "", f.language or "", f.category or "")
+        [*found, *whole.issues()],
+        key=lambda f: (order.index(f.code), f.benchmark, f.split or "", f.language or "", f.category or ""),
     )
 
 
-_PART: Final = ("benchmark", "split", "language", "category")
-
-
-def _issue(code: str, count: int, examples: Iterable[str], part: Mapping[str, str]) -> DataIssue:
-    """The issue of a code in a part of a benchmark; `part` may leave out language and category."""
+def _issue(code: str, count: int, examples: Iterable[str], part: Iterable[str | None]) -> DataIssue:
+    """The issue of a code in a benchmark, split, language and category."""
     kind = KINDS[code]
-    about: dict[str, Any] = {"level": kind.level, "what": kind.what, "action": kind.action, **part}
+    about: dict[str, Any] = dict(zip(("benchmark", "split", "language", "category"), part, strict=True))
+    about |= {"level": kind.level, "what": kind.what, "action": kind.action}
     return DataIssue(code=code, count=count, examples=tuple(examples), **about)
-
-
-# --- one row ---------------------------------------------------------------------------------------------------------
-
-
-def has_nested_options(instance: Instance) -> bool:
-    """Whether the text of an option stands inside the text of another, regardless of case."""
-    texts = [option.text.casefold() for option in instance.options]
-    return any(one != other and one in other for one in texts for other in texts)
 
 
 def _has_ascii_capital_i(instance: Instance) -> bool:
     """Whether a Turkish option begins with I and the context has the same word with a dotted i."""
-    if instance.language != "tr":
-        return False
-    heads = [option.text.split()[0] for option in instance.options]
+    heads = [option.text.split()[0] for option in instance.options] if instance.language == "tr" else []
     return any(head[0] == "I" and f"i{head[1:]}" in instance.context for head in heads if len(head) > 1)
+
+
+def _has_nested_options(instance: Instance) -> bool:
+    """Whether the text of an option stands inside the text of another, regardless of case."""
+    texts = [option.text.casefold() for option in instance.options]
+    return any(one != other and one in other for one in texts for other in texts)
 
 
 def _texts(instance: Instance) -> tuple[str, ...]:
@@ -127,7 +112,7 @@ def _texts(instance: Instance) -> tuple[str, ...]:
 _ROW_CHECKS: Final[dict[str, Callable[[Instance], bool]]] = {
     "no_single_target": lambda instance: not instance.has_single_target,
     "mislabeled": lambda instance: instance.corrected_gold_role is not None,
-    "nested_options": has_nested_options,
+    "nested_options": _has_nested_options,
     "label_like_option": lambda instance: any(
         _LONE_LETTER.match(option.text) and " " in option.text for option in instance.options
     ),
@@ -140,16 +125,11 @@ _ROW_CHECKS: Final[dict[str, Callable[[Instance], bool]]] = {
 }
 
 
-# --- the whole -------------------------------------------------------------------------------------------------------
-
-
 class _Whole:
     """What only shows when rows are seen together; remembers numbers that stand for rows, and counts, not rows."""
 
     def __init__(self) -> None:
-        self.ids: set[int] = set()
-        self.rows: set[int] = set()
-        self.questions: set[int] = set()
+        self.seen: dict[str, set[int]] = defaultdict(set)
         self.parts: Counter[tuple[str, str, str, str]] = Counter()
         self.places: Counter[tuple[str, str, str, str, int]] = Counter()
         self.alignments: Counter[tuple[str, str, str, str, str]] = Counter()
@@ -157,7 +137,7 @@ class _Whole:
         self.patterns: dict[tuple[str, str, str], re.Pattern[str]] = {}
         self.parallel: set[str] = set()
 
-    def see(self, instance: Instance) -> Iterator[str]:
+    def codes(self, instance: Instance) -> Iterator[str]:
         """Codes of what a row shows beside those before it."""
         part = instance.benchmark, instance.split, instance.language, instance.category
         self.parts[part] += 1
@@ -166,23 +146,21 @@ class _Whole:
                 self.places[*part[:3], option.role, place] += 1
         if instance.alignment is not None:
             self.alignments[*part, instance.alignment] += 1
-        if instance.parallel_id is not None:
-            self.parallel.add(instance.benchmark)
-        name = stable_number(instance.key)
         question = stable_number(*part, instance.context, instance.question)
-        row = stable_number(question, *(option.text for option in instance.options))
-        if name in self.ids:
-            yield "duplicate_id"
-        if row in self.rows:
-            yield "duplicate_row"
-        elif question in self.questions:
-            yield "duplicate_question"
-        self.ids.add(name)
-        self.rows.add(row)
-        self.questions.add(question)
+        marks = {
+            "duplicate_id": stable_number(instance.key),
+            "duplicate_row": stable_number(question, *(option.text for option in instance.options)),
+            "duplicate_question": question,
+        }
+        twice = [code for code, mark in marks.items() if mark in self.seen[code]]
+        for code, mark in marks.items():
+            self.seen[code].add(mark)
+        yield from (code for code in twice if code != "duplicate_question" or "duplicate_row" not in twice)
         if self._has_group_word(instance):
             yield "group_word_in_control"
-        if instance.parallel_id is None and instance.benchmark in self.parallel:
+        if instance.parallel_id is not None:
+            self.parallel.add(instance.benchmark)
+        elif instance.benchmark in self.parallel:
             yield "not_parallel"
 
     def _has_group_word(self, instance: Instance) -> bool:
@@ -207,26 +185,23 @@ class _Whole:
         for (benchmark, split, language, category), count in self.parts.items():
             sizes[benchmark, split, category][language] = count
         for (benchmark, split, category), by_language in sizes.items():
-            if len(set(by_language.values())) > 1:
+            difference = max(by_language.values()) - min(by_language.values())
+            if difference:
                 examples = [f"{language}: {count}" for language, count in sorted(by_language.items())]
-                difference = max(by_language.values()) - min(by_language.values())
-                part = {"benchmark": benchmark, "split": split, "category": category}
-                yield _issue("counts_differ", difference, examples, part)
-        totals: Counter[tuple[str, str, str, str]] = Counter()
-        for (benchmark, split, language, role, _), count in self.places.items():
-            totals[benchmark, split, language, role] += count
+                yield _issue("counts_differ", difference, examples, (benchmark, split, None, category))
+        totals: Counter[tuple[str, ...]] = Counter()
+        for (*role_of, _), count in self.places.items():
+            totals[tuple(role_of)] += count
         for (benchmark, split, language, role, place), count in sorted(self.places.items()):
             total = totals[benchmark, split, language, role]
             if count > 0.9 * total:
                 example = f"{role} stands at place {place + 1} in {count} of {total}"
-                part = {"benchmark": benchmark, "split": split, "language": language}
-                yield _issue("order_confounded", count, [example], part)
+                yield _issue("order_confounded", count, [example], (benchmark, split, language, None))
         for where in self.parts:
             biased, counter = (self.alignments[*where, alignment] for alignment in ("biased", "counter_biased"))
             if biased != counter:
                 examples = [f"biased: {biased}", f"counter-biased: {counter}"]
-                part = dict(zip(_PART, where, strict=True))
-                yield _issue("contexts_unbalanced", abs(biased - counter), examples, part)
+                yield _issue("contexts_unbalanced", abs(biased - counter), examples, where)
 
 
 class CategoryCount(FrozenModel):
@@ -261,6 +236,12 @@ class CategoryCount(FrozenModel):
         return None if self.published_rows is None else self.rows == self.published_rows
 
 
+_COUNTED: Final = [
+    name for name, field in CategoryCount.model_fields.items() if field.annotation is int and name != "templates"
+]
+"""The fields that are counted row by row."""
+
+
 class _Published(BaseModel):
     """What a paper says."""
 
@@ -270,10 +251,6 @@ class _Published(BaseModel):
     total: int | None = None
     rows: dict[str, int] = {}
     notes: dict[str, str] = {}
-
-
-_Part = tuple[str, str, Split]
-"""Benchmark, language, split."""
 
 
 @cache
@@ -288,42 +265,35 @@ def count_instances(instances: Iterable[Instance]) -> list[CategoryCount]:
 
     Reads the instances once and remembers counts alone.
     """
-    counts: dict[_Part, dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
-    templates: dict[_Part, dict[str, set[str]]] = defaultdict(lambda: defaultdict(set))
+    counts: dict[tuple[str, ...], dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
+    templates: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for instance in instances:
-        part = instance.benchmark, instance.language, instance.split
-        kinds: list[str] = ["rows", instance.condition, instance.polarity]
-        kinds += [instance.alignment] if instance.alignment is not None else []
+        part: tuple[str, ...] = (instance.benchmark, instance.language, instance.split)
+        kinds = ["rows", instance.condition, instance.polarity, instance.alignment or ""]
         kinds += ["unscorable"] * (not instance.has_single_target)
-        counts[part][instance.category].update(kinds + ["wrong_labels"] * (instance.corrected_gold_role is not None))
-        templates[part][instance.category].add(instance.template_id)
+        kinds += ["wrong_labels"] * (instance.corrected_gold_role is not None)
+        counts[part][instance.category].update(kinds)
+        templates[*part, instance.category].add(instance.template_id)
     found = []
     for part, by_category in counts.items():
-        benchmark, language, split = part
-        published = published_counts().get(benchmark, _Published(source=""))
-        expected = {**published.rows, "all": published.total}
-        notes = dict(published.notes)
+        published = published_counts().get(part[0], _Published(source=""))
+        expected, notes = {**published.rows, "all": published.total}, dict(published.notes)
         if missing := sorted(set(published.rows) - set(by_category)):
             notes["all"] = f"not in this copy: {', '.join(missing)}"
-        sizes = {category: len(ids) for category, ids in templates[part].items()}
+        sizes = {category: len(templates[*part, category]) for category in by_category}
         sizes["all"] = sum(sizes.values())
         for category, count in {**by_category, "all": sum(by_category.values(), Counter[str]())}.items():
+            published_rows = expected.get(category)
             found.append(
                 CategoryCount(
-                    benchmark=benchmark,
-                    language=language,
-                    split=split,
+                    benchmark=part[0],
+                    language=part[1],
+                    split=part[2],
                     category=category,
                     templates=sizes[category],
-                    published_rows=expected.get(category),
-                    note=notes.get(category) if expected.get(category) not in (None, count["rows"]) else None,
-                    **{field: count[field] for field in _FIELDS},
+                    published_rows=published_rows,
+                    note=notes.get(category) if published_rows not in (None, count["rows"]) else None,
+                    **{field: count[field] for field in _COUNTED},
                 )
             )
     return found
-
-
-_FIELDS = (
-    "rows", "ambiguous", "disambiguated", "negative", "non_negative", "biased", "counter_biased", "unscorable",
-    "wrong_labels",
-)  # fmt: skip

@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from mbbq_gen.core.records import Instance
 
@@ -62,26 +62,6 @@ class OptionSpan:
     label: str | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class RecognisedInstance:
-    """A known question that a text asks."""
-
-    known: IndexedInstance
-    shown: tuple[OptionSpan, ...]
-    """The options by the place where they stand; none where the text does not show all of them."""
-
-    @property
-    def order(self) -> tuple[int, ...]:
-        """The instance's options by the place where they stand."""
-        return tuple(option.index for option in self.shown)
-
-    @property
-    def labels(self) -> tuple[str, ...] | None:
-        """The labels by place; None where the options have none."""
-        found = tuple(option.label for option in self.shown if option.label is not None)
-        return found if found and len(found) == len(self.shown) else None
-
-
 class QuestionIndex:
     """The questions of benchmarks, to be found by their texts."""
 
@@ -107,30 +87,20 @@ class QuestionIndex:
         wanted = plain(question)
         return [known for known in self._by_context.get(plain(context), ()) if known.question == wanted]
 
-    def asked_in(self, text: str) -> list[RecognisedInstance]:
-        """The questions that a text asks about its last known context, options and all.
+    def found_in(self, text: str) -> list[IndexedInstance]:
+        """The questions that a text asks about its last known context, options and all; else whatever its options are.
 
         There are several where the benchmark has them more than once, or where the options of one are part of the
         options of another.
         """
-        for plain_text, end, candidates in self._questions_of(text):
-            shown = ((known, _shown_options(plain_text, end, known)) for known in candidates)
-            found = [RecognisedInstance(known, options) for known, options in shown if options]
+        whole, without_options = _Text.of(text), list[IndexedInstance]()
+        for context, end in self._contexts(whole.plain):
+            candidates = [known for known in self._by_context[context] if whole.ends_at(end, known.question)]
+            without_options = without_options or candidates
+            found = [known for known in candidates if _has_options(whole.plain, end, known)]
             if found:
                 return found
-        return []
-
-    def asked_without_options(self, text: str) -> list[IndexedInstance]:
-        """The questions that a text asks about its last known context, whether their options stand there or not."""
-        return next((candidates for _, _, candidates in self._questions_of(text)), [])
-
-    def _questions_of(self, text: str) -> Iterator[tuple[str, int, list[IndexedInstance]]]:
-        """For each known context in a text that one of its questions follows: the text in one form, its end, these."""
-        whole = _Text.of(text)
-        for context, end in self._contexts(whole.plain):
-            found = [known for known in self._by_context[context] if whole.ends_at(end, known.question)]
-            if found:
-                yield whole.plain, end, found
+        return without_options
 
     def _contexts(self, text: str) -> Iterator[tuple[str, int]]:
         """The contexts that stand in a text, each with its end: the last one first, and the longest first of those
@@ -184,21 +154,26 @@ def plain(text: str) -> str:
 
 
 def show_options(text: str, options: Sequence[str]) -> tuple[OptionSpan, ...]:
-    """The options in the order in which they stand in a plain text, with their labels; none unless all stand there."""
-    shown = _locate(text, 0, options)
-    return () if shown is None else tuple(_with_labels(text, shown))
+    """The options in the order in which they stand in a plain text; none unless all stand there.
+
+    Each has the label that stands before it, unless some have none or two the same: `(A)` in brackets, else the letter.
+    """
+    shown = _locate(text, 0, options) or []
+    labels = []
+    for place in shown:
+        match = _label_before(text, place)
+        closing = match[3][0] if match else ""
+        in_brackets = match and match[1] and closing in ")]）"
+        labels.append(match and (f"{match[1]}{match[2]}{closing}" if in_brackets else match[2]))
+    if None not in labels and len(set(labels)) == len(labels):
+        shown = [replace(place, label=label) for place, label in zip(shown, labels, strict=True)]
+    return tuple(shown)
 
 
-def _shown_options(text: str, context_end: int, known: IndexedInstance) -> tuple[OptionSpan, ...]:
-    """The options in the order in which they stand after the context; none where the question is another one."""
+def _has_options(text: str, context_end: int, known: IndexedInstance) -> bool:
+    """Whether all options stand behind the question, or else behind the context, which the question follows."""
     at = text.find(known.question, context_end)
-    if at < 0:
-        return ()
-    for start in (at + len(known.question), context_end):
-        shown = _locate(text, start, known.options)
-        if shown is not None:
-            return tuple(_with_labels(text, shown))
-    return ()
+    return any(_locate(text, start, known.options) for start in (at + len(known.question), context_end))
 
 
 def _locate(text: str, start: int, options: Sequence[str]) -> list[OptionSpan] | None:
@@ -217,19 +192,6 @@ def _locate(text: str, start: int, options: Sequence[str]) -> list[OptionSpan] |
     return sorted(taken, key=lambda place: place.start)
 
 
-def _with_labels(text: str, shown: list[OptionSpan]) -> list[OptionSpan]:
-    """The same, each with the label that stands before it; none has one unless all have different ones."""
-    labels = []
-    for place in shown:
-        match = _label_before(text, place)
-        closing = match[3][0] if match else ""
-        in_brackets = match and match[1] and closing in ")]）"
-        labels.append(match and (f"{match[1]}{match[2]}{closing}" if in_brackets else match[2]))
-    if None in labels or len(set(labels)) < len(labels):
-        return shown
-    return [OptionSpan(place.index, place.start, place.end, label) for place, label in zip(shown, labels, strict=True)]
-
-
 def _label_before(text: str, place: OptionSpan) -> re.Match[str] | None:
-    """The label that stands before an option, if one does: `(A)` where it is in brackets, else a bare letter."""
+    """The label that stands before an option, if one does."""
     return _LABEL.search(text[max(0, place.start - _BEFORE) : place.start])

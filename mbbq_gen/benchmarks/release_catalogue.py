@@ -9,13 +9,12 @@ import os
 import re
 import tomllib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 from functools import cache, cached_property
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Final, NoReturn, Self
+from typing import Annotated, Final, NamedTuple, NoReturn, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, StringConstraints, model_validator
 
@@ -41,10 +40,8 @@ def _check_inside(path: str) -> str:
     return path
 
 
-def _split_pins(lines: Any) -> Any:
-    """The pinned files of a table of lines `bytes sha256 path`; what is no text is left to the schema."""
-    if not isinstance(lines, str):
-        return lines
+def _split_pins(lines: str) -> list[dict[str, str]]:
+    """The pinned files of a table of lines `bytes sha256 path`."""
     pins = []
     for line in filter(str.strip, lines.splitlines()):
         found = _PIN.fullmatch(line)
@@ -55,9 +52,7 @@ def _split_pins(lines: Any) -> Any:
 
 
 RepositoryPath = Annotated[str, StringConstraints(min_length=1), AfterValidator(_check_inside)]
-"""A path in a repository."""
-Pattern = RepositoryPath
-"""A path in which `*` stands for anything within one step."""
+"""A path in a repository; in a pattern, `*` stands for anything within one step."""
 
 
 class PinnedFile(Pack):
@@ -70,36 +65,26 @@ class PinnedFile(Pack):
 
 
 class Release(Pack):
-    """One published release."""
+    """One published release: a table of `releases.toml`, which explains the fields."""
 
     name: Slug
-    """The folder that it gets."""
     serves: tuple[Slug, ...] = ()
-    """The benchmarks that are read from it; none named: the one that has its name."""
     repository: Text
-    """Where it is published."""
     commit: Annotated[str, StringConstraints(pattern=r"^([0-9a-f]{40}|\d+(\.\d+)+)$")] | None = None
     """The commit, or the version of a package, that the checksums are of; None if it is had on request alone."""
     archive: Text | None = None
-    """Where its archive is, or None: where the archives of all others are."""
     on_request: Text | None = None
-    """Why there is no download, or None."""
     licence: Text
-    """As its authors state it."""
-    required: tuple[Pattern, ...]
-    """A pinned file that fits one of these must be in every copy, and each must be met by some file."""
-    take: tuple[Pattern, ...]
-    """Other files that fit one of these are taken along."""
+    required: tuple[RepositoryPath, ...]
+    take: tuple[RepositoryPath, ...]
     unpinned: tuple[RepositoryPath, ...] = ()
-    """Files of the release whose names are known and whose checksums are not."""
     files: Annotated[tuple[PinnedFile, ...], BeforeValidator(_split_pins)] = ()
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         if (self.commit is None) == (self.on_request is None):
             raise ValueError(f"{self.name}: give commit or on_request, one of them")
-        twice = _repeated([*(pin.path for pin in self.files), *self.unpinned])
-        if twice:
+        if twice := _repeated([*(pin.path for pin in self.files), *self.unpinned]):
             raise ValueError(f"{self.name}: {twice[0]!r} is listed twice")
         idle = [pattern for pattern in self.required if not any(fits(pin.path, pattern) for pin in self.files)]
         if idle and self.files:
@@ -126,15 +111,10 @@ class Release(Pack):
         """The names, without folders, of all files that are known."""
         return frozenset(_name(path) for path in (*self.pins, *self.unpinned))
 
-    def requires(self, path: str) -> bool:
-        """Whether a copy without this pinned file is refused."""
-        return any(fits(path, pattern) for pattern in self.required)
-
     def takes(self, path: str) -> bool:
         """Whether a file that stands there is taken along."""
-        if path in self.pins or path in self.unpinned:
-            return True
-        return "\\" not in path and any(fits(path, pattern) for pattern in self.take)
+        is_known = path in self.pins or path in self.unpinned
+        return is_known or ("\\" not in path and any(fits(path, pattern) for pattern in self.take))
 
 
 class ReleaseCatalogue(Pack):
@@ -146,8 +126,7 @@ class ReleaseCatalogue(Pack):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        twice = _repeated([benchmark for release in self.release for benchmark in release.benchmarks])
-        if twice:
+        if twice := _repeated([benchmark for release in self.release for benchmark in release.benchmarks]):
             raise ValueError(f"benchmark {twice[0]!r} is served twice")
         return self
 
@@ -195,35 +174,19 @@ def shipped_catalogue() -> ReleaseCatalogue:
     return validate_pack(ReleaseCatalogue, tomllib.loads(text), Path(_TABLE))
 
 
-# --- somebody's copy of a release ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class SourceTree:
-    """Somebody's copy of a release."""
-
-    label: str
-    """As the user knows it: a folder, an archive or an address, for messages."""
-    files: Mapping[str, Path]
-    """Path in the copy, with `/` between its steps → where the file can be read."""
-
-
-@dataclass(frozen=True)
-class MatchedFile:
-    """A file of a copy that is taken, and what it is."""
+class MatchedFile(NamedTuple):
+    """A file of somebody's copy of a release that is taken, and what it is."""
 
     path: str
     """Its path in the release."""
-    source: Path
-    """Where it can be read."""
     place: str
-    """Its path in the copy, for messages."""
+    """Its path in the copy, with `/` between its steps."""
     pin: PinnedFile | None
     """What it must be, or None where that is not known."""
 
 
-def read_folder(folder: Path) -> SourceTree:
-    """The files of a folder; folders whose names begin with a dot (`.git`) are passed over.
+def read_folder(folder: Path) -> dict[str, Path]:
+    """The files of a folder by their paths in it; folders whose names begin with a dot (`.git`) are passed over.
 
     Raises:
         UsageError: where it holds more files than a release can have.
@@ -233,13 +196,14 @@ def read_folder(folder: Path) -> SourceTree:
     def stop(error: OSError) -> NoReturn:
         raise error
 
-    files: dict[str, Path] = {}
+    found: dict[str, Path] = {}
     for root, folders, names in os.walk(folder, onerror=stop):
         folders[:] = sorted(name for name in folders if not name.startswith("."))
-        files |= {(Path(root) / name).relative_to(folder).as_posix(): Path(root) / name for name in sorted(names)}
-        if len(files) > _MOST_FILES:
+        paths = (Path(root) / name for name in sorted(names))
+        found |= {path.relative_to(folder).as_posix(): path for path in paths if path.is_file()}
+        if len(found) > _MOST_FILES:
             raise UsageError(f"{folder}: more than {_MOST_FILES:,} files; give the folder of the release itself")
-    return SourceTree(str(folder), {path: file for path, file in files.items() if file.is_file()})
+    return found
 
 
 def _rests(path: str) -> Iterator[tuple[str, str]]:
@@ -254,63 +218,58 @@ def is_wanted(path: str, release: Release) -> bool:
     return _name(path) in release.known_names or any(release.takes(rest) for rest, _ in _rests(path))
 
 
-def collect(copy: SourceTree, release: Release) -> list[MatchedFile]:
+def collect(files: Mapping[str, Path], release: Release, label: str) -> list[MatchedFile]:
     """The files of a copy that belong to a release, in the order of their paths.
 
-    A pinned file is what stands at its place, else the file of that name and content. Of files that are not pinned
-    nothing is known but their path; where no path is as released, a name that is unique does.
+    A pinned file is what stands at its place, else the file of that name and content; or the sole file of its name,
+    which is another one, as is found out, and said, when it is checked. Of files that are not pinned nothing is known
+    but their path; where no path is as released, a name that is unique does.
+
+    Args:
+        files: path in the copy → where the file can be read.
+        label: the copy as the user knows it, for messages.
 
     Raises:
         DownloadError: where a required file is missing.
     """
-    root, by_name = find_root(copy.files, release), defaultdict[str, list[str]](list)
-    for place in copy.files:
+    pinned, takes = Counter[str](), Counter[str]()
+    for path in files:
+        for rest, before in _rests(path):
+            pinned[before] += rest in release.pins
+            takes[before] += rest not in release.pins and release.takes(rest)
+    # The folder from which on most paths are those of the release: pinned ones first.
+    root = min({"", *pinned}, key=lambda folder: (-pinned[folder], -takes[folder], folder.count("/"), folder))
+    by_name = defaultdict[str, list[str]](list)
+    for place in files:
         by_name[_name(place)].append(place)
     names = Counter(_name(path) for path in release.pins)
-    found: dict[str, MatchedFile] = {}
+    places: dict[str, str] = {}
     for pin in release.files:
-        at: str | None = root + pin.path
-        if at not in copy.files:
-            at = _same_content(copy, pin, by_name[_name(pin.path)], only_one=names[_name(pin.path)] == 1)
-        if at is not None:
-            found[pin.path] = MatchedFile(pin.path, copy.files[at], at, pin)
+        named = [root + pin.path] if root + pin.path in files else by_name[_name(pin.path)]
+        same = (place for place in named if place == root + pin.path or _is_pinned(files[place], pin))
+        is_sole = len(named) == 1 and names[_name(pin.path)] == 1 and "/" in pin.path
+        if (at := next(same, named[0] if is_sole else None)) is not None:
+            places[pin.path] = at
     other: dict[str, str] = {}
-    if not any(root + path in copy.files for path in release.pins):
-        places_of = ((path, by_name[_name(path)]) for path in release.unpinned)
-        other = {path: places[0] for path, places in places_of if len(places) == 1}
-    for place in copy.files:
+    if not any(root + path in files for path in release.pins):
+        other = {path: by_name[_name(path)][0] for path in release.unpinned if len(by_name[_name(path)]) == 1}
+    for place in files:
         path = place.removeprefix(root)
         if place.startswith(root) and path not in release.pins and release.takes(path):
             other[path] = place
-    used = {one.place for one in found.values()}
-    found |= {path: MatchedFile(path, copy.files[at], at, None) for path, at in other.items() if at not in used}
-    missing = [path for path in release.pins if release.requires(path) and path not in found]
-    missing += [pattern for pattern in release.required if not any(fits(path, pattern) for path in (*found, *missing))]
+    used = {*places.values()}
+    places |= {path: place for path, place in other.items() if place not in used}
+    missing = [path for path in release.pins if path not in places and any(fits(path, one) for one in release.required)]
+    missing += [pattern for pattern in release.required if not any(fits(path, pattern) for path in (*places, *missing))]
     if missing:
         shown = ", ".join(missing[:_SHOWN]) + (f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else "")
-        raise DownloadError(f"{copy.label}: lacks {shown} of {release.name}; give a whole copy with --from")
-    return [found[path] for path in sorted(found)]
+        raise DownloadError(f"{label}: lacks {shown} of {release.name}; give a whole copy with --from")
+    return [MatchedFile(path, place, release.pins.get(path)) for path, place in sorted(places.items())]
 
 
-def find_root(paths: Iterable[str], release: Release) -> str:
-    """The folder from which on most paths are those of the release: pinned ones first; it ends in `/` or is empty."""
-    pinned, other = Counter[str](), Counter[str]()
-    for path in paths:
-        for rest, root in _rests(path):
-            pinned[root] += rest in release.pins
-            other[root] += rest not in release.pins and release.takes(rest)
-    return min({"", *pinned}, key=lambda root: (-pinned[root], -other[root], root.count("/"), root))
-
-
-def _same_content(copy: SourceTree, pin: PinnedFile, places: list[str], *, only_one: bool) -> str | None:
-    """The place whose file is the pinned one; or the sole place of a name that stands for `only_one` pinned file.
-
-    The latter is another file, which is found out, and said, when it is checked.
-    """
-    for place in places:
-        if copy.files[place].stat().st_size == pin.size and file_digest(copy.files[place]) == pin.sha256:
-            return place
-    return places[0] if only_one and len(places) == 1 and "/" in pin.path else None
+def _is_pinned(path: Path, pin: PinnedFile) -> bool:
+    """Whether a file has the pinned content."""
+    return path.stat().st_size == pin.size and file_digest(path) == pin.sha256
 
 
 def _name(path: str) -> str:

@@ -15,8 +15,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -25,14 +24,11 @@ from typing import TYPE_CHECKING, Final, Literal
 from filelock import FileLock, Timeout
 from pydantic import ValidationError
 
-from mbbq_gen.benchmarks.archives import ArchiveLimits, Unpacking, unpack
+from mbbq_gen.benchmarks.archives import ArchiveLimits, unpack
 from mbbq_gen.benchmarks.release_catalogue import (
-    MatchedFile,
-    PinnedFile,
     Release,
     ReleaseCatalogue,
     RepositoryPath,
-    SourceTree,
     collect,
     is_wanted,
     read_folder,
@@ -107,12 +103,6 @@ class InstallTools:
     progress: Progress = lambda _stage, _done, _total: None
 
 
-def data_root() -> Path:
-    """The folder of all releases: MBBQ_GEN_DATA if it is set, else `benchmarks` in the cache directory."""
-    named = os.environ.get(DATA_VARIABLE)
-    return Path(named).expanduser() if named else cache_directory() / "benchmarks"
-
-
 def installed_folder(
     benchmark: str, root: Path | None = None, catalogue: ReleaseCatalogue | None = None
 ) -> Path | None:
@@ -121,11 +111,16 @@ def installed_folder(
     Only the presence of `install.json` is checked.
     """
     try:
-        release = (catalogue or shipped_catalogue()).find(benchmark)
+        folder = _place((catalogue or shipped_catalogue()).find(benchmark), root)
     except UnknownNameError:
         return None
-    folder = _place(release, root)
     return folder if (folder / RECORD_NAME).is_file() else None
+
+
+def _place(release: Release, root: Path | None) -> Path:
+    """Where a release goes: below `root`, else MBBQ_GEN_DATA if it is set, else `benchmarks` in the cache directory."""
+    named = root or os.environ.get(DATA_VARIABLE) or cache_directory() / "benchmarks"
+    return Path(named).expanduser() / release.name / release.edition
 
 
 def benchmark_folder(benchmark: str, data: Path | None = None) -> Path | None:
@@ -159,24 +154,32 @@ def install_release(
     """
     tools = tools or InstallTools()
     release = tools.catalogue.find(benchmark)
-    if source is not None:
-        _check_origin(source)
+    if source is not None and not _is_address(source):
+        if "://" in source:
+            raise UsageError(f"--from {source}: give an http:// or https:// address, a folder or an archive")
+        if not Path(source).expanduser().exists():
+            raise UsageError(f"--from {source}: no such file or folder")
     if root is not None and root.exists() and not root.is_dir():
         raise UsageError(f"--to {root}: not a folder")
     folder = _place(release, root)
     damaged: list[str] = []
     outcome: Outcome = "already_there"
-    with _one_line_errors(folder):
+    try:
         record = _read_record(folder)
         if record is not None:
             damaged = [file.path for file in record.files if not _is_valid(folder, file, release)]
         if record is None or damaged or _missing(release, record):
             origin = source or tools.catalogue.archive_url(release)
-            if record is None or damaged or record.source != _shown(origin):
+            shown = origin if _is_address(origin) else str(Path(origin).expanduser().resolve())
+            if record is None or damaged or record.source != shown:
                 outcome = "installed"
                 folder.parent.mkdir(parents=True, exist_ok=True)
                 with FileLock(_beside(folder, ".lock"), timeout=0):
-                    record = _install(release, origin, folder, tools)
+                    record = _install(release, origin, shown, folder, tools)
+    except Timeout as error:
+        raise DownloadError(f"{folder}: another process is writing it; wait for it to end") from error
+    except OSError as error:
+        raise DownloadError(f"{error.filename or folder}: {error.strerror or error}") from error
     return InstallResult(
         benchmark=benchmark,
         outcome=outcome,
@@ -187,29 +190,14 @@ def install_release(
     )
 
 
-# --- what is there ---------------------------------------------------------------------------------------------------
-
-
-def _place(release: Release, root: Path | None) -> Path:
-    """Where the release goes."""
-    return (root or data_root()).expanduser() / release.name / release.edition
-
-
 def _read_record(folder: Path) -> InstallRecord | None:
-    """The record of an earlier installation; None where nothing is there.
-
-    Raises:
-        UsageError: where something else is there.
-    """
+    """The record of an earlier installation, None where nothing is there; raises UsageError for anything else."""
     try:
         return InstallRecord.model_validate_json((folder / RECORD_NAME).read_bytes())
     except FileNotFoundError:
-        if folder.is_dir() and not any(folder.iterdir()):
-            return None
-        if folder.exists():
-            raise UsageError(
-                f"{folder}: holds no {RECORD_NAME}; move it away, or give another folder with --to"
-            ) from None
+        if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+            where = f"{folder}: holds no {RECORD_NAME}"
+            raise UsageError(f"{where}; move it away, or give another folder with --to") from None
         return None
     except ValidationError as error:
         raise UsageError(f"{folder / RECORD_NAME}: not a valid record; remove {folder} and download again") from error
@@ -217,62 +205,47 @@ def _read_record(folder: Path) -> InstallRecord | None:
 
 def _is_valid(folder: Path, file: InstalledFile, release: Release) -> bool:
     """Whether a file is there, unchanged, and still the pinned one."""
-    pin = release.pins.get(file.path)
-    path = folder / file.path
-    return (
-        path.is_file()
-        and path.stat().st_size == file.size
-        and file_digest(path) == file.sha256
-        and (pin is None or pin.sha256 == file.sha256)
-    )
+    pin, path = release.pins.get(file.path), folder / file.path
+    is_unchanged = path.is_file() and path.stat().st_size == file.size and file_digest(path) == file.sha256
+    return is_unchanged and (pin is None or pin.sha256 == file.sha256)
 
 
 def _missing(release: Release, record: InstallRecord) -> list[str]:
     """The known files of the release that are not there."""
-    there = {file.path for file in record.files}
-    return sorted({*release.pins, *release.unpinned} - there)
-
-
-# --- installation ----------------------------------------------------------------------------------------------------
+    return sorted({*release.pins, *release.unpinned} - {file.path for file in record.files})
 
 
 def _is_address(origin: str) -> bool:
     return origin.startswith(("http://", "https://"))
 
 
-def _shown(origin: str) -> str:
-    """The source as the record keeps it."""
-    return origin if _is_address(origin) else str(Path(origin).expanduser().resolve())
+def _beside(folder: Path, ending: str) -> Path:
+    return folder.with_name(folder.name + ending)
 
 
-def _check_origin(origin: str) -> None:
-    """Raises UsageError for a source that is neither an address that we can ask nor there."""
-    if _is_address(origin):
-        return
-    if "://" in origin:
-        raise UsageError(f"--from {origin}: give an http:// or https:// address, a folder or an archive")
-    if not Path(origin).expanduser().exists():
-        raise UsageError(f"--from {origin}: no such file or folder")
-
-
-def _install(release: Release, origin: str, folder: Path, tools: InstallTools) -> InstallRecord:
+def _install(release: Release, origin: str, shown: str, folder: Path, tools: InstallTools) -> InstallRecord:
     """Gets the files beside their place, verifies them, and puts them there all at once."""
     fresh, old = _beside(folder, ".new"), _beside(folder, ".old")
     for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
-    tree, raw = fresh / "tree", fresh / "raw"
-    tree.mkdir(parents=True)
-    raw.mkdir()
+    tree = fresh / "tree"
+    for made in (tree, fresh / "raw"):
+        made.mkdir(parents=True)
     try:
-        with _copy(release, origin, folder, raw, tools) as copy:
-            files = [_put(one, tree, copy.label) for one in collect(copy, release)]
-        files += _kept_files(folder, tree, release, {file.path for file in files})
+        files = _verified_files(release, origin, folder, fresh, tools)
+        # Valid files of an earlier installation that the new source does not have are kept.
+        before = _read_record(folder)
+        there = {file.path for file in files}
+        for file in before.files if before else ():
+            if file.path not in there and _is_valid(folder, file, release):
+                _put(folder / file.path, tree / file.path)
+                files.append(file)
         record = InstallRecord(
             release=release.name,
             repository=release.repository,
             commit=release.commit,
             licence=release.licence,
-            source=_shown(origin),
+            source=shown,
             files=tuple(sorted(files, key=lambda file: file.path)),
         )
         (tree / RECORD_NAME).write_text(record.model_dump_json(indent=2) + "\n", encoding="utf-8")
@@ -285,82 +258,49 @@ def _install(release: Release, origin: str, folder: Path, tools: InstallTools) -
     return record
 
 
-def _beside(folder: Path, ending: str) -> Path:
-    return folder.with_name(folder.name + ending)
+def _verified_files(
+    release: Release, origin: str, folder: Path, fresh: Path, tools: InstallTools
+) -> list[InstalledFile]:
+    """Gets the files of the source's copy and puts those of the release into `fresh/tree`, each verified.
 
-
-@contextmanager
-def _copy(release: Release, origin: str, folder: Path, raw: Path, tools: InstallTools) -> Iterator[SourceTree]:
-    """The source's copy of the release; a download that arrived is removed at the end, whether it was right or not."""
-    path = Path(origin).expanduser()
-    if not _is_address(origin):
-        yield read_folder(path) if path.is_dir() else _unpacked(path, str(path), release, raw, tools)
-        return
-    from mbbq_gen.benchmarks.download import Download, new_client
-
-    client = tools.client or new_client()
-    step = partial(tools.progress, "downloading")
-    download = Download(origin, _beside(folder, ".part"), client, _LARGEST_ARCHIVE, tools.sleep, step)
-    try:
-        download.fetch()
-    finally:
-        if tools.client is None:
-            client.close()
-    try:
-        yield _unpacked(download.part, origin, release, raw, tools)
-    except DownloadError:
-        download.discard()
-        raise
-    download.discard()
-
-
-def _unpacked(archive: Path, label: str, release: Release, raw: Path, tools: InstallTools) -> SourceTree:
-    """What an archive holds of the release."""
-    step = partial(tools.progress, "unpacking")
-    return SourceTree(
-        label, unpack(archive, raw, Unpacking(label, lambda path: is_wanted(path, release), tools.limits, step))
-    )
-
-
-def _put(one: MatchedFile, tree: Path, label: str) -> InstalledFile:
-    """Puts a file where it belongs and verifies what stands there then.
-
-    Raises:
-        DownloadError: where it is not the file that the release has.
+    A download that arrived is removed then, right or not.
     """
-    path = tree / one.path
-    path.parent.mkdir(parents=True, exist_ok=True)
-    shutil.copyfile(one.source, path)
-    file = InstalledFile(path=one.path, size=path.stat().st_size, sha256=file_digest(path), pinned=one.pin is not None)
-    if one.pin is not None and (file.size, file.sha256) != (one.pin.size, one.pin.sha256):
-        contents = f"{_content(file)}, not {_content(one.pin)}"
-        raise DownloadError(f"{label}: {one.place} is not the release's ({contents}); get an unchanged copy")
-    return file
+    path, download = Path(origin).expanduser(), None
+    if _is_address(origin):
+        from mbbq_gen.benchmarks.download import Download, new_client
 
-
-def _content(file: InstalledFile | PinnedFile) -> str:
-    """What a file holds, in short."""
-    return f"{file.size:,} bytes, sha256 {file.sha256[:12]}…"
-
-
-def _kept_files(folder: Path, tree: Path, release: Release, there: set[str]) -> list[InstalledFile]:
-    """Valid files of an earlier installation that the new source does not have: they are kept."""
-    record = _read_record(folder)
-    kept = [file for file in record.files if file.path not in there] if record else []
-    kept = [file for file in kept if _is_valid(folder, file, release)]
-    for file in kept:
-        (tree / file.path).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(folder / file.path, tree / file.path)
-    return kept
-
-
-@contextmanager
-def _one_line_errors(folder: Path) -> Iterator[None]:
-    """Turns an OSError into a DownloadError of one line."""
+        client, path = tools.client or new_client(), _beside(folder, ".part")
+        step = partial(tools.progress, "downloading")
+        download = Download(origin, path, client, _LARGEST_ARCHIVE, tools.sleep, step)
+        try:
+            download.fetch()
+        finally:
+            if tools.client is None:
+                client.close()
+    files, tree, raw, wanted = [], fresh / "tree", fresh / "raw", partial(is_wanted, release=release)
     try:
-        yield
-    except Timeout as error:
-        raise DownloadError(f"{folder}: another process is writing it; wait for it to end") from error
-    except OSError as error:
-        where = error.filename or folder
-        raise DownloadError(f"{where}: {error.strerror or error}") from error
+        step = partial(tools.progress, "unpacking")
+        is_folder = path.is_dir()
+        copy = read_folder(path) if is_folder else unpack(path, raw, origin, wanted, limits=tools.limits, step=step)
+        for name, place, pin in collect(copy, release, origin):
+            _put(copy[place], tree / name)
+            size, digest = (tree / name).stat().st_size, file_digest(tree / name)
+            if pin is not None and (size, digest) != (pin.size, pin.sha256):
+                has, wants = (f"{n:,} bytes, sha256 {of[:12]}…" for n, of in ((size, digest), (pin.size, pin.sha256)))
+                raise DownloadError(
+                    f"{origin}: {place} is not the release's ({has}, not {wants}); get an unchanged copy"
+                )
+            files.append(InstalledFile(path=name, size=size, sha256=digest, pinned=pin is not None))
+    except DownloadError:
+        if download is not None:
+            download.discard()
+        raise
+    if download is not None:
+        download.discard()
+    return files
+
+
+def _put(source: Path, place: Path) -> None:
+    """Copies a file to its place in a folder."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, place)

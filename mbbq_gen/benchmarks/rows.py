@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
@@ -19,12 +19,10 @@ from mbbq_gen.core.tables import UnreadableError, json_object, lines_of, row_err
 
 RowT = TypeVar("RowT", bound=BaseModel)
 
+ItemT = TypeVar("ItemT")
 _log = logging.getLogger(__name__)
-
-
 _opened: Final[ContextVar[set[Path] | None]] = ContextVar("opened", default=None)
 """The set that collects the data files being opened; None: they are not collected."""
-ItemT = TypeVar("ItemT")
 
 
 def with_files(items: Iterable[ItemT], files: set[Path]) -> Iterator[ItemT]:
@@ -85,28 +83,26 @@ def find_files(
     Raises:
         UsageError: where the folder or a file is missing; it names what was looked for.
     """
+
+    def listed(some: list[str]) -> str:
+        return ", ".join(some[:3]) + (f" and {len(some) - 3} more" if len(some) > 3 else "")
+
     wanted = list(names)
     if not folder.is_dir():
         raise UsageError(f"{benchmark}: no folder {folder}; give the benchmark's folder with --data-dir DIR")
     roots = [folder / step for step in inside]
     root = next((root for root in roots if any((root / name).is_file() for name in wanted)), None)
     if root is None:
-        places = " or ".join(str(root) for root in roots)
         raise UsageError(
-            f"{benchmark}: no {_listed(wanted)} in {places}; give the folder of the published release with"
-            " --data-dir DIR"
+            f"{benchmark}: no {listed(wanted)} in {' or '.join(map(str, roots))}; give the folder of the published"
+            " release with --data-dir DIR"
         )
     missing = [name for name in wanted if not (root / name).is_file()]
     if missing and not partial:
-        raise UsageError(f"{benchmark}: {root} lacks {_listed(missing)}; the copy is incomplete, get it again")
+        raise UsageError(f"{benchmark}: {root} lacks {listed(missing)}; the copy is incomplete, get it again")
     if missing:
         _log.warning("%s: %s lacks %s; continuing with the files that exist", benchmark, root, ", ".join(missing))
     return [root / name for name in wanted if name not in missing]
-
-
-def _listed(names: list[str]) -> str:
-    """The first few names, and how many more there are."""
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 def read_json_lines(path: Path, schema: type[RowT]) -> Iterator[tuple[RowLocation, RowT]]:
@@ -117,21 +113,18 @@ def read_json_lines(path: Path, schema: type[RowT]) -> Iterator[tuple[RowLocatio
     """
     for number, line in lines_of(note_file(path)):
         place = RowLocation(path, number)
-        yield place, parse_json_row(line, schema, place)
+        yield place, _json_record(line, schema, place)
 
 
-def parse_json_row(line: bytes, schema: type[RowT], place: RowLocation) -> RowT:
-    """The row that a line of JSON holds; raises as `read_json_lines` does."""
+def _json_record(line: bytes, schema: type[RowT], place: RowLocation, *, is_repaired: bool = False) -> RowT:
     try:
         return schema.model_validate_json(line)
     except ValidationError as error:
-        if error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid":
+        is_json = error.errors(include_url=False, include_input=False)[0]["type"] != "json_invalid"
+        if is_json or is_repaired:
             raise place.error(describe_fault(error, {})) from error
-    repaired = json.dumps(json_row(line, place))  # half of a surrogate pair; raises where it is no JSON
-    try:
-        return schema.model_validate_json(repaired)
-    except ValidationError as error:
-        raise place.error(describe_fault(error, {})) from error
+    repaired = json.dumps(json_row(line, place)).encode()  # half of a surrogate pair; raises where it is no JSON
+    return _json_record(repaired, schema, place, is_repaired=True)
 
 
 def json_row(line: bytes, place: RowLocation) -> dict[str, Any]:
@@ -156,27 +149,50 @@ def read_table(path: Path, schema: type[RowT], *, delimiter: str = ",") -> Itera
         yield place, checked(cells, schema, place)
 
 
-def in_pairs(
-    rows: Iterable[tuple[RowLocation, RowT]], check: Callable[[RowLocation, RowT, RowT | None], None]
+def with_ids(
+    rows: Iterable[tuple[RowLocation, RowT]], field: str, *, increasing: bool = False
+) -> Iterator[tuple[RowLocation, RowT]]:
+    """The rows; raises DataError where an id comes twice or, if they increase, behind a greater one."""
+    seen: set[object] = set()
+    last: Any = None
+    for place, row in rows:
+        found = getattr(row, field)
+        if increasing and seen and found <= last:
+            raise place.error(f"{found} comes after {last}; published ids increase", field)
+        if found in seen:
+            raise place.error(f"{found!r} is listed twice; ids are unique", field)
+        seen.add(last := found)
+        yield place, row
+
+
+def in_groups(
+    rows: Iterable[tuple[RowLocation, RowT]], values: Mapping[str, Sequence[object]], same: Mapping[str, str]
 ) -> Iterator[list[tuple[RowLocation, RowT]]]:
-    """The rows two by two, as a data set has them that asks two questions about each context.
+    """The rows in groups, as a data set has them that asks several questions about each context.
 
     Args:
-        check: raises where a row is not the one that comes next; it gets the first row of the pair, or None for that.
+        values: field → what it holds in each row of a group, in order.
+        same: field that all rows of a group have in common → what a row has that differs: "another context".
 
     Raises:
-        DataError: where the last row has no partner.
+        DataError: where a row is not the one that comes next, or the last group is not whole.
     """
-    first: tuple[RowLocation, RowT] | None = None
+    size = len(next(iter(values.values())))
+    group: list[tuple[RowLocation, RowT]] = []
     for place, row in rows:
-        check(place, row, None if first is None else first[1])
-        if first is None:
-            first = place, row
-        else:
-            yield [first, (place, row)]
-            first = None
-    if first is not None:
-        raise first[0].error("the file ends after the first row of a pair; get the file again")
+        for field, expected in values.items():
+            found, wanted = getattr(row, field), expected[len(group)]
+            if found != wanted:
+                raise place.error(f"{found!r} where {wanted!r} comes next; a row is missing", field)
+        for field, other in same.items():
+            if group and getattr(row, field) != getattr(group[0][1], field):
+                raise place.error(f"{other} than in the rows before; a row is missing", field)
+        group.append((place, row))
+        if len(group) == size:
+            yield group
+            group = []
+    if group:
+        raise group[-1][0].error(f"the file ends after {len(group)} of {size} rows of a group; get the file again")
 
 
 def checked(fields: dict[str, object] | dict[str, str], schema: type[RowT], place: RowLocation) -> RowT:

@@ -38,7 +38,6 @@ from mbbq_gen.interchange.data_dictionary import data_dictionary, dictionary_pag
 from mbbq_gen.report.score_tables import UTF8_MARK, csv_cells, score_rows
 from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.runs.samples import item_schema
-from mbbq_gen.runs.serving import serving_of
 from mbbq_gen.scoring.cells import UnparsedPolicy
 from mbbq_gen.scoring.codes import Average, PromptEffects
 from mbbq_gen.scoring.observations import GoldLabels
@@ -242,7 +241,7 @@ def write_bundle(source: ExportSource, folder: Path, kind: Kind) -> ExportRecord
             kind=kind,
             settings=source.settings,
             extractors=source.extractors,
-            **dict(serving_of(source.run.manifest)),
+            **dict(source.run.manifest.serving),
             requests=source.progress.requests,
             answered=source.progress.answered,
             files=tuple(

@@ -16,8 +16,8 @@ from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.power import Question
-    from mbbq_gen.runs.budget import CostReport
     from mbbq_gen.runs.cost_estimate import CostEstimate, DesignReport, SampleSizeEstimate
+    from mbbq_gen.runs.cost_report import CostReport
     from mbbq_gen.runs.run_diff import RunDiff
     from mbbq_gen.runs.status import BatchLine, RunStatus
     from mbbq_gen.runs.token_estimate import Cost, Duration, TokenEstimate
@@ -288,7 +288,7 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
     yield from caution_blocks(found)
     yield f"\nChanged answers: {found.flipped:,} of {found.matched.pairs:,}\n"
     if found.flips:
-        rows = []
+        rows: list[Sequence[str | int]] = []
         for flip in found.flips:
             example = flip.examples[0] if flip.examples else None
             shown = "" if example is None else f"{example.second_id}  {shortened(example.instance_key, 70)}"

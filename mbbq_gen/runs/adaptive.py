@@ -1,26 +1,77 @@
-"""Chooses the requests of each round of an adaptive run, balanced over templates, conditions, variants and orders.
+"""Adaptive runs: round after round of requests until a stopping rule is met.
 
-In a round every template of a stratum (benchmark × split × language × category) that still counts adds answers, one
-after another, up to the same number. Each answer is one instance with one prompt variant and one option order: of the
-condition and polarity that the template has least of, then of the variant, the order and the instance; ties go to what
-the language has least of, then to the seed and the parallel id, so that languages and splits share the choice.
+    rule ─► round ─► executed and extracted ─► interim analysis ─┬─► next round, of targets not yet reached
+                                                                 └─► reason for stopping, in the manifest
 
-A round is stored (table `rounds`) before its requests are sent; after a `kill -9` the run continues with it.
+In a round every template of a stratum that still counts adds answers, one after another, up to the same number. Each
+answer is one instance with one prompt variant and one option order: of the condition and polarity that the template has
+least of, then of the variant, the order and the instance; ties go to what the language has least of, then to the seed
+and the parallel id, so that languages and splits share the choice.
+
+The rule is stored with the run, and a round (table `rounds`) before its requests are sent: after a `kill -9` the run
+continues with it. Looks are recomputed from the answers and their rounds, so that a run that was killed, or whose
+target changed, has the status that it would have had.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Final
 
-from mbbq_gen.core.files import stable_number
-from mbbq_gen.core.records import Alignment, Condition, Polarity
+from mbbq_gen.core.errors import ConfigError
+from mbbq_gen.core.files import PackPaths, stable_number
+from mbbq_gen.core.option_display import Kind
 from mbbq_gen.prompts.sampling import KINDS
-from mbbq_gen.scoring.metrics import Metric, kind_of, needed_kinds
-from mbbq_gen.storage.ledgers import candidate_rows
-from mbbq_gen.storage.store import RunStore
+from mbbq_gen.runs.budget import CostLimitError
+from mbbq_gen.runs.executor import Session
+from mbbq_gen.runs.extraction import extract_run, observations
+from mbbq_gen.runs.resolve import notices
+from mbbq_gen.runs.stopping_rule import (
+    ALPHA,
+    SETTINGS,
+    StoppingRecord,
+    StoppingRule,
+    StoppingTarget,
+    Verdict,
+    describe_rule,
+    target_line,
+)
+from mbbq_gen.scoring.columns import Questions
+from mbbq_gen.scoring.metrics import METRICS, Metric, kind_of, needed_kinds
+from mbbq_gen.scoring.tally import GROUPINGS, tally_groups, weighted_by_design
+from mbbq_gen.statistics.estimate import InferenceSettings
+from mbbq_gen.statistics.panel import panel_of
+from mbbq_gen.statistics.sequential import (
+    FOR_DECISION,
+    FOR_WIDTH,
+    InterimEstimate,
+    Interval,
+    PastLook,
+    SequentialMonitor,
+    interval_at,
+    is_undecidable,
+    measures,
+    median_unbiased,
+    reach_of,
+    variance_of_width,
+    variance_to_find,
+    width_at_end,
+)
+from mbbq_gen.storage.ledgers import (
+    CandidateRequest,
+    Stratum,
+    add_round,
+    candidate_requests,
+    last_round,
+    rounds_of_answers,
+)
+
+if TYPE_CHECKING:
+    import polars
 
 FIRST: Final = 2
 """Answers of each kind that every template gives in the first round."""
@@ -28,47 +79,19 @@ GROWTH: Final = 1.2
 """From round to round, of the answers in all: small steps, so that a run stops soon after it has enough."""
 BATCH_GROWTH: Final = 2**0.5
 """The same where a round is a batch, for which a service may take a day."""
+FEWEST_TEMPLATES: Final = 5
+"""Templates below which no interval stops a run."""
 
-Stratum = tuple[str, str, str, str]
-"""Benchmark, split, language, category."""
-Kind = tuple[Condition, Polarity, Alignment | None]
-
-
-@dataclass(frozen=True, slots=True)
-class CandidateRequest:
-    """A possible request: a question in a prompt variant and an order."""
-
-    request_key: str
-    stratum: Stratum
-    template: str
-    kind: Kind
-    question: str
-    prompt_variant: str
-    """With its labels, and how much the model is to think."""
-    order: str
-    taken: int
-    """The round that took it; 0: none."""
+_Counts = Counter[object]
+"""How often each condition, kind, variant, order, question and pair of them was given."""
 
 
-@dataclass
-class _Given:
-    """Number of answers of each kind, of one template or of a language."""
-
-    kinds: Counter[Kind] = field(default_factory=Counter)
-    conditions: Counter[Condition] = field(default_factory=Counter)
-    prompt_variants: Counter[str] = field(default_factory=Counter)
-    orders: Counter[str] = field(default_factory=Counter)
-    crossed: Counter[tuple[object, ...]] = field(default_factory=Counter)
-    questions: Counter[str] = field(default_factory=Counter)
-
-    def add(self, ask: CandidateRequest) -> None:
-        self.kinds[ask.kind] += 1
-        self.conditions[ask.kind[0]] += 1
-        self.prompt_variants[ask.prompt_variant] += 1
-        self.orders[ask.order] += 1
-        self.crossed[ask.kind, ask.prompt_variant] += 1
-        self.crossed[ask.kind, ask.order] += 1
-        self.questions[ask.question] += 1
+def _add(counts: _Counts, request: CandidateRequest) -> None:
+    kind, variant, order = request.kind, request.prompt_variant, request.order
+    counts.update((
+        "answers", kind[0], kind, ("variant", variant), ("order", order), ("question", request.question),
+        (kind, variant), (kind, order),
+    ))  # fmt: skip
 
 
 @dataclass
@@ -77,46 +100,33 @@ class _Deck:
 
     left: dict[Kind, dict[str, list[CandidateRequest]]] = field(default_factory=dict)
     """Kind → prompt variant → requests, in the order that settles ties."""
-    given: _Given = field(default_factory=_Given)
+    given: _Counts = field(default_factory=Counter)
 
-    @property
-    def count(self) -> int:
-        return sum(self.given.kinds.values())
-
-    def put(self, ask: CandidateRequest) -> None:
-        self.left.setdefault(ask.kind, {}).setdefault(ask.prompt_variant, []).append(ask)
-
-    def take(self, overall: _Given) -> CandidateRequest | None:
-        """The next request; None where nothing is left."""
-        if not self.left:
-            return None
+    def take(self, overall: _Counts) -> CandidateRequest:
+        """The next request of those that are left; `overall`: what the language has given."""
         own = self.given
-        kind = min(self.left, key=lambda each: self._need(each, overall))
+
+        def need(kind: Kind) -> tuple[int, ...]:
+            rank = KINDS.index(kind) if kind in KINDS else len(KINDS)
+            return own[kind[0]], own[kind], overall[kind[0]], overall[kind], rank
+
+        kind = min(self.left, key=need)
         variants = self.left[kind]
-        variant = min(
-            variants,
-            key=lambda each: (own.crossed[kind, each], own.prompt_variants[each], overall.crossed[kind, each], each),
-        )
+        variant = min(variants, key=lambda each: (own[kind, each], own["variant", each], overall[kind, each], each))
         requests = variants[variant]
 
         def rank(place: int) -> tuple[int, ...]:
             question, order = requests[place].question, requests[place].order
-            orders = own.crossed[kind, order], own.orders[order], overall.crossed[kind, order]
-            return (own.questions[question], *orders, place)
+            return own["question", question], own[kind, order], own["order", order], overall[kind, order], place
 
         found = requests.pop(min(range(len(requests)), key=rank))
         if not requests:
             del variants[variant]
         if not variants:
             del self.left[kind]
-        own.add(found)
-        overall.add(found)
+        _add(own, found)
+        _add(overall, found)
         return found
-
-    def _need(self, kind: Kind, overall: _Given) -> tuple[int, ...]:
-        own = self.given
-        rank = KINDS.index(kind) if kind in KINDS else len(KINDS)
-        return own.conditions[kind[0]], own.kinds[kind], overall.conditions[kind[0]], overall.kinds[kind], rank
 
 
 def round_sizes(kinds: int, growth: float = GROWTH) -> Iterator[int]:
@@ -133,26 +143,26 @@ class SamplingRounds:
     def __init__(self, requests: Iterable[CandidateRequest], seed: int, growth: float = GROWTH) -> None:
         self._growth = growth
         self._decks: dict[Stratum, dict[str, _Deck]] = defaultdict(lambda: defaultdict(_Deck))
-        self._overall: dict[Stratum, _Given] = defaultdict(_Given)
+        self._overall: dict[tuple[str, ...], _Counts] = defaultdict(Counter)  # of a benchmark, split and language
         self._kinds: set[Kind] = set()
         self._offered: Counter[tuple[Stratum, str]] = Counter()
         self.last = 0
         """The number of the last round; 0: none yet."""
-        found = sorted(requests, key=lambda ask: (stable_number(seed, ask.stratum[0], ask.question), ask.question))
-        for ask in found:
-            deck = self._decks[ask.stratum][ask.template]
-            self._offered[ask.stratum, ask.template] += 1
-            self._kinds.add(ask.kind)
-            self.last = max(self.last, ask.taken)
-            if ask.taken:
-                deck.given.add(ask)
-                self._language(ask.stratum).add(ask)
+        for request in sorted(
+            requests, key=lambda each: (stable_number(seed, each.stratum.benchmark, each.question), each.question)
+        ):
+            deck = self._decks[request.stratum][request.template]
+            self._offered[request.stratum, request.template] += 1
+            self._kinds.add(request.kind)
+            self.last = max(self.last, request.round)
+            if request.round:
+                _add(deck.given, request)
+                _add(self._overall[request.stratum[:3]], request)
             else:
-                deck.put(ask)
+                deck.left.setdefault(request.kind, {}).setdefault(request.prompt_variant, []).append(request)
         for decks in self._decks.values():
-            ranked = sorted(decks, key=lambda template: stable_number(seed, template))
-            for template in ranked:  # in an order of their own: no category's first template comes first in all
-                decks[template] = decks.pop(template)
+            for template in sorted(decks, key=lambda template: stable_number(seed, template)):
+                decks[template] = decks.pop(template)  # in an order that puts no category's first template first in all
 
     @property
     def strata(self) -> list[Stratum]:
@@ -164,60 +174,316 @@ class SamplingRounds:
         found: Counter[str] = Counter()
         for (stratum, template), count in self._offered.items():
             if chosen(stratum):
-                found[" / ".join((stratum[0], stratum[3], template))] += count
+                found[f"{stratum.benchmark} / {stratum.category} / {template}"] += count
         return found
 
     def reached(self, stratum: Stratum) -> int:
         """Answers that a template of a stratum has given at most."""
-        return max(deck.count for deck in self._decks[stratum].values())
+        return max(deck.given["answers"] for deck in self._decks[stratum].values())
 
     def is_used_up(self, stratum: Stratum) -> bool:
         """Whether everything of a stratum was taken."""
         return not any(deck.left for deck in self._decks[stratum].values())
 
     def next_round(self, strata: Sequence[Stratum], answers: int | None = None) -> list[CandidateRequest]:
-        """Takes the next round of some strata: up to so many answers a template, or as the rounds grow.
-
-        Empty where nothing is left.
-        """
+        """The next round of some strata, up to so many answers a template or as rounds grow; empty at the end."""
         self.last += 1
         taken: list[CandidateRequest] = []
-        targets = {stratum: self._target(stratum, answers) for stratum in strata}
-        for stratum in sorted(targets):
-            decks = self._decks[stratum].values()
-            for _ in range(targets[stratum]):
-                short = [deck for deck in decks if deck.left and deck.count < targets[stratum]]
+        for stratum in sorted(strata):
+            now, decks = self.reached(stratum), self._decks[stratum].values()
+            sizes = round_sizes(len(self._kinds), self._growth)
+            target = next(size for size in sizes if size > now) if answers is None else answers
+            for _ in range(target):
+                short = [deck for deck in decks if deck.left and deck.given["answers"] < target]
                 if not short:
                     break
-                taken += [found for deck in short if (found := deck.take(self._language(stratum)))]
+                taken += [deck.take(self._overall[stratum[:3]]) for deck in short]
         return taken
 
-    def _target(self, stratum: Stratum, answers: int | None) -> int:
-        """Answers that each template of a stratum has given after its next round."""
-        if answers is not None:
-            return answers
-        now = self.reached(stratum)
-        return next(size for size in round_sizes(len(self._kinds), self._growth) if size > now)
 
-    def _language(self, stratum: Stratum) -> _Given:
-        return self._overall[*stratum[:3], ""]
+# --- interim analysis -------------------------------------------------------------------------------------------------
 
 
-def candidate_requests(store: RunStore, metrics: Iterable[Metric]) -> Iterator[CandidateRequest]:
-    """The planned requests that count for one of the metrics, and those that a round has taken; each once."""
-    kinds, seen = needed_kinds(metrics), set[str]()
-    for row in candidate_rows(store):
-        is_wanted = row.round or kind_of(row.condition, row.alignment, bool(row.has_single_target)) in kinds
-        if is_wanted and row.request_key not in seen:
-            seen.add(row.request_key)
-            settings = (row.variant, row.label_style, row.reasoning_effort)
-            yield CandidateRequest(
-                row.request_key,
-                (row.benchmark, row.split, row.language, row.category),
-                row.template_id,
-                (row.condition, row.polarity, row.alignment),
-                row.twin,
-                " ".join(setting for setting in settings if setting is not None),
-                row.roles,
-                row.round,
+def in_group(stratum: Stratum, group: dict[str, str], compared: tuple[str, str] | None = None) -> bool:
+    """Whether a stratum belongs to a group, and to one of two languages that are compared."""
+    if compared and stratum.language not in compared:
+        return False
+    return all(getattr(stratum, name) == value for name, value in group.items())
+
+
+@dataclass(frozen=True)
+class InterimAnalysis:
+    """Looks at the answers of a run."""
+
+    rule: StoppingRule
+    frame: polars.DataFrame
+    """With the round of each answer in the column `round`."""
+    rounds: SamplingRounds
+
+    def targets(self) -> tuple[StoppingTarget, ...]:
+        """How every target of the rule stands."""
+        found = []
+        for name in self.rule.metrics:
+            looks: dict[tuple[tuple[str, str], ...], list[tuple[InterimEstimate, int]]] = {}
+            for number in sorted(self.frame["round"].unique().to_list()):
+                for group, estimate, answers in self._look(METRICS[name], number):
+                    looks.setdefault(tuple(group.items()), []).append((estimate, answers))
+            family = len(looks) * len(self.rule.metrics)
+            found += [self._target(METRICS[name], dict(group), seen, family) for group, seen in looks.items()]
+        return tuple(found)
+
+    def _look(self, metric: Metric, number: int) -> Iterator[tuple[dict[str, str], InterimEstimate, int]]:
+        """Group, estimate and number of answers up to a round."""
+        import numpy as np
+        import polars as pl
+
+        first, second = self.rule.first, self.rule.second
+        by = dict.fromkeys(["benchmark", "split", *self.rule.group_by, *([] if first is None else ["language"])])
+        frame = weighted_by_design(self.frame.filter(pl.col("round") <= number))
+        tallies = list(tally_groups(frame, {name: GROUPINGS[name] for name in by}))
+        groups = [{name: str(value) for name, value in tally.group.items()} for tally in tallies]
+        panel = panel_of(tallies, InferenceSettings(n_resamples=1, average=self.rule.average))
+        requested, offered = np.zeros_like(panel.cells), np.zeros(panel.cells.shape[:2])
+        place = {name: number for number, name in enumerate(panel.templates)}
+        for row, (tally, group) in enumerate(zip(panel.tallies, groups, strict=True)):
+            requested[row, [place[name] for name in tally.templates]] = tally.n_requested
+            for name, count in self.rounds.offered(partial(in_group, group=group)).items():
+                if name in place:
+                    offered[row, place[name]] = count
+        estimates = measures(metric, panel, requested, offered)
+        answers = [int(row.sum()) for row in requested]
+        if first is None:
+            yield from zip(groups, estimates, answers, strict=True)
+            return
+        pairs: dict[tuple[tuple[str, str], ...], dict[str, int]] = {}
+        for row, group in enumerate(groups):
+            language = group.pop("language")
+            pairs.setdefault(tuple(group.items()), {})[language] = row
+        for key, rows in pairs.items():
+            if first in rows and second in rows:
+                one, other = rows[first], rows[second]
+                yield dict(key), estimates[one].minus(estimates[other]), answers[one] + answers[other]
+
+    def _target(
+        self, metric: Metric, group: dict[str, str], looks: list[tuple[InterimEstimate, int]], family: int
+    ) -> StoppingTarget:
+        """How one target stands after its looks, up to the one that reached it; looks without news don't count."""
+        rule, rounds = self.rule, self.rounds
+        compared = None if rule.first is None else (rule.first, str(rule.second))
+        is_left = any(in_group(each, group, compared) and not rounds.is_used_up(each) for each in rounds.strata)
+        n_templates = len(rounds.offered(partial(in_group, group=group, compared=compared)))
+        new = [look for place, look in enumerate(looks) if place == 0 or look[1] > looks[place - 1][1]]
+        decided, effect = rule.kind == "decision", rule.detectable_effect
+        alpha = ALPHA / family if decided else ALPHA
+        rho = FOR_DECISION if decided or rule.looked else FOR_WIDTH
+        monitor, past = SequentialMonitor(alpha, rho), list[PastLook]()
+        for look in new:
+            estimate = look[0]
+            interval = self._interval(monitor, estimate, alpha)
+            past.append(PastLook(estimate.variance, interval))
+            verdict, explanation = self._verdict(interval, estimate, n_templates, is_left=is_left)
+            # templates that all say the same do not show that there are enough requests
+            if verdict == "going on" and effect and 0 < estimate.variance <= variance_to_find(effect, estimate, alpha):
+                verdict = "not found"
+                explanation = f"not found; {effect:g} would have been found in 90 % of such runs"
+            if verdict == "reached" and rule.kind != "answers":
+                break
+        value, level = _number(interval.value), interval.level
+        if verdict == "futile" and rule.kind == "ci_width":
+            # The last look spends the error that is left. The target was given up because templates are few or differ
+            # too much, whatever the score is; so the level holds.
+            monitor = SequentialMonitor(alpha, rho)
+            for each, _ in new:
+                interval = monitor.next(each, estimate.variance)
+            level = interval.level
+        adjusted = None
+        if decided and verdict != "going on" and value is not None:
+            adjusted = _number(median_unbiased(past, rule.equivalence_margin))
+        return StoppingTarget(
+            metric=metric.name,
+            group=group,
+            compared=compared,
+            n_looks=len(past),
+            answers=look[1],
+            value=value,
+            adjusted_value=adjusted,
+            ci_low=_number(interval.low),
+            ci_high=_number(interval.high),
+            level=level,
+            verdict=verdict,
+            explanation=explanation,
+        )
+
+    def _interval(self, monitor: SequentialMonitor, estimate: InterimEstimate, alpha: float) -> Interval:
+        """The interval of the next look."""
+        rule = self.rule
+        if rule.kind == "answers" and not rule.looked:  # a sample of a fixed size
+            return interval_at(estimate, reach_of(ALPHA))
+        if rule.kind == "decision" and rule.aimed is not None:
+            return monitor.next(estimate, variance_to_find(rule.aimed, estimate, alpha))
+        # Small enough to say "smaller" of a score that is half as far off: an aim too near spends all at once.
+        wanted = rule.width if rule.kind == "ci_width" else rule.equivalence_margin if rule.kind == "decision" else None
+        return monitor.next(estimate, 0.0 if wanted is None else variance_of_width(wanted, estimate, alpha))
+
+    def _verdict(
+        self, interval: Interval, last: InterimEstimate, n_templates: int, *, is_left: bool
+    ) -> tuple[Verdict, str]:
+        """How a target stands at a look, of the templates that it could ever have, and why."""
+        rule = self.rule
+        width, margin = rule.width, rule.equivalence_margin
+        enough = last.estimate.n_templates >= FEWEST_TEMPLATES and not math.isnan(interval.width)
+        if rule.kind == "answers":
+            return "reached", ""
+        if enough and rule.kind == "decision" and (answer := answer_of(interval, margin)):
+            return "reached", answer
+        if enough and width is not None and interval.width <= width:
+            return "reached", f"no wider than {width:g}"
+        if not is_left:
+            return "exhausted", "all requests are sent"
+        if n_templates < FEWEST_TEMPLATES:
+            return "futile", f"{n_templates} templates: no interval stops a run below {FEWEST_TEMPLATES}"
+        if enough and width is not None and width_at_end(last, reach_of(interval.level), ALPHA) > width:
+            return "futile", f"the templates differ too much for a width of {width:g}, whatever else is sent"
+        if enough and rule.kind == "decision" and is_undecidable(last, interval, margin, ALPHA):
+            return "futile", "the templates differ too much to decide it, whatever else is sent"
+        return "going on", ""
+
+
+def answer_of(interval: Interval, small: float) -> str | None:
+    """What an interval answers; None: nothing yet."""
+    is_small = -small < interval.low and interval.high < small
+    if interval.low > 0 or interval.high < 0:
+        return "yes" + (f", but smaller than {small:g}" if is_small else "")
+    return f"smaller than {small:g}" if is_small else None
+
+
+def _number(value: float) -> float | None:
+    return None if math.isnan(value) else value + 0.0
+
+
+# --- runs -------------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class AdaptiveRun:
+    """An adaptive run, open for writing."""
+
+    session: Session
+    resources: PackPaths
+    rule: StoppingRule
+    by_batch: bool = False
+    """Whether rounds are batches: they are fewer then."""
+
+    async def execute(self, send_taken: Callable[[], Awaitable[bool]]) -> bool:
+        """Sends round after round, by `send_taken`, until it is enough; both say whether batches are under way."""
+        rule, metrics = self.rule, [METRICS[name] for name in self.rule.metrics]
+        kinds, requests = needed_kinds(metrics), dict[str, CandidateRequest]()
+        for request in candidate_requests(self.session.store):
+            if request.round or kind_of(request.kind[0], request.kind[2], bool(request.has_single_target)) in kinds:
+                requests.setdefault(request.request_key, request)
+        rounds = SamplingRounds(requests.values(), self.session.rules.seed, BATCH_GROWTH if self.by_batch else GROWTH)
+        if rule.kind != "answers" and not self.session.store.progress().pending:
+            self._check_reachable(rounds)
+        self.session.watcher.say(f"in rounds, until {describe_rule(rule)}")
+        while True:
+            if self.session.store.progress().pending:
+                try:
+                    if await send_taken():
+                        return True
+                except CostLimitError:
+                    self._stop(rounds, self._look(rounds), "stopped by --max-cost in the middle of a round")
+                    raise
+            targets = self._look(rounds)
+            taken = rounds.next_round(self._wanted(rounds, targets), rule.answers)
+            if not taken:
+                self._stop(rounds, targets, _why(rule, targets))
+                return False
+            add_round(self.session.store, rounds.last, [request.request_key for request in taken])
+            self.session.watcher.say(f"round {rounds.last}: {len(taken):,} requests")
+
+    def _check_reachable(self, rounds: SamplingRounds) -> None:
+        """Raises ConfigError where no target could ever be reached: its groups have too few templates."""
+        rule = self.rule
+        names = ("benchmark", "split", *rule.group_by)
+        groups = {tuple((name, getattr(stratum, name)) for name in names) for stratum in rounds.strata}
+        counts = [len(rounds.offered(partial(in_group, group=dict(group)))) for group in groups]
+        if counts and max(counts) < FEWEST_TEMPLATES:
+            each = rule.group_by[-1] if rule.group_by else "split"
+            raise ConfigError(
+                SETTINGS[rule.kind],
+                None,
+                f"no {each} has more than {max(counts)} templates with questions that count for"
+                f" {', '.join(rule.metrics)}, and an interval that stops a run needs {FEWEST_TEMPLATES}; give"
+                " {answers_per_template}, or select more",
             )
+
+    def _wanted(self, rounds: SamplingRounds, targets: tuple[StoppingTarget, ...] | None) -> list[Stratum]:
+        """The strata of the next round: of each target that is not settled, those with the fewest answers."""
+        rule = self.rule
+        left = [stratum for stratum in rounds.strata if not rounds.is_used_up(stratum)]
+        if rule.first is not None:
+            left = [stratum for stratum in left if stratum.language in (rule.first, rule.second)]
+        if targets is None or rule.kind == "answers":
+            return left
+        found: set[Stratum] = set()
+        for target in targets:
+            if target.verdict == "going on":
+                needed = [stratum for stratum in left if in_group(stratum, target.group, target.compared)]
+                least = min(map(rounds.reached, needed), default=0)
+                found |= {stratum for stratum in needed if rounds.reached(stratum) == least}
+        return sorted(found)
+
+    @cached_property
+    def _questions(self) -> Questions:
+        """The run's questions, which stay the same from one look to the next."""
+        return self.session.store.questions()
+
+    def _look(self, rounds: SamplingRounds) -> tuple[StoppingTarget, ...] | None:
+        """How the targets stand; None before anything is answered."""
+        import polars as pl
+
+        current = extract_run(self.session.store, self.resources, lambda _: None)
+        versions = {language: [version] for language, version in current.items()}
+        frame = observations(self.session.store, versions, self.session.rules.model, questions=self._questions)
+        if frame.is_empty():
+            return None
+        numbers = pl.Series("round", rounds_of_answers(self.session.store, versions), pl.Int64)
+        return InterimAnalysis(self.rule, frame.with_columns(numbers), rounds).targets()
+
+    def _stop(self, rounds: SamplingRounds, targets: tuple[StoppingTarget, ...] | None, why: str) -> None:
+        """Says why the run stops, and writes it into the manifest."""
+        requests, number = self.session.store.progress().requests, last_round(self.session.store)
+        offered = sum(rounds.offered(lambda _: True).values())
+        n_rounds = f"{number} round{'' if number == 1 else 's'}"
+        sentence = f"{why}, after {n_rounds} and {requests:,} of {offered:,} requests"
+        is_fixed = self.rule.kind == "answers" and not self.rule.looked
+        stopping = StoppingRecord(
+            rule=self.rule,
+            rounds=number,
+            requests=requests,
+            offered=offered,
+            targets=targets or (),
+            level=None if is_fixed or targets is None else min((each.level for each in targets), default=ALPHA),
+            sentence=sentence,
+        )
+        lines = (f"adaptive run, until {describe_rule(self.rule)}: {sentence}", *map(target_line, targets or ()))
+        for line in lines:
+            self.session.watcher.say(line)
+        changes = {"adaptive": stopping, "notices": (*notices(self.session.rules), *lines)}
+        self.session.folder.write_manifest(self.session.folder.manifest().model_copy(update=changes))
+
+
+def _why(rule: StoppingRule, targets: tuple[StoppingTarget, ...] | None) -> str:
+    """Why nothing more is sent."""
+    if targets is None:
+        return "nothing counts for the metrics"
+    if rule.kind == "answers":
+        return "asked"
+    verdicts = [target.verdict for target in targets]
+    reached = f"reached for {verdicts.count('reached')} of {len(verdicts)}" if "reached" in verdicts else ""
+    if all(verdict == "reached" for verdict in verdicts):
+        return "reached"
+    if "not found" in verdicts and set(verdicts) <= {"reached", "not found"}:
+        some = f"{reached}; " if reached else ""
+        return f"{some}enough requests to find {rule.detectable_effect:g} in 90 %"
+    return f"{reached}, and no more can be" if reached else "can't be reached"

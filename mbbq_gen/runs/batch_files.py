@@ -1,8 +1,4 @@
-"""Parses the results of a batch, in groups that are stored together.
-
-A malformed line does not affect the others: it is counted, and its request stays without a response. Where two lines
-answer the same request, the first one is kept and the contradiction is counted.
-"""
+"""Request files of batches on their way to a service, and the results of a batch in groups that are stored together."""
 
 from __future__ import annotations
 
@@ -13,7 +9,7 @@ from contextlib import aclosing, contextmanager
 from dataclasses import dataclass, field
 from hashlib import blake2b
 from pathlib import Path
-from typing import BinaryIO, Final
+from typing import BinaryIO, Final, NamedTuple
 
 from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.providers.api.batches import BatchApi, BatchResult, BatchStatus, MalformedLine
@@ -21,10 +17,12 @@ from mbbq_gen.providers.http.errors import TransientError
 
 _TOGETHER: Final = 500
 """Answers of a group."""
-_EXTRACTIONS: Final = 5
+_TRIES: Final = 5
 """How often the results of a batch are requested before that is given up for now."""
 _LONGEST_PAUSE: Final = 60.0
 """Seconds that a service may ask to wait before its results are requested again."""
+PART: Final = "batch.jsonl.part"
+"""Name of the file that is being written."""
 
 
 @dataclass
@@ -36,30 +34,28 @@ class ResultProblems:
     unparsed_start: str = ""
     """How the first of them begins."""
     contradicted: set[str] = field(default_factory=set)
-    """Keys of the requests that two lines answer, each otherwise."""
+    """Keys of the requests that two lines answer, each otherwise; the first answer is kept."""
 
 
 async def result_groups(
-    service: BatchApi, status: BatchStatus, pause: float, oddities: ResultProblems
+    service: BatchApi, status: BatchStatus, pause: float, problems: ResultProblems
 ) -> AsyncGenerator[list[BatchResult], None]:
     """The results of an ended batch, each once; after `pause` seconds again where the connection breaks on the way.
 
-    Where lines can't be read, all are requested once more: what broke on the way may come whole the next time.
-
-    Raises:
-        ProviderError: where they can't be had.
+    Where lines can't be read, all are requested once more: what broke on the way may come whole the next time. Raises
+    ProviderError where they can't be had.
     """
     group: list[BatchResult] = []
     digests: dict[str, bytes] = {}  # request → digest of its answer; of a failure, nothing
     was_read = False
-    for left in reversed(range(_EXTRACTIONS)):
-        oddities.unparsed = 0
+    for left in reversed(range(_TRIES)):
+        problems.unparsed = 0
         try:
             async with aclosing(service.results(status)) as answers:
                 async for answer in answers:
                     if isinstance(answer, MalformedLine):
-                        oddities.unparsed += 1
-                        oddities.unparsed_start = oddities.unparsed_start or answer.start
+                        problems.unparsed += 1
+                        problems.unparsed_start = problems.unparsed_start or answer.start
                         continue
                     digest, before = b"", digests.get(answer.request_key)
                     if answer.outcome == "answered":
@@ -69,7 +65,7 @@ async def result_groups(
                         digests[answer.request_key] = digest
                         group.append(answer)
                     elif digest and digest != before:
-                        oddities.contradicted.add(answer.request_key)
+                        problems.contradicted.add(answer.request_key)
                     if len(group) == _TOGETHER:
                         yield group
                         group = []
@@ -79,7 +75,7 @@ async def result_groups(
                     raise
             await asyncio.sleep(max(pause, min(fault.pause or 0.0, _LONGEST_PAUSE)))
         else:
-            if was_read or not oddities.unparsed:
+            if was_read or not problems.unparsed:
                 break
             was_read = True
     yield group
@@ -87,42 +83,31 @@ async def result_groups(
 
 @contextmanager
 def one_line(service: BatchApi) -> Iterator[None]:
-    """Turns a failure that may pass into one line."""
+    """Turns a transient failure into one line."""
     try:
         yield
     except TransientError as fault:
         raise ProviderError(f"{service.provider.name}: {fault}; nothing is lost, try again later") from fault
 
 
-_PART: Final = "batch.jsonl.part"
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One request of a batch."""
 
     key: str
     content: bytes
-    """With its line end."""
     most_cost: float
     """The most that it can cost, in US dollars; 0 where there is no limit."""
 
 
 class RequestFile:
-    """The lines of a batch to be, on their way to a file."""
+    """The lines of a batch, on their way to a file."""
 
     def __init__(self, folder: Path) -> None:
-        self._path = folder / _PART
+        self._path = folder / PART
         self._stream: BinaryIO | None = None
         self.keys: list[str] = []
         self.costs: list[float] = []
         self.size = 0
-        """In bytes."""
-
-    @property
-    def most_cost(self) -> float:
-        """The most that all of it can cost, in US dollars."""
-        return sum(self.costs)
 
     def add(self, line: Line) -> None:
         """One more request."""
@@ -138,6 +123,12 @@ class RequestFile:
         self.close()
         self._path.replace(path)
 
+    def lines(self, path: Path) -> Generator[Line, None, None]:
+        """The lines, once they stand in a file of that name."""
+        with path.open("rb") as stream:
+            for key, content, cost in zip(self.keys, stream, self.costs, strict=True):
+                yield Line(key, content, cost)
+
     def close(self) -> None:
         """Closes the file; what was written stays for now."""
         if self._stream is not None:
@@ -147,15 +138,10 @@ class RequestFile:
 def parts(
     lines: Iterable[Line], folder: Path, most: Callable[[], int], size: int
 ) -> Generator[RequestFile, None, None]:
-    """The lines in parts of at most so many requests and bytes.
+    """The lines in parts of at most `most()` requests and `size` bytes, but one request at least.
 
-    Each part has to be kept, or given up, before the next one is taken.
-
-    Args:
-        lines: of all requests.
-        folder: where the files stand.
-        most: the requests that a part may hold; called again for each, since a service may have refused the last one.
-        size: the bytes that a part may hold; a single request may be larger.
+    Keep or drop each part before the next one is taken. `most` is called for each part, since a service may have
+    refused the last one.
     """
     part, limit = RequestFile(folder), most()
     try:
@@ -168,21 +154,3 @@ def parts(
             yield part
     finally:
         part.close()
-
-
-def lines_of(part: RequestFile, path: Path) -> Generator[Line, None, None]:
-    """The lines of a part that stands in its file."""
-    with path.open("rb") as stream:
-        for key, content, cost in zip(part.keys, stream, part.costs, strict=True):
-            yield Line(key, content, cost)
-
-
-def file_of(folder: Path, name: str) -> Path:
-    """Where the file of a batch stands."""
-    return folder / f"{name}.jsonl"
-
-
-def clear_files(folder: Path) -> None:
-    """Removes what a process left behind that ended while it submitted a batch."""
-    for path in [*folder.glob("mbbq-gen-*.jsonl"), folder / _PART]:
-        path.unlink(missing_ok=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final, Literal
 
 from mbbq_gen.analysis.design import (
@@ -12,13 +13,13 @@ from mbbq_gen.analysis.design import (
     DesignSpace,
     DesignTarget,
     StudyDesign,
-    check_offer,
 )
 from mbbq_gen.analysis.design import Price as DesignPrice
 from mbbq_gen.analysis.power import Question, VarianceAssumptions, half_width, power_table
 from mbbq_gen.core.config import FollowUp, RunConfig
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.records import FrozenModel, SamplingUnit
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.prompts.render import orders_of
 from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.prices import MESSAGE_TOKENS, Price, TokenCounter
@@ -38,9 +39,7 @@ class SampleSizeEstimate(FrozenModel):
 
     benchmark: str
     questions: int
-    """For each language and split."""
     is_all: bool
-    """Whether that is all there are in the selection."""
     requests: int
     cost: Cost | None
     templates: int
@@ -61,15 +60,12 @@ class CostEstimate(FrozenModel):
     settings: RunConfig
     tokens: TokenEstimate
     price: Price | None
-    """None where no table tells it."""
     cost: Cost | None
     duration: Duration | None
-    """Asking one by one; None where no limit was given."""
     samples: tuple[SampleSizeEstimate, ...]
     assumptions: VarianceAssumptions
     """What the widths of the intervals are computed from."""
     notes: tuple[str, ...]
-    """What every reader of these numbers has to know."""
     judge: JudgeEstimate | None = None
     """What a second reader of all answers would take on top; None where none was requested."""
     follow_up: FollowUpEstimate | None = None
@@ -92,7 +88,6 @@ class FollowUpEstimate(FrozenModel):
     rates: Literal["assumed", "measured"]
     """Where the share of answers that are followed up comes from: a pilot run, or FOLLOWED_UP."""
     cost: Cost | None
-    """In US dollars, on top of that of the first answers."""
 
 
 def follow_up_estimate(
@@ -104,12 +99,8 @@ def follow_up_estimate(
 ) -> FollowUpEstimate:
     """What follow-ups take: each reads the prompt again, with the first answer and the question about it.
 
-    Args:
-        settings: Of the run.
-        tokens: Of the first answers.
-        price: Of the model; None where it is not known.
-        questions: Language → tokens of the question about an answer.
-        rates: Language and variant → how often a pilot's answers would have been followed up; None: assumed.
+    `questions`: language → tokens of that question; `rates`: language and variant → how often a pilot's answers would
+    have been followed up; None: assumed.
     """
     assumed = FollowUpRates(sum(FOLLOWED_UP[kind] for kind in settings.follow_up), None)
     groups = [group for group in tokens.groups if group.method == "generate"]
@@ -175,70 +166,48 @@ def _samples(
     """Sample after sample of each benchmark, smallest first."""
     variants = len(settings.variants) * len(settings.label_style) * max(1, len(settings.reasoning_effort))
     shown = tokens.prompts / tokens.questions
-    for benchmark in dict.fromkeys(outline.benchmark for outline in outlines):
-        cells = _cells(outline for outline in outlines if outline.benchmark == benchmark)
-        largest = max(cells, key=len)
-        sizes = [size for size in SAMPLE_SIZES if size < len(largest)]
-        for size in [*sizes, len(largest)]:
-            asked = sum(min(size, len(cell)) for cell in cells)
-            part = asked * shown / tokens.prompts
+    benchmarks: dict[str, dict[tuple[str, str], list[SamplingUnit]]] = {}
+    for outline in outlines:
+        place = (outline.language, outline.split)
+        benchmarks.setdefault(outline.benchmark, {}).setdefault(place, []).append(outline)
+    for benchmark, cells in benchmarks.items():
+        largest = max(cells.values(), key=len)
+        for size in [*(size for size in SAMPLE_SIZES if size < len(largest)), len(largest)]:
+            part = sum(min(size, len(cell)) for cell in cells.values()) * shown / tokens.prompts
             chosen = balanced_sample(largest, size, settings.seed)
-            sizes = _template_sizes(outline for outline in largest if outline.key in chosen)
+            # ambiguous questions of each template
+            ambiguous = (unit for unit in largest if unit.key in chosen and unit.condition == "ambiguous")
+            sizes = list(Counter(unit.template_id for unit in ambiguous).values())
+            # Kish's effective number of templates of these sizes
+            effective = sum(sizes) ** 2 / sum(size**2 for size in sizes) if sizes else 0.0
+            cost = None
+            if price is not None:
+                most = None if tokens.most_output_tokens is None else tokens.most_output_tokens * part
+                cost = cost_estimate(price, tokens.input_tokens * part, tokens.output_tokens * part, most)
+            half_widths = None
+            with suppress(UsageError):  # too few templates
+                table = power_table(
+                    benchmark,
+                    len(sizes),
+                    variants,
+                    questions=sum(sizes) / max(len(sizes), 1),
+                    orders=shown / variants,
+                    effective_share=effective / max(len(sizes), 1),
+                    assumptions=assumptions,
+                )
+                half_widths = {
+                    entry.question: half_width(entry.standard_error, effective) for entry in table.detectable
+                }
             yield SampleSizeEstimate(
                 benchmark=benchmark,
                 questions=size,
                 is_all=size == len(largest),
                 requests=round(tokens.requests * part),
-                cost=None if price is None else _part_of(tokens, price, part),
+                cost=cost,
                 templates=len(sizes),
-                n_templates_effective=_effective(sizes),
-                half_widths=_half_widths(
-                    benchmark, sizes, variants=variants, orders=shown / variants, assumptions=assumptions
-                ),
+                n_templates_effective=effective,
+                half_widths=half_widths,
             )
-
-
-def _cells(outlines: Iterable[SamplingUnit]) -> list[list[SamplingUnit]]:
-    """The questions of each language and split."""
-    cells: dict[tuple[str, str], list[SamplingUnit]] = {}
-    for outline in outlines:
-        cells.setdefault((outline.language, outline.split), []).append(outline)
-    return list(cells.values())
-
-
-def _part_of(tokens: TokenEstimate, price: Price, part: float) -> Cost:
-    most = None if tokens.most_output_tokens is None else tokens.most_output_tokens * part
-    return cost_estimate(price, tokens.input_tokens * part, tokens.output_tokens * part, most)
-
-
-def _template_sizes(asked: Iterable[SamplingUnit]) -> list[int]:
-    """Ambiguous questions of each template."""
-    return list(Counter(outline.template_id for outline in asked if outline.condition == "ambiguous").values())
-
-
-def _effective(sizes: Sequence[int]) -> float:
-    """Kish's effective number of templates of these sizes."""
-    return sum(sizes) ** 2 / sum(size**2 for size in sizes) if sizes else 0.0
-
-
-def _half_widths(
-    benchmark: str, sizes: Sequence[int], *, variants: int, orders: float, assumptions: VarianceAssumptions
-) -> dict[Question, float] | None:
-    """Half the width of the intervals that these questions would give; None where they come from too few templates."""
-    templates, effective = len(sizes), _effective(sizes)
-    try:
-        table = power_table(
-            benchmark,
-            templates,
-            variants,
-            questions=sum(sizes) / max(templates, 1),
-            orders=orders,
-            effective_share=effective / max(templates, 1),
-            assumptions=assumptions,
-        )
-    except UsageError:
-        return None
-    return {entry.question: half_width(entry.standard_error, effective) for entry in table.detectable}
 
 
 def _notes_on_size(samples: Iterable[SampleSizeEstimate]) -> Iterator[str]:
@@ -283,24 +252,20 @@ class JudgeEstimate(FrozenModel):
     judge: str
     model: str
     base_url: str | None
-    """The server that would be used; None where there is none."""
     prompt_version: int
     prompt_sha256: str
     answered: int
     """Answers of the choice whose reply is there already: they cost nothing, and are not among the tokens."""
     tokens: TokenEstimate
     price: Price | None
-    """None where no table tells it."""
     cost: Cost | None
     duration: Duration | None
-    """None where no limit was given."""
     notes: tuple[str, ...]
 
 
 PRICED: Final = 40
 """Questions of each language and split whose tokens are counted."""
 SHOWN: Final = 6
-"""Other designs that are shown."""
 
 
 class LanguagePrice(FrozenModel):
@@ -327,14 +292,12 @@ class DesignReport(FrozenModel):
     """US dollars; None where a width was given."""
     components: Components
     templates: int
-    """That there are."""
     questions: int
     """That there are in one language and split, and count for the metric."""
     prompt_variants: int
     speaks_of: PromptEffects = "fixed"
     """What the widths speak of: the run's prompt variants, or variants like them."""
     average: Average = "questions"
-    """What the score is the mean over."""
     orders: int
     languages: tuple[str, ...]
     splits: tuple[str, ...]
@@ -358,18 +321,6 @@ def priced_requests(
     return estimate(draft.prompts(store), counter, draft.kinds, measured)
 
 
-def price_of_request(prices: list[LanguagePrice], price: Price | None) -> DesignPrice:
-    """The average over the languages, which a design asks alike."""
-    if price is None:
-        return DesignPrice(online=None, batch=None)
-    costs = [cost_estimate(price, each.input_tokens, each.output_tokens, None) for each in prices]
-    batches = [cost.batch for cost in costs if cost.batch is not None]
-    return DesignPrice(
-        online=sum(cost.online for cost in costs) / len(costs),
-        batch=sum(batches) / len(batches) if len(batches) == len(costs) else None,
-    )
-
-
 def design_report(
     outlines: list[SamplingUnit],
     settings: RunConfig,
@@ -385,24 +336,24 @@ def design_report(
     speaks_of: PromptEffects = "fixed",
     average: Average = "questions",
 ) -> DesignReport:
-    """The design for a width, or for a maximum cost in US dollars.
-
-    Raises:
-        UsageError: where the target needs more languages, or the cost a price.
-    """
+    """The design for a width, or for a maximum cost in US dollars; UsageError without the languages or the price."""
     if target != "score" and len(settings.languages) < 2:
         raise UsageError(f"--goal {target!r} needs two languages at least; name them with --languages")
     price = None if price is None else price.at(tokens.longest_input)
-    prices = []
+    prices, costs = [], list[Cost]()
     for language in dict.fromkeys(group.language for group in tokens.groups):
         groups = [group for group in tokens.groups if group.language == language]
-        asked = sum(group.requests for group in groups)
-        read = sum(group.input_tokens for group in groups) / asked
-        written = sum(group.output_tokens for group in groups) / asked
-        cost = None if price is None else cost_estimate(price, read, written, None).online
+        requests = sum(group.requests for group in groups)
+        read = sum(group.input_tokens for group in groups) / requests
+        written = sum(group.output_tokens for group in groups) / requests
+        costs += [] if price is None else [cost_estimate(price, read, written, None)]
+        cost = costs[-1].online if costs else None
         prices.append(LanguagePrice(language=language, input_tokens=read, output_tokens=written, cost=cost))
-    each = price_of_request(prices, price)
-    if max_cost is not None and each.online is None:
+    # the average over the languages, which a design uses alike
+    online = sum(cost.online for cost in costs) / len(costs) if costs else None
+    batches = [cost.batch for cost in costs if cost.batch is not None]
+    batch = sum(batches) / len(batches) if batches and len(batches) == len(costs) else None
+    if max_cost is not None and online is None:
         raise UsageError(
             f"--max-cost: no price is known for {settings.model}; give it with --prices, or give --ci-width"
         )
@@ -415,11 +366,28 @@ def design_report(
     stock = max(cells.values(), key=lambda counts: (len(counts), counts.total()), default=Counter())
     variants = len(settings.variants) * len(settings.label_style)
     offer = DesignSpace(tuple(sorted(stock.values())), variants, orders_of(settings.option_order), len(cells))
-    check_offer(offer, speaks_of)
-    study = DesignSearch(target, components, offer, each, confidence, speaks_of, average)
-    requests = None if max_cost is None or each.online is None else max_cost / each.online
-    best = study.cheapest(width) if width is not None else study.narrowest(requests or 0.0)
-    others = [] if best is None else study.next_best(best, width=width, requests=requests)
+    offer.check(speaks_of)
+    study = DesignSearch(
+        target, components, offer, DesignPrice(online=online, batch=batch), confidence, speaks_of, average
+    )
+    most = None if max_cost is None or online is None else max_cost / online
+    best, everything = study.narrowest(most or 0.0) if width is None else study.cheapest(width), study.everything()
+    others = [] if best is None else study.next_best(best, width=width, requests=most)
+    notes = []
+    if best is None and width is not None:
+        variant_hint = "in more prompt variants, or " if speaks_of == "random" else ""
+        notes.append(
+            f"no money buys a width of {width:g}: all {everything.requests:,} requests reach {everything.width:.3f};"
+            f" ask {variant_hint}a benchmark with more templates"
+        )
+    elif best is None:
+        notes.append(f"the maximum cost buys no interval: {MIN_TEMPLATES} templates at least are needed")
+    if online is None:
+        notes.append(
+            f"no price is known for {settings.model}: requests are counted in place of money; --prices gives one"
+        )
+    if tokens.outputs == "assumed":
+        notes.append("the length of answers is assumed; --pilot RUN measures it")
     return DesignReport(
         model=settings.model,
         target=target,
@@ -438,29 +406,8 @@ def design_report(
         splits=tuple(dict.fromkeys(split for _, split in cells)),
         prices=tuple(prices),
         best=best,
-        as_run=study.as_run(width=width, requests=requests),
+        as_run=study.as_run(width=width, requests=most),
         others=tuple(others[:SHOWN]),
-        everything=study.everything(),
-        notes=(*_reached(best, study.everything(), width, speaks_of), *_prices_told(settings, tokens, each)),
+        everything=everything,
+        notes=tuple(notes),
     )
-
-
-def _reached(
-    best: StudyDesign | None, everything: StudyDesign, width: float | None, speaks_of: PromptEffects
-) -> Iterator[str]:
-    """Why there is no design."""
-    if best is None and width is not None:
-        yield (
-            f"no money buys a width of {width:g}: all {everything.requests:,} requests reach {everything.width:.3f};"
-            f" ask {'in more prompt variants, or ' if speaks_of == 'random' else ''}a benchmark with more templates"
-        )
-    elif best is None:
-        yield f"the maximum cost buys no interval: {MIN_TEMPLATES} templates at least are needed"
-
-
-def _prices_told(settings: RunConfig, tokens: TokenEstimate, each: DesignPrice) -> Iterator[str]:
-    """What is not known of the price."""
-    if each.online is None:
-        yield f"no price is known for {settings.model}: requests are counted in place of money; --prices gives one"
-    if tokens.outputs == "assumed":
-        yield "the length of answers is assumed; --pilot RUN measures it"

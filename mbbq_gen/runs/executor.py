@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import chain, islice
 from pathlib import Path
-from typing import Final, Protocol
+from typing import Final
 
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
@@ -28,31 +28,15 @@ from mbbq_gen.core.records import Method, Request, Response
 from mbbq_gen.providers.base import ExecutionContext, Provider
 from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, price_of, read_prices
-from mbbq_gen.runs.budget import (
-    CostGuard,
-    InFlightLog,
-    ResponseSink,
-    cost_report,
-    held_by_batches,
-    spent,
-)
-from mbbq_gen.runs.extraction import ExtractionWorker
+from mbbq_gen.runs.budget import CostGuard, InFlightLog, MostUsage, PendingSource, known_cost
+from mbbq_gen.runs.cost_report import cost_report
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.cache import ResponseCache
+from mbbq_gen.storage.ledgers import BatchTable
 from mbbq_gen.storage.queries import recorded_failures
-from mbbq_gen.storage.store import Progress, RunStore
+from mbbq_gen.storage.store import RunStore
 
 OnStored = Callable[[list[Response]], None]
-
-
-class PendingSource(ResponseSink, Protocol):
-    """The requests, and where the answers go: the plan of a run (`RunStore`), or a judge's (`judging.ledger`)."""
-
-    def progress(self) -> Progress:
-        """How far it is."""
-
-    def pending(self) -> Iterator[Request]:
-        """The requests without an answer; may be read while answers are added."""
 
 
 _MOMENT: Final = 0.02
@@ -62,7 +46,6 @@ _COMMITTING: Final = 0.05
 _MOST_UNSTORED: Final = 250
 """Answers that are committed at once, however short the moment: what a crash can cost is bounded on slow disks too."""
 _LOOKED_UP: Final = 500
-"""Requests that are looked up in the cache together."""
 _ALL_FAILED: Final = 20
 _ENOUGH_TO_JUDGE: Final = 100
 _LONGEST_REASON: Final = 200
@@ -81,31 +64,20 @@ class ErrorRateGuard:
     _failures: Counter[str] = field(default_factory=Counter, init=False)
 
     def note(self, response: Response) -> None:
-        """Takes note of the response."""
+        """Counts a response."""
         self._finished += 1
         if response.error is not None:
             self._failures[response.error] += 1
 
     def check(self, all_failed: int = _ALL_FAILED) -> None:
-        """Makes sure that not too much has failed; `all_failed`: how many failures stop where there is nothing else.
-
-        Raises:
-            RunError: where more than the share failed, or everything so far.
-        """
+        """Raises RunError where more than the share failed, or all of the first so many requests."""
         failed = self._failures.total()
         too_many = self._finished >= _ENOUGH_TO_JUDGE and is_above(failed, self._finished, self.share)
-        nothing_else = self.share < 1 and failed == self._finished >= all_failed
-        if too_many or nothing_else:
+        if too_many or (self.share < 1 and failed == self._finished >= all_failed):
             raise RunError(
                 f"stopped: {failed:,} of {self._finished:,} requests failed, {most_frequent(self._failures)};"
                 f" received responses are kept, {self.again} (--max-error-rate sets the share)"
             )
-
-    def count(self, response: Response) -> None:
-        """Takes note of the response; raises RunError as `check`, where it failed."""
-        self.note(response)
-        if response.error is not None:
-            self.check()
 
 
 @dataclass
@@ -123,7 +95,7 @@ class CutAnswers:
     _is_said: bool = field(default=False, init=False)
 
     def count(self, responses: Iterable[Response]) -> None:
-        """Takes note of responses; says it if the first five are cut, or more than half of the first fifty."""
+        """Counts responses; says it if the first five are cut, or more than half of the first fifty."""
         if self.provider.settings.get("max_tokens") is None:
             return
         for response in responses:
@@ -135,14 +107,14 @@ class CutAnswers:
                 self._thinks |= bool(response.reasoning) or "<think" in (response.text or "")
             if not self._is_said and (self._answers == self._cut == 5 or (self._answers == 50 and self._cut > 25)):
                 self._is_said = True
-                self.say(self._line(f"{self._cut} of the first {self._answers} answers"))
+                self._say(f"{self._cut} of the first {self._answers} answers")
 
     def sum_up(self) -> None:
         """Says at the end of a run how many answers were cut, if they are more than a tenth."""
         if self._cut >= 5 and self._cut > 0.1 * self._answers:
-            self.say(self._line(f"{self._cut:,} of {self._answers:,} answers"))
+            self._say(f"{self._cut:,} of {self._answers:,} answers")
 
-    def _line(self, what: str) -> str:
+    def _say(self, what: str) -> None:
         sampling, limit = self.provider.runtime_info().get("sampling"), self.provider.settings.get("max_tokens")
         penalty = sampling.get("repetition_penalty") if isinstance(sampling, dict) else 1.0
         advice = "raise --max-tokens"
@@ -155,7 +127,7 @@ class CutAnswers:
                 f"with a repetition penalty ({penalty}), models often do not end their answers: give --model-arg"
                 " repetition_penalty=1, or raise --max-tokens"
             )
-        return f"{self.provider.name}: {what} are cut at {limit} tokens; {advice}"
+        self.say(f"{self.provider.name}: {what} are cut at {limit} tokens; {advice}")
 
 
 def is_above(failed: int, finished: int, share: float) -> bool:
@@ -175,22 +147,13 @@ def most_frequent(failures: Mapping[str, int]) -> str:
 
 
 def check_failures(store: RunStore, share: float, again: str, left_out: int = 0) -> str | None:
-    """Judges the failures at the end of a run.
+    """What failed at the end of a run, in one line; None where nothing did, RunError where too much did.
 
-    Args:
-        store: The run's.
-        share: Share of failed requests up to which the run is good.
-        again: How what failed is requested again.
-        left_out: Failed requests that are being sent again.
-
-    Returns:
-        What failed, in one line; None where nothing did.
-
-    Raises:
-        RunError: no request was answered, or more than the share of all requests failed.
+    `again`: how what failed is requested again; `left_out`: failed requests that are being sent again.
     """
     progress = store.progress()
-    failed, finished = progress.failed - left_out, progress.answered + progress.failed - left_out
+    failed = progress.failed - left_out
+    finished = progress.answered + failed
     if not failed:
         return None
     line = f"{failed:,} of {finished:,} requests failed, {most_frequent(recorded_failures(store))}"
@@ -221,7 +184,6 @@ class Executor:
     store: PendingSource
     provider: Provider
     on_stored: OnStored
-    """Called for answers once they are durable."""
     cost_guard: CostGuard | None = None
     cache: ResponseCache | None = None
     errors: ErrorRateGuard = field(default_factory=ErrorRateGuard)
@@ -229,7 +191,6 @@ class Executor:
     close: bool = True
     """Whether the provider is closed afterwards; an adaptive run needs it again."""
     methods: tuple[Method, ...] = ()
-    """The methods that are asked by, which the server has to support."""
     in_flight: InFlightLog = field(init=False)
     _arrived: list[tuple[Response, str]] = field(default_factory=list, init=False)
 
@@ -237,13 +198,10 @@ class Executor:
         self.in_flight = InFlightLog(self.store) if self.cost_guard is None else self.cost_guard.in_flight
 
     async def run(self) -> None:
-        """Asks all that is pending and can be paid: first for text, then for loglikelihoods.
+        """Sends all that is pending and can be paid: first for text, then for loglikelihoods; what arrives is stored.
 
-        Raises:
-            ProviderError: where no further request can succeed; what had arrived is stored.
-            CostLimitError: where the next request could pass the cost guard's limit.
-            RunError: where too many requests fail.
-            CancelledError: where the task is cancelled, on Ctrl-C say; what had arrived is stored.
+        ProviderError where no further request can succeed, CostLimitError where the next one could pass the limit,
+        RunError where too many fail, CancelledError where the task is cancelled, on Ctrl-C say.
         """
         if self.cache is not None:
             copy_cached(self.store, self.cache, self.on_stored)
@@ -288,7 +246,9 @@ class Executor:
             if self.cost_guard is not None:
                 self.cost_guard.settle([response])
             self._arrived.append((response, _now()))
-            self.errors.count(response)
+            self.errors.note(response)
+            if response.error is not None:
+                self.errors.check()
             if len(self._arrived) >= _MOST_UNSTORED:
                 self._commit()
 
@@ -328,28 +288,20 @@ class Session:
             self.folder.write_manifest(changed)
 
 
-async def execute(session: Session, extractions: ExtractionWorker, *, close: bool = True) -> None:
-    """Asks what has no answer yet, reads what comes meanwhile, and says how far it is.
-
-    `close`: whether the provider is closed afterwards.
-    """
-    store, provider, rules = session.store, session.provider, session.rules
-    if not store.progress().pending:
-        session.watcher.say("all requests are answered already")
-        return
-    read_prices(rules.prices)  # a price file that is wrong is said before anything is sent
+async def execute(
+    session: Session, source: PendingSource, hear: Callable[[list[Response]], None] = lambda _: None
+) -> None:
+    """Sends what has no response yet, of the run or its follow-ups, within the budget; the provider stays open."""
+    store, provider, rules, folder = session.store, session.provider, session.rules, session.folder.path
     try:
         guard = None if rules.max_cost is None else open_cost_guard(store, provider, rules, rules.max_cost)
-        where = session.folder.path
-        await execute_planned(
-            store, provider, rules, session.watcher, guard, hear=extractions.hear, close=close, folder=where
-        )
+        await execute_planned(source, provider, rules, session.watcher, guard, hear=hear, close=False, folder=folder)
     finally:
         session.store_runtime_info()
 
 
 async def execute_planned(
-    asked: PendingSource,
+    source: PendingSource,
     provider: Provider,
     rules: RunConfig,
     watcher: ProgressListener,
@@ -359,29 +311,21 @@ async def execute_planned(
     close: bool = True,
     folder: Path | None = None,
 ) -> None:
-    """Asks what has no answer yet, and says how far it is.
+    """Sends what has no response yet, of a run, its follow-ups or a judge, and says how far it is.
 
-    Args:
-        asked: the plan of a run, or of a judge, with something pending.
-        provider: the model.
-        rules: of asking.
-        watcher: who gets the progress messages.
-        cost_guard: the budget; None: no limit.
-        hear: takes the answers once they are stored.
-        close: whether the provider is closed afterwards.
-        folder: where the provider may write a log.
+    `hear` is called with responses once they are stored. `close`: whether the provider is closed afterwards. `folder`:
+    where the provider may write a log.
     """
-    progress = asked.progress()
+    progress = source.progress()
     if progress.answered:
         watcher.say(f"{progress.answered:,} answered already, {progress.pending:,} to go")
     if cost_guard is not None:
         cost_guard.notify = watcher.say
-    copied = 0
+    copied, cuts = 0, CutAnswers(provider, watcher.say)
+    errors, context = ErrorRateGuard(rules.max_error_rate), ExecutionContext(notify=watcher.say, folder=folder)
     with ExitStack() as stack:
         cache = stack.enter_context(ResponseCache(Path(rules.cache_dir))) if rules.cache_dir is not None else None
         advance = stack.enter_context(watcher.stage("asking", progress.pending, provider.status))
-
-        cuts = CutAnswers(provider, watcher.say)
 
         def stored(responses: list[Response]) -> None:
             nonlocal copied
@@ -390,10 +334,8 @@ async def execute_planned(
             hear(responses)
             advance(len(responses))
 
-        errors = ErrorRateGuard(rules.max_error_rate)
-        context = ExecutionContext(notify=watcher.say, folder=folder)
         try:
-            await Executor(asked, provider, stored, cost_guard, cache, errors, context, close, rules.method).run()
+            await Executor(source, provider, stored, cost_guard, cache, errors, context, close, rules.method).run()
         finally:
             cuts.sum_up()
     if copied:
@@ -405,17 +347,26 @@ def open_cost_guard(
 ) -> CostGuard:
     """The budget of a run, less what it has cost already, and less the most that open batches can cost.
 
-    Raises:
-        UsageError: where nobody knows what the model costs, or how long an answer may become.
+    UsageError where the price of the model is not known, or nothing limits the length of an answer.
     """
-    base_url, prices = provider.capabilities.base_url, read_prices(rules.prices)
-    before = spent(store, provider.kind, provider.model, prices, base_url)
+    prices, base_url = read_prices(rules.prices), provider.capabilities.base_url
+    before = cost_report(store, provider.kind, provider.model, prices, base_url).most
     before += held_by_batches(store, provider.max_usage, known_price(provider, rules))
     return cost_guard_with(store, provider, rules, limit, before, for_batches=for_batches)
 
 
+def held_by_batches(store: RunStore, max_usage: MostUsage, price: Price) -> float:
+    """The most that open batches can still cost, in US dollars; `price`: of those that were made without a limit."""
+    ledger, held = BatchTable(store), 0.0
+    for batch in ledger.open_batches():
+        held += batch.record.most_cost
+        if not batch.record.most_cost:
+            held += sum(known_cost(max_usage(store.request(key)), price) for key in ledger.requests(batch))
+    return held
+
+
 def cost_guard_with(
-    asked: PendingSource,
+    source: PendingSource,
     provider: Provider,
     rules: RunConfig,
     limit: float,
@@ -425,22 +376,18 @@ def cost_guard_with(
 ) -> CostGuard:
     """The budget that there is under a limit, less the most that was spent before; raises as `open_cost_guard`."""
     price, name, max_usage = known_price(provider, rules), provider.name, provider.max_usage
-    request = next(asked.pending(), None)
+    request = next(source.pending(), None)
     if request is not None and max_usage(request) is None:
         raise UsageError(
             f"--max-cost: nothing in what is sent to {name} limits the length of an answer; leave --max-cost out"
         )
-    paid = batch_price(price, name) if for_batches else price
+    paid = _batch_price(price, name) if for_batches else price
     concurrency = provider.capabilities.max_connections or 1
-    return CostGuard(limit, paid, before, max_usage, InFlightLog(asked), alone=price, concurrency=concurrency)
+    return CostGuard(limit, paid, before, max_usage, InFlightLog(source), alone=price, concurrency=concurrency)
 
 
 def known_price(provider: Provider, rules: RunConfig) -> Price:
-    """The price of the model.
-
-    Raises:
-        UsageError: it has none, or it is not known.
-    """
+    """The price of the model; UsageError where it has none, or it is not known."""
     base_url = provider.capabilities.base_url
     price = price_of(provider.kind, provider.model, read_prices(rules.prices), base_url=base_url)
     if price is None and base_url is None:
@@ -453,14 +400,10 @@ def known_price(provider: Provider, rules: RunConfig) -> Price:
     return price
 
 
-def batch_price(price: Price, name: str) -> Price:
-    """The price of a model in batches, as if it were its only one.
-
-    Raises:
-        UsageError: where it is not known.
-    """
+def _batch_price(price: Price, name: str) -> Price:
+    """The price of a model in batches, as if it were its only one."""
     if price.batch_input is None or price.batch_output is None:
         raise UsageError(f"--max-cost: no batch price known for {name}; give it with --prices (batch_input, …)")
-    beyond = None if price.beyond is None else batch_price(price.beyond, name)
+    beyond = None if price.beyond is None else _batch_price(price.beyond, name)
     changes = {"input": price.batch_input, "output": price.batch_output, "cached_input": None, "beyond": beyond}
     return price.model_copy(update=changes)

@@ -12,11 +12,11 @@ import json
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Protocol, Self, get_args
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, get_args
 
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import PackPaths
@@ -39,16 +39,9 @@ from mbbq_gen.scoring.columns import (
     without_places,
 )
 from mbbq_gen.scoring.observations import GoldLabels
-from mbbq_gen.storage.queries import AnsweredReader
+from mbbq_gen.storage.queries import parse_completed
 from mbbq_gen.storage.schema import Value
-from mbbq_gen.storage.store import (
-    ANSWER_ROW,
-    NORMALISE,
-    CompletedPrompt,
-    Part,
-    RunStore,
-    StoredPrompt,
-)
+from mbbq_gen.storage.store import ANSWER_ROW, NORMALISE, CompletedPrompt, Part, RunStore, StoredPrompt
 
 if TYPE_CHECKING:
     import polars
@@ -61,7 +54,7 @@ _BATCH = 2000
 _HANDED_ON = 500
 """Answers that a worker reads at a time."""
 JUDGE_PREFIX = "judge:"
-"""How the versions begin that are a second reader's, a chat model's (`runs.judging`); its name follows."""
+"""How the versions begin that are a second reader's, a chat model's (`annotation.judge`); its name follows."""
 
 UNPARSED: tuple[Outcome, ...] = tuple(
     outcome for outcome in get_args(Outcome) if outcome not in PARSED and outcome not in NO_RESPONSE
@@ -86,47 +79,26 @@ def question_of(answered: CompletedPrompt) -> Question:
     )
 
 
-class Extractor(Protocol):
-    """One way of reading the answers of a language: the engine's `RuleExtractor`, or a `BaselineExtractor`."""
+class Extractor(NamedTuple):
+    """One way of reading the answers of a language."""
 
-    @property
-    def version(self) -> str:
-        """What its extractions are stored under."""
-
-    def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
-        """What a response was taken to mean."""
-
-
-@dataclass(frozen=True)
-class BaselineExtractor:
-    """A simple reader for answers of one language."""
-
-    name: str
-    language: str
-
-    @property
-    def version(self) -> str:
-        """What its extractions are stored under."""
-        return f"{self.name}+{SIMPLE_VERSION}"
-
-    def extract(self, response: str, question: Question, *, finish_reason: str | None = None) -> Extraction:
-        """What the simple reader takes a response to mean."""
-        return SIMPLE_EXTRACTORS[self.name](response, question)
+    version: str
+    """What its extractions are stored under."""
+    extract: Callable[..., Extraction]
+    """From a response, its question and `finish_reason`."""
 
 
 def load_reader(name: str, language: str, resources: PackPaths) -> Extractor:
-    """The engine, or a simple reader, for a language.
-
-    Raises:
-        UnknownNameError: where no reader has that name, or the engine no pack for the language.
-    """
+    """The engine, or a simple reader, for a language; UnknownNameError where none has that name."""
     if name == ENGINE:
         from mbbq_gen.extraction.engine import load_extractor
 
-        return load_extractor(language, resources)
+        engine = load_extractor(language, resources)
+        return Extractor(engine.version, engine.extract)
     if name not in SIMPLE_EXTRACTORS:
         raise UnknownNameError("extractor", name, extractor_names())
-    return BaselineExtractor(name, language)
+    read = SIMPLE_EXTRACTORS[name]
+    return Extractor(f"{name}+{SIMPLE_VERSION}", lambda response, question, finish_reason: read(response, question))
 
 
 def extract_response(answered: CompletedPrompt, reader: Extractor) -> Extraction:
@@ -162,7 +134,7 @@ def explain_answer(answered: CompletedPrompt, resources: PackPaths) -> Explanati
 
     response = answered.response
     return load_extractor(answered.prompt.language, resources).explain(
-        response.text or "", question_of(answered), finish_reason=response.finish_reason, resources=resources
+        response.text or "", question_of(answered), finish_reason=response.finish_reason
     )
 
 
@@ -195,16 +167,11 @@ def extract_run(
     only: Sequence[Outcome] = (),
     helpers: MapWorkers | None = None,
 ) -> dict[str, str]:
-    """Reads every answer that its language's reader has not read yet; says the reader's version by language.
+    """Reads every answer that its language's reader has not read yet; the reader's version by language.
 
-    Args:
-        store: Open for writing.
-        resources: Where packs are looked for.
-        step: Called for each batch that is stored.
-        extractor: Name of the reader.
-        languages: Only these; None: all of the run.
-        only: Only answers that the extraction before (`previous_extraction`) gave one of these outcomes.
-        helpers: Workers that read; None: this process does. Loglikelihoods, which need no reading, it compares itself.
+    `languages`: None: all of the run. `only`: only answers that the extraction before (`previous_extraction`) gave one
+    of these outcomes. `step` is called for each batch that is stored. `helpers`: workers that read; None: this process
+    does.
     """
     names = store.languages() if languages is None else languages
     versions = extractor_versions(names, resources, extractor)
@@ -214,9 +181,9 @@ def extract_run(
             before = previous_extraction(store, language, version, resources) if only else None
             unparsed = store.without_extraction(version, language, before, only)
             while batch := tuple(islice(unparsed, _BATCH if helpers is None else _HANDED_ON)):
-                yield PendingExtractions(language, batch)
+                yield language, batch
 
-    prepare = ExtractionTask(extractor, resources)
+    prepare = partial(batch_reader, extractor, resources)
     done = map(prepare(), batches()) if helpers is None else helpers.each(prepare, batches())
     for language, extractions in done:
         store_extractions(store, language, versions[language], extractions)
@@ -226,56 +193,39 @@ def extract_run(
     return versions
 
 
-@dataclass(frozen=True)
-class PendingExtractions:
-    """Answers in one language that are to be read."""
-
-    language: str
-    records: tuple[StoredPrompt, ...]
+PendingExtractions = tuple[str, tuple[StoredPrompt, ...]]
+"""A language and answers in it that are to be read."""
 
 
-@dataclass(frozen=True)
-class ExtractionTask:
-    """What reads batches of answers, here or in a worker."""
+def batch_reader(
+    extractor: str, resources: PackPaths
+) -> Callable[[PendingExtractions], tuple[str, list[StoredExtraction]]]:
+    """The function from a batch to its language and extractions, for this process or a worker."""
 
-    extractor: str
-    """Name of the reader."""
-    resources: PackPaths
+    def read(batch: PendingExtractions) -> tuple[str, list[StoredExtraction]]:
+        language, records = batch
+        reader = load_reader(extractor, language, resources)
+        return language, [_extraction_of(answered, reader) for answered in parse_completed(records)]
 
-    def __call__(self) -> Callable[[PendingExtractions], tuple[str, list[StoredExtraction]]]:
-        """The function from a batch to its language and extractions; it loads packs once."""
-        readers: dict[str, Extractor] = {}
+    return read
 
-        def read(batch: PendingExtractions) -> tuple[str, list[StoredExtraction]]:
-            if batch.language not in readers:
-                readers[batch.language] = load_reader(self.extractor, batch.language, self.resources)
-            reader = readers[batch.language]
-            return batch.language, [
-                extraction_of(answered, reader) for answered in map(AnsweredReader(), batch.records)
-            ]
 
-        return read
+def _extraction_of(answered: CompletedPrompt, reader: Extractor) -> StoredExtraction:
+    return answered.prompt.prompt_id, extract_response(answered, reader)
 
 
 def read_scores(store: RunStore, step: Callable[[int], None], normalise: Normalise | None = None) -> str | None:
-    """Extracts from all loglikelihoods that were not read yet; returns the version of the extractions.
+    """Extracts from all loglikelihoods that were not read yet; the version of the extractions, None without any.
 
-    None where the run has none.
-
-    Args:
-        store: Open for writing.
-        step: Called for each batch that is stored.
-        normalise: How loglikelihoods are made comparable; None: as the run says.
-
-    Raises:
-        UsageError: where the run did not ask for what a normalisation needs.
+    `normalise`: how loglikelihoods are made comparable; None: as the run says. UsageError where the run did not ask for
+    what a normalization needs.
     """
     version = scores_version(store, normalise)
     if version is None:
         return None
     how = normalise or run_normalise(store)
     for language in store.languages():
-        unparsed = map(AnsweredReader(store), store.without_extraction(version, language, scored=True))
+        unparsed = parse_completed(store.without_extraction(version, language, scored=True), store)
         while batch := list(islice(unparsed, _BATCH)):
             extractions = [(answered.prompt.prompt_id, read_scored(answered, how)) for answered in batch]
             store.add_extractions(version, extractions)
@@ -303,11 +253,6 @@ def read_scored(answered: CompletedPrompt, normalise: Normalise) -> Extraction:
 
 StoredExtraction = tuple[str, Extraction]
 """A prompt's id, and what its answer was taken to mean."""
-
-
-def extraction_of(answered: CompletedPrompt, reader: Extractor) -> StoredExtraction:
-    """The extraction of a stored answer."""
-    return answered.prompt.prompt_id, extract_response(answered, reader)
 
 
 def store_extractions(store: RunStore, language: str, version: str, extractions: Sequence[StoredExtraction]) -> None:
@@ -367,6 +312,15 @@ def observations(
     return without_places(observations_from_columns(questions or store.questions(part), answers, gold))
 
 
+def answer_table(rows: Sequence[Sequence[object]]) -> polars.DataFrame:
+    """Answers, rows of ANSWER_COLUMNS with method and reasoning effort, as a table."""
+    import polars as pl
+
+    names = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
+    kinds = {name: pl.Int8() if name == "option" else pl.String() for name in names}
+    return pl.DataFrame(rows, schema=kinds, orient="row")
+
+
 def _answers(batch: list[tuple[Value, ...]], model: str) -> polars.DataFrame:
     """Rows of the store (`ANSWER_ROW`) as a table of answers."""
     import polars as pl
@@ -390,12 +344,7 @@ class ExtractionWorker:
     """The extractions of one session of asking. Use it as a context; what is under way when it is left is dropped."""
 
     def __init__(self, store: RunStore, resources: PackPaths, helper: HelperProcess) -> None:
-        """
-        Args:
-            store: Open for writing.
-            resources: Where packs are looked for.
-            helper: The process that reads; its own preparations are done here first where it does not run.
-        """
+        """`helper`: the process that reads; its preparations are done here first where it does not run."""
         self._store, self._resources, self._helper = store, resources, helper
         self._thread = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-gen-reading")
         self._under_way: deque[Future[Read]] = deque()
@@ -456,8 +405,8 @@ def _read(path: Path, resources: PackPaths, request_keys: Sequence[str]) -> Read
     found: Read = {}
     if path not in _sources:
         _sources[path] = RunStore(path, read_only=True)
-    for answered in map(AnsweredReader(), _sources[path].answered(request_keys)):
+    for answered in parse_completed(_sources[path].answered(request_keys)):
         language = answered.prompt.language
         reader = load_reader(ENGINE, language, resources)
-        found.setdefault((language, reader.version), []).append(extraction_of(answered, reader))
+        found.setdefault((language, reader.version), []).append(_extraction_of(answered, reader))
     return found

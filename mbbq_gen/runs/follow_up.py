@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections import defaultdict
-from collections.abc import Collection, Iterator
+from collections.abc import Collection
 from functools import cache
 from itertools import zip_longest
 from typing import Final, NamedTuple
@@ -49,11 +49,7 @@ def follows_up(config: RunConfig) -> bool:
 
 @cache
 def follow_up_text(resources: PackPaths, language: str) -> FollowUpText:
-    """The question of a follow-up in a language.
-
-    Raises:
-        PackError: the prompts of the language have none.
-    """
+    """The question of a follow-up in a language; PackError where its prompts have none."""
     found = read_prompts(resources, language).follow_up
     if found is None:
         raise PackError(f"prompts/{language}.toml: follow_up is missing; --follow-up needs it")
@@ -66,16 +62,6 @@ def question_about(prompt: Prompt, said: FollowUpText) -> str:
     return fill(said.text, {**labels, "none": said.none}).strip()
 
 
-def turns_of(answered: CompletedPrompt, said: FollowUpText) -> tuple[Message, Message] | None:
-    """The answer as it is sent back, and the question about it; None without an answer or what it answers."""
-    answer = _REASONING.sub("", answered.response.text or "").strip()
-    if not answer or not answered.prompt.messages:
-        return None
-    return Message(role="assistant", content=answer), Message(
-        role="user", content=question_about(answered.prompt, said)
-    )
-
-
 def answer_limit(first: Response) -> int | None:
     """Most tokens of the reply to a follow-up; None where the model reasons first."""
     reasons = first.reasoning or first.usage.reasoning_tokens or _REASONING.search(first.text or "")
@@ -83,42 +69,33 @@ def answer_limit(first: Response) -> int | None:
 
 
 def plan_follow_ups(store: RunStore, provider: Provider, config: RunConfig, resources: PackPaths) -> int:
-    """Stores the follow-ups of a run whose answers are read; returns how many are new.
-
-    Raises:
-        PackError: the prompts of a language have no follow-up.
-    """
-    table = FollowUpTable(store)
-
-    def planned() -> Iterator[PlannedFollowUp]:
-        for prompt_id, reason in _chosen(store, config, resources).items():
-            answered = find_completed(store, prompt_id, with_parallels=False)
-            if answered is None:
-                continue
-            prompt = answered.prompt
-            said = follow_up_text(resources, prompt.instruction_language or prompt.language)
-            turns, limit = turns_of(answered, said), answer_limit(answered.response)
-            if turns is None:
-                continue
-            key = prompt_key(provider, prompt.model_copy(update={"messages": (*prompt.messages, *turns)}))
-            yield PlannedFollowUp(
-                prompt_id=prompt_id,
-                number=store.number_of(prompt_id),
-                request_key=key if limit is None else stable_digest(json.dumps([key, "follow-up", limit])),
-                reason=reason,
-                turns=json.dumps([turn.model_dump() for turn in turns], ensure_ascii=False),
-                none=said.none,
-                max_tokens=limit,
-            )
-
-    return table.add(list(planned()))
+    """Stores the follow-ups of a run whose answers are read; returns how many are new."""
+    planned = []
+    for prompt_id, reason in _chosen(store, config, resources).items():
+        answered = find_completed(store, prompt_id, with_parallels=False)
+        answer = "" if answered is None else _REASONING.sub("", answered.response.text or "").strip()
+        if answered is None or not answer or not answered.prompt.messages:
+            continue
+        prompt, limit = answered.prompt, answer_limit(answered.response)
+        said = follow_up_text(resources, prompt.instruction_language or prompt.language)
+        question = Message(role="user", content=question_about(prompt, said))
+        turns = (Message(role="assistant", content=answer), question)
+        key = prompt_key(provider, prompt.model_copy(update={"messages": (*prompt.messages, *turns)}))
+        follow_up = PlannedFollowUp(
+            prompt_id=prompt_id,
+            number=store.number_of(prompt_id),
+            request_key=key if limit is None else stable_digest(json.dumps([key, "follow-up", limit])),
+            reason=reason,
+            turns=json.dumps([turn.model_dump() for turn in turns], ensure_ascii=False),
+            none=said.none,
+            max_tokens=limit,
+        )
+        planned.append(follow_up)
+    return FollowUpTable(store).add(planned)
 
 
 def _chosen(store: RunStore, config: RunConfig, resources: PackPaths) -> dict[str, FollowUpReason]:
-    """Prompt id → why its answer is followed up.
-
-    The check sample has as many answers of each language as far as there are; it depends on seed and prompts alone.
-    """
+    """Prompt id → why its answer is followed up; a check sample that depends on seed and prompts alone."""
     found: dict[str, FollowUpReason] = {}
     read = defaultdict[str, list[tuple[int, str]]](list)
     for row in iter_extractions(store, extractor_versions(store.languages(), resources)):
@@ -191,10 +168,7 @@ def ensure_follow_ups_read(folder: RunFolder, resources: PackPaths) -> bool:
 def read_reply(reply: CompletedPrompt, none: str, reader: Extractor) -> Extraction:
     """What the reply to a follow-up says: an option, or that none was chosen (rule NONE_RULE, no option).
 
-    Args:
-        reply: With the turns of the follow-up as the prompt's messages.
-        none: The reply that chooses no option.
-        reader: Of the prompt's language.
+    `reply` has the turns of the follow-up as the prompt's messages; `none` is the reply that chooses no option.
     """
     none, text = none.casefold(), _REASONING.sub("", reply.response.text or "").casefold()
     end = "" if none[-1] > "\u3000" else r"(?!\w)"  # scripts without spaces

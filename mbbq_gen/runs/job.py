@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from mbbq_gen.core.config import RunConfig
-from mbbq_gen.core.errors import ConfigError, ProviderError
+from mbbq_gen.core.errors import ConfigError, ProviderError, RunError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressListener
 from mbbq_gen.prompts.render import orders_of
@@ -22,18 +22,19 @@ from mbbq_gen.providers.api.batches import supports_batches
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.providers.registry import options_class
-from mbbq_gen.runs.batch_session import Mode, choose_mode, failures_held, mode_of, run_batches
+from mbbq_gen.runs.batch_runner import Mode, choose_mode, mode_of, run_batches
 from mbbq_gen.runs.distributed.cluster import check_on
 from mbbq_gen.runs.distributed.storage import DistributedConfig, fold_left_over
-from mbbq_gen.runs.executor import Session, check_failures, execute, execute_planned, known_price, open_cost_guard
+from mbbq_gen.runs.executor import Session, check_failures, execute, known_price
 from mbbq_gen.runs.extraction import ExtractionWorker, extract_run, extractor_versions
 from mbbq_gen.runs.follow_up import follow_up_status, follows_up, plan_follow_ups, read_follow_ups
 from mbbq_gen.runs.helper_process import HelperProcess
-from mbbq_gen.runs.planner import Planner, check_same_model
+from mbbq_gen.runs.planner import Planner
 from mbbq_gen.runs.resolve import InstanceSource, check_together, notices, open_model
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
 from mbbq_gen.runs.stopping_rule import rule_from, rule_of, set_rule
 from mbbq_gen.storage.follow_ups import FollowUpTable
+from mbbq_gen.storage.ledgers import BatchTable
 from mbbq_gen.storage.shards import FOLDER
 from mbbq_gen.storage.store import NORMALISE, RunStore
 
@@ -68,11 +69,9 @@ class Job:
     """Whether answers whose files are missing or damaged are requested again."""
 
     def plan(self) -> Manifest:
-        """Plans the run, or makes sure that it was planned so; asks nothing and needs no key.
+        """Plans the run, or makes sure that it was planned so; sends nothing and needs no key.
 
-        Raises:
-            UsageError: where the folder can't be used, or holds a run with other settings.
-            MbbqGenError: what readers, packs and the model's options have wrong.
+        Raises MbbqGenError where the folder can't be used or holds another run, or settings, packs or data are wrong.
         """
         config = self.merged()
         provider = open_model(config, self.resources)
@@ -82,38 +81,30 @@ class Job:
             return self._plan(store, provider, config)
 
     def execute(self) -> JobResult:
-        """Does whatever is left to do, and says how it ended.
+        """Does whatever is left to do, and says how it ended; what had arrived is kept whatever is raised.
 
         Inside a running event loop, as in a notebook, on a thread of its own; that loop stands still meanwhile.
-
-        Raises:
-            UsageError: as `plan`, and where what asking needs is missing, such as a key.
-            ProviderError: where no further request can succeed; what had arrived is kept.
-            RunError: where too many requests fail, or the run's limit of cost is reached.
-            KeyboardInterrupt: on Ctrl-C; what had arrived is kept.
+        UsageError where a key is missing, ProviderError where no further request can succeed, RunError where too many
+        fail or the limit of cost is reached.
         """
         in_loop = False
         with suppress(RuntimeError):
             in_loop = asyncio.get_running_loop() is not None
         if in_loop:
             return _on_a_thread(self)
-        with self._opened() as work:
-            under_way = asyncio.run(work.ask())
-            self._read(work.session.store)
-            return work.result(under_way)
+        with self._opened() as session:
+            return self._result(session, asyncio.run(self._send(session)))
 
     async def execute_async(self) -> JobResult:
         """The same for whoever has other work to do meanwhile; cancelling it keeps what had arrived.
 
         Planning, and extracting what an earlier job left, do block the event loop.
         """
-        with self._opened() as work:
-            under_way = await work.ask()
-            self._read(work.session.store)
-            return work.result(under_way)
+        with self._opened() as session:
+            return self._result(session, await self._send(session))
 
     @contextmanager
-    def _opened(self) -> Iterator[_Work]:
+    def _opened(self) -> Iterator[Session]:
         """The run, planned and locked."""
         config = self.merged()
         if config.ray is not None:
@@ -127,43 +118,22 @@ class Job:
         self.folder.create()
         with self.folder.locked(), self.folder.open_store() as store:
             manifest = self._plan(store, provider, config)
-            # The line that describes the run: how much of the data, how many prompts.
-            settings = manifest.config
-            total, asked = sum(manifest.available.values()), manifest.counts.instances
-            part = "all" if asked == total else "a template-balanced sample of the"
-            self.watcher.say(
-                f"{settings.model}: {part} {total:,} questions"
-                + ("" if asked == total else f": {asked:,}")
-                + f" × {len(settings.variants)} prompt variants"
-                + ("" if settings.method == ("generate",) else f" by {' and '.join(settings.method)}")
-                + (f" × {orders} option orders" if (orders := orders_of(settings.option_order)) > 1 else "")
-                + (f" × {styles} label styles" if (styles := len(settings.label_style)) > 1 else "")
-                + (f" × {levels} reasoning efforts" if (levels := len(settings.reasoning_effort)) > 1 else "")
-                + f" = {manifest.counts.prompts:,} prompts"
-                + f" ({manifest.counts.requests:,} different requests)"
-            )
+            self.watcher.say(_description(manifest))
             if self.rerun_lost:
                 self.watcher.say(f"{store.records.drop_lost_shards():,} responses were lost and are requested again")
             folded = fold_left_over(store, self.folder, self.watcher)
             if config.ray is not None:
                 from mbbq_gen.runs.distributed.pool import distribute
 
-                cluster = DistributedConfig(
-                    config.ray, config.workers or 2, config.gpus_per_worker or 0.0, config.shard_dir
-                )
-                limited = config.max_cost is not None
-                provider = distribute(
-                    cluster, self.folder, store, provider, self.resources, limited=limited, folded=folded
-                )
-            yield _Work(self, Session(self.folder, store, provider, manifest.config, self.watcher), manifest)
+                gpus, limited = config.gpus_per_worker or 0.0, config.max_cost is not None
+                cluster = DistributedConfig(config.ray, config.workers or 2, gpus, config.shard_dir)
+                where = self.folder, store, provider, self.resources
+                provider = distribute(cluster, *where, limited=limited, folded=folded)
+            yield Session(self.folder, store, provider, manifest.config, self.watcher)
             store.records.pack()
 
     def merged(self) -> RunConfig:
-        """The settings given, over those of the run that is in the folder.
-
-        Raises:
-            ConfigError: where a setting that shapes prompts or answers differs.
-        """
+        """The settings given, over those of the run; ConfigError where one that shapes prompts or answers differs."""
         config = self.config
         if self.folder.manifest_path.is_file():
             before = self.folder.manifest().config
@@ -175,102 +145,72 @@ class Job:
 
     def _plan(self, store: RunStore, provider: Provider, config: RunConfig) -> Manifest:
         """Stores the plan, or the execution settings that a planned run has from now on."""
-        given, kind = self.config, config.model.partition(":")[0]
-        rule = rule_from(given, config.languages)
+        given, rule = self.config, rule_from(self.config, config.languages)
         if store.meta("planned") and self.folder.manifest_path.is_file():
             manifest = self.folder.manifest()
-            if not config.is_imported:
-                check_same_model(manifest, provider, self.folder.path)
+            before, now = manifest.provider_settings, dict(provider.settings)
+            changed = sorted(name for name in {*before, *now} if before.get(name) != now.get(name))
+            if changed and not config.is_imported:
+                what = f"the model has changed since this run began ({', '.join(changed)} changed)"
+                raise RunError(f"{self.folder.path}: {what}; name another run folder")
             if manifest.config != config:
                 manifest = manifest.model_copy(update={"config": config})
                 self.folder.write_manifest(manifest)
                 if config.is_scored:
                     store.set_meta(NORMALISE, config.normalization)
         else:
-            load, said = InstanceSource(config, self.resources), notices(config)
+            load, where = InstanceSource(config, self.resources), (self.folder, config, provider, self.resources)
             with self.watcher.stage("planning") as advance:
-                planner = Planner(
-                    self.folder,
-                    config,
-                    provider,
-                    self.resources,
-                    load,
-                    said,
-                    control=load.control,
-                    step=lambda: advance(1),
-                )
+                planner = Planner(*where, load, notices(config), control=load.control, step=lambda: advance(1))
                 manifest = planner.plan(store)
         if rule is not None:
             set_rule(store, rule, config)
-        choose_mode(store, given.batch, given.batch_size if supports_batches(kind) else None)
+        has_batches = supports_batches(config.model.partition(":")[0])
+        choose_mode(store, given.batch, given.batch_size if has_batches else None)
         if config.storage is not None and not store.records.in_files:
             store.records.enable_shards()
             self.watcher.say(f"prompts and responses are kept in {self.folder.path / FOLDER}")
         return manifest
 
-    def _read(self, store: RunStore) -> None:
-        """Extracts what was not extracted during the execution."""
-        with self.watcher.stage("reading") as advance:
-            extract_run(store, self.resources, advance)
-
-
-@dataclass(frozen=True)
-class _Work:
-    """A job whose run is open."""
-
-    job: Job
-    session: Session
-    manifest: Manifest
-
-    async def ask(self) -> bool:
-        """Asks what has no answer yet, then the follow-ups; whether batches are under way when it returns.
-
-        Raises:
-            UsageError: a follow-up is wanted of a model that takes no second turn.
-        """
-        if not follows_up(self.manifest.config):
-            return await self._ask_first()
-        provider = self.session.provider
-        provider.check_dialogue()
+    async def _send(self, session: Session) -> bool:
+        """Sends what has no response yet, then the follow-ups; whether batches are under way when it returns."""
         try:
-            is_imported = self.manifest.config.is_imported
-            return (not is_imported and await self._ask_first(close=False)) or await self._follow_up()
+            if not follows_up(session.rules):
+                return await self._send_first(session)
+            session.provider.check_dialogue()
+            first = not session.rules.is_imported and await self._send_first(session)
+            return first or await self._follow_up(session)
         finally:
-            await provider.aclose()
+            await session.provider.aclose()
 
-    async def _follow_up(self) -> bool:
+    async def _follow_up(self, session: Session) -> bool:
         """Follows up what could not be read; whether batches are under way when it returns."""
-        session, resources = self.session, self.job.resources
-        store, provider, rules, table = session.store, session.provider, session.rules, FollowUpTable(session.store)
-        self.job._read(store)
-        if planned := plan_follow_ups(store, provider, rules, resources):
-            session.watcher.say(f"follow-up: {planned:,} answers are followed up")
-        mode = mode_of(store)
+        store, say = session.store, session.watcher.say
+        self._read(store)
+        if planned := plan_follow_ups(store, session.provider, session.rules, self.resources):
+            say(f"follow-up: {planned:,} answers are followed up")
+        mode, table = mode_of(store), FollowUpTable(store)
         if table.progress().pending:
             if mode != "off":
                 if await run_batches(session, mode, again=False):
                     return True
             else:
                 try:
-                    limit = rules.max_cost
-                    guard = None if limit is None else open_cost_guard(store, provider, rules, limit)
-                    await execute_planned(table, provider, rules, session.watcher, guard, close=False)
+                    await execute(session, table)
                 except ProviderError:
                     table.withdraw()
                     raise
-                finally:
-                    session.store_runtime_info()
-        read_follow_ups(store, resources)
+        read_follow_ups(store, self.resources)
         if found := follow_up_status(store):
-            session.watcher.say(
+            say(
                 f"follow-up: {found.answered:,} of {found.requests:,} answered; {found.read:,} were read,"
                 f" {found.none:,} chose none of the options"
             )
         return False
 
-    async def _ask_first(self, *, close: bool = True) -> bool:
-        """Asks what has no answer yet, one by one or in batches; whether batches are under way when it returns."""
-        mode, config = mode_of(self.session.store), self.manifest.config
+    async def _send_first(self, session: Session) -> bool:
+        """Sends what has no response yet, one by one or in batches; whether batches are under way when it returns."""
+        mode, config = mode_of(session.store), session.rules
         if mode != "off" and config.is_scored:
             raise ConfigError(
                 "batch", True, "works with {method} generate only; leave it out, or use another run for loglikelihoods"
@@ -279,56 +219,73 @@ class _Work:
             raise ConfigError(
                 "ray", config.ray, "workers send no batches; leave it out, or set {batch} to false (--no-batch)"
             )
-        rule = rule_of(self.session.store)
+        rule = rule_of(session.store)
         if rule is None:
-            return await self._ask_all(mode, close=close)
-        from mbbq_gen.runs.adaptive_run import AdaptiveRun  # imports numpy, scipy and polars
+            return await self._send_all(session, mode)
+        from mbbq_gen.runs.adaptive import AdaptiveRun  # imports numpy, scipy and polars
 
-        session = self.session
-        where = session.folder, session.store, self.job.resources, session.watcher
-        rounds = AdaptiveRun(*where, rule, config, by_batch=mode != "off")
-        try:
-            return await rounds.execute(lambda: self._ask_all(mode, close=False))
-        finally:
-            if close:
-                await session.provider.aclose()
+        rounds = AdaptiveRun(session, self.resources, rule, by_batch=mode != "off")
+        return await rounds.execute(lambda: self._send_all(session, mode))
 
-    async def _ask_all(self, mode: Mode, *, close: bool = True) -> bool:
-        """Asks whatever is planned, or taken by a round; whether batches are under way."""
+    async def _send_all(self, session: Session, mode: Mode) -> bool:
+        """Sends whatever is planned, or taken by a round; whether batches are under way."""
         if mode != "off":
-            return await run_batches(self.session, mode, again=self.job.config.batch is True)
-        with ExtractionWorker(self.session.store, self.job.resources, self.job.helper) as extractions:
-            try:
-                await execute(self.session, extractions, close=close)
-            except asyncio.CancelledError:
-                path = self.session.folder.path
-                self.session.watcher.say(f"\nstopped; received responses are kept. Continue with: mbbq-gen run {path}")
-                raise
+            return await run_batches(session, mode, again=self.config.batch is True)
+        with ExtractionWorker(session.store, self.resources, self.helper) as extractions:
+            if session.store.progress().pending:
+                try:
+                    await execute(session, session.store, extractions.hear)
+                except asyncio.CancelledError:
+                    hint = f"Continue with: mbbq-gen run {session.folder.path}"
+                    session.watcher.say(f"\nstopped; received responses are kept. {hint}")
+                    raise
+            else:
+                session.watcher.say("all requests are answered already")
             await extractions.finish()
         return False
 
-    def result(self, under_way: bool) -> JobResult:
-        """How the run stands.
+    def _read(self, store: RunStore) -> None:
+        """Extracts what was not extracted during the execution."""
+        with self.watcher.stage("reading") as advance:
+            extract_run(store, self.resources, advance)
 
-        Raises:
-            RunError: as `check_failures`.
-        """
-        store = self.session.store
-        in_batches, path = mode_of(store) != "off", self.session.folder.path
-        again = f"{f'mbbq-gen run {path} --batch' if in_batches else 'the same command'} sends the others again"
-        held = failures_held(store) if in_batches else 0
-        line = None if under_way else check_failures(store, self.session.rules.max_error_rate, again, held)
-        if line is not None:
-            self.session.watcher.say(line)
+    def _result(self, session: Session, under_way: bool) -> JobResult:
+        """How the run stands, after the extraction of what is left."""
+        store, path = session.store, session.folder.path
+        self._read(store)
+        again, repeated = "the same command", 0
+        if mode_of(store) != "off":
+            again, table = f"mbbq-gen run {path} --batch", BatchTable(store)
+            repeated = len(table.failures() & table.held())
+        if not under_way:
+            rate = session.rules.max_error_rate
+            if line := check_failures(store, rate, f"{again} sends the others again", repeated):
+                session.watcher.say(line)
         progress = store.progress()
         return JobResult(
-            run=str(self.session.folder.path),
+            run=str(path),
             requests=progress.requests,
             answered=progress.answered,
             failed=progress.failed,
-            prompts=self.manifest.counts.prompts,
+            prompts=session.folder.manifest().counts.prompts,
             batches_under_way=under_way,
         )
+
+
+def _description(manifest: Manifest) -> str:
+    """One line about a run: how much of the data, how many prompts."""
+    settings, counts, total = manifest.config, manifest.counts, sum(manifest.available.values())
+    part = f"a template-balanced sample of the {total:,} questions: {counts.instances:,}"
+    line = f"{settings.model}: {f'all {total:,} questions' if counts.instances == total else part}"
+    line += f" × {len(settings.variants)} prompt variants"
+    line += "" if settings.method == ("generate",) else f" by {' and '.join(settings.method)}"
+    for number, name in (
+        (orders_of(settings.option_order), "option orders"),
+        (len(settings.label_style), "label styles"),
+        (len(settings.reasoning_effort), "reasoning efforts"),
+    ):
+        line += f" × {number} {name}" if number > 1 else ""
+    return f"{line} = {counts.prompts:,} prompts ({counts.requests:,} different requests)"
 
 
 def _on_a_thread(job: Job) -> JobResult:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -16,7 +16,6 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Normalise
 from mbbq_gen.extraction.jsonl import ENGINE, extractor_names
 from mbbq_gen.extraction.simple import PREFIX as LIKELIHOOD_PREFIX
-from mbbq_gen.providers.registry import IMPORTED
 from mbbq_gen.runs.extraction import (
     extract_run,
     extractor_versions,
@@ -51,32 +50,24 @@ def ignore(_: object) -> None:
     """A listener that does nothing."""
 
 
-@dataclass(frozen=True)
-class SumRequest:
-    """What is to be added up."""
+def part_sums(
+    path: Path,
+    versions: Mapping[str, Sequence[str]],
+    *,
+    model: str,
+    gold: GoldLabels,
+    groups: Sequence[str],
+    beside: Sequence[str],
+    answers: Answers,
+) -> Callable[[Part], polars.DataFrame]:
+    """Opens a run's file, once for each worker, and gives what sums a part; the arguments are those of `load_sums`."""
+    store = RunStore(path, read_only=True)
 
-    store: Path
-    """The run's file; workers reach it under that name."""
-    versions: Mapping[str, Sequence[str]]
-    """Language → the extractor versions whose extractions count."""
-    model: str
-    gold: GoldLabels
-    groups: tuple[str, ...]
-    """Columns of the groups of the scores."""
-    beside: tuple[str, ...] = ()
-    """Columns that other scores of the same table are grouped by."""
-    answers: Answers = "first"
+    def add_up(part: Part) -> polars.DataFrame:
+        frame = observations(store, versions, model, gold, part, follow_up=answers == "follow-up")
+        return sums(frame, groups, beside)
 
-    def __call__(self) -> Callable[[Part], polars.DataFrame]:
-        """Opens the file, once for each worker, and gives what adds up a part."""
-        store = RunStore(self.store, read_only=True)
-
-        def add_up(part: Part) -> polars.DataFrame:
-            follow_up = self.answers == "follow-up"
-            frame = observations(store, self.versions, self.model, self.gold, part, follow_up=follow_up)
-            return sums(frame, self.groups, self.beside)
-
-        return add_up
+    return add_up
 
 
 def load_run_observations(
@@ -101,33 +92,32 @@ def load_run_observations(
         where: Where packs are looked for.
         gold: Which gold labels hold.
         model: The model's name in the table; None: as the run names it.
-        extractor: Whose extractions: an extractor by its name, or a version that the run has extractions of.
-        all_extractors: Also every other extractor that has extracted the whole run; `extractor` then holds `rules`, the
-            name of a simple extractor, or the version of an older engine.
+        extractor: An extractor by its name, or a version that the run has extractions of.
+        all_extractors: Also every other extractor that has extracted the whole run.
         normalise: Normalization of loglikelihoods; None: that of the run.
-        answers: The first answers, or with follow-ups.
+        answers: The first answers, or with follow-ups; UsageError where the run has none.
         step: Called for each batch that is extracted.
         tell: Gets sentences about what the result leaves out.
-
-    Raises:
-        UsageError: Follow-ups are wanted and the run has none.
     """
     require_follow_ups(folder, where, answers)
     current = ensure_extracted(folder, where, extractor, step)
     scored = read_scores_before_use(folder, normalise, step)
     with folder.open_store(read_only=True) as store:
-        if all_extractors:
-            wanted = {
-                language: _whole_extractions(store, language, version, tell) for language, version in current.items()
-            }
-            versions = _with_likelihoods(store, wanted, scored)
-        else:
-            versions = _stored_versions(store, current, extractor, scored, tell)
+        versions = _counted_versions(store, current, extractor, scored, tell, every=all_extractors)
         name = model or manifest.config.model
         frame = observations(store, versions, name, gold, follow_up=answers == "follow-up")
         if store.is_in_rounds:
             frame = weighted_by_design(frame)
-        return (_named_readers(frame, current) if all_extractors else frame), store.progress()
+        progress = store.progress()
+    if all_extractors:  # readers by their names; older versions of the engine keep theirs
+        import polars as pl
+
+        read = [str(version) for version in frame["extractor"].unique() if version is not None]
+        kept = {version for version in read if reader_name(version) == ENGINE} - set(current.values())
+        names = {version: reader_name(version) for version in read if version not in kept}
+        column = pl.col("extractor").cast(pl.String).replace(names).cast(frame.schema["extractor"])
+        frame = frame.with_columns(column)
+    return frame, progress
 
 
 def load_sums(
@@ -147,66 +137,77 @@ def load_sums(
 ) -> tuple[polars.DataFrame, Progress]:
     """What `load_run_observations` gives, summed (`tally.sums`) part by part: no table of all answers is made.
 
-    The other arguments are those of `load_run_observations`.
+    The other arguments are those of `load_run_observations`; UsageError where the run can't be summed in parts.
 
     Args:
         groups: Columns of the groups of the scores.
         beside: Columns that other scores of the same table are grouped by.
         helpers: Workers that extract and sum; None: this process does.
-
-    Raises:
-        UsageError: The run can't be summed part by part, or has no follow-ups where they are wanted.
     """
     require_follow_ups(folder, where, answers)
     current = ensure_extracted(folder, where, extractor, step, helpers)
     scored = read_scores_before_use(folder, normalise, step)
     with folder.open_store(read_only=True) as store:
         why = None
-        if manifest.config.model.partition(":")[0] == IMPORTED:
+        if manifest.config.is_imported:
             why = "its answers were imported, in an order of their own"
         elif store.is_in_rounds:
             why = "it is sent in rounds, whose answers are weighed against one another"
         if why is not None:
             raise UsageError(f"{folder.path}: {why}; leave --ray out")
-        versions = _stored_versions(store, current, extractor, scored, tell)
-        path, model = folder.store_path.absolute(), manifest.config.model
-        wanted = SumRequest(path, versions, model, gold, tuple(groups), tuple(beside), answers)
+        versions = _counted_versions(store, current, extractor, scored, tell)
+        prepare = partial(
+            part_sums,
+            folder.store_path.absolute(),
+            versions,
+            model=manifest.config.model,
+            gold=gold,
+            groups=groups,
+            beside=beside,
+            answers=answers,
+        )
         parts = store.parts(PART)
-        return added(map(wanted(), parts) if helpers is None else helpers.each(wanted, parts)), store.progress()
+        return added(map(prepare(), parts) if helpers is None else helpers.each(prepare, parts)), store.progress()
 
 
 def require_follow_ups(folder: RunFolder, where: PackPaths, answers: Answers) -> None:
-    """Makes sure that a run was followed up, and that replies are read, where they are wanted.
-
-    Raises:
-        UsageError: It was not.
-    """
+    """Makes sure that a run was followed up, and that replies are read, where they are wanted; else UsageError."""
     if answers == "first" or ensure_follow_ups_read(folder, where):
         return
     if not follows_up(folder.manifest().config):
         raise UsageError(f"{folder.path}: no follow-ups; first: mbbq-gen run {folder.path} --follow-up unread")
 
 
-def _stored_versions(
-    store: RunStore, current: Mapping[str, str], extractor: str, scored: str | None, tell: Callable[[str], None]
+def _counted_versions(
+    store: RunStore,
+    current: Mapping[str, str],
+    extractor: str,
+    scored: str | None,
+    tell: Callable[[str], None],
+    *,
+    every: bool = False,
 ) -> dict[str, Sequence[str]]:
-    """The versions whose extractions count, by language; tells where a stored one, as a judge's, is of a part only."""
-    if extractor not in extractor_names():
-        for language, version in current.items():
-            count, total = extraction_counts(store, language).get(version, 0), answer_count(store, language)
-            if count < total:
-                read = f"{version} has read {count:,} of {total:,} answers in {language}"
-                tell(f"{store.path.parent}: {read}: scores of those only")
-    return _with_likelihoods(store, {language: [version] for language, version in current.items()}, scored)
+    """The versions whose extractions count, by language, with that of loglikelihoods where there are any.
 
-
-def _with_likelihoods(
-    store: RunStore, versions: Mapping[str, Sequence[str]], scored: str | None
-) -> dict[str, Sequence[str]]:
-    """The versions whose extractions count, by language, with that of loglikelihoods where there are any."""
+    `every`: also all others that have read every answer of a language, so that their scores are of the same answers.
+    """
+    found = {language: [version] for language, version in current.items()}
+    is_stored = extractor not in extractor_names()
+    for language, version in current.items() if every or is_stored else ():
+        total = answer_count(store, language)
+        for other, count in extraction_counts(store, language).items():
+            part = f"{count:,} of {total:,} answers in {language}"
+            if not every:
+                if other == version and count < total:
+                    tell(f"{store.path.parent}: {other} has read {part}: scores of those only")
+            elif other != version and not other.startswith(LIKELIHOOD_PREFIX):
+                if count == total:
+                    found[language].append(other)
+                else:
+                    tell(f"{store.path.parent}: {other} has extracted {part}: left out")
     if scored is None:
-        return dict(versions)
-    return {language: [*versions.get(language, ()), scored] for language in store.languages()}
+        return dict(found)
+    return {language: [*found.get(language, ()), scored] for language in store.languages()}
 
 
 def ensure_extracted(
@@ -218,18 +219,9 @@ def ensure_extracted(
 ) -> dict[str, str]:
     """The extractor version by language, after extracting what it has not extracted yet.
 
-    Languages without extractions of an older version are left out.
-
-    Args:
-        folder: The run.
-        where: Where packs are looked for.
-        extractor: An extractor by its name, or a version that the run has extractions of.
-        step: Called for each batch that is extracted.
-        helpers: Workers that extract; None: this process does.
-
-    Raises:
-        UnknownNameError: `extractor` is neither.
-        RunLockedError: Something is still to be extracted and another process holds the run.
+    Languages without extractions of an older version are left out. `extractor`: an extractor by its name, or a version
+    that the run has extractions of, else UnknownNameError. RunLockedError where something is still to be extracted and
+    another process holds the run.
     """
     with folder.open_store(read_only=True) as store:
         languages = store.languages()
@@ -252,13 +244,10 @@ def ensure_extracted(
 def read_scores_before_use(
     folder: RunFolder, normalise: Normalise | None = None, step: Callable[[int], None] = ignore
 ) -> str | None:
-    """The version of the extractions of loglikelihoods that is wanted; reads first what it has not read yet.
+    """The version of the extractions of loglikelihoods, after reading what is not read yet; None without any.
 
-    None where the run has none. `step` is called for each batch that is read.
-
-    Raises:
-        UsageError: where the run did not ask for what the normalisation needs.
-        RunLockedError: where something is still to be read and another process holds the run.
+    Raises UsageError where the run did not ask for what the normalization needs, RunLockedError where another process
+    holds the run.
     """
     with folder.open_store(read_only=True) as store:
         version = scores_version(store, normalise)
@@ -269,33 +258,6 @@ def read_scores_before_use(
         with folder.for_extractions() as store:
             read_scores(store, step, normalise)
     return version
-
-
-def _whole_extractions(store: RunStore, language: str, current: str, tell: Callable[[str], None]) -> list[str]:
-    """The versions that have read every answer of a language, so that their scores are of the same answers."""
-    total, whole = answer_count(store, language), [current]
-    for version, count in extraction_counts(store, language).items():
-        if version == current or version.startswith(LIKELIHOOD_PREFIX):
-            continue
-        if count == total:
-            whole.append(version)
-        else:
-            tell(f"{store.path.parent}: {version} has extracted {count:,} of {total:,} answers in {language}: left out")
-    return whole
-
-
-def _named_readers(frame: polars.DataFrame, current: Mapping[str, str]) -> polars.DataFrame:
-    """The table with readers by their names; older versions of the engine keep theirs."""
-    import polars as pl
-
-    versions = [str(version) for version in frame["extractor"].unique() if version is not None]
-    names = {
-        version: reader_name(version)
-        for version in versions
-        if version in current.values() or reader_name(version) != ENGINE
-    }
-    column = pl.col("extractor")
-    return frame.with_columns(column.cast(pl.String).replace(names).cast(frame.schema["extractor"]))
 
 
 def load_observations(
@@ -310,11 +272,7 @@ def load_observations(
     step: Callable[[int], None] = ignore,
     tell: Callable[[str], None] = ignore,
 ) -> polars.DataFrame:
-    """The observations of several runs in one table; tells what is not answered yet.
-
-    Runs of one model are named by what else differs (`model_names`). The settings are those of
-    `load_run_observations`.
-    """
+    """The observations of several runs (`load_run_observations`), named by `model_names`; tells what is pending."""
     import polars as pl
 
     folders = [RunFolder(path) for path in dict.fromkeys(paths)]

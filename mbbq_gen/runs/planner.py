@@ -17,16 +17,15 @@ from itertools import pairwise
 from operator import itemgetter
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Protocol
 
 import mbbq_gen
 from mbbq_gen.benchmarks.control.maker import ControlCoverage
 from mbbq_gen.benchmarks.rows import with_files
-from mbbq_gen.core.config import BenchmarkChoice, RunConfig, name_in_copy
+from mbbq_gen.core.config import BenchmarkChoice, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
-from mbbq_gen.core.files import PACK_KINDS, PackPaths, file_digest
-from mbbq_gen.core.option_display import OPEN_VARIANT, OrderPolicy
-from mbbq_gen.core.records import Instance, Message, Method, Prompt, SamplingUnit, stored
+from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths, file_digest
+from mbbq_gen.core.option_display import OPEN_VARIANT, OrderPolicy, SamplingUnit
+from mbbq_gen.core.records import Instance, Message, Method, Prompt, stored
 from mbbq_gen.languages.axes import parse_variant_name
 from mbbq_gen.languages.prompt_pack import VariantKind
 from mbbq_gen.prompts.render import (
@@ -46,12 +45,8 @@ from mbbq_gen.providers.base import Provider, prompt_key, require_methods
 from mbbq_gen.runs.run_folder import Counts, Manifest, RunFolder
 from mbbq_gen.storage.store import NORMALISE, SCORED, RunStore, duplicate_key
 
-
-class LoadBenchmark(Protocol):
-    """Reads the questions of one benchmark in some languages and splits."""
-
-    def __call__(self, choice: BenchmarkChoice, languages: Iterable[str], splits: Iterable[str]) -> Iterator[Instance]:
-        """The questions, in the benchmark's own order."""
+LoadBenchmark = Callable[[BenchmarkChoice, Iterable[str], Iterable[str]], Iterator[Instance]]
+"""Reads the questions of one benchmark in some languages and splits, in the benchmark's own order."""
 
 
 @dataclass
@@ -70,11 +65,7 @@ class InputTally:
     def watch(
         self, choice: BenchmarkChoice, instances: Iterable[Instance], step: Callable[[], None]
     ) -> Iterator[tuple[Instance, str]]:
-        """The same questions with their JSON, counted; at their end the digests of the files they stood in are taken.
-
-        Raises:
-            RunError: where a benchmark's reader does not tell from which files.
-        """
+        """The same questions with their JSON, counted; at their end the digests of their files are taken."""
         opened: set[Path] = set()
         group = ("", "", "")
         for instance in with_files(instances, opened):
@@ -100,7 +91,7 @@ class InputTally:
             raise RunError(
                 f"{choice.name}: its reader does not name the files it read from {given}; no digests are recorded"
             )
-        self.files |= {name_in_copy(choice, path): file_digest(path) for path in sorted(opened)}
+        self.files |= {choice.manifest_name(path): file_digest(path) for path in sorted(opened)}
 
 
 @dataclass
@@ -114,24 +105,18 @@ class PromptPlan:
     """Called for every question read and every prompt made."""
 
     def __post_init__(self) -> None:
-        """Raises as `PromptVariants` does, where a prompt variant can't be had."""
-        self._wordings = PromptVariants(self.settings, self.resources)
+        self._variants = PromptVariants(self.settings, self.resources)
         self._shots: dict[str, list[FewShotExample]] = {}
         self._unknown_texts: dict[tuple[str, str], list[str]] = {}
 
     @property
     def kinds(self) -> dict[str, VariantKind]:
         """Id of each prompt variant → what kind of request it is."""
-        return self._wordings.kinds()
+        return self._variants.kinds()
 
     def read(self, store: RunStore) -> InputTally:
-        """Stores the questions of the run, and those that serve as examples, in an empty store.
-
-        Raises:
-            UsageError: where the selection is empty.
-            MbbqGenError: whatever the benchmark's reader finds wrong.
-        """
-        settings, tally = self.settings, InputTally(files=self._wordings.files())
+        """Stores the questions of the run and its examples in an empty store; UsageError without any."""
+        settings, tally = self.settings, InputTally(files=self._variants.files())
         questions = (
             question
             for choice in settings.benchmarks
@@ -149,10 +134,7 @@ class PromptPlan:
         return tally
 
     def _store_sample(self, store: RunStore, questions: Iterable[tuple[Instance, str]], size: int) -> None:
-        """Stores a balanced sample of questions and its examples.
-
-        Until it is known which, their outlines are in memory and their records in a temporary file.
-        """
+        """Stores a balanced sample of questions and its examples; until it is drawn, records are in a file."""
         with TemporaryFile(dir=store.path.parent) as records:
             read: list[tuple[str, SamplingUnit, int]] = []
             for instance, record in questions:
@@ -190,41 +172,35 @@ class PromptPlan:
         policy: OrderPolicy = self.settings.option_order  # type: ignore[assignment]
         orders = plan_orders(policy, store.outlines(), self.settings.seed)
         for instance in store.instances():
-            examples = [_example(example, store) for example in self._shots.get(instance.key, ())]
+            examples = []
+            for example in self._shots.get(instance.key, ()):
+                question = store.instance(example.key)
+                options = options_by_role(question)
+                examples.append(SolvedExample(question, tuple(options[role] for role in example.role_order)))
             for method in self.settings.method:
-                for number, setting in enumerate(self._wordings.settings_of(instance, method)):
+                for number, setting in enumerate(self._variants.settings_of(instance, method)):
                     planned = orders.orders(instance, number)
                     for order in planned[:1] if setting.variant.kind == OPEN_VARIANT else planned:
-                        shown = self._asked(
-                            instance, setting, render_prompt(instance, setting, order, examples), method
-                        )
+                        prompt = render_prompt(instance, setting, order, examples)
+                        prompt = self._for_method(instance, setting, prompt, method)
                         # Loglikelihoods are those of a model without reasoning.
                         levels = self.settings.reasoning_effort if method == "generate" else ()
-                        for asked in [with_reasoning_effort(shown, level) for level in levels] or [shown]:
+                        for each in [with_reasoning_effort(prompt, level) for level in levels] or [prompt]:
                             self.step()
-                            yield asked
+                            yield each
 
-    def _asked(self, instance: Instance, setting: PromptSettings, shown: Prompt, method: Method) -> Prompt:
-        """The prompts of one method."""
+    def _for_method(self, instance: Instance, setting: PromptSettings, prompt: Prompt, method: Method) -> Prompt:
+        """A rendered prompt with what its method scores."""
         if method == "generate":
-            return shown
+            return prompt
         if method != "loglikelihood":
-            return as_continuations(shown, method, label_answers(shown))
-        texts: list[str] = []
-        if setting.variant.kind == OPEN_VARIANT:
-            texts = self._unknown_texts[instance.benchmark, instance.language]
-        answers = answer_texts(instance, texts, setting.unknown_text)
-        prior: tuple[Message, ...] = ()
+            return as_continuations(prompt, method, label_answers(prompt))
+        is_open = setting.variant.kind == OPEN_VARIANT
+        texts = self._unknown_texts[instance.benchmark, instance.language] if is_open else []
+        answers, prior = answer_texts(instance, texts, setting.unknown_text), tuple[Message, ...]()
         if self.settings.normalization == "pmi":
-            prior = (Message(role="user", content=self._wordings.prior_text(instance, setting)),)
-        return as_continuations(shown, method, answers, prior)
-
-
-def _example(example: FewShotExample, store: RunStore) -> SolvedExample:
-    """A solved example with its question."""
-    instance = store.instance(example.key)
-    options = options_by_role(instance)
-    return SolvedExample(instance, tuple(options[role] for role in example.role_order))
+            prior = (Message(role="user", content=self._variants.prior_text(instance, setting)),)
+        return as_continuations(prompt, method, answers, prior)
 
 
 @dataclass(frozen=True)
@@ -243,18 +219,18 @@ class Planner:
     """Called for every question read and every prompt made."""
 
     def plan(self, store: RunStore) -> Manifest:
-        """Stores the plan and writes the manifest; a plan that was cut short is made again.
-
-        Raises:
-            UsageError: where the selection is empty.
-            MbbqGenError: whatever the benchmark's reader finds wrong.
-        """
-        require_methods(self.provider, self.settings.method)
+        """Stores the plan and writes the manifest; a plan that was cut short is made again."""
+        settings = self.settings
+        require_methods(self.provider, settings.method)
         reasoning = {level: self.provider.reasoning_settings(level) for level in self.settings.reasoning_effort}
+        instructions = [settings.instruction_language] if settings.instruction_language else settings.languages
+        kinds = ["", "axes/"] if any(parse_variant_name(variant) for variant in settings.variants) else [""]
+        prompts = [("prompts", f"{kind}{code}") for kind in kinds for code in instructions]
+        packs = pack_digests(self.resources, settings.languages) | _digests(self.resources, prompts)
         draft = PromptPlan(self.settings, self.resources, self.load, self.step)
         store.clear_plan()
         tally = draft.read(store)
-        prompts = store.add_prompts((prompt, prompt_key(self.provider, prompt)) for prompt in draft.prompts(store))
+        n_prompts = store.add_prompts((prompt, prompt_key(self.provider, prompt)) for prompt in draft.prompts(store))
         manifest = Manifest(
             mbbq_gen=mbbq_gen.__version__,
             git_revision=git_revision(),
@@ -264,15 +240,11 @@ class Planner:
             provider_settings=dict(self.provider.settings),
             runtime_info=self.provider.runtime_info(),
             reasoning=reasoning,
-            pack_digests=self._packs_read(),
+            pack_digests=packs,
             data_digests={group: digest.hexdigest() for group, digest in sorted(tally.digests.items())},
             file_digests=tally.files,
             available=dict(sorted(tally.counts.items())),
-            counts=Counts(
-                instances=store.count_instances(),
-                prompts=prompts,
-                requests=store.progress().requests,
-            ),
+            counts=Counts(instances=store.count_instances(), prompts=n_prompts, requests=store.progress().requests),
             control={name: found.counts() for name, found in self.control.items()},
             notices=self.notices,
         )
@@ -284,39 +256,18 @@ class Planner:
         store.records.keep_in_files_if_large(manifest.counts.requests)
         return manifest
 
-    def _packs_read(self) -> dict[str, str]:
-        """Pack file → sha256, for every pack that the run reads."""
-        settings = self.settings
-        asked_in = [settings.instruction_language] if settings.instruction_language else settings.languages
-        kinds = ["", "axes/"] if any(parse_variant_name(variant) for variant in settings.variants) else [""]
-        names = [f"{kind}{code}" for kind in kinds for code in asked_in]
-        found = ((name, self.resources.find("prompts", name)) for name in names)
-        return pack_digests(self.resources, settings.languages) | {
-            f"prompts/{name}.toml": file_digest(path) for name, path in found if path is not None
-        }
-
 
 def pack_digests(resources: PackPaths, languages: Iterable[str]) -> dict[str, str]:
     """Pack file (kind/name) → sha256, for every pack that answers in these languages are read with."""
     names = [*languages, *(name for name in ("_shared",) if resources.find("extractors", name))]
     wanted = [(kind, name) for kind in PACK_KINDS for name in names]
-    wanted += [("extractors", f"people/{name}") for name in names]
+    return _digests(resources, [*wanted, *(("extractors", f"people/{name}") for name in names)])
+
+
+def _digests(resources: PackPaths, wanted: Iterable[tuple[PackKind, str]]) -> dict[str, str]:
+    """Pack file (kind/name) → sha256, of those that there are."""
     found = ((f"{kind}/{name}.toml", resources.find(kind, name)) for kind, name in wanted)
     return {name: file_digest(path) for name, path in found if path is not None}
-
-
-def check_same_model(manifest: Manifest, provider: Provider, path: Path) -> None:
-    """Makes sure that a run goes on with the model that it began with.
-
-    Raises:
-        RunError: where something that shapes its answers has changed.
-    """
-    before, now = manifest.provider_settings, dict(provider.settings)
-    if changed := sorted(name for name in {*before, *now} if before.get(name) != now.get(name)):
-        raise RunError(
-            f"{path}: the model has changed since this run began ({', '.join(changed)} changed); name another run"
-            " folder"
-        )
 
 
 def git_revision() -> str | None:

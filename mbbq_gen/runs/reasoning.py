@@ -11,7 +11,6 @@ import json
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import islice
-from typing import TYPE_CHECKING
 
 from mbbq_gen.analysis.reasoning import ReasoningFrames
 from mbbq_gen.core.files import PackPaths
@@ -23,9 +22,9 @@ from mbbq_gen.extraction.reasoning import (
     reasoning_version,
     split_reasoning,
 )
-from mbbq_gen.runs.extraction import question_of
+from mbbq_gen.runs.extraction import answer_table, question_of
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.scoring.columns import ANSWER_COLUMNS, METHOD, REASONING_EFFORT, observations_from_columns
+from mbbq_gen.scoring.columns import observations_from_columns
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.scoring.tally import weighted_by_design
 from mbbq_gen.storage.queries import (
@@ -37,10 +36,8 @@ from mbbq_gen.storage.queries import (
     reasoning_rows,
     without_reasoning,
 )
-from mbbq_gen.storage.store import BATCH, CompletedPrompt, RunStore
-
-if TYPE_CHECKING:
-    pass
+from mbbq_gen.storage.schema import BATCH
+from mbbq_gen.storage.store import CompletedPrompt, RunStore
 
 
 @dataclass(frozen=True)
@@ -75,13 +72,7 @@ def extract_reasoning(answered: CompletedPrompt, reasoning: ReasoningText, resou
 def extract_all_reasoning(folder: RunFolder, resources: PackPaths, step: Callable[[int], None]) -> str:
     """Extracts the reasoning of a run that is not extracted yet; returns the version of the extractions.
 
-    Args:
-        folder: The run.
-        resources: Where packs are looked for.
-        step: Called for each batch that is stored.
-
-    Raises:
-        RunLockedError: where something is still to be read and another process holds the run.
+    `step` is called for each batch that is stored. RunLockedError where another process holds the run.
     """
     version = reasoning_version(resources)
     with folder.open_store(read_only=True) as store:
@@ -106,42 +97,29 @@ def load_reasoning_frames(
     """Answers and reasoning traces as tables; `extractors`: language → version of the answers' extractions."""
     import polars as pl
 
-    answers, traces, facts = [], [], []
-    for row in reasoning_rows(store, version, extractors):
-        lean = None if row.reasoning is None else ReasoningExtraction.model_validate_json(row.reasoning)
-        order = json.dumps([*map(int, row.option_order)])
-        place = (row.instance_key, model, row.variant, row.label_style, order)
-        answers.append(
-            (*place, row.outcome, row.option, row.confidence, row.extractor, "generate", row.reasoning_effort)
-        )
-        read = ("error", None, "high") if lean is None else (lean.outcome, lean.option, lean.confidence)
-        traces.append((*place, *read, version, "generate", row.reasoning_effort))
-        facts.append(_facts(lean, row.reasoning_tokens))
-    names = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
-    kinds = {name: pl.Int8() if name == "option" else pl.String() for name in names}
-    questions = store.questions()
-    said_frame, lean_frame = (
-        observations_from_columns(questions, pl.DataFrame(part, schema=kinds, orient="row"), gold)
-        for part in (answers, traces)
-    )
-    if store.is_in_rounds:
-        said_frame, lean_frame = weighted_by_design(said_frame), weighted_by_design(lean_frame)
+    answers, traces, facts = [], [], list[dict[str, object]]()
+    for key, variant, style, shown, effort, *said, record, tokens in reasoning_rows(store, version, extractors):
+        found = None if record is None else ReasoningExtraction.model_validate_json(record)
+        place = (key, model, variant, style, json.dumps([*map(int, shown)]))
+        answers.append((*place, *said, "generate", effort))
+        read = ("error", None, "high") if found is None else (found.outcome, found.option, found.confidence)
+        traces.append((*place, *read, version, "generate", effort))
+        stances = frozenset[str]() if found is None else found.stances
+        facts.append({
+            "has_thought": found is not None,
+            "is_cut": found is not None and found.is_cut,
+            **{stance: stance in stances for stance in STANCES},
+            "characters": None if found is None else found.characters,
+            "reasoning_language": None if found is None else found.language,
+            "reasoning_tokens": tokens,
+        })  # fmt: skip
+    questions, frames = store.questions(), []
+    for part in (answers, traces):
+        frame = observations_from_columns(questions, answer_table(part), gold)
+        frames.append(weighted_by_design(frame) if store.is_in_rounds else frame)
     flags = dict.fromkeys(("has_thought", "is_cut", *STANCES), pl.Boolean())
     schema = {**flags, "characters": pl.Int64(), "reasoning_language": pl.String(), "reasoning_tokens": pl.Int64()}
-    return ReasoningFrames(said_frame, lean_frame, pl.DataFrame(facts, schema=schema))
-
-
-def _facts(lean: ReasoningExtraction | None, tokens: int | None) -> dict[str, object]:
-    """Properties of a reasoning trace beside its conclusion."""
-    stances = lean.stances if lean is not None else frozenset()
-    return {
-        "has_thought": lean is not None,
-        "is_cut": lean is not None and lean.is_cut,
-        "characters": lean.characters if lean is not None else None,
-        "reasoning_language": lean.language if lean is not None else None,
-        "reasoning_tokens": tokens,
-        **{stance: stance in stances for stance in STANCES},
-    }
+    return ReasoningFrames(frames[0], frames[1], pl.DataFrame(facts, schema=schema))
 
 
 # --- single reasoning traces ---------------------------------------------------------------------------------------
@@ -156,10 +134,10 @@ def stored_reasoning(store: RunStore, prompt_id: str, version: str) -> Reasoning
 def reasoning_extractions(store: RunStore, version: str, languages: Collection[str]) -> Iterator[ExtractionRow]:
     """Every extraction of a reasoning trace by a version, as extractions of answers are, in plan order."""
     for prompt_id, key, language, split, category, variant, style, record in reasoning_records(store, version):
-        lean = ReasoningExtraction.model_validate_json(record)
+        found = ReasoningExtraction.model_validate_json(record)
         if language in languages:
             place = (prompt_id, key, language, split, category, variant, style)
-            yield ExtractionRow(*place, lean.outcome, lean.option, lean.confidence, lean.rule, version)
+            yield ExtractionRow(*place, found.outcome, found.option, found.confidence, found.rule, version)
 
 
 def find_reasoning_extraction(
@@ -169,13 +147,13 @@ def find_reasoning_extraction(
 
     The conclusion of the trace is returned as an extraction too; its spans refer to the trace.
     """
-    lean, answered = stored_reasoning(store, prompt_id, version), find_completed(store, prompt_id)
+    found, answered = stored_reasoning(store, prompt_id, version), find_completed(store, prompt_id)
     reasoning = None if answered is None else reasoning_text(answered.response, resources)
-    if lean is None or answered is None or reasoning is None:
+    if found is None or answered is None or reasoning is None:
         return None
     shown, instance = answered.prompt, answered.instance
     place = (shown.prompt_id, shown.instance_key, shown.language, instance.split, instance.category)
-    said = (lean.outcome, lean.option, lean.confidence, lean.rule, version)
+    said = (found.outcome, found.option, found.confidence, found.rule, version)
     trace = Response(
         request_key=answered.response.request_key,
         text=reasoning.text,
@@ -183,5 +161,5 @@ def find_reasoning_extraction(
         model=answered.response.model,
     )
     names = ("outcome", "option", "confidence", "rule", "spans")
-    conclusion = Extraction(**{name: getattr(lean, name) for name in names})
+    conclusion = Extraction(**{name: getattr(found, name) for name in names})
     return ExtractionRow(*place, shown.variant, shown.label_style, *said), replace(answered, response=trace), conclusion

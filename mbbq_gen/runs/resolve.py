@@ -169,22 +169,17 @@ def _variants(config: RunConfig, where: PackPaths) -> tuple[str, ...]:
 
 
 def check_together(config: RunConfig) -> None:
-    """Makes sure that settings that need another one have it.
-
-    Raises:
-        ConfigError: one stands alone, or without its method.
-    """
-    if config.normalization != "sum" and "loglikelihood" not in config.method:
-        raise ConfigError(
-            "normalization", config.normalization, "belongs to {method} loglikelihood; leave one out or name both"
-        )
-    if config.reasoning_effort and "generate" not in config.method:
-        raise ConfigError(
-            "reasoning_effort", config.reasoning_effort, "loglikelihoods are computed without reasoning; leave it out"
-        )
-    for name in ("follow_up", "follow_up_check"):
-        if getattr(config, name) and "generate" not in config.method:
-            raise ConfigError(name, getattr(config, name), "loglikelihoods leave nothing unread; leave it out")
+    """Raises ConfigError for a setting that needs another one, or another method."""
+    rules = [
+        ("normalization", "loglikelihood", "belongs to {method} loglikelihood; leave one out or name both"),
+        ("reasoning_effort", "generate", "loglikelihoods are computed without reasoning; leave it out"),
+        ("follow_up", "generate", "loglikelihoods leave nothing unread; leave it out"),
+        ("follow_up_check", "generate", "loglikelihoods leave nothing unread; leave it out"),
+    ]
+    for name, method, hint in rules:
+        value = getattr(config, name)
+        if value and value != "sum" and method not in config.method:
+            raise ConfigError(name, value, hint)
     for name in ("workers", "gpus_per_worker", "shard_dir"):
         if config.ray is None and getattr(config, name) is not None:
             raise ConfigError(name, getattr(config, name), "goes with {ray}")
@@ -193,13 +188,8 @@ def check_together(config: RunConfig) -> None:
 def resolve_for(config: RunConfig, before: RunConfig | None, where: PackPaths) -> RunConfig:
     """What a command gives for a run: a whole configuration, or what it changes in the run that exists.
 
-    Args:
-        config: the settings given. Of one that is not whole, only what it sets is compared with the run.
-        before: the configuration of the run; None where there is none yet.
-        where: the language packs.
-
-    Raises:
-        ConfigError: as `resolve`.
+    `before`: the configuration of the run; None where there is none yet. Of a `config` that is not whole, only what it
+    sets is compared with the run.
     """
     named = {name for name in config.model_fields_set if shapes(name) == "prompt"}
     if before is None or config.is_whole:
@@ -212,10 +202,7 @@ def resolve_for(config: RunConfig, before: RunConfig | None, where: PackPaths) -
 
 
 def provider_options(config: RunConfig) -> dict[str, JsonValue]:
-    """The options of the provider that were given, by name.
-
-    `batch_size` is not one of them where the service has a batch API: there it is the size of a batch.
-    """
+    """The provider's options that were given; not `batch_size` where that is the size of a batch of the service."""
     given = {name: getattr(config, name) for name in RunConfig.model_fields if name in PROVIDER_SETTINGS}
     if supports_batches(config.model.partition(":")[0]):
         del given["batch_size"]
@@ -223,11 +210,7 @@ def provider_options(config: RunConfig) -> dict[str, JsonValue]:
 
 
 def open_model(config: RunConfig, where: PackPaths) -> Provider:
-    """The provider of a configuration, or of the follow-ups to imported answers; raises as `open_provider`.
-
-    Raises:
-        ConfigError: another model is to follow up the answers of the run's own.
-    """
+    """The provider of a configuration, or of the follow-ups to imported answers; raises as `open_provider`."""
     if config.follow_up_model is not None and not config.is_imported:
         raise ConfigError(
             "follow_up_model", config.follow_up_model, f"{config.model} follows up its own answers; leave it out"
@@ -236,22 +219,14 @@ def open_model(config: RunConfig, where: PackPaths) -> Provider:
 
 
 def check_published(source: str, own_labels: bool, no_context: bool) -> None:
-    """Refuses what would change a published prompt variant, which is sent byte for byte.
-
-    Raises:
-        ConfigError: for labels of one's own, or a context that is left out.
-    """
+    """Raises ConfigError for what would change a published prompt variant, which is sent byte for byte."""
     for given, name in ((own_labels, "label_style"), (no_context, "no_context")):
         if source == "published" and given:
             raise ConfigError("prompt_source", source, f"the authors' prompts are sent unchanged; leave {{{name}}} out")
 
 
 def check_own_data(benchmark: Names | None, data: object, instances: object, field_map: object) -> None:
-    """Refuses options that contradict each other.
-
-    Raises:
-        ConfigError: for a benchmark and a file, or a field map without a file.
-    """
+    """Raises ConfigError for a benchmark and a file, or a field map without a file."""
     if instances is not None and (benchmark is not None or data is not None):
         raise ConfigError("instances", str(instances), "replaces {benchmark} and {data_dir}; give one or the other")
     if field_map is not None and instances is None:

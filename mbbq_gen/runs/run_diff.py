@@ -18,16 +18,15 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import PARSED, FrozenModel
 from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.runs.observations import ensure_extracted, read_scores_before_use
-from mbbq_gen.runs.run_folder import Manifest, RunFolder
+from mbbq_gen.runs.run_folder import Manifest, RunFolder, serving_difference
 from mbbq_gen.runs.samples import SampleFilter, item_schema, sample_batches
-from mbbq_gen.runs.serving import serving_difference
 from mbbq_gen.scoring.cells import UnparsedPolicy
-from mbbq_gen.scoring.metrics import METRICS, Metric
+from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import GoldLabels, Observation
 from mbbq_gen.scoring.tally import alike, weighted_by_design
 from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings
 from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, zero_test
-from mbbq_gen.statistics.panel import Panel, make_panel
+from mbbq_gen.statistics.panel import make_panel
 from mbbq_gen.storage.queries import served_models
 
 if TYPE_CHECKING:
@@ -204,12 +203,7 @@ class _Loaded:
 
 
 def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, choice: Choice) -> RunDiff:
-    """Compares two runs, after extracting what is not extracted yet.
-
-    Raises:
-        UsageError: where one of them is no run.
-        UnknownNameError: for an extractor that has read nothing.
-    """
+    """Compares two runs, after extracting what is not extracted yet; UnknownNameError for an unknown extractor."""
     before, after = (_load(folder, name, where, choice) for folder, name in ((first, _FIRST), (second, _SECOND)))
     pairs, matched = _paired(before.items, after.items)
     return RunDiff(
@@ -275,11 +269,11 @@ def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Lo
 
 def _differing(before: _Loaded, after: _Loaded) -> Iterator[ChangedSetting]:
     """Everything that is not the same, by area."""
-    areas = zip(_shaping(before).items(), _shaping(after).values(), strict=True)
-    for (area, ours), theirs in areas:
-        for name in sorted({*ours, *theirs}):
-            if ours.get(name) != theirs.get(name):
-                yield ChangedSetting(area=area, name=name, first=ours.get(name), second=theirs.get(name))
+    ours, theirs = _shaping(before), _shaping(after)
+    for area in ours:
+        one, other = ours[area], theirs[area]
+        for name in sorted(name for name in {*one, *other} if one.get(name) != other.get(name)):
+            yield ChangedSetting(area=area, name=name, first=one.get(name), second=other.get(name))
 
 
 def _shaping(loaded: _Loaded) -> dict[Area, dict[str, JsonValue]]:
@@ -365,13 +359,9 @@ def _flips(pairs: polars.DataFrame, examples: int) -> Iterator[Flip]:
         .sort("count", "answer", "answer_after", descending=[True, False, False])
     )
     for row in counted.iter_rows(named=True):
-        yield Flip(
-            first=row["answer"],
-            second=row["answer_after"],
-            count=row["count"],
-            reread=row["reread"],
-            examples=tuple(FlipExample(**example) for example in row["examples"]),
-        )
+        first, second = row.pop("answer"), row.pop("answer_after")
+        shown = tuple(FlipExample(**example) for example in row.pop("examples"))
+        yield Flip(first=first, second=second, examples=shown, **row)
 
 
 # --- scores ----------------------------------------------------------------------------------------------------------
@@ -403,29 +393,26 @@ def _group_changes(before: _Loaded, after: _Loaded, pairs: polars.DataFrame, cho
         part = observed.filter(*(pl.col(name).cast(pl.String) == value for name, value in group.items()))
         if not has_ways:
             del group["method"]
-        panel = make_panel(part, ["model"], choice.sampling)  # sorted: first, second
-        metrics = {name: _metric_change(panel, METRICS[name], choice.sampling) for name in choice.metrics}
+        panel, metrics = make_panel(part, ["model"], choice.sampling), {}  # its rows are sorted: first, second
+        for name in choice.metrics:
+            one, other = panel.estimates(METRICS[name])
+            change = other.subtract(one)
+            metrics[name] = MetricChange(
+                first=one.score(choice.sampling),
+                second=other.score(choice.sampling),
+                change=change.score(choice.sampling),
+                test=zero_test(change, f"{name} has not changed", choice.sampling),
+            )
         found.append(GroupChange(group=group, **row, metrics=metrics))
     return _adjusted(found, choice.metrics)
 
 
-def _metric_change(panel: Panel, metric: Metric, sampling: InferenceSettings) -> MetricChange:
-    first, second = panel.estimates(metric)
-    change = second.subtract(first)
-    return MetricChange(
-        first=first.score(sampling),
-        second=second.score(sampling),
-        change=change.score(sampling),
-        test=zero_test(change, f"{metric.name} has not changed", sampling),
-    )
-
-
 def _adjusted(groups: list[GroupChange], metrics: Iterable[str]) -> list[GroupChange]:
     """The changes with p-values adjusted for the false discovery rate over all groups, for each metric."""
-    changes: list[dict[str, MetricChange]] = [{} for _ in groups]
     for name in metrics:
         p_values = benjamini_hochberg([group.metrics[name].test.p_value for group in groups])
-        for group, p_adjusted, found in zip(groups, p_values, changes, strict=True):
-            test = group.metrics[name].test.adjusted(p_adjusted, "benjamini_hochberg")
-            found[name] = group.metrics[name].model_copy(update={"test": test})
-    return [group.model_copy(update={"metrics": found}) for group, found in zip(groups, changes, strict=True)]
+        for group, p_adjusted in zip(groups, p_values, strict=True):
+            change = group.metrics[name]
+            test = change.test.adjusted(p_adjusted, "benjamini_hochberg")
+            group.metrics[name] = change.model_copy(update={"test": test})
+    return groups

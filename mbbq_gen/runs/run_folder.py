@@ -8,9 +8,12 @@ RUN/run.lock        held by the one process that may write
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Final, Self
+from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
 from pydantic import Field, JsonValue, ValidationError
@@ -20,13 +23,19 @@ from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import ConfigError, RunError, RunLockedError, UsageError, describe_fault
 from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.runs.budget import CostReport
+from mbbq_gen.runs.cost_report import CostReport
 from mbbq_gen.runs.stopping_rule import StoppingRecord
 from mbbq_gen.storage.schema import copy_elsewhere, is_writable
 from mbbq_gen.storage.shards import write_durably
 from mbbq_gen.storage.store import RunStore
 
 MANIFEST_SCHEMA = 1
+_SERVER_FACTS: Final = ("version", "quantization", "dtype")
+"""Facts of a server that a comparison names."""
+_FOR_DRAWS: Final = ("top_p", "top_k", "min_p")
+"""Sampling that changes nothing at a temperature of 0."""
+_MOST_GROUPS: Final = 4
+"""Groups of runs that a sentence names."""
 
 
 class Counts(FrozenModel):
@@ -35,6 +44,18 @@ class Counts(FrozenModel):
     instances: int
     prompts: int
     requests: int
+
+
+class Serving(FrozenModel):
+    """The server and the sampling of a run; empty for services, and before the first answer."""
+
+    server: dict[str, JsonValue] = Field(default_factory=dict)
+    """name, and what it states of itself: version, model_file, quantization, dtype, context_length, parallel,
+    sampling_defaults, chat_template_digest."""
+    sampling_sent: dict[str, JsonValue] = Field(default_factory=dict)
+    """Sampling parameters that were sent, by the server's names."""
+    sampling: dict[str, JsonValue] = Field(default_factory=dict)
+    """Sampling parameters that are known to apply, by the names of mbbq-gen; None: not known."""
 
 
 class Manifest(FrozenModel):
@@ -73,34 +94,28 @@ class Manifest(FrozenModel):
     adaptive: StoppingRecord | None = None
     """Of an adaptive run: how its sample was chosen, and why it stopped; None for all others."""
 
+    @property
+    def serving(self) -> Serving:
+        """The server and sampling that are recorded."""
+        info = self.runtime_info
+        found = {name: value for name in Serving.model_fields if isinstance(value := info.get(name), dict)}
+        return Serving.model_validate(found)
+
 
 class RunFolder:
     """The files of one run."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
-
-    @property
-    def store_path(self) -> Path:
-        """The SQLite file."""
-        return self.path / "run.sqlite"
-
-    @property
-    def manifest_path(self) -> Path:
-        """The manifest."""
-        return self.path / "manifest.json"
+        self.store_path = path / "run.sqlite"
+        self.manifest_path = path / "manifest.json"
 
     def exists(self) -> bool:
         """Whether there is a run here already."""
         return self.store_path.is_file()
 
     def create(self) -> None:
-        """Makes the folder; one that holds something else is refused.
-
-        Raises:
-            UsageError: where the path is a file or a folder with other things in it.
-            RunError: where it can't be made.
-        """
+        """Makes the folder; UsageError where it holds something else, RunError where it can't be made."""
         if self.path.exists() and not self.path.is_dir():
             raise UsageError(f"{self.path}: is a file; name a folder for the run")
         try:
@@ -111,24 +126,17 @@ class RunFolder:
         if foreign and not self.exists():
             raise UsageError(f"{self.path}: holds {foreign[0]!r} and is not a run folder; name a new or empty folder")
 
-    def require(self) -> None:
-        """Makes sure that there is a planned run here.
-
-        Raises:
-            UsageError: where there is none.
-        """
+    def require(self) -> Self:
+        """This folder; raises UsageError where there is no planned run here."""
         if not self.exists() or not self.manifest_path.is_file():
             raise UsageError(
                 f"{self.path}: no run here; make one with: mbbq-gen run {self.path} --model … --benchmark …"
             )
+        return self
 
     @contextmanager
     def locked(self) -> Iterator[None]:
-        """Holds the run's lock, which ends with the process whatever happens to it.
-
-        Raises:
-            RunLockedError: where another process holds it.
-        """
+        """Holds the run's lock, which ends with the process; RunLockedError where another process holds it."""
         lock = FileLock(self.path / "run.lock", timeout=0)
         try:
             lock.acquire()
@@ -147,11 +155,7 @@ class RunFolder:
 
     @contextmanager
     def for_extractions(self) -> Iterator[RunStore]:
-        """The store, for adding extractions: under the lock, or where nothing can be written here, a copy of it.
-
-        Raises:
-            RunLockedError: where another process holds the lock.
-        """
+        """The store, for adding extractions: under the lock, or where nothing can be written here, a copy of it."""
         if is_writable(self.path):
             with self.locked(), self.open_store() as store:
                 yield store
@@ -160,11 +164,7 @@ class RunFolder:
                 yield store
 
     def manifest(self) -> Manifest:
-        """The manifest.
-
-        Raises:
-            RunError: where it is missing or was changed into something else.
-        """
+        """The manifest; RunError where it is missing or was changed into something else."""
         try:
             text = self.manifest_path.read_bytes()
         except OSError as error:
@@ -184,3 +184,30 @@ class RunFolder:
             raise RunError(
                 f"{self.manifest_path}: can't write: {error.strerror or error}; fix this and repeat the command"
             ) from error
+
+
+def serving_difference(manifests: Mapping[str, Manifest]) -> str | None:
+    """One sentence on how runs, by name, differ in server or sampling; None where they do not, or none is recorded."""
+    served = {name: manifest.serving for name, manifest in manifests.items()}
+    known = [one.sampling for one in served.values() if one.server]
+    drawn = any(sampling.get("temperature") for sampling in known)
+    options = {name: None for sampling in known for name in sampling if drawn or name not in _FOR_DRAWS}
+    differing = [name for name in options if len({str(sampling.get(name)) for sampling in known}) > 1]
+    groups = defaultdict[str, list[str]](list)
+    for name, one in served.items():
+        address = manifests[name].runtime_info.get("base_url")
+        if known and one.server:
+            values = {option: one.sampling.get(option) for option in differing}
+            stated = [f"{option} {'not known' if value is None else value}" for option, value in values.items()]
+            server, version, *facts = (one.server.get(key) for key in ("name", *_SERVER_FACTS))
+            label = [f"{server} {version}" if version else server, *facts]
+            groups[", ".join([*(str(part) for part in label if part), *stated])].append(name)
+        elif known and isinstance(address, str):  # a service; an oracle has no address
+            groups[urlsplit(address).hostname or address].append(name)
+    if len(groups) < 2:
+        return None
+    parts = [f"{', '.join(names)}: {what}" for what, names in groups.items()]
+    more = [f"and {len(parts) - _MOST_GROUPS} others"] if len(parts) > _MOST_GROUPS else []
+    return (
+        f"The runs differ in server or sampling, which can change scores: {'; '.join([*parts[:_MOST_GROUPS], *more])}."
+    )

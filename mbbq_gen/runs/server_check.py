@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Collection, Mapping
+from contextlib import suppress
 from typing import Any
 
 from pydantic import JsonValue
@@ -28,9 +29,7 @@ class ServerReport(FrozenModel):
     base_url: str
     """As it is to be given to `run`."""
     server: str
-    """Its name, or unknown."""
     facts: dict[str, JsonValue]
-    """What it tells of itself."""
     sampling_sent: dict[str, JsonValue]
     unpinned: str | None
     """What can't be pinned there."""
@@ -40,7 +39,6 @@ class ServerReport(FrozenModel):
     answer: str | None = None
     error: str | None = None
     seconds: float | None = None
-    """Time of the answer."""
     input_tokens: int | None = None
     output_tokens: int | None = None
 
@@ -60,35 +58,22 @@ class ServerReport(FrozenModel):
 def check_server(base_url: str, model: str | None, model_args: Mapping[str, Any], resources: PackPaths) -> ServerReport:
     """What a server is, and what it answers to one question.
 
-    Args:
-        base_url: of its OpenAI-compatible API, with or without `/v1`.
-        model: the model to ask; None: the only one that it lists.
-        model_args: further options of `openai:`.
-        resources: where packs are found.
-
-    Raises:
-        UsageError: an option is wrong.
-        ProviderError: the server can't be reached.
+    `base_url`: of its OpenAI-compatible API, with or without `/v1`; `model`: None for the only one that it lists;
+    `model_args`: further options of `openai:`. UsageError for a wrong option, ProviderError where it can't be reached.
     """
     given = {"max_tokens": 64, "patience": 0.0, **model_args, "base_url": base_url}
     return asyncio.run(_check(model, given, resources, with_question=True))
 
 
 def find_servers(resources: PackPaths, ports: Collection[int] | None = None) -> list[ServerReport]:
-    """The servers that listen on the usual ports of this machine and list models; no question is sent.
-
-    Args:
-        resources: where packs are found.
-        ports: None: those of `servers.toml`.
-    """
+    """The servers that listen on ports of this machine (None: the usual ones) and list models; no question is sent."""
 
     async def look(port: int) -> ServerReport | None:
         given = {"patience": 0.0, "timeout": 5.0, "attempts": 1, "base_url": f"http://127.0.0.1:{port}"}
-        try:
+        with suppress(MbbqGenError):
             found = await _check(None, given, resources, with_question=False)
-        except MbbqGenError:
-            return None
-        return found if found.models else None
+            return found if found.models else None
+        return None
 
     async def look_at_all() -> list[ServerReport]:
         usual = sorted({entry.port for entry in known_servers()} - {0})
@@ -137,11 +122,5 @@ async def _ask(provider: OpenAIProvider, resources: PackPaths) -> dict[str, Any]
         response = await provider.learn(request, ExecutionContext())
     except MbbqGenError as error:
         return {"error": str(error)}
-    usage = response.usage
-    return {
-        "answer": response.text,
-        "error": response.error,
-        "seconds": response.latency_s,
-        "input_tokens": usage.input_tokens,
-        "output_tokens": usage.output_tokens,
-    }
+    counts = {name: getattr(response.usage, name) for name in ("input_tokens", "output_tokens")}
+    return {"answer": response.text, "error": response.error, "seconds": response.latency_s, **counts}

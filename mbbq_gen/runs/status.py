@@ -11,11 +11,10 @@ from mbbq_gen.core.records import FrozenModel, Usage
 from mbbq_gen.providers.http.errors import failure_kind
 from mbbq_gen.providers.prices import Price, cost_of
 from mbbq_gen.providers.registry import parse_name
-from mbbq_gen.runs.budget import CostReport, cost_report
+from mbbq_gen.runs.cost_report import CostReport, cost_report
 from mbbq_gen.runs.distributed.storage import DistributedStatus, worker_status
 from mbbq_gen.runs.follow_up import FollowUpStatus, follow_up_status
-from mbbq_gen.runs.run_folder import Manifest
-from mbbq_gen.runs.serving import Serving, serving_of
+from mbbq_gen.runs.run_folder import Manifest, Serving
 from mbbq_gen.runs.stopping_rule import StoppingRecord
 from mbbq_gen.storage.ledgers import BatchState, BatchTable, StoredBatch
 from mbbq_gen.storage.queries import finish_reasons, recorded_failures, requested_since, response_times
@@ -46,6 +45,20 @@ class BatchLine(FrozenModel):
     planned_at: str
     closed_at: str | None
     reason: str | None
+
+
+class JudgeStatus(FrozenModel):
+    """A judge, as lists show it."""
+
+    name: str
+    model: str
+    requests: int
+    answered: int
+    failed: int
+    unparsed: int
+    """Answers with a faulty reply of the judge."""
+    cost: float | None
+    """So far, in US dollars; None where no price is known."""
 
 
 class RunStatus(FrozenModel):
@@ -102,16 +115,10 @@ def run_status(
     judges: Sequence[JudgeStatus] = (),
     now: datetime | None = None,
 ) -> RunStatus:
-    """How a run stands.
+    """How a run stands; another process may be working on it.
 
-    Args:
-        store: the run's; may be in use by another process.
-        manifest: the run's.
-        path: the run's folder, as it was named.
-        own: the prices of the user's file.
-        base_url: the server; None for the service's own, or none.
-        judges: the LLM judges of the run.
-        now: the time; None for the clock's.
+    `path`: the run's folder, as it was named; `own`: the prices of the user's file; `base_url`: the server, None for
+    the service's own, or none; `now`: None for the clock's time.
     """
     kind, model = parse_name(manifest.config.model)
     progress, ledger = store.progress(), BatchTable(store)
@@ -146,7 +153,7 @@ def run_status(
         adaptive=manifest.adaptive,
         batches=tuple(batch_lines(batches)),
         judges=tuple(judges),
-        serving=serving_of(manifest),
+        serving=manifest.serving,
         follow_ups=follow_up_status(store),
         distributed=worker_status(store),
     )
@@ -181,35 +188,15 @@ def _pace(store: RunStore) -> tuple[datetime | None, datetime | None, float | No
     return first, last, rate
 
 
-def _expected(cost_report: CostReport, left: int, held: int) -> float | None:
-    """The cost of the whole run, if each request that is left takes as many tokens as one that was paid for.
-
-    Args:
-        bill: so far.
-        left: requests without an answer.
-        held: those of them that are in batches: they cost what they cost there, where that is known.
-    """
-    paid = [line for line in cost_report.lines if not line.cached]
-    total, answers = cost_report.total, sum(line.responses for line in paid)
+def _expected(bill: CostReport, left: int, held: int) -> float | None:
+    """The cost of the whole run, if what is left costs as much a request as what was paid; `held`: left in batches."""
+    paid = [line for line in bill.lines if not line.cached]
+    total, answers = bill.total, sum(line.responses for line in paid)
     if total is None or not answers:
         return None
     online = [line for line in paid if not line.batch] or paid
     one = sum(line.cost or 0.0 for line in online) / sum(line.responses for line in online)
-    usage = Usage(input_tokens=cost_report.input_tokens, output_tokens=cost_report.output_tokens)
+    usage = Usage(input_tokens=bill.input_tokens, output_tokens=bill.output_tokens)
     price = next((line.price for line in paid if line.price is not None), None)
     batched = None if price is None else cost_of(usage, price, batch=True)
     return total + one * (left - held) + (one if batched is None else batched / answers) * held
-
-
-class JudgeStatus(FrozenModel):
-    """A judge, as lists show it."""
-
-    name: str
-    model: str
-    requests: int
-    answered: int
-    failed: int
-    unparsed: int
-    """Answers with a faulty reply of the judge."""
-    cost: float | None
-    """So far, in US dollars; None where no price is known."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
-from typing import Final, Literal
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final, Literal
 
 from pydantic import Field
 
@@ -14,6 +15,9 @@ from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.codes import Average
 from mbbq_gen.storage.ledgers import BatchTable
 from mbbq_gen.storage.store import IN_ROUNDS, RunStore
+
+if TYPE_CHECKING:
+    from mbbq_gen.statistics.estimate import InferenceSettings
 
 Kind = Literal["ci_width", "decision", "answers"]
 Verdict = Literal["reached", "not found", "futile", "exhausted", "going on"]
@@ -36,7 +40,6 @@ class StoppingRule(FrozenModel):
     group_by: tuple[str, ...] = ()
     """Groupings each of whose values has a target of its own."""
     width: float | None = Field(default=None, gt=0)
-    """Of `ci_width`: how wide intervals may be."""
     first: str | None = None
     second: str | None = None
     """Of `decision`: the two languages that are compared; None for scores against 0."""
@@ -49,7 +52,6 @@ class StoppingRule(FrozenModel):
     answers: int | None = Field(default=None, ge=1)
     """Of `answers`: how many each template gives in each language and split."""
     average: Average = "questions"
-    """What scores are the mean over."""
     looked: bool = False
     """Whether a decision was ever looked for: from then on intervals are those of a run that may stop on its result."""
 
@@ -64,7 +66,6 @@ class StoppingTarget(FrozenModel):
     """The two languages of a difference."""
     n_looks: int
     answers: int
-    """That count for it."""
     value: float | None
     adjusted_value: float | None = None
     """The median-unbiased estimate of a run that was to stop on its result; None: it went by width or numbers, or goes
@@ -87,13 +88,11 @@ class StoppingRecord(FrozenModel):
     requests: int
     """That the rounds took."""
     offered: int
-    """Possible requests for the targets."""
     targets: tuple[StoppingTarget, ...]
     level: float | None
     """Of the strictest target: 1 minus the confidence that intervals for a fixed sample need, to hold 95 % here; None
     where no result was looked at before the run stopped."""
     sentence: str
-    """Why it stopped."""
 
 
 def target_line(target: StoppingTarget) -> str:
@@ -111,41 +110,48 @@ def target_line(target: StoppingTarget) -> str:
     return f"{', '.join(parts)}: {target.metric} {shown} by {target.answers:,} answers in {rounds}{said}"
 
 
-def asked_for(rule: StoppingRule) -> str:
+def describe_rule(rule: StoppingRule) -> str:
     """What a rule is after, in words."""
     if rule.kind == "answers":
         return f"{rule.answers} answers of every template"
+    average = "" if rule.average == "questions" else f" ({rule.average} average)"
     if rule.kind == "ci_width":
-        return f"intervals no wider than {rule.width:g}{_over(rule)}"
+        return f"intervals no wider than {rule.width:g}{average}"
     question = "bias != 0" if rule.first is None else f"{rule.first} != {rule.second}"
     most = "" if rule.detectable_effect is None else f", or enough requests to find {rule.detectable_effect:g} in 90 %"
-    return f"{question} (or smaller than {rule.equivalence_margin:g}) decided{most}{_over(rule)}"
-
-
-def _over(rule: StoppingRule) -> str:
-    return "" if rule.average == "questions" else f" ({rule.average} average)"
+    return f"{question} (or smaller than {rule.equivalence_margin:g}) decided{most}{average}"
 
 
 GROUPS: Final = ("language", "category")
 """What targets can be kept apart by: what a round can ask more of."""
+_OPTIONAL: Final = ("equivalence_margin", "detectable_effect", "average")
 _QUESTION: Final = re.compile(r"\s*([\w-]+)\s*!=\s*([\w-]+)\s*")
 
 
+def _compared(question: str | None, languages: Sequence[str]) -> tuple[str, str] | tuple[None, None]:
+    """The languages that a question compares; None for a bias that is compared with 0."""
+    setting = SETTINGS["decision"]
+    found = None if question is None else _QUESTION.fullmatch(question)
+    if question is not None and found is None:
+        raise ConfigError(setting, question, 'write "bias != 0", or two languages such as "en != tr"')
+    if found is None or found.groups() == ("bias", "0"):
+        return None, None
+    first, second = found.groups()
+    if unknown := next((code for code in (first, second) if code not in languages), None):
+        hint = f'{unknown} is none of the run\'s languages ({", ".join(languages)}); write "bias != 0", or two of them'
+        raise ConfigError(setting, question, hint)
+    if first == second:
+        raise ConfigError(setting, question, "name two different languages")
+    return first, second
+
+
 def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | None:
-    """The stopping rule that a configuration gives; None if it gives none.
-
-    Args:
-        config: the settings given; what they leave out stays as in the run (`completed`).
-        languages: the run's.
-
-    Raises:
-        ConfigError: several rules are given, a setting has no rule, or a value is wrong.
-    """
+    """The stopping rule that a configuration gives, None if it gives none; ConfigError where it is wrong."""
     kinds: dict[str, Kind] = {name: kind for kind, name in SETTINGS.items()}
     named = [name for name in kinds if getattr(config, name) is not None]
     if len(named) > 1:
         raise ConfigError(named[1], getattr(config, named[1]), f"give only one of it and {{{named[0]}}}")
-    for name in ("equivalence_margin", "detectable_effect", "metric", "group_by", "average"):
+    for name in (*_OPTIONAL, "metric", "group_by"):
         value = getattr(config, name)
         if value and not named:
             raise ConfigError(name, value, f"belongs to {', '.join(f'{{{kind}}}' for kind in kinds)}; give one")
@@ -153,69 +159,21 @@ def rule_from(config: RunConfig, languages: Sequence[str]) -> StoppingRule | Non
             raise ConfigError(name, value, "belongs to {stop_when_decided}; leave it out")
     if not named:
         return None
-    question, first, second = config.stop_when_decided, None, None
-    if question is not None:
-        found = _QUESTION.fullmatch(question)
-        if found is None:
-            raise ConfigError(named[0], question, 'write "bias != 0", or two languages such as "en != tr"')
-        if found.groups() != ("bias", "0"):
-            first, second = found.groups()
-            for code in (first, second):
-                if code not in languages:
-                    raise ConfigError(
-                        named[0],
-                        question,
-                        f'{code} is none of the run\'s languages ({", ".join(languages)}); write "bias != 0", or two'
-                        " of them",
-                    )
-            if first == second:
-                raise ConfigError(named[0], question, "name two different languages")
-    metrics = None
+    first, second = _compared(config.stop_when_decided, languages)
+    given: dict[str, object] = {name: getattr(config, name) for name in _OPTIONAL}
     if config.metric:
         from mbbq_gen.scoring.metrics import METRICS  # imports numpy and polars
 
-        metrics = tuple(chosen("metric", config.metric, list(METRICS)))
-    said: dict[str, object] = {
-        "metrics": metrics,
-        "group_by": tuple(chosen("group_by", config.group_by, GROUPS)) if config.group_by else None,
-        "equivalence_margin": config.equivalence_margin,
-        "detectable_effect": config.detectable_effect,
-        "average": config.average,
-    }
+        given["metrics"] = tuple(chosen("metric", config.metric, list(METRICS)))
+    if config.group_by:
+        given["group_by"] = tuple(chosen("group_by", config.group_by, GROUPS))
     return StoppingRule(
         kind=kinds[named[0]],
         width=config.stop_at_ci_width,
         first=first,
         second=second,
         answers=config.answers_per_template,
-        **{name: value for name, value in said.items() if value is not None},
-    )
-
-
-def completed(rule: StoppingRule, before: StoppingRule | None, languages: Sequence[str]) -> StoppingRule:
-    """The rule with what was not said: as the rule before it has it; at first, every language has a target."""
-    given, is_alike = rule.model_fields_set, before is not None and before.kind == rule.kind
-    metrics = before.metrics if before is not None and "metrics" not in given else rule.metrics
-    margin, effect = rule.equivalence_margin, rule.detectable_effect
-    if before is not None and is_alike:
-        margin = margin if "equivalence_margin" in given else before.equivalence_margin
-        effect = effect if "detectable_effect" in given else before.detectable_effect
-    by = rule.group_by
-    if "group_by" not in given:
-        usual = ("language",) if len(languages) > 1 else ()
-        by = before.group_by if before is not None and is_alike and before.first == rule.first else usual
-    by = tuple(name for name in by if rule.first is None or name != "language")
-    looked_before = before is not None and before.looked
-    return rule.model_copy(
-        update={
-            "metrics": metrics,
-            "average": before.average if before is not None and "average" not in given else rule.average,
-            "equivalence_margin": margin,
-            "detectable_effect": effect,
-            "group_by": by,
-            "looked": rule.kind == "decision" or looked_before,
-            "aimed": before.aimed if before is not None and looked_before else effect,
-        }
+        **{name: value for name, value in given.items() if value is not None},
     )
 
 
@@ -229,11 +187,7 @@ def rule_of(store: RunStore) -> StoppingRule | None:
 
 
 def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
-    """Keeps what a run is after from now on.
-
-    Raises:
-        UsageError: where the run was begun without rounds, or asks for more than words.
-    """
+    """Stores what a run is after from now on; what is not given is as before. UsageError for a run without rounds."""
     if settings.method != ("generate",):
         raise ConfigError(
             "method",
@@ -241,13 +195,64 @@ def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
             "{stop_at_ci_width}, {stop_when_decided} and {answers_per_template} work with generate only; leave it out,"
             " or use another run for loglikelihoods",
         )
-    before = rule_of(store)
-    if before is None and (store.progress().answered or BatchTable(store).batches()):
+    before, given = rule_of(store), rule.model_fields_set
+    kept: dict[str, object] = {}
+    if before is not None:
+        names = ["metrics", "average"]
+        if before.kind == rule.kind:
+            names += ["equivalence_margin", "detectable_effect"]
+            names += ["group_by"] if before.first == rule.first else []
+        kept = {name: getattr(before, name) for name in names if name not in given}
+    elif store.progress().answered or BatchTable(store).batches():
         raise UsageError(
             f"{store.path.parent}: was started without a stopping rule, so its answers are not a balanced sample;"
             " name another run folder (--cache-dir shares responses between runs)"
         )
-    kept = completed(rule, before, settings.languages)
-    if kept != before:
-        store.set_meta(_RULE, kept.model_dump_json())
+    if "group_by" not in {*given, *kept}:
+        kept["group_by"] = ("language",) if len(settings.languages) > 1 else ()
+    rule = rule.model_copy(update=kept)
+    has_looked = before is not None and before.looked
+    changes = {
+        "group_by": tuple(name for name in rule.group_by if rule.first is None or name != "language"),
+        "looked": rule.kind == "decision" or has_looked,
+        "aimed": before.aimed if before is not None and has_looked else rule.detectable_effect,
+    }
+    rule = rule.model_copy(update=changes)
+    if rule != before:
+        store.set_meta(_RULE, rule.model_dump_json())
         store.set_meta(IN_ROUNDS, "yes")
+
+
+# --- scores of runs that looked before they stopped -------------------------------------------------------------------
+
+_MOST_SHOWN: Final = 0.9999
+"""Confidence above which only "more than" is said."""
+
+
+def sequential_inference(
+    sampling: InferenceSettings, stops: Sequence[StoppingRecord | None], tell: Callable[[str], None]
+) -> InferenceSettings:
+    """The inference settings of such runs, by `sequential_confidence_level`; `tell` gets a message if they differ."""
+    aimed = sorted({stop.rule.average for stop in stops if stop is not None} - {sampling.average})
+    if aimed and sampling.average == "questions":
+        tell(f"adaptive run: its stopping rule is about another average: score it with --average {aimed[0]}")
+    found = sequential_confidence_level(sampling.confidence, stops)
+    if found == sampling.confidence:
+        return sampling
+    level = ALPHA * (1 - found) / (1 - sampling.confidence)
+    shown = f"{100 * found:.6g} %" if found < _MOST_SHOWN else f"more than {100 * _MOST_SHOWN:.6g} %"
+    tell(
+        f"adaptive run: intervals are at {shown}, so that they hold {100 * sampling.confidence:.4g} % at any"
+        f" stop; p-values are for a fixed sample: compare them with {level:.3g} instead of {ALPHA}"
+    )
+    return replace(sampling, confidence=found)
+
+
+def sequential_confidence_level(confidence: float, stops: Iterable[StoppingRecord | None]) -> float:
+    """The confidence of intervals over runs that stopped so: a higher one where a run looked before it stopped.
+
+    The error is scaled by the level of the strictest target at the last look over 5 %. This is exact for the targets
+    of the run; for other scores it is as cautious as for the strictest target.
+    """
+    levels = [stop.level for stop in stops if stop is not None and stop.level is not None]
+    return 1 - (1 - confidence) * min([*levels, ALPHA]) / ALPHA if levels else confidence

@@ -22,7 +22,7 @@ a model that is added is run alone, and one that fails does not stop the others.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -43,9 +43,7 @@ class Study:
 
     path: Path
     folder: Path
-    """Where the runs go."""
     shared: RunConfig
-    """What holds for all runs."""
     models: tuple[RunConfig, ...]
     benchmarks: tuple[RunConfig, ...]
 
@@ -55,18 +53,11 @@ class StudyRun:
     """One model on one benchmark."""
 
     path: Path
-    """The run's folder."""
     config: RunConfig
 
 
 def read_study(path: Path) -> Study:
-    """The study of a file.
-
-    Raises:
-        UsageError: where there is no such file, or it names no model or no benchmark.
-        PackError: where it is not TOML, or a table is not one.
-        ConfigError: where a setting is wrong.
-    """
+    """The study of a file; UsageError, PackError or ConfigError, which name the file, where it is missing or wrong."""
     if not path.is_file():
         raise UsageError(f"{path}: no such file; `mbbq-gen init {path}` writes one")
     shared = read_toml(path)
@@ -94,12 +85,10 @@ def read_study(path: Path) -> Study:
 
 
 def study_runs(study: Study, added: Sequence[RunConfig] = ()) -> list[StudyRun]:
-    """The runs of a study, model by model; `added` are models asked beside those of the file.
+    """The runs of a study, model by model; `added` are models beside those of the file.
 
-    A model's settings come before a benchmark's, and both before what holds for all.
-
-    Raises:
-        PackError: where two of them would go to the same folder.
+    A model's settings come before a benchmark's, and both before what holds for all. PackError where two runs would go
+    to the same folder.
     """
     runs = []
     for model in (*study.models, *added):
@@ -171,20 +160,13 @@ def _slug(name: str) -> str:
 
 
 def resolve_run_paths(paths: Sequence[Path]) -> list[Path]:
-    """The named run folders: a study's file or folder stands for its runs, in order of their names.
-
-    Raises:
-        UsageError: where a study's folder holds no run.
-        PackError: where a study's file is wrong.
-    """
-    return [found for path in paths for found in _runs_at(path)]
-
-
-def _runs_at(path: Path) -> Iterator[Path]:
-    if path.suffix == ".toml":
-        path = read_study(path).folder
-    runs = [] if _is_run(path) or not path.is_dir() else sorted(inner for inner in path.iterdir() if _is_run(inner))
-    yield from runs or [path]
+    """The named run folders: a study's file or folder stands for its runs, in order of their names."""
+    found: list[Path] = []
+    for path in paths:
+        folder = read_study(path).folder if path.suffix == ".toml" else path
+        inner = [] if _is_run(folder) or not folder.is_dir() else sorted(filter(_is_run, folder.iterdir()))
+        found += inner or [folder]
+    return found
 
 
 def _is_run(path: Path) -> bool:

@@ -10,7 +10,7 @@ import asyncio
 import hashlib
 import heapq
 import time
-from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, Literal
@@ -88,8 +88,7 @@ class _Group:
     """A heap of COUNTED random ones: digest with every bit turned (so that the largest leaves first), and text."""
 
     def add(self, digest: bytes, text: str) -> None:
-        self.requests += 1
-        self.characters += len(text)
+        self.requests, self.characters = self.requests + 1, self.characters + len(text)
         entry = (bytes(255 - byte for byte in digest), text)
         if len(self.kept) < COUNTED:
             heapq.heappush(self.kept, entry)
@@ -97,7 +96,6 @@ class _Group:
             heapq.heapreplace(self.kept, entry)
 
     def tokens(self, counter: TokenCounter, messages: int) -> int:
-        """Of all requests, with so many messages in each."""
         counted = sum(counter.count(text) for _, text in self.kept)
         characters = sum(len(text) for _, text in self.kept)
         texts = counted * self.characters / characters if characters else 0
@@ -113,7 +111,7 @@ def estimate(
     longest: int | None = None,
     rooms: Mapping[str, int] | None = None,
 ) -> TokenEstimate:
-    """What asking these takes.
+    """What sending these prompts takes.
 
     Args:
         prompts: what would be sent.
@@ -123,16 +121,8 @@ def estimate(
         longest: the most tokens of an answer, or None.
         rooms: reasoning effort → tokens that it has beside those of the answer.
     """
-    written = {name: kind for name, kind in kinds.items() if kind != OPEN_VARIANT}
-    outputs = {variant: float(OUTPUT_TOKENS[kind]) for variant, kind in written.items()} | dict(measured or {})
-    known, rooms = dict(measured or {}), dict(rooms or {})
-
-    def expected(variant: str, level: str) -> float:
-        """Tokens of an answer and of the reasoning trace before it."""
-        if level and (told := known.get(measured_name(variant, level))) is not None:
-            return told
-        return outputs.get(variant, 0.0) + expected_tokens(level or None)
-
+    known, rooms = measured or {}, rooms or {}
+    outputs = {name: float(OUTPUT_TOKENS[kind]) for name, kind in kinds.items() if kind != OPEN_VARIANT} | {**known}
     groups: dict[tuple[str, str, Method, str], _Group] = {}
     seen: set[bytes] = set()
     questions: set[str] = set()
@@ -145,28 +135,37 @@ def estimate(
         if method in ("loglikelihood", "label-loglikelihood"):  # the model reads the answers too
             text = "\n".join((text, *(answer.text for answer in prompt.continuations)))
         level = prompt.reasoning_effort or ""
-        asked = f"{method} {level}".strip().encode()
-        digest = hashlib.blake2b(text.encode(), digest_size=12, person=asked[:16]).digest()
+        person = f"{method} {level}".strip().encode()[:16]
+        digest = hashlib.blake2b(text.encode(), digest_size=12, person=person).digest()
         if digest in seen:
             continue
         seen.add(digest)
         longest_input = max(longest_input, len(text.encode()) + MESSAGE_TOKENS * (len(prompt.messages) + 1))
         turns = len(prompt.messages)
         groups.setdefault((prompt.language, prompt.variant, method, level), _Group()).add(digest, text)
-    parts = [
-        GroupEstimate(
+    most: float
+    parts, most_output, is_measured = [], 0.0, bool(known)
+    for (language, variant, method, level), group in sorted(groups.items()):
+        limit = None if longest is None else longest + rooms.get(level, 0)
+        name = measured_name(variant, level)
+        if method == "generate":  # the answer, and the reasoning before it
+            expected = outputs.get(variant, 0.0) + expected_tokens(level or None)
+            expected = known.get(name, expected) if level else expected
+            written, most = min(expected, limit or expected), limit or 0
+            is_measured &= name in known
+        else:  # the first token alone, or none where loglikelihoods are computed
+            written = most = 1.0 if method == "first-token-logprobs" else 0.0
+        most_output += group.requests * most
+        part = GroupEstimate(
             language=language,
             variant=variant,
             method=method,
             reasoning=level or None,
             requests=group.requests,
             input_tokens=group.tokens(counter, turns),
-            output_tokens=round(
-                group.requests * _written(method, expected(variant, level), _longest_at(longest, level, rooms))
-            ),
+            output_tokens=round(group.requests * written),
         )
-        for (language, variant, method, level), group in sorted(groups.items())
-    ]
+        parts.append(part)
     return TokenEstimate(
         questions=len(questions),
         prompts=shown,
@@ -174,43 +173,17 @@ def estimate(
         input_tokens=sum(part.input_tokens for part in parts),
         longest_input=longest_input,
         output_tokens=sum(part.output_tokens for part in parts),
-        most_output_tokens=None
-        if longest is None
-        else round(sum(part.requests * _most(part, longest, rooms) for part in parts)),
+        most_output_tokens=None if longest is None else round(most_output),
         tokenizer=counter.name,
         exact=counter.exact,
-        outputs="measured" if _all_measured(parts, known) else "assumed",
+        outputs="measured" if is_measured else "assumed",
         groups=tuple(parts),
     )
-
-
-def _all_measured(parts: Iterable[GroupEstimate], known: Mapping[str, float]) -> bool:
-    """Whether the length of every answer in words comes from a run made before."""
-    written = [part for part in parts if part.method == "generate"]
-    return bool(known) and all(measured_name(part.variant, part.reasoning) in known for part in written)
-
-
-def _longest_at(longest: int | None, level: str | None, rooms: Mapping[str, int]) -> int | None:
-    """Maximum tokens of reasoning and answer at a level."""
-    return None if longest is None else longest + rooms.get(level or "", 0)
-
-
-def _most(part: GroupEstimate, longest: int, rooms: Mapping[str, int]) -> float:
-    """The most tokens of each answer of a group."""
-    most = _longest_at(longest, part.reasoning, rooms)
-    return _written(part.method, float(most or 0), most)
 
 
 def measured_name(variant: str, level: str | None) -> str:
     """What a prompt variant at a reasoning effort is called among the lengths that were measured."""
     return f"{variant} [{level}]" if level else variant
-
-
-def _written(method: Method, expected: float, longest: int | None) -> float:
-    """Tokens of an answer: of words as expected, the first token alone, or none where loglikelihoods are computed."""
-    if method == "generate":
-        return min(expected, longest or expected)
-    return 1.0 if method == "first-token-logprobs" else 0.0
 
 
 def measured_outputs(store: RunStore) -> dict[str, float]:
@@ -266,7 +239,6 @@ def duration(requests: int, tokens: int, rpm: float | None, tpm: float | None) -
 
 
 PROBED: Final = 10
-"""The questions."""
 
 
 class SpeedProbe(FrozenModel):
@@ -277,13 +249,10 @@ class SpeedProbe(FrozenModel):
     loading_seconds: float
     """Until the first answer."""
     seconds: float
-    """For the others."""
     input_tokens: int | None
     """Mean of a question; None where the model doesn't count them."""
     output_tokens: float | None
-    """Mean of an answer."""
     hours: float
-    """What all requests would take."""
 
 
 def probe(
@@ -293,56 +262,48 @@ def probe(
     requests: int,
     *,
     seed: int,
-    clock: Callable[[], float] = time.perf_counter,
 ) -> SpeedProbe:
-    """Asks ten questions that are drawn at random, and one before them.
+    """Sends ten questions that are drawn at random, and one before them, which loads the model; frees it afterwards.
 
-    Args:
-        provider: a model on this machine; it is freed afterwards.
-        prompts: what would be sent.
-        instance: the question of a prompt, by its key.
-        requests: how many different requests there would be.
-        seed: of the draw.
-        clock: seconds, for tests.
-
-    Raises:
-        UsageError: where the model is not on this machine, or no request is pending.
-        ProviderError: where it can't be loaded, or a question fails.
+    `requests`: how many different requests there would be. UsageError where the model is not on this machine,
+    ProviderError where it can't be loaded or a question fails.
     """
     if not provider.capabilities.local:
         raise UsageError(f"--probe: {provider.name} is not a local model; leave --probe out, and give --rpm and --tpm")
-    asked = [_request(provider, shown, instance) for shown in _draw(prompts, seed)]
-    if not asked:
+    drawn = heapq.nsmallest(PROBED + 1, prompts, key=lambda prompt: stable_number(seed, prompt.prompt_id))
+    if not drawn:
         raise UsageError("--probe: no request is pending")
-    return asyncio.run(_time(provider, asked, requests, clock))
+    sent = [
+        Request(
+            request_key=prompt_key(provider, prompt),
+            messages=prompt.messages,
+            prompt=prompt,
+            instance=instance(prompt.instance_key),
+        )
+        for prompt in drawn
+    ]
+    return asyncio.run(_time(provider, sent, requests))
 
 
-def _draw(prompts: Iterable[Prompt], seed: int) -> list[Prompt]:
-    """A random few, the same each time."""
-    return heapq.nsmallest(PROBED + 1, prompts, key=lambda shown: stable_number(seed, shown.prompt_id))
+async def _time(provider: Provider, sent: Sequence[Request], requests: int) -> SpeedProbe:
+    async def answers(some: Sequence[Request]) -> list[Response]:
+        async with aclosing(provider.generate(some, ExecutionContext())) as responses:
+            found = [response async for response in responses]
+        if error := next((response.error for response in found if response.error is not None), None):
+            raise ProviderError(f"--probe: a question failed: {error}")
+        return found
 
-
-def _request(provider: Provider, shown: Prompt, instance: Callable[[str], Instance]) -> Request:
-    return Request(
-        request_key=prompt_key(provider, shown),
-        messages=shown.messages,
-        prompt=shown,
-        instance=instance(shown.instance_key),
-    )
-
-
-async def _time(provider: Provider, asked: Sequence[Request], requests: int, clock: Callable[[], float]) -> SpeedProbe:
-    rest = asked[1:] or asked
+    rest = sent[1:] or sent
     try:
-        started = clock()
-        await _answers(provider.generate(asked[:1], ExecutionContext()))
-        loaded = clock()
-        responses = await _answers(provider.generate(rest, ExecutionContext()))
-        ended = clock()
+        started = time.perf_counter()
+        await answers(sent[:1])
+        loaded = time.perf_counter()
+        responses = await answers(rest)
+        ended = time.perf_counter()
     finally:
         await provider.aclose()
-    read = [response.usage.input_tokens for response in responses if response.usage.input_tokens is not None]
-    written = [response.usage.output_tokens for response in responses if response.usage.output_tokens is not None]
+    read = [count for response in responses if (count := response.usage.input_tokens) is not None]
+    written = [count for response in responses if (count := response.usage.output_tokens) is not None]
     return SpeedProbe(
         questions=len(rest),
         loading_seconds=loaded - started,
@@ -351,13 +312,3 @@ async def _time(provider: Provider, asked: Sequence[Request], requests: int, clo
         output_tokens=round(sum(written) / len(written), 1) if written else None,
         hours=(ended - loaded) / len(rest) * requests / 3600,
     )
-
-
-async def _answers(responses: AsyncGenerator[Response, None]) -> list[Response]:
-    found = []
-    async with aclosing(responses):
-        async for response in responses:
-            if response.error is not None:
-                raise ProviderError(f"--probe: a question failed: {response.error}")
-            found.append(response)
-    return found

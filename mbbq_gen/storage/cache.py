@@ -16,12 +16,11 @@ from types import TracebackType
 from typing import Final, Self
 
 from mbbq_gen.core.errors import RunError, UsageError
-from mbbq_gen.core.records import Response, from_json
+from mbbq_gen.core.records import Response
 
 _FILE: Final = "responses.sqlite"
 _VERSION: Final = 1
 _WAIT_SECONDS: Final = 60.0
-"""How long another run's writing is waited for."""
 _SCHEMA: Final = """
 CREATE TABLE IF NOT EXISTS responses (
     request_key TEXT PRIMARY KEY, received_at TEXT NOT NULL, record TEXT NOT NULL
@@ -33,11 +32,7 @@ class ResponseCache:
     """The answers in a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """Opens the cache, and makes it where there is none.
-
-        Raises:
-            UsageError: where the folder can't be one, or holds a cache of another version.
-        """
+        """Opens the cache, or makes one; UsageError where the folder can't be one, or is of another version."""
         self.path = folder / _FILE
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -71,7 +66,7 @@ class ResponseCache:
             rows = self._db.execute(
                 f"SELECT request_key, record FROM responses WHERE request_key IN ({marks})", list(request_keys)
             ).fetchall()
-        return {key: from_json(Response, record).model_copy(update={"cached": True}) for key, record in rows}
+        return {key: Response.model_validate_json(record).model_copy(update={"cached": True}) for key, record in rows}
 
     def keep(self, responses: Sequence[tuple[Response, str]]) -> None:
         """Adds answers, each with the time at which it came; what is there already stays."""

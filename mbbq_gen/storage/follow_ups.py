@@ -9,21 +9,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 
 from mbbq_gen.core.records import PARSED, Extraction, Instance, Message, Prompt, Request, Response
-from mbbq_gen.storage.schema import Database, by_language
+from mbbq_gen.storage.schema import EXTRACTION, Database, by_language, extraction_row
 
 if TYPE_CHECKING:
-    from mbbq_gen.storage.store import Progress, RunStore
+    from mbbq_gen.storage.store import RunStore
 
 FollowUpReason = Literal["unread", "low", "check"]
 """Why an answer is followed up: nothing was read, it was read with low confidence, or it is in the check sample."""
 NONE_RULE: Final = "follow_up.none"
 """Rule of a reply that says that no option was chosen."""
-READING: Final = ("outcome", "option", "confidence", "rule", "spans", "conflicts")
-_BATCH: Final = 500
 _JOINED: Final = "follow_ups u JOIN prompts p ON p.prompt_id = u.prompt_id JOIN instances i ON i.key = p.instance_key"
 _REQUEST: Final = f"SELECT u.number, u.request_key, u.turns, u.max_tokens, p.record, i.record FROM {_JOINED}"
 _PARSED: Final = ", ".join(f"'{outcome}'" for outcome in sorted(PARSED))
@@ -40,7 +37,6 @@ class PlannedFollowUp(NamedTuple):
 
     prompt_id: str
     number: int
-    """Number of the prompt, in plan order."""
     request_key: str
     reason: FollowUpReason
     turns: str
@@ -50,45 +46,44 @@ class PlannedFollowUp(NamedTuple):
     max_tokens: int | None
 
 
-def _request(row: Sequence[Any]) -> Request:
+def _request(store: Database, row: Sequence[Any]) -> Request:
     _, key, turns, limit, record, instance = row
-    prompt = Prompt.model_validate_json(record)
-    messages = (*prompt.messages, *map(Message.model_validate, json.loads(turns)))
+    prompt = store.read(Prompt, record)
     return Request(
         request_key=key,
-        messages=messages,
+        messages=(*prompt.messages, *map(Message.model_validate, json.loads(turns))),
         prompt=prompt,
-        instance=Instance.model_validate_json(instance),
+        instance=store.read(Instance, instance),
         max_tokens=limit,
     )
 
 
 def pending_follow_ups(store: Database) -> Iterator[Request]:
     """The follow-ups without a response, in plan order, one for each request key; responses may be added meanwhile."""
-    after = -1
-    while rows := store.query(
+    rows = store.paged(
         f"{_REQUEST} LEFT JOIN responses r ON r.request_key = u.request_key AND r.is_error = 0"
-        " WHERE u.number > ? AND r.request_key IS NULL AND NOT EXISTS (SELECT 1 FROM follow_ups v"
-        " WHERE v.request_key = u.request_key AND v.number < u.number) ORDER BY u.number LIMIT ?",
-        (after, _BATCH),
-    ).fetchall():
-        for row in rows:
-            after = row[0]
-            yield _request(row)
+        " WHERE r.request_key IS NULL AND NOT EXISTS (SELECT 1 FROM follow_ups v"
+        " WHERE v.request_key = u.request_key AND v.number < u.number) AND u.number > ? ORDER BY u.number LIMIT ?"
+    )
+    return (_request(store, row) for row in rows)
 
 
 def follow_up_request(store: Database, request_key: str) -> Request:
     """The follow-up of that request key, which must be planned."""
-    return _request(
-        store.query(f"{_REQUEST} WHERE u.request_key = ? ORDER BY u.number LIMIT 1", (request_key,)).fetchone()
-    )
+    found = store.query(f"{_REQUEST} WHERE u.request_key = ? ORDER BY u.number LIMIT 1", (request_key,))
+    return _request(store, found.fetchone())
 
 
 class FollowUpTable:
-    """The follow-ups of a run as something to send: a `runs.executor.PendingSource`."""
+    """The follow-ups of a run as something to send: a `runs.budget.PendingSource`."""
 
     def __init__(self, store: RunStore) -> None:
-        self._store = store
+        self._store, self.progress = store, store.follow_up_progress
+        self.meta, self.set_meta, self.add_responses = store.meta, store.set_meta, store.add_responses
+
+    def pending(self) -> Iterator[Request]:
+        """The follow-ups without a response."""
+        return pending_follow_ups(self._store)
 
     def add(self, planned: Iterable[PlannedFollowUp]) -> int:
         """Stores follow-ups; returns how many are new. An answer is followed up once; `low` replaces `check`."""
@@ -110,29 +105,7 @@ class FollowUpTable:
 
     def count(self) -> int:
         """How many answers are followed up."""
-        return int(self._store.query("SELECT count(*) FROM follow_ups").fetchone()[0])
-
-    def progress(self) -> Progress:
-        """How many requests have a response."""
-        return self._store.follow_up_progress()
-
-    def pending(self) -> Iterator[Request]:
-        """The follow-ups without a response."""
-        return pending_follow_ups(self._store)
-
-    def meta(self, name: str) -> str | None:
-        """A value of the run, or None."""
-        return self._store.meta(name)
-
-    def set_meta(self, name: str, value: str) -> None:
-        """Stores a value of the run."""
-        self._store.set_meta(name, value)
-
-    def add_responses(
-        self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = MappingProxyType({})
-    ) -> None:
-        """Stores responses with their times, as those of first turns."""
-        self._store.add_responses(responses, meta)
+        return int(self._store.value("SELECT count(*) FROM follow_ups"))
 
     # --- reading ----------------------------------------------------------------------------------------------------
 
@@ -150,21 +123,17 @@ class FollowUpTable:
         )
         return [
             (name, none, (
-                Prompt.model_validate({**json.loads(prompt), "messages": json.loads(turns)}),
-                Instance.model_validate_json(instance),
-                Response.model_validate_json(response),
+                Prompt.model_validate({**json.loads(self._store.text(prompt)), "messages": json.loads(turns)}),
+                self._store.read(Instance, instance),
+                self._store.read(Response, response),
             ))
             for name, none, turns, prompt, instance, response in rows
         ]  # fmt: skip
 
     def keep(self, version: str, readings: Iterable[tuple[str, Extraction]]) -> None:
         """Stores how replies were read."""
-        values = (
-            (version, read.outcome, read.option, read.confidence, read.rule, json.dumps(read.spans),
-             json.dumps(read.conflicts, ensure_ascii=False), name)
-            for name, read in readings
-        )  # fmt: skip
-        columns = ", ".join(f"{name} = ?" for name in ("version", *READING))
+        values = ((version, *extraction_row(read), name) for name, read in readings)
+        columns = ", ".join(f"{name} = ?" for name in ("version", *EXTRACTION))
         self._store.change((f"UPDATE follow_ups SET {columns} WHERE prompt_id = ?", values))
 
     def outcomes(self) -> dict[tuple[str, str | None], int]:
@@ -241,5 +210,6 @@ def follow_up_columns(store: Database, prompt_ids: Sequence[str]) -> dict[str, F
         (json.dumps(list(prompt_ids)),),
     )
     return {
-        row[0]: FollowUpReply._make((*row[1:5], None if row[5] is None else json.loads(row[5])["text"])) for row in rows
+        row[0]: FollowUpReply._make((*row[1:5], None if row[5] is None else store.read(Response, row[5]).text))
+        for row in rows
     }

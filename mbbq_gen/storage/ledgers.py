@@ -17,20 +17,11 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-from mbbq_gen.core.records import (
-    Alignment,
-    Condition,
-    Confidence,
-    FrozenModel,
-    Outcome,
-    Polarity,
-    Response,
-    Role,
-    stored,
-)
+from mbbq_gen.core.option_display import Kind
+from mbbq_gen.core.records import Confidence, FrozenModel, Outcome, Response, Role, stored
 from mbbq_gen.storage.queries import read_completed
-from mbbq_gen.storage.schema import by_language, marks, replace_error, response_row
-from mbbq_gen.storage.store import BATCH, COMPLETED, CompletedPrompt, Progress, RunStore
+from mbbq_gen.storage.schema import EXTRACTION, by_language, marks, replace_error, response_row
+from mbbq_gen.storage.store import COMPLETED, CompletedPrompt, Progress, RunStore
 
 ChosenBy = Literal["all", "sample", "only"]
 """Why a judge reads a response: it reads all, it was sampled, or for how the rules extracted it."""
@@ -46,9 +37,7 @@ class BatchRecord(FrozenModel):
 
     requests: int
     size: int
-    """In bytes."""
     planned_at: str
-    """ISO 8601, UTC."""
     most_cost: float = 0.0
     """The most that it can cost, in US dollars, where a limit was set; else 0."""
     sent_at: str | None = None
@@ -58,19 +47,14 @@ class BatchRecord(FrozenModel):
     """Answered requests, at the last check; None where it does not tell."""
     failed: int | None = None
     cancelled: bool = False
-    """Whether it was cancelled."""
     closed_at: str | None = None
-    """When it was collected, refused or found lost."""
     answered: int | None = None
-    """Answers that were stored from it."""
     missing: int | None = None
     """Requests that it left without an answer or a lasting failure."""
     unparsed: int = 0
-    """Lines of its results that are no result."""
     contradicted: int = 0
     """Requests that it answers twice, each time otherwise; the first answer was stored."""
     reason: str | None = None
-    """Why it was refused or lost."""
     strangers: tuple[str, ...] = ()
     """Ids of batches that were taken for it and turned out not to be."""
     waits: bool = False
@@ -130,8 +114,8 @@ class BatchTable:
         if prefix is None:
             prefix = f"mbbq-gen-{secrets.token_hex(8)}"
             self._store.set_meta(_RUN_NAME, prefix)
-        (last,) = self._store.query("SELECT coalesce(max(number), 0) FROM batches").fetchone()
-        return last + 1, f"{prefix}-{last + 1:05d}"
+        number = self._store.value("SELECT coalesce(max(number), 0) + 1 FROM batches")
+        return number, f"{prefix}-{number:05d}"
 
     def plan(self, number: int, name: str, keys: Sequence[str], record: BatchRecord) -> StoredBatch:
         """Writes down a batch and its requests; durable when this returns."""
@@ -197,7 +181,6 @@ class Judgement(NamedTuple):
     """One response that a judge is to read."""
 
     number: int
-    """Number of the prompt."""
     prompt_id: str
     request_key: str
     option_order: tuple[int, ...]
@@ -216,10 +199,7 @@ class JudgeLedger:
         self._store.change(("INSERT OR REPLACE INTO judges VALUES (?, ?)", [(self._name, record)]))
 
     def add_judgements(self, judgements: Iterable[Judgement], chosen_by: ChosenBy, *, replace: bool) -> int:
-        """Stores what the judge is to read; returns how much of it is new.
-
-        `replace`: `chosen_by` also holds for those that are there already.
-        """
+        """Stores what the judge is to read, how much is new; `replace`: also `chosen_by` of what is there already."""
         before = self._count()
         action = "UPDATE SET chosen_by = excluded.chosen_by" if replace else "NOTHING"
         rows = [(self._name, *row[:3], ",".join(map(str, row.option_order)), chosen_by) for row in judgements]
@@ -228,8 +208,7 @@ class JudgeLedger:
         return self._count() - before
 
     def _count(self) -> int:
-        (count,) = self._store.query("SELECT count(*) FROM judgements WHERE judge = ?", (self._name,)).fetchone()
-        return int(count)
+        return int(self._store.value("SELECT count(*) FROM judgements WHERE judge = ?", self._name))
 
     def progress(self) -> Progress:
         """How many requests have a reply."""
@@ -242,44 +221,37 @@ class JudgeLedger:
         return Progress(int(requests), int(answered), int(failed))
 
     def without_reply(self) -> Iterator[tuple[str, CompletedPrompt]]:
-        """The requests without a reply, in plan order, with the first response that each is about.
-
-        Replies may be added meanwhile: rows are queried a few hundred at a time.
-        """
-        after = -1
-        while rows := self._store.query(
+        """The requests without a reply, in plan order, each with the first response that it is about."""
+        rows = self._store.paged(
             f"SELECT j.number, j.request_key, p.record, i.record, r.record FROM {COMPLETED}"
             " JOIN judgements j ON j.prompt_id = p.prompt_id"
             " LEFT JOIN judge_replies d ON d.judge = j.judge AND d.request_key = j.request_key AND d.is_error = 0"
-            " WHERE j.judge = ? AND j.number > ? AND d.request_key IS NULL AND NOT EXISTS (SELECT 1 FROM judgements k"
+            " WHERE j.judge = ? AND d.request_key IS NULL AND NOT EXISTS (SELECT 1 FROM judgements k"
             " WHERE k.judge = j.judge AND k.request_key = j.request_key AND k.number < j.number)"
-            " ORDER BY j.number LIMIT ?",
-            (self._name, after, BATCH),
-        ).fetchall():
-            for number, request_key, *records in rows:
-                after = number
-                yield request_key, read_completed(*records)
+            " AND j.number > ? ORDER BY j.number LIMIT ?",
+            self._name,
+        )
+        for _, request_key, *records in rows:
+            yield request_key, read_completed(self._store, *records)
 
     def without_extraction(self) -> Iterator[tuple[CompletedPrompt, tuple[int, ...], Response]]:
         """The replies that are not extracted yet: the response they are about, its `option_order`, and the reply."""
-        after = -1
-        while rows := self._store.query(
+        rows = self._store.paged(
             f"SELECT j.number, j.shown, d.record, p.record, i.record, r.record FROM {COMPLETED}"
             " JOIN judgements j ON j.prompt_id = p.prompt_id"
             " JOIN judge_replies d ON d.judge = j.judge AND d.request_key = j.request_key AND d.is_error = 0"
             " LEFT JOIN extractions e ON e.prompt_id = j.prompt_id AND e.extractor = ?"
-            " WHERE j.judge = ? AND j.number > ? AND (e.prompt_id IS NULL OR e.outcome = 'error')"
+            " WHERE j.judge = ? AND (e.prompt_id IS NULL OR e.outcome = 'error') AND j.number > ?"
             " ORDER BY j.number LIMIT ?",
-            (self._extractor, self._name, after, BATCH),
-        ).fetchall():
-            for number, shown, reply, *records in rows:
-                after = number
-                order = tuple(int(place) for place in shown.split(","))
-                yield read_completed(*records), order, stored(Response, reply)
+            *(self._extractor, self._name),
+        )
+        for _, shown, reply, *records in rows:
+            order = tuple(map(int, shown.split(",")))
+            yield read_completed(self._store, *records), order, stored(Response, reply)
 
     def copy_extractions(self, extractions: Iterable[tuple[str, str]]) -> None:
         """Stores extractions (prompt id, extractor version) of the run as the judge's own too."""
-        columns = "outcome, option, confidence, rule, spans, conflicts"
+        columns = ", ".join(EXTRACTION)
         statement = (
             f"INSERT INTO extractions SELECT prompt_id, ?, {columns} FROM extractions"
             " WHERE prompt_id = ? AND extractor = ? ON CONFLICT DO NOTHING"
@@ -325,18 +297,15 @@ class JudgeLedger:
 
     def mean_output_tokens(self) -> float | None:
         """Mean tokens of a reply, reasoning included; None where unknown."""
-        (mean,) = self._store.query(
-            "SELECT avg(output_tokens) FROM judge_replies WHERE judge = ? AND is_error = 0", (self._name,)
-        ).fetchone()
-        return None if mean is None else float(mean)
+        mean: float | None = self._store.value(
+            "SELECT avg(output_tokens) FROM judge_replies WHERE judge = ? AND is_error = 0", self._name
+        )
+        return mean
 
     def count_rules(self, prefix: str) -> int:
         """How many extractions of the judge have a rule that begins with `prefix`."""
-        (count,) = self._store.query(
-            "SELECT count(*) FROM extractions WHERE extractor = ?1 AND substr(rule, 1, length(?2)) = ?2",
-            (self._extractor, prefix),
-        ).fetchone()
-        return int(count)
+        statement = "SELECT count(*) FROM extractions WHERE extractor = ?1 AND substr(rule, 1, length(?2)) = ?2"
+        return int(self._store.value(statement, self._extractor, prefix))
 
 
 class ExtractionSummary(NamedTuple):
@@ -384,46 +353,52 @@ def completed_by_number(store: RunStore, ids: set[str]) -> Iterator[tuple[int, C
     rows = store.query(f"SELECT p.prompt_id, p.number, p.record, i.record, r.record FROM {COMPLETED} ORDER BY p.number")
     for prompt_id, number, *records in rows:
         if prompt_id in ids:
-            yield number, read_completed(*records)
+            yield number, read_completed(store, *records)
 
 
 # --- rounds -----------------------------------------------------------------------------------------------------------
 
 
-class CandidateRow(NamedTuple):
-    """A planned prompt, as the rounds of an adaptive run choose among them."""
+class Stratum(NamedTuple):
+    """Where templates are compared: each has its own in a language and split."""
 
-    request_key: str
     benchmark: str
     split: str
     language: str
     category: str
-    template_id: str
-    condition: Condition
-    polarity: Polarity
-    alignment: Alignment | None
-    twin: str
-    variant: str
-    label_style: str
-    reasoning_effort: str | None
-    roles: str
+
+
+class CandidateRequest(NamedTuple):
+    """A planned prompt, as the rounds of an adaptive run choose among them."""
+
+    request_key: str
+    stratum: Stratum
+    template: str
+    kind: Kind
+    question: str
+    """The same in all languages and splits."""
+    prompt_variant: str
+    """With its labels and reasoning effort."""
+    order: str
     """The roles by position, joined; 1 for a person without one."""
-    has_single_target: int
     round: int
     """The round that took its request; 0: none."""
+    has_single_target: int
 
 
-def candidate_rows(store: RunStore) -> Iterator[CandidateRow]:
+def candidate_requests(store: RunStore) -> Iterator[CandidateRequest]:
     """The planned prompts, in plan order."""
     role = "CASE substr(p.option_order, {}, 1) WHEN '0' THEN i.role_0 WHEN '1' THEN i.role_1 ELSE i.role_2 END"
     roles = " || ".join(f"coalesce({role.format(place)}, 1)" for place in (1, 2, 3))
     rows = store.query(
-        "SELECT p.request_key, i.benchmark, i.split, i.language, i.category, i.template_id, i.condition, i.polarity,"
-        f" i.alignment, i.twin, p.variant, p.label_style, p.reasoning_effort, {roles}, i.has_single_target,"
-        " coalesce(r.round, 0) FROM prompts p JOIN instances i ON i.key = p.instance_key"
+        "SELECT i.benchmark, i.split, i.language, i.category, i.condition, i.polarity, i.alignment, p.request_key,"
+        " i.template_id, i.twin, p.variant || ' ' || p.label_style || coalesce(' ' || p.reasoning_effort, ''),"
+        f" {roles}, coalesce(r.round, 0), i.has_single_target FROM prompts p JOIN instances i ON i.key = p.instance_key"
         " LEFT JOIN rounds r ON r.request_key = p.request_key ORDER BY p.number"
     )
-    return (CandidateRow(*row) for row in rows)
+    for row in rows:
+        key, template, *others = row[7:]
+        yield CandidateRequest(key, Stratum(*row[:4]), template, row[4:7], *others)
 
 
 def add_round(store: RunStore, number: int, request_keys: Iterable[str]) -> None:
@@ -433,8 +408,7 @@ def add_round(store: RunStore, number: int, request_keys: Iterable[str]) -> None
 
 def last_round(store: RunStore) -> int:
     """The number of the last round; 0 without rounds."""
-    (number,) = store.query("SELECT coalesce(max(round), 0) FROM rounds").fetchone()
-    return int(number)
+    return int(store.value("SELECT coalesce(max(round), 0) FROM rounds"))
 
 
 def rounds_of_answers(store: RunStore, versions: Mapping[str, Sequence[str]]) -> list[int]:

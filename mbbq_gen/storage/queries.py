@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, NamedTuple
+from typing import Any, NamedTuple
 
 from mbbq_gen.core.records import (
     PARSED,
@@ -21,47 +21,27 @@ from mbbq_gen.core.records import (
     Response,
     stored,
 )
-from mbbq_gen.storage.schema import by_language, marks
-from mbbq_gen.storage.store import BATCH, COMPLETED, WORDS, CompletedPrompt, RunStore, StoredPrompt
+from mbbq_gen.storage.schema import BATCH, EXTRACTION, by_language, marks, read_extraction
+from mbbq_gen.storage.store import COMPLETED, WORDS, CompletedPrompt, RunStore, StoredPrompt
 
 _EXAMPLES = 5
-EXTRACTION: Final = ("outcome", "option", "confidence", "rule", "spans", "conflicts")
-"""The columns of `read_extraction`."""
 
 
-def read_extraction(row: Sequence[Any]) -> Extraction:
-    """The extraction that these columns (EXTRACTION) hold."""
-    *values, spans, conflicts = row
-    lists = {"spans": json.loads(spans), "conflicts": json.loads(conflicts)}
-    return Extraction(**dict(zip(EXTRACTION, values, strict=False)), **lists)
-
-
-def read_completed(prompt: str, instance: str, response: str) -> CompletedPrompt:
+def read_completed(store: RunStore, prompt: str, instance: str, response: str) -> CompletedPrompt:
     """The completed prompt of three records, without parallel texts."""
-    return CompletedPrompt(
-        stored(Prompt, prompt),
-        stored(Instance, instance),
-        stored(Response, response),
-    )
+    return CompletedPrompt(store.read(Prompt, prompt), store.read(Instance, instance), store.read(Response, response))
 
 
-class AnsweredReader:
-    """Parses completed prompts as stored; successive ones of one question share its instance."""
-
-    def __init__(self, store: RunStore | None = None) -> None:
-        """`store`: where loglikelihoods are; None for `generate`."""
-        self._store = store
-        self._text = ""
-        self._instance: Instance | None = None
-
-    def __call__(self, records: StoredPrompt) -> CompletedPrompt:
-        """The completed prompt of three records."""
-        if self._instance is None or records.instance != self._text:
-            self._text, self._instance = records.instance, stored(Instance, records.instance)
+def parse_completed(found: Iterable[StoredPrompt], store: RunStore | None = None) -> Iterator[CompletedPrompt]:
+    """Completed prompts, parsed; of one question share an instance. `store`: where loglikelihoods are, if any."""
+    text, instance = "", None
+    for records in found:
+        if instance is None or records.instance != text:
+            text, instance = records.instance, stored(Instance, records.instance)
         response = stored(Response, records.response)
-        if response.scores is not None and self._store is not None:
-            response = response.model_copy(update={"scores": self._store.option_scores(response.request_key)})
-        return CompletedPrompt(stored(Prompt, records.prompt), self._instance, response, records.parallels)
+        if response.scores is not None and store is not None:
+            response = response.model_copy(update={"scores": store.option_scores(response.request_key)})
+        yield CompletedPrompt(stored(Prompt, records.prompt), instance, response, records.parallels)
 
 
 # --- prompts and extractions ------------------------------------------------------------------------------------------
@@ -133,16 +113,13 @@ def find_prompts(store: RunStore, text: str, limit: int = 20) -> list[PromptRef]
 
 
 def find_completed(store: RunStore, prompt_id: str, *, with_parallels: bool = True) -> CompletedPrompt | None:
-    """A prompt with its instance and response; None without a response.
-
-    `with_parallels`: with the options' texts in the run's other languages, which only extraction needs.
-    """
+    """A prompt with its instance and response, and where extraction needs them, parallel texts; or None."""
     row = store.query(
         f"SELECT p.record, i.record, r.record FROM {COMPLETED} WHERE p.prompt_id = ?", (prompt_id,)
     ).fetchone()
     if row is None:
         return None
-    found = read_completed(*row)
+    found = read_completed(store, *row)
     return replace(found, parallels=store.parallels(found.instance.key)) if with_parallels else found
 
 
@@ -199,20 +176,14 @@ def extraction_counts(store: RunStore, language: str) -> dict[str, int]:
 
 def answer_count(store: RunStore, language: str) -> int:
     """How many prompts of a language that asked for words have come back, failures among them."""
-    (count,) = store.query(
-        "SELECT count(*) FROM prompts p JOIN responses r ON r.request_key = p.request_key WHERE p.language = ?" + WORDS,
-        (language,),
-    ).fetchone()
-    return int(count)
+    joined = "prompts p JOIN responses r ON r.request_key = p.request_key"
+    return int(store.value(f"SELECT count(*) FROM {joined} WHERE p.language = ?{WORDS}", language))
 
 
 def extraction_changes(
     store: RunStore, language: str, old: str, new: str, outcomes: Sequence[Outcome] | None = None
 ) -> list[ExtractionChange]:
-    """How the answers that both versions have read were read by each, most frequent first.
-
-    `outcomes`: only those that the old version gave one of these.
-    """
+    """How what both versions have read was read by each, most frequent first; only these `outcomes` of the old one."""
     rows = store.query(
         "SELECT o.outcome, n.outcome, o.option, n.option, p.prompt_id FROM prompts p"
         " JOIN extractions o ON o.prompt_id = p.prompt_id AND o.extractor = ?"
@@ -253,16 +224,15 @@ def prompts_with_conflicts(store: RunStore, versions: Iterable[str]) -> set[str]
 
 def without_reasoning(store: RunStore, version: str) -> Iterator[CompletedPrompt]:
     """The completed prompts whose reasoning this extractor version has not extracted yet, in plan order."""
-    after = 0
-    while rows := store.query(
+    rows = store.paged(
         f"SELECT p.number, p.record, i.record, r.record FROM {COMPLETED}"
         " LEFT JOIN reasoning_extractions t ON t.prompt_id = p.prompt_id AND t.version = ?"
-        f" WHERE r.is_error = 0 AND t.prompt_id IS NULL AND p.number > ?{WORDS} ORDER BY p.number LIMIT ?",
-        (version, after, BATCH),
-    ).fetchall():
-        for number, *records in rows:
-            after, found = number, read_completed(*records)
-            yield replace(found, parallels=store.parallels(found.instance.key))
+        f" WHERE r.is_error = 0 AND t.prompt_id IS NULL{WORDS} AND p.number > ? ORDER BY p.number LIMIT ?",
+        version,
+    )
+    for _, *records in rows:
+        found = read_completed(store, *records)
+        yield replace(found, parallels=store.parallels(found.instance.key))
 
 
 def add_reasoning(store: RunStore, version: str, rows: Iterable[tuple[str, str | None]]) -> None:
@@ -271,28 +241,14 @@ def add_reasoning(store: RunStore, version: str, rows: Iterable[tuple[str, str |
     store.change(("INSERT OR REPLACE INTO reasoning_extractions VALUES (?,?,?)", given))
 
 
-class ReasoningRow(NamedTuple):
-    """An extraction with that of the reasoning before it."""
+def reasoning_rows(store: RunStore, version: str, extractors: Mapping[str, str]) -> Iterator[tuple[Any, ...]]:
+    """The extractions by these versions, by language, with the reasoning extractions of `version`, in plan order.
 
-    instance_key: str
-    variant: str
-    label_style: str
-    option_order: str
-    """As in the table `prompts`."""
-    reasoning_effort: str | None
-    outcome: Outcome
-    option: int | None
-    confidence: Confidence
-    extractor: str
-    reasoning: str | None
-    """JSON; None where no reasoning was given."""
-    reasoning_tokens: int | None
-
-
-def reasoning_rows(store: RunStore, version: str, extractors: Mapping[str, str]) -> Iterator[ReasoningRow]:
-    """The extractions by these versions, by language, with the reasoning extractions of `version`, in plan order."""
+    Rows of instance key, variant, label style, option order, reasoning effort, outcome, option, confidence, extractor,
+    the reasoning extraction as JSON (None without reasoning), and reasoning tokens.
+    """
     condition, wanted = by_language({language: [found] for language, found in extractors.items()})
-    rows = store.query(
+    return store.query(
         "SELECT p.instance_key, p.variant, p.label_style, p.option_order, p.reasoning_effort, e.outcome, e.option,"
         " e.confidence, e.extractor, t.record, r.reasoning_tokens"
         " FROM prompts p JOIN responses r ON r.request_key = p.request_key"
@@ -301,22 +257,17 @@ def reasoning_rows(store: RunStore, version: str, extractors: Mapping[str, str])
         f" WHERE {condition}{WORDS} ORDER BY p.number",
         [version, *wanted],
     )
-    return (ReasoningRow(*row) for row in rows)
 
 
 def reasoning_record(store: RunStore, prompt_id: str, version: str) -> str | None:
     """The reasoning extraction of a prompt by a version, as JSON; None where there is none."""
-    row = store.query(
-        "SELECT record FROM reasoning_extractions WHERE prompt_id = ? AND version = ?", (prompt_id, version)
-    ).fetchone()
-    return None if row is None else row[0]
+    statement = "SELECT record FROM reasoning_extractions WHERE prompt_id = ? AND version = ?"
+    record: str | None = store.value(statement, prompt_id, version)
+    return record
 
 
 def reasoning_records(store: RunStore, version: str) -> Iterator[tuple[str, ...]]:
-    """The reasoning extractions of a version, in plan order.
-
-    Rows of prompt id, instance key, language, split, category, variant, label style and JSON.
-    """
+    """The reasoning extractions: prompt id, instance key, language, split, category, variant, label style and JSON."""
     return store.query(
         "SELECT p.prompt_id, p.instance_key, p.language, i.split, i.category, p.variant, p.label_style, t.record"
         " FROM prompts p JOIN instances i ON i.key = p.instance_key"
@@ -329,38 +280,27 @@ def reasoning_records(store: RunStore, version: str) -> Iterator[tuple[str, ...]
 # --- totals of responses ----------------------------------------------------------------------------------------------
 
 
-class UsageTotals(NamedTuple):
-    """What the responses of one model took: requested one by one, in batches, or copied from a cache."""
+def usage_totals(store: RunStore, judge: str | None = None) -> list[dict[str, Any]]:
+    """The tokens of all responses of a run, or of all replies of a judge, by model, batch and cached.
 
-    model: str | None
-    """The name under which the model or server answered."""
-    batch: bool
-    cached: bool
-    responses: int
-    """Recorded failures included."""
-    input_tokens: int
-    output_tokens: int
-    reasoning_tokens: int
-    cached_input_tokens: int
-    n_without_usage: int
-    """Answers whose tokens nobody counted."""
-    longest_input: int | None
-    """Tokens of the longest prompt."""
-
-
-def usage_totals(store: RunStore, judge: str | None = None) -> list[UsageTotals]:
-    """The tokens of all responses of a run, or of all replies of a judge."""
+    `responses` includes failures; `n_without_usage` counts answers whose tokens nobody counted.
+    """
     table, parameters = ("responses", []) if judge is None else ("judge_replies WHERE judge = ?", [judge])
+    counts = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens")
     rows = store.query(
-        "SELECT model, batch_id IS NOT NULL AS batched, cached, count(*), total(input_tokens), total(output_tokens),"
-        " total(reasoning_tokens), total(cached_input_tokens), count(*) FILTER"
-        " (WHERE is_error = 0 AND (input_tokens IS NULL OR output_tokens IS NULL)), max(input_tokens)"
+        "SELECT model, batch_id IS NOT NULL AS batched, cached, count(*), count(*) FILTER"
+        " (WHERE is_error = 0 AND (input_tokens IS NULL OR output_tokens IS NULL)), max(input_tokens),"
+        f" {', '.join(f'total({name})' for name in counts)}"
         f" FROM {table} GROUP BY model, batched, cached ORDER BY model, batched, cached",
         parameters,
     )
     return [
-        UsageTotals(model, bool(batch), bool(cached), count, int(read), int(written), int(thought), int(reused), *rest)
-        for model, batch, cached, count, read, written, thought, reused, *rest in rows
+        {
+            **{"model": model, "batch": bool(batch), "cached": bool(cached), "responses": responses},
+            **{"n_without_usage": without, "longest_input": longest},
+            **dict(zip(counts, map(int, tokens), strict=True)),
+        }
+        for model, batch, cached, responses, without, longest, *tokens in rows
     ]
 
 

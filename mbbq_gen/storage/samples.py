@@ -6,13 +6,12 @@ import json
 import sqlite3
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from threading import Lock
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import stable_number
-from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction, Instance, Prompt, Response, stored
-from mbbq_gen.storage.queries import EXTRACTION, read_extraction
-from mbbq_gen.storage.schema import Value, by_language, marks
+from mbbq_gen.core.records import NO_RESPONSE, PARSED, Extraction, Instance, Prompt, Response
+from mbbq_gen.storage.schema import EXTRACTION, Value, by_language, marks, read_extraction
 from mbbq_gen.storage.store import COMPLETED, RunStore
 
 
@@ -32,10 +31,7 @@ class SampleRecords(NamedTuple):
 def sample_records(
     store: RunStore, versions: Mapping[str, Sequence[str]], ids: Collection[str] | None, size: int
 ) -> Iterator[list[SampleRecords]]:
-    """The responses that these extractor versions, by language, have extracted, in plan order, in lists of `size`.
-
-    `ids`: only prompts with these ids.
-    """
+    """The responses that these extractor versions, by language, have extracted, in plan order; only these ids."""
     condition, wanted = by_language(versions)
     rows = store.query(
         "SELECT p.prompt_id, p.request_key, r.received_at, e.extractor, p.record, i.record, r.record,"
@@ -49,38 +45,16 @@ def sample_records(
         found = []
         for prompt_id, request_key, received_at, extractor, prompt, record, response, *extraction in batch:
             if record not in instances:
-                instances[record] = stored(Instance, record)
+                instances[record] = store.read(Instance, record)
             found.append(
                 SampleRecords(
-                    *(prompt_id, request_key, received_at, stored(Prompt, prompt), instances[record]),
-                    *(stored(Response, response), read_extraction(extraction), extractor),
+                    *(prompt_id, request_key, received_at, store.read(Prompt, prompt), instances[record]),
+                    *(store.read(Response, response), read_extraction(extraction), extractor),
                 )
             )
         yield found
 
 
-FIELDS = (
-    "benchmark",
-    "split",
-    "language",
-    "category",
-    "template",
-    "condition",
-    "variant",
-    "outcome",
-    "role",
-    "correct",
-    "confidence",
-    "reasoning_effort",
-    "flipped",
-)
-"""What items are filtered by.
-
-`role`: the role chosen, `person` for a person without one, `none` where nothing was chosen. `correct`: yes or no, by
-the published labels; none where no response was received. `reasoning_effort`: the level requested, unset for none.
-`flipped`: whether the question got different choices under this run's prompt variants, option orders and label styles:
-yes, no, or once where it has one answer only.
-"""
 _STRATA = ("benchmark", "split", "language", "outcome", "role", "flipped")
 _BATCH = 5000
 _READ = ", ".join(f"'{outcome}'" for outcome in sorted(PARSED))
@@ -103,12 +77,6 @@ FROM prompts p JOIN instances i ON i.key = p.instance_key
 JOIN extractions e ON e.prompt_id = p.prompt_id AND e.extractor = ?
 WHERE p.language = ? ORDER BY p.number
 """
-_SCHEMA = f"""
-CREATE TABLE items (
-    number INTEGER PRIMARY KEY, prompt_id TEXT, extractor TEXT, key TEXT,
-    {", ".join(f"{field} TEXT" for field in FIELDS)}, rank INTEGER
-)
-"""
 
 
 class SampleRow(NamedTuple):
@@ -127,12 +95,25 @@ class SampleRow(NamedTuple):
     variant: str
     outcome: str
     role: str
+    """The role chosen, `person` for a person without one, `none` where nothing was chosen."""
     correct: str
+    """yes or no, by the published labels; none where no response was received."""
     confidence: str
     reasoning_effort: str
+    """The level requested; unset for none."""
     flipped: str
+    """Whether the question got different choices under this run's prompt variants, option orders and label styles: yes,
+    no, or once where it has one answer only."""
 
 
+FIELDS: Final = SampleRow._fields[4:]
+"""What items are filtered by."""
+_SCHEMA = f"""
+CREATE TABLE items (
+    number INTEGER PRIMARY KEY, prompt_id TEXT, extractor TEXT, key TEXT,
+    {", ".join(f"{field} TEXT" for field in FIELDS)}, rank INTEGER
+)
+"""
 _COLUMNS = ", ".join(SampleRow._fields)
 
 
@@ -146,17 +127,19 @@ class SampleIndex:
         seed: int = 0,
         step: Callable[[int], None] = lambda _: None,
     ) -> None:
-        """Reads what these extractor versions, by language, have read.
-
-        `seed`: of the order in which samples are drawn; `step` is called for each batch of items.
-        """
-        self._step = step
+        """Reads what these extractor versions have read; `seed`: of the order in which samples are drawn."""
         self._lock = Lock()
         self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
         self._db.execute("PRAGMA journal_mode = OFF")
         self._db.execute(_SCHEMA)
         for language, version in sorted(versions.items()):
-            self._add(store, language, version, seed)
+            rows = store.query(_ITEMS, (version, language))
+            self._db.execute("BEGIN")
+            while batch := rows.fetchmany(_BATCH):
+                ranked = ((*row, None, stable_number(seed, row[1]) >> 1) for row in batch)
+                self._db.executemany(f"INSERT INTO items VALUES ({marks(len(batch[0]) + 2)})", ranked)
+                step(len(batch))
+            self._db.execute("COMMIT")
         self._db.execute(
             "CREATE TEMP TABLE asked AS SELECT key AS question, CASE WHEN count(*) < 2 THEN 'once'"
             " WHEN count(DISTINCT role) > 1 THEN 'yes' ELSE 'no' END AS flipped"
@@ -171,15 +154,6 @@ class SampleIndex:
         """Lets the table go."""
         self._db.close()
 
-    def _add(self, store: RunStore, language: str, version: str, seed: int) -> None:
-        rows = store.query(_ITEMS, (version, language))
-        self._db.execute("BEGIN")
-        while batch := rows.fetchmany(_BATCH):
-            ranked = ((*row, None, stable_number(seed, row[1]) >> 1) for row in batch)
-            self._db.executemany(f"INSERT INTO items VALUES ({marks(len(batch[0]) + 2)})", ranked)
-            self._step(len(batch))
-        self._db.execute("COMMIT")
-
     def _rows(self, statement: str, parameters: Sequence[Value] = ()) -> list[tuple[Any, ...]]:
         with self._lock:
             return self._db.execute(statement, parameters).fetchall()
@@ -191,11 +165,7 @@ class SampleIndex:
         return int(found)
 
     def page(self, filters: Mapping[str, str], offset: int, limit: int) -> list[SampleRow]:
-        """Items with these values, in plan order.
-
-        Raises:
-            UnknownNameError: for a field that items are not filtered by.
-        """
+        """Items with these values, in plan order; UnknownNameError for a field that items are not filtered by."""
         where, values = _condition(filters)
         found = self._rows(
             f"SELECT {_COLUMNS} FROM items {where} ORDER BY number LIMIT ? OFFSET ?", [*values, limit, offset]

@@ -20,13 +20,13 @@ for each position, the index of the option there (`201`). `role_N` and `text_N` 
 other columns of `instances` are those of an observation (`scoring.observations.INSTANCE_COLUMNS`); `context_id` is less
 by 2⁶³, because SQLite's integers have a sign.
 
-Records of instances, prompts and responses may be in Parquet files (`storage.shards`). All statements read views of
-these tables that include those records; statements that change a table name it `main.TABLE`.
+Records of instances, prompts and responses may be in Parquet files (`storage.shards`); `Database.read` finds them.
 """
 
 from __future__ import annotations
 
 import atexit
+import json
 import os
 import shutil
 import sqlite3
@@ -35,11 +35,11 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from mbbq_gen.core.errors import RunError, UsageError
-from mbbq_gen.core.records import Response
-from mbbq_gen.storage.shards import Connection, ShardedTables
+from mbbq_gen.core.records import Extraction, RecordT, Response, stored
+from mbbq_gen.storage.shards import RecordFiles
 
 SCHEMA_VERSION: Final = 3
 """Raised by every change of the tables. A store of another version is refused; there is no migration."""
@@ -112,7 +112,10 @@ _RESPONSE_COLUMNS: Final = (
     *("cached", "input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens", "record"),
 )
 Value = str | int | float | None
-"""What a cell of a table holds."""
+BATCH: Final = 500
+"""Rows read at a time where others may be written meanwhile."""
+EXTRACTION: Final = ("outcome", "option", "confidence", "rule", "spans", "conflicts")
+"""The columns of an extraction."""
 
 
 class Database:
@@ -121,17 +124,15 @@ class Database:
     def __init__(self, path: Path, *, read_only: bool = False, folder: Path | None = None) -> None:
         """Opens the file; `folder`: the run's, where the file is a copy outside it.
 
-        Raises:
-            UsageError: The store is of another version.
-            RunError: The file can't be opened, or is no store.
+        Raises UsageError where the store is of another version, RunError where the file can't be opened or is no store.
         """
         self.path = path
-        self._db: Connection
+        self._db: sqlite3.Connection
         with _plain_errors(path):
             if read_only:
                 self._db = connect_read_only(path)
             else:
-                self._db = sqlite3.connect(path, isolation_level=None, factory=Connection)
+                self._db = sqlite3.connect(path, isolation_level=None)
                 self._db.execute("PRAGMA journal_mode = WAL")
                 self._db.execute("PRAGMA synchronous = FULL")
                 self._db.execute(_META)
@@ -144,7 +145,7 @@ class Database:
                 raise UsageError(f"{path}: {known}; use the version that made it, or make the run again elsewhere")
             if not read_only:
                 self._db.executescript(_SCHEMA)
-        self.records = ShardedTables(self._db, path, folder or path.parent, self._writing)
+        self.records = RecordFiles(self._db, path, folder or path.parent, self._writing)
 
     def __enter__(self) -> Self:
         return self
@@ -158,8 +159,8 @@ class Database:
 
     def meta(self, name: str) -> str | None:
         """The value of that name in the table `meta`, or None."""
-        row = self._db.execute("SELECT value FROM meta WHERE name = ?", (name,)).fetchone()
-        return None if row is None else str(row[0])
+        found: str | None = self.value("SELECT value FROM meta WHERE name = ?", name)
+        return found
 
     def set_meta(self, name: str, value: str) -> None:
         """Stores a value in the table `meta`."""
@@ -192,10 +193,34 @@ class Database:
         if self._db.in_transaction:
             self._db.execute("ROLLBACK")
 
+    def text(self, record: str) -> str:
+        """The JSON of a stored record, which stands in its table or in a file."""
+        return record if record.startswith("{") else self.records.record(record)
+
+    def read(self, kind: type[RecordT], record: str) -> RecordT:
+        """The record of that class that a table holds."""
+        return stored(kind, self.text(record))
+
     def query(self, statement: str, parameters: Sequence[str | int] = ()) -> sqlite3.Cursor:
         """The rows of a SELECT."""
         with _plain_errors(self.path):
             return self._db.execute(statement, parameters)
+
+    def value(self, statement: str, *parameters: str | int) -> Any:
+        """The first column of the first row of a SELECT; None without rows."""
+        row = self.query(statement, parameters).fetchone()
+        return None if row is None else row[0]
+
+    def paged(self, statement: str, *parameters: str | int) -> Iterator[tuple[Any, ...]]:
+        """The rows of a SELECT, a few hundred at a time, so that others may be written meanwhile.
+
+        Its last two placeholders are the number after which rows are wanted and their count; its first column is that
+        number, by which it is ordered.
+        """
+        after = -1
+        while rows := self.query(statement, (*parameters, after, BATCH)).fetchall():
+            yield from rows
+            after = rows[-1][0]
 
 
 @contextmanager
@@ -234,6 +259,19 @@ def response_row(response: Response, received_at: str) -> tuple[Value, ...]:
     )
 
 
+def extraction_row(found: Extraction) -> tuple[Value, ...]:
+    """An extraction as columns (EXTRACTION)."""
+    spans, conflicts = json.dumps(found.spans), json.dumps(found.conflicts, ensure_ascii=False)
+    return found.outcome, found.option, found.confidence, found.rule, spans, conflicts
+
+
+def read_extraction(row: Sequence[Any]) -> Extraction:
+    """The extraction that these columns (EXTRACTION) hold."""
+    *values, spans, conflicts = row
+    lists = {"spans": json.loads(spans), "conflicts": json.loads(conflicts)}
+    return Extraction(**dict(zip(EXTRACTION, values, strict=False)), **lists)
+
+
 def replace_error(table: str) -> str:
     """The ON CONFLICT action that replaces an error, and never a response."""
     changes = ", ".join(f"{name} = excluded.{name}" for name in _RESPONSE_COLUMNS[1:])
@@ -263,14 +301,11 @@ def is_writable(folder: Path) -> bool:
     return os.access(folder, os.W_OK | os.X_OK)
 
 
-def connect_read_only(path: Path) -> Connection:
+def connect_read_only(path: Path) -> sqlite3.Connection:
     """A connection that only reads a database: on read-only disks, in archives, in folders of other users too.
 
     SQLite needs a file beside a database even to read it. Where it can't create one, the database is opened as
     immutable; where a killed process left a write-ahead log, a copy in the temporary folder is used instead.
-
-    Raises:
-        sqlite3.Error: where it can't be read.
     """
     copy = _copies.get(path.absolute())
     if copy is not None:
@@ -289,11 +324,7 @@ def connect_read_only(path: Path) -> Connection:
 
 
 def copy_elsewhere(path: Path) -> Path:
-    """The copy of a database that is used instead of it until the process ends.
-
-    Raises:
-        OSError: where there is no room for it.
-    """
+    """The copy of a database that is used instead of it until the process ends."""
     key = path.absolute()
     if key not in _copies:
         folder = Path(tempfile.mkdtemp(prefix="mbbq-gen-"))
@@ -310,6 +341,6 @@ def _log_of(path: Path) -> Path:
     return path.with_name(f"{path.name}-wal")
 
 
-def _connect(path: Path, how: str) -> Connection:
+def _connect(path: Path, how: str) -> sqlite3.Connection:
     address = f"{path.absolute().as_uri()}?{how}"
-    return sqlite3.connect(address, uri=True, isolation_level=None, factory=Connection)
+    return sqlite3.connect(address, uri=True, isolation_level=None)

@@ -6,7 +6,6 @@ paid for, once.
 
 from __future__ import annotations
 
-import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -15,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mbbq_gen.core.errors import RunError
+from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.core.records import (
     ContinuationScore,
     Extraction,
@@ -23,17 +23,22 @@ from mbbq_gen.core.records import (
     Request,
     Response,
     Role,
-    SamplingUnit,
     of_valid,
-    stored,
 )
 from mbbq_gen.scoring.columns import QUESTION_ROW, Questions, question_row, questions_from_rows
 from mbbq_gen.scoring.observations import INSTANCE_COLUMNS
 from mbbq_gen.storage.follow_ups import COUNTS, follow_up_request, pending_follow_ups
-from mbbq_gen.storage.schema import Database, Value, by_language, marks, replace_error, response_row
+from mbbq_gen.storage.schema import (
+    BATCH,
+    Database,
+    Value,
+    by_language,
+    extraction_row,
+    marks,
+    replace_error,
+    response_row,
+)
 
-BATCH: Final = 500
-"""Rows read at a time where others may be written meanwhile."""
 SCORED: Final = "scored"
 """Meta name of the mark of runs with loglikelihood methods; without it every response is a text."""
 NORMALISE: Final = "normalization"
@@ -56,7 +61,6 @@ ANSWER_ROW: Final = (
     *("instance_key", "variant", "label_style", "option_order", "method", "reasoning_effort"),
     *("outcome", "option", "confidence", "extractor"),
 )
-"""The columns of `RunStore.answer_rows`."""
 Parallels = Mapping[str, Mapping[Role, str]]
 """Language → role → the option's text in it."""
 
@@ -102,11 +106,8 @@ class Part:
     """Consecutive prompts: all those of their instances."""
 
     first: int
-    """Number of the first prompt."""
     last: int
-    """Number of the last prompt, included."""
     first_key: str
-    """Key of the first instance."""
     last_key: str
 
 
@@ -121,15 +122,11 @@ class RunStore(Database):
     def clear_plan(self) -> None:
         """Deletes instances and prompts of an interrupted plan; responses stay."""
         with self._writing():
-            self._db.execute("DELETE FROM main.prompts")
-            self._db.execute("DELETE FROM main.instances")
+            self._db.execute("DELETE FROM prompts")
+            self._db.execute("DELETE FROM instances")
 
     def add_instances(self, instances: Iterable[tuple[Instance, str]]) -> int:
-        """Stores instances with their JSON; returns their number.
-
-        Raises:
-            RunError: where two of them have the same key.
-        """
+        """Stores instances with their JSON; returns their number. RunError where two have the same key."""
         key, count = "", 0
 
         def rows() -> Iterator[tuple[Value, ...]]:
@@ -145,7 +142,7 @@ class RunStore(Database):
 
         with self._writing():
             try:
-                self._db.executemany(f"INSERT INTO main.instances VALUES ({marks(32)})", rows())
+                self._db.executemany(f"INSERT INTO instances VALUES ({marks(32)})", rows())
             except sqlite3.IntegrityError as error:
                 raise duplicate_key(key) from error
         return count
@@ -163,12 +160,12 @@ class RunStore(Database):
         """Leaves all instances but these out of the run: they serve as examples."""
         with self._writing():
             others = [(key,) for (key,) in self._db.execute("SELECT key FROM instances") if key not in keys]
-            self._db.executemany("UPDATE main.instances SET asked = 0 WHERE key = ?", others)
+            self._db.executemany("UPDATE instances SET asked = 0 WHERE key = ?", others)
 
     def instances(self) -> Iterator[Instance]:
         """The selected instances, by key."""
         for (record,) in self._db.execute("SELECT record FROM instances WHERE asked ORDER BY key"):
-            yield stored(Instance, record)
+            yield self.read(Instance, record)
 
     def questions(self, part: Part | None = None) -> Questions:
         """The selected instances as a table, by key; only those of a part where one is given."""
@@ -187,36 +184,28 @@ class RunStore(Database):
         return questions_from_rows(rows(), self.instance)
 
     def parts(self, size: int) -> Iterator[Part]:
-        """Splits the run into parts of about `size` prompts, in plan order; no instance is in two of them.
-
-        Raises:
-            RunError: where prompts are not in the order of their instances, as in imported runs.
-        """
-        first, before = 1, ""
-        last = self.last_planned()
-        while last is not None and first <= last[0]:
-            begin, key = self._db.execute(
-                "SELECT number, instance_key FROM prompts WHERE number >= ? ORDER BY number LIMIT 1", (first,)
-            ).fetchone()
-            end, end_key = self._db.execute(
-                "SELECT number, instance_key FROM prompts WHERE number >= ? ORDER BY number LIMIT 1",
-                (min(begin + size - 1, last[0]),),
-            ).fetchone()
-            following = self._db.execute(
-                "SELECT number FROM prompts WHERE number > ? AND instance_key <> ? ORDER BY number LIMIT 1",
-                (end, end_key),
-            ).fetchone()
-            first = last[0] + 1 if following is None else int(following[0])
-            part = Part(int(begin), first - 1, str(key), str(end_key))
-            if not before < part.first_key <= part.last_key:
+        """Parts of about `size` prompts, in plan order, that cut no instance; RunError for imported runs."""
+        rows = self._db.execute(
+            "SELECT instance_key, min(number), max(number) FROM prompts GROUP BY instance_key ORDER BY 2"
+        )
+        part: Part | None = None
+        for key, first, last in rows:
+            if part is None:
+                part = Part(first, last, key, key)
+                continue
+            if first <= part.last or key <= part.last_key:
                 raise RunError(f"{self.path}: its prompts are not in the order of its questions")
-            before = part.last_key
+            if part.last - part.first + 1 < size:
+                part = Part(part.first, last, part.first_key, key)
+            else:
+                yield part
+                part = Part(first, last, key, key)
+        if part is not None:
             yield part
 
     def instance(self, key: str) -> Instance:
         """The stored instance of that key, which must exist."""
-        (record,) = self._db.execute("SELECT record FROM instances WHERE key = ?", (key,)).fetchone()
-        return stored(Instance, record)
+        return self.read(Instance, self.value("SELECT record FROM instances WHERE key = ?", key))
 
     def add_prompts(self, prompts: Iterable[tuple[Prompt, str]]) -> int:
         """Stores prompts with their request keys; returns their number."""
@@ -232,13 +221,12 @@ class RunStore(Database):
                 )
 
         with self._writing():
-            self._db.executemany(f"INSERT INTO main.prompts VALUES (NULL, {marks(10)})", rows())
+            self._db.executemany(f"INSERT INTO prompts VALUES (NULL, {marks(10)})", rows())
         return count
 
     def count_instances(self) -> int:
         """The number of selected instances."""
-        (number,) = self._db.execute("SELECT count(*) FROM instances WHERE asked").fetchone()
-        return int(number)
+        return int(self.value("SELECT count(*) FROM instances WHERE asked"))
 
     # --- requests and responses -----------------------------------------------------------------------------------
 
@@ -247,36 +235,29 @@ class RunStore(Database):
 
         Responses may be added meanwhile: rows are queried a few hundred at a time.
         """
-        after, text, instance = 0, "", None
-        statement = (
+        text, instance = "", None
+        rows = self.paged(
             "SELECT p.number, p.request_key, p.record, i.record FROM prompts p"
             " JOIN instances i ON i.key = p.instance_key"
             " LEFT JOIN responses r ON r.request_key = p.request_key AND r.is_error = 0"
-            " WHERE p.number > ? AND r.request_key IS NULL AND NOT EXISTS"
+            " WHERE r.request_key IS NULL AND NOT EXISTS"
             "  (SELECT 1 FROM prompts q WHERE q.request_key = p.request_key AND q.number < p.number)"
-            f"{_TAKEN if self.is_in_rounds else ''} ORDER BY p.number LIMIT ?"
+            f"{_TAKEN if self.is_in_rounds else ''} AND p.number > ? ORDER BY p.number LIMIT ?"
         )
-        while rows := self._db.execute(statement, (after, BATCH)).fetchall():
-            for number, request_key, prompt, record in rows:
-                after = number
-                if instance is None or record != text:
-                    text, instance = record, stored(Instance, record)
-                yield _request(request_key, prompt, instance)
+        for _, request_key, prompt, record in rows:
+            if instance is None or record != text:
+                text, instance = record, self.read(Instance, record)
+            yield _request(request_key, self.read(Prompt, prompt), instance)
         yield from pending_follow_ups(self)
-
-    def last_planned(self) -> tuple[int, str] | None:
-        """Number and id of the last prompt; None where nothing is planned yet."""
-        row = self._db.execute("SELECT number, prompt_id FROM prompts ORDER BY number DESC LIMIT 1").fetchone()
-        return None if row is None else (int(row[0]), str(row[1]))
 
     def request(self, request_key: str) -> Request:
         """The request of that key, which must be planned."""
-        (number,) = self._db.execute("SELECT min(number) FROM prompts WHERE request_key = ?", (request_key,)).fetchone()
+        number = self.value("SELECT min(number) FROM prompts WHERE request_key = ?", request_key)
         return follow_up_request(self, request_key) if number is None else self.planned_request(number)
 
     def number_of(self, prompt_id: str) -> int:
         """The number of a prompt in plan order, which must exist."""
-        return int(self._db.execute("SELECT number FROM prompts WHERE prompt_id = ?", (prompt_id,)).fetchone()[0])
+        return int(self.value("SELECT number FROM prompts WHERE prompt_id = ?", prompt_id))
 
     def planned_request(self, number: int) -> Request:
         """The request of the prompt of that number, which must exist."""
@@ -285,7 +266,7 @@ class RunStore(Database):
             " WHERE p.number = ?",
             (number,),
         ).fetchone()
-        return _request(request_key, record, stored(Instance, instance))
+        return _request(request_key, self.read(Prompt, record), self.read(Instance, instance))
 
     def add_responses(
         self, responses: Sequence[tuple[Response, str]], meta: Mapping[str, str] = MappingProxyType({})
@@ -298,8 +279,7 @@ class RunStore(Database):
         rows = [response_row(response, received_at) for response, received_at in responses]
         with self._writing():
             self._db.executemany(
-                f"INSERT INTO main.responses VALUES ({marks(14)}) ON CONFLICT (request_key)"
-                f" {replace_error('responses')}",
+                f"INSERT INTO responses VALUES ({marks(14)}) ON CONFLICT (request_key) {replace_error('responses')}",
                 rows,
             )
             self._db.executemany(
@@ -337,8 +317,8 @@ class RunStore(Database):
         """Progress of the run with its follow-ups; of an adaptive run, over the requests in `rounds`."""
         first = "rounds" if self.is_in_rounds else "prompts"
         planned = f"(SELECT request_key FROM {first} UNION SELECT request_key FROM follow_ups)"
-        (requests,) = self._db.execute(f"SELECT count(*) FROM {planned}").fetchone()
-        (answered, failed) = self._db.execute(
+        requests = self.value(f"SELECT count(*) FROM {planned}")
+        answered, failed = self._db.execute(
             "SELECT count(*) FILTER (WHERE is_error = 0), count(*) FILTER (WHERE is_error = 1) FROM responses"
             f" WHERE request_key IN {planned}"
         ).fetchone()
@@ -375,19 +355,16 @@ class RunStore(Database):
                 " AND EXISTS (SELECT 1 FROM extractions o WHERE o.prompt_id = p.prompt_id"
                 f" AND o.extractor = ? AND o.outcome IN ({', '.join('?' * len(outcomes))}))"
             )
-        statement = (
+        only = (earlier, *outcomes) if earlier is not None else ()
+        rows = self.paged(
             f"SELECT p.number, p.instance_key, p.record, i.record, r.record FROM {COMPLETED}"
             " LEFT JOIN extractions e ON e.prompt_id = p.prompt_id AND e.extractor = ?"
-            " WHERE p.number > ? AND p.language = ?"
-            " AND (e.prompt_id IS NULL OR (e.outcome = 'error' AND r.is_error = 0))"
-            f"{read_as}{_SCORED_ONLY if scored else WORDS} ORDER BY p.number LIMIT ?"
+            " WHERE p.language = ? AND (e.prompt_id IS NULL OR (e.outcome = 'error' AND r.is_error = 0))"
+            f"{read_as}{_SCORED_ONLY if scored else WORDS} AND p.number > ? ORDER BY p.number LIMIT ?",
+            *(extractor, language, *only),
         )
-        only = (earlier, *outcomes) if earlier is not None else ()
-        after = 0
-        while rows := self._db.execute(statement, (extractor, after, language, *only, BATCH)).fetchall():
-            for number, key, prompt, instance, response in rows:
-                after = number
-                yield StoredPrompt(prompt, instance, response, self.parallels(key))
+        for _, key, *records in rows:
+            yield self._stored_prompt(key, *records)
 
     def answered(self, request_keys: Sequence[str]) -> Iterator[StoredPrompt]:
         """The prompts that ask these requests for words and have an answer, by question."""
@@ -396,14 +373,14 @@ class RunStore(Database):
             f" ({marks(len(request_keys))}) AND r.is_error = 0{WORDS} ORDER BY p.instance_key, p.number",
             request_keys,
         )
-        for key, prompt, instance, response in rows.fetchall():
-            yield StoredPrompt(prompt, instance, response, self.parallels(key))
+        for key, *records in rows.fetchall():
+            yield self._stored_prompt(key, *records)
+
+    def _stored_prompt(self, key: str, prompt: str, instance: str, response: str) -> StoredPrompt:
+        return StoredPrompt(self.text(prompt), self.text(instance), self.text(response), self.parallels(key))
 
     def parallels(self, instance_key: str) -> Parallels:
-        """The options' texts in the run's other languages; empty without parallel questions or without roles.
-
-        A response in another language than the question names the people in that language (DESIGN.md §8, `aliases`).
-        """
+        """The options' texts in the run's other languages, which responses may use too; empty without roles."""
         if self._has_parallels and instance_key != self._last_parallels[0]:
             options = ", ".join(f"{side}.role_{place}, {side}.text_{place}" for side in "io" for place in range(3))
             rows = self._db.execute(
@@ -424,29 +401,20 @@ class RunStore(Database):
     def _has_parallels(self) -> bool:
         """Whether the run has questions in several languages."""
         other = "SELECT 1 FROM instances WHERE language <> (SELECT language FROM instances LIMIT 1) LIMIT 1"
-        return self._db.execute(other).fetchone() is not None
+        return self.value(other) is not None
 
     def add_extractions(self, extractor: str, rows: Iterable[tuple[str, Extraction]]) -> None:
         """Stores extractions (prompt id, extraction) of an extractor version; an older one of it is replaced."""
         with self._writing():
             self._db.executemany(
                 f"INSERT OR REPLACE INTO extractions VALUES ({marks(8)})",
-                (
-                    (
-                        *(prompt_id, extractor, found.outcome, found.option, found.confidence, found.rule),
-                        *(json.dumps(found.spans), json.dumps(found.conflicts, ensure_ascii=False)),
-                    )
-                    for prompt_id, found in rows
-                ),
+                ((prompt_id, extractor, *extraction_row(found)) for prompt_id, found in rows),
             )
 
     def answer_rows(
         self, extractors: Mapping[str, Sequence[str]], part: Part | None = None, *, follow_up: bool = False
     ) -> Iterator[list[tuple[Value, ...]]]:
-        """The extractions by these extractor versions, by language, in plan order: batches of rows (ANSWER_ROW).
-
-        Of the whole run or a part of it. `follow_up`: with what follow-ups say in the place of what was not read.
-        """
+        """Batches of extractions (ANSWER_ROW) by these versions, in plan order; `follow_up`: with what those say."""
         columns, joined = ", ".join(ANSWER_ROW), ""
         if follow_up:
             joined = " LEFT JOIN follow_ups u ON u.prompt_id = p.prompt_id"
@@ -487,8 +455,7 @@ def duplicate_key(key: str) -> RunError:
     return RunError(f"two questions have the id {key!r}; ids must be unique")
 
 
-def _request(request_key: str, record: str, instance: Instance) -> Request:
+def _request(request_key: str, prompt: Prompt, instance: Instance) -> Request:
     """The request of a stored prompt."""
-    prompt = stored(Prompt, record)
     values = {"request_key": request_key, "messages": prompt.messages, "prompt": prompt, "instance": instance}
     return of_valid(Request, {**values, "max_tokens": None})

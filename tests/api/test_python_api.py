@@ -22,7 +22,7 @@ from mbbq_gen import Run, extract, load_benchmark, score
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.records import Instance, Option, Role
-from mbbq_gen.runs.samples import SampleColumns, item_schema
+from mbbq_gen.runs.samples import item_schema
 from mbbq_gen.scoring.observations import GoldLabels, Observation
 from tests.support.extraction import call, copy_run, make_run
 
@@ -93,7 +93,7 @@ def test_importing_the_package_is_light() -> None:
 def test_items_have_the_columns_that_are_promised(run: Run) -> None:
     frame = run.samples(messages=True)
     assert dict(frame.schema) == item_schema(messages=True)
-    assert {*Observation._fields, *SampleColumns._fields} <= set(frame.columns)
+    assert {*Observation._fields} <= set(frame.columns)
     assert "messages" not in run.samples().columns
     assert frame["prompt_id"].is_unique().all()
     assert frame.height == run.manifest.counts.prompts

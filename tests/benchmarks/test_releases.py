@@ -330,17 +330,6 @@ def test_a_later_pull_goes_on_where_the_first_gave_up(
     assert host.sent == len(archive)
 
 
-def test_another_address_does_not_go_on_with_the_part(host: Host, root: Path, tools: InstallTools) -> None:
-    archive = tar_gz(RELEASE)
-    source = serve(host, archive)
-    host.faults = [Fault(cut_after=1000), *[Fault(status=500) for _ in range(ATTEMPTS - 1)]]
-    refusal(source, root, tools)
-    host.files["/mirror"] = archive
-    host.asked.clear()
-    check_whole(install_release("toys", f"{host.url}/mirror", root, tools), root)
-    assert host.asked == [None]
-
-
 @pytest.mark.parametrize(
     "case",
     [
@@ -360,13 +349,22 @@ def test_a_download_is_resumed_only_where_the_edition_is_known(
     assert host.asked == [None, second]
 
 
-def test_two_editions_are_never_glued(host: Host, root: Path, tools: InstallTools) -> None:
-    source = serve(host, gzip.compress(plain_tar(RELEASE), 1, mtime=9))
+@pytest.mark.parametrize("other", ["edition", "address"])
+def test_another_edition_or_address_does_not_go_on_with_the_part(
+    host: Host, root: Path, tools: InstallTools, other: str
+) -> None:
+    archive = gzip.compress(plain_tar(RELEASE), 1, mtime=9)
+    source = serve(host, archive)
     host.faults = [Fault(cut_after=50_000), *[Fault(status=500) for _ in range(ATTEMPTS - 1)]]
     refusal(source, root, tools)
-    host.mark = {"ETag": '"second"'}
-    host.files["/toys"] = tar_gz({**RELEASE, "code/more.py": b"pass\n"})
-    check_whole(install_release("toys", source, root, tools), root)
+    host.asked.clear()
+    if other == "edition":
+        host.mark = {"ETag": '"second"'}
+        host.files["/toys"] = tar_gz({**RELEASE, "code/more.py": b"pass\n"})
+    else:
+        host.files["/mirror"] = archive
+    check_whole(install_release("toys", source if other == "edition" else f"{host.url}/mirror", root, tools), root)
+    assert host.asked == (["bytes=50000-"] if other == "edition" else [None])
 
 
 def download(host: Host, tools: InstallTools, part: Path, largest: int = 1 << 30) -> Download:
@@ -454,12 +452,20 @@ def test_a_killed_download_goes_on(
     assert [path.suffix for path in sorted(parts.iterdir())] == ["", ".lock"]
 
 
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 410, 501])
-def test_what_will_not_pass_is_not_tried_again(
-    host: Host, root: Path, tools: InstallTools, pauses: list[float], status: int
+@pytest.mark.parametrize(
+    "case",
+    [
+        *((Fault(status=status), f"{status} ") for status in (400, 401, 403, 404, 410, 501)),
+        (Fault(status=503, headers={"Retry-After": "3600"}), "asks to wait 3600 s"),
+    ],
+    ids=lambda case: case[1],
+)
+def test_what_will_not_pass_soon_is_not_tried_again(
+    host: Host, root: Path, tools: InstallTools, pauses: list[float], case: tuple[Fault, str]
 ) -> None:
-    host.faults = [Fault(status=status)]
-    assert f"{status} " in refusal(serve(host, b""), root, tools)
+    fault, says = case
+    host.faults = [fault]
+    assert says in refusal(serve(host, b""), root, tools)
     assert (len(host.asked), pauses) == (1, [])
 
 
@@ -483,12 +489,6 @@ def test_a_server_that_asks_to_wait_is_obeyed(
     check_whole(install_release("toys", serve(host, tar_gz(RELEASE)), root, tools), root)
     assert len(pauses) == 1
     assert asked == "soon" or pauses == [pytest.approx(7, abs=0 if asked == "7" else 2)]
-
-
-def test_nobody_waits_for_an_hour(host: Host, root: Path, tools: InstallTools, pauses: list[float]) -> None:
-    host.faults = [Fault(status=503, headers={"Retry-After": "3600"})]
-    assert "asks to wait 3600 s" in refusal(serve(host, b""), root, tools)
-    assert (len(host.asked), pauses) == (1, [])
 
 
 def test_nobody_at_home(host: Host, root: Path, tools: InstallTools, pauses: list[float]) -> None:
@@ -612,19 +612,14 @@ def test_links_in_a_zip(host: Host, root: Path, tools: InstallTools) -> None:
 
 
 def test_a_link_that_stays_inside_is_passed_over(host: Host, root: Path, tools: InstallTools) -> None:
-    links = [
-        entry("data/latest.jsonl", type=tarfile.SYMTYPE, linkname="../data/one.jsonl"),
-        entry("data/same.jsonl", type=tarfile.LNKTYPE, linkname="data/one.jsonl"),
-    ]
-    body = tar_of(*(entry(path, text) for path, text in RELEASE.items()), *links)
-    check_whole(install_release("toys", serve(host, body), root, tools), root)
-
-
-def test_a_pinned_file_that_is_a_link_is_missing(host: Host, root: Path, tools: InstallTools) -> None:
-    files = {path: text for path, text in RELEASE.items() if path != "data/one.jsonl"}
-    link = entry("data/one.jsonl", type=tarfile.SYMTYPE, linkname="two.jsonl")
-    body = tar_of(link, *(entry(path, text) for path, text in files.items()))
-    assert "lacks data/one.jsonl" in refusal(serve(host, body), root, tools)
+    link = entry("data/latest.jsonl", type=tarfile.SYMTYPE, linkname="../data/one.jsonl")
+    same = entry("data/same.jsonl", type=tarfile.LNKTYPE, linkname="data/one.jsonl")
+    files = [entry(path, text) for path, text in RELEASE.items()]
+    check_whole(install_release("toys", serve(host, tar_of(*files, link, same)), root, tools), root)
+    # A pinned file that is a link is missing.
+    pinned = entry("data/one.jsonl", type=tarfile.SYMTYPE, linkname="two.jsonl")
+    body = tar_of(pinned, *(one for one in files if one[0].name != "data/one.jsonl"))
+    assert "lacks data/one.jsonl" in refusal(serve(host, body), root.with_name("other"), tools)
 
 
 def claiming(size: int) -> bytes:
@@ -678,16 +673,18 @@ def test_a_flat_folder(tmp_path: Path, root: Path, tools: InstallTools) -> None:
     assert {file.path for file in done.record.files if not file.pinned} == set(LOOSE)
 
 
-def test_a_flat_folder_with_a_wrong_file(tmp_path: Path, root: Path, tools: InstallTools) -> None:
-    flat = put(tmp_path / "flat", {"one.jsonl": PINNED["data/one.jsonl"], "two.jsonl": b"{}\n"})
-    assert "two.jsonl is not the release's (3 bytes" in refusal(str(flat), root, tools)
-
-
-def test_an_incomplete_folder_is_refused(tmp_path: Path, root: Path, tools: InstallTools) -> None:
-    source = put(tmp_path / "toys", {"data/one.jsonl": PINNED["data/one.jsonl"]})
-    assert "lacks data/two.jsonl of toys" in refusal(str(source), root, tools)
-    (tmp_path / "empty").mkdir()
-    assert "lacks data/one.jsonl, data/two.jsonl of toys" in refusal(str(tmp_path / "empty"), root, tools)
+@pytest.mark.parametrize(
+    ("files", "says"),
+    [
+        ({"one.jsonl": PINNED["data/one.jsonl"], "two.jsonl": b"{}\n"}, "two.jsonl is not the release's (3 bytes"),
+        ({"data/one.jsonl": PINNED["data/one.jsonl"]}, "lacks data/two.jsonl of toys"),
+        ({"readme.txt": b""}, "lacks data/one.jsonl, data/two.jsonl of toys"),
+    ],
+)
+def test_a_wrong_or_incomplete_folder_is_refused(
+    tmp_path: Path, root: Path, tools: InstallTools, files: Files, says: str
+) -> None:
+    assert says in refusal(str(put(tmp_path / "toys", files)), root, tools)
 
 
 def test_on_request_only_from_the_users_copy(tmp_path: Path, root: Path, tools: InstallTools) -> None:

@@ -117,7 +117,7 @@ def test_faults_are_found(fault: dict[str, Any], tmp_path: Path) -> None:
     text = file.read_text(encoding="utf-8")
     assert fault["old"] in text, "the fault no longer fits the folder `good`"
     file.write_text(text.replace(fault["old"], fault["new"], 1), encoding="utf-8")
-    found = [str(finding) for finding in check_templates(folder)]
+    found = [f"{file}: {problem}" for file, problem in check_templates(folder)]
     assert len(found) == len(fault["findings"]), found
     for line, words in zip(found, fault["findings"], strict=True):
         assert line.startswith(str(folder))
@@ -152,6 +152,4 @@ def test_check_looks_into_the_control_sets(tmp_path: Path) -> None:
     text = (shipped.shipped / "control_sets" / "en.toml").read_text(encoding="utf-8")
     (packs / "en.toml").write_text(text.replace("poss =", "possessive ="), encoding="utf-8")
     found = check_templates(folder, PackPaths(packs=tmp_path / "packs"))
-    assert [finding.problem for finding in found] == [
-        "template 'age_01': control_sets/en.toml has no grammar.forms.poss"
-    ]
+    assert [problem for _, problem in found] == ["template 'age_01': control_sets/en.toml has no grammar.forms.poss"]

@@ -15,7 +15,7 @@ from mbbq_gen.extraction import ENGINE_VERSION, Question
 from mbbq_gen.extraction.simple import SIMPLE_EXTRACTORS, answer_line
 from mbbq_gen.runs.extraction import UNPARSED, explain_answer, extract_response, previous_extraction
 from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.storage.queries import AnsweredReader, stored_extractions
+from mbbq_gen.storage.queries import parse_completed, stored_extractions
 from tests.support.cases import cases
 from tests.support.extraction import call, copy_run, make_run
 
@@ -41,7 +41,7 @@ def older_reading(run: Path, version: str = "0+old") -> None:
     """Stores what an engine of old might have read: nothing anywhere but in every third answer, which it calls A."""
     with RunFolder(run).open_store() as store:
         for language in store.languages():
-            answers = list(map(AnsweredReader(store), store.without_extraction(version, language)))
+            answers = list(parse_completed(store.without_extraction(version, language), store))
             store.add_extractions(
                 version,
                 [
@@ -178,7 +178,7 @@ def test_a_failure_is_never_read(run: Path) -> None:
 
     with RunFolder(run).open_store(read_only=True) as store:
         unread = [row for language in store.languages() for row in store.without_extraction("none", language)]
-        answers = list(map(AnsweredReader(store), unread))
+        answers = list(parse_completed(unread, store))
     for name in ("rules", *SIMPLE_EXTRACTORS):
         for answered in answers:
             outcome = extract_response(answered, load_reader(name, answered.prompt.language, PackPaths())).outcome
@@ -208,7 +208,7 @@ def test_an_answer_in_another_language_is_read_by_the_parallel_question(
         code, _, err = call(capsys, "run", path, "--model", script, *arguments, "--json")
         assert code == 0, err
         with RunFolder(path).open_store(read_only=True) as store:
-            found = list(map(AnsweredReader(store), store.without_extraction("none", "nl")))
+            found = list(parse_completed(store.without_extraction("none", "nl"), store))
             assert len(found) == 6
             for answered in found:
                 reading = next(iter(stored_extractions(store, answered.prompt.prompt_id).values()))

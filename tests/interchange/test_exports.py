@@ -117,7 +117,7 @@ def test_a_huge_hostile_answer_is_kept_whole(run_path: Path, tmp_path: Path) -> 
     copied = copy_run(run_path, tmp_path)
     with RunFolder(copied).open_store() as store:
         statement = (
-            "UPDATE main.responses SET record = json_set(record, '$.text', ?) WHERE request_key ="
+            "UPDATE responses SET record = json_set(record, '$.text', ?) WHERE request_key ="
             " (SELECT min(request_key) FROM responses WHERE json_extract(record, '$.text') = ?)"
         )
         store.change((statement, [(huge, "C")]), ("DELETE FROM extractions", [()]))

@@ -155,7 +155,7 @@ def test_no_more_than_so_many_answers_wait_for_a_commit(
     monkeypatch.setattr(runner, "_MOMENT", 3600.0)
     parts: list[int] = []
     with RunFolder(path).open_store() as store:
-        store.change(("DELETE FROM main.responses", [()]))
+        store.change(("DELETE FROM responses", [()]))
         asyncio.run(
             runner.Executor(store, open_provider("oracle:perfect"), lambda stored: parts.append(len(stored))).run()
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.answer_scores import score_answers as score_packed
+from tests.support.loglikelihood import score_answers as score_packed
 
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")

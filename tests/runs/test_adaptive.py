@@ -8,16 +8,16 @@ import subprocess
 import sys
 from collections import Counter
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mbbq_gen.prompts.sampling import KINDS
-from mbbq_gen.runs.adaptive import CandidateRequest, SamplingRounds, Stratum
+from mbbq_gen.runs.adaptive import SamplingRounds
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.stopping_rule import StoppingRecord
+from mbbq_gen.storage.ledgers import CandidateRequest, Stratum
 from tests.cli.test_commands import asked_each, responses, wait_until
 from tests.fake_service.client import fake_server
 from tests.support.extraction import call
@@ -25,7 +25,7 @@ from tests.support.prices import write_prices
 
 STARTER = ["--benchmark", "starter", "--splits", "bias", "--variants", "bare,letters,polite"]
 RANDOM = ["--model", "oracle:random", *STARTER]
-EN: Stratum = ("b", "bias", "en", "age")
+EN = Stratum("b", "bias", "en", "age")
 
 
 def stopped(path: Path) -> StoppingRecord:
@@ -54,6 +54,7 @@ def deck(
             f"w{wording}",
             f"o{(question + wording) % orders}",
             0,
+            1,
         )
         for template in range(templates)
         for kind in range(2)
@@ -98,7 +99,7 @@ def test_rounds_that_were_taken_before_are_gone_on_with() -> None:
     """What is read again from the file goes on as what stayed in memory does."""
     first = SamplingRounds(deck(6, 8), seed=3)
     begun = {ask.request_key for ask in first.next_round(first.strata)}
-    again = SamplingRounds([replace(ask, taken=int(ask.request_key in begun)) for ask in deck(6, 8)], seed=3)
+    again = SamplingRounds([ask._replace(round=int(ask.request_key in begun)) for ask in deck(6, 8)], seed=3)
     assert again.last == 1
     one, other = first.next_round(first.strata), again.next_round(again.strata)
     assert len(one) == len(other)

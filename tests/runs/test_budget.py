@@ -13,7 +13,8 @@ import pytest
 from mbbq_gen.core.records import Request, Response, Usage
 from mbbq_gen.providers.http.parameters import beside, max_usage
 from mbbq_gen.providers.prices import Price
-from mbbq_gen.runs.budget import CostGuard, InFlightLog, held_by_batches, load_unmetered
+from mbbq_gen.runs.budget import CostGuard, CostLimitError, InFlightLog, load_unmetered
+from mbbq_gen.runs.executor import held_by_batches
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.store import RunStore
 from tests.fake_service.client import FakeServer, fake_server
@@ -187,20 +188,23 @@ def store(tmp_path: Path) -> Iterator[RunStore]:
         yield store
 
 
-def purse(store: RunStore, limit: float, spent: float = 0.0) -> CostGuard:
-    """A purse for which each request takes 100 tokens at most, of a dollar each."""
-    return CostGuard(limit, ONE, spent, lambda _: Usage(input_tokens=60, output_tokens=40), InFlightLog(store))
+MOST = Usage(input_tokens=60, output_tokens=40)
+
+
+def guard(store: RunStore, limit: float, spent: float = 0.0) -> CostGuard:
+    """A budget for which each request takes 100 tokens at most, of a dollar each."""
+    return CostGuard(limit, ONE, spent, lambda _: MOST, InFlightLog(store))
 
 
 def answer(request: Request, tokens: int | None) -> tuple[Response, str]:
     usage = Usage() if tokens is None else Usage(input_tokens=tokens, output_tokens=0)
-    uncounted = Usage(input_tokens=60, output_tokens=40) if tokens is None else None
+    uncounted = MOST if tokens is None else None
     return Response(request_key=request.request_key, text="A", usage=usage, unmetered_usage=uncounted), "2026-01-01"
 
 
 def test_a_killed_process_leaves_its_sendings_spent(store: RunStore) -> None:
     """Whatever was handed out stands in the store before it is sent."""
-    first = purse(store, 550)
+    first = guard(store, 550)
     handed_out = list(first.admit(iter(api_support.requests(9))))
     assert len(handed_out) == 5
     assert load_unmetered(store).under_way.requests == 5
@@ -213,27 +217,106 @@ def test_a_killed_process_leaves_its_sendings_spent(store: RunStore) -> None:
 
 
 def test_what_was_never_sent_is_not_spent(store: RunStore) -> None:
-    first = purse(store, 10_000)
+    first = guard(store, 10_000)
     handed_out = list(first.admit(iter(api_support.requests(5))))
     first.in_flight.end({handed_out[2].request_key: 1, handed_out[3].request_key: 0})
     assert load_unmetered(store).requested.usage == Usage(input_tokens=60, output_tokens=40)
 
 
 def test_another_try_needs_money_of_its_own(store: RunStore) -> None:
-    found = purse(store, 350)
+    found = guard(store, 350)
     first, second, third = found.admit(iter(api_support.requests(9)))
     assert not found.again(first)
     found.settle([answer(third, 60)[0]])
     assert not found.again(second)
-    assert purse(store, 350, spent=250).again(first)
+    assert guard(store, 350, spent=250).again(first)
 
 
 def test_a_failure_that_is_asked_again_stays_spent(store: RunStore) -> None:
     """The record of a failure is replaced by the answer; what the failure cost is not."""
     (request,) = api_support.requests(1)
-    most = Usage(input_tokens=60, output_tokens=40)
     InFlightLog(store).store_responses(
-        [(Response(request_key=request.request_key, error="x", unmetered_usage=most), "t")]
+        [(Response(request_key=request.request_key, error="x", unmetered_usage=MOST), "t")]
     )
     InFlightLog(store).store_responses([answer(request, 5)])
     assert load_unmetered(store).lost.requests == 1
+
+
+# --- services that do not keep to the bound, and runs without a limit -------------------------------------------------
+
+
+def test_the_bound_is_learned_from_the_first_answer_beyond_it(store: RunStore) -> None:
+    found = guard(store, 5000)
+    wanted = found.admit(iter(api_support.requests(99)))
+    first = next(wanted)
+    found.settle([answer(first, 1000)[0]])
+    assert found.in_flight.excess == 10
+    assert len(list(wanted)) == 4  # each may now take 1,000
+    found.in_flight.store_responses([answer(first, 1000)])
+    again = InFlightLog(store)
+    assert again.excess == 10
+    assert load_unmetered(store).requested.output_tokens >= 4 * 400
+
+
+def test_the_message_tells_when_the_limit_was_passed(store: RunStore) -> None:
+    found = guard(store, 250)
+    wanted = list(found.admit(iter(api_support.requests(9))))
+    assert len(wanted) == 2
+    found.settle([answer(request, 300)[0] for request in wanted])
+    with pytest.raises(CostLimitError, match=r"\$600.* more than --max-cost 250.* 3 times"):
+        found.check()
+
+
+def test_a_limit_that_slows_the_run_down_says_so_once(store: RunStore) -> None:
+    found, said = guard(store, 1000), list[str]()
+    found.notify = said.append
+    for _ in range(2):
+        wanted = list(found.admit(iter(api_support.requests(30))))
+        found.settle([answer(request, 10)[0] for request in wanted])
+        assert found.check()
+    assert len(said) == 1
+    assert "--max-cost 1000" in said[0]
+
+
+@pytest.mark.parametrize("usage", ["told", "missing"])
+def test_long_answers_pass_the_limit_by_those_under_way_only(usage: str, tmp_path: Path, go: Go, prices: Path) -> None:
+    """Answers of 2,000 characters to requests that allow ten tokens."""
+    answers: dict[str, Any] = {"usage": usage, "padding": 2000, "output_tokens": 2000}
+    with fake_server({"answers": answers}) as server:
+        run = tmp_path / "run"
+        code, _, error = go(*command(run, server, prices, "--max-tokens", 10, "--max-cost", 20_000))
+        stats = server.stats()
+    assert code == 1
+    assert stats.input_tokens + stats.output_tokens <= 20_000 + 4 * 3_000
+    assert 0 < stats.paid < 20
+    assert "--max-cost 20000" in error
+    bill = bill_of(go, run)
+    known = sum(line["cost"] or 0 for line in bill["lines"])
+    assert known + bill["unmetered_cost"] >= stats.input_tokens + stats.output_tokens
+
+
+def test_a_kill_of_a_run_without_a_limit_leaves_its_requests_on_the_bill(store: RunStore) -> None:
+    log, in_doubt = InFlightLog(store), dict[str, int]()
+    wanted = log.watch(iter(api_support.requests(500)), lambda _: MOST, in_doubt)
+    sent = [next(wanted) for _ in range(100)]
+    log.store_responses([answer(request, 10) for request in sent[:60]])
+    found = load_unmetered(store).under_way
+    assert 40 <= found.requests <= 40 + 2 * 60
+    assert found.output_tokens == 40 * found.requests
+    assert InFlightLog(store).n_unmetered == found.requests
+
+
+def test_a_run_without_a_limit_that_ends_leaves_nothing(store: RunStore) -> None:
+    log, in_doubt = InFlightLog(store), dict[str, int]()
+    sent = list(log.watch(iter(api_support.requests(50)), lambda _: MOST, in_doubt))
+    log.store_responses([answer(request, 10) for request in sent])
+    log.end(in_doubt)
+    assert load_unmetered(store).requested.requests == 0
+
+
+def test_a_stop_leaves_those_under_way(store: RunStore) -> None:
+    log, in_doubt = InFlightLog(store), dict[str, int]()
+    sent = list(log.watch(iter(api_support.requests(50)), lambda _: MOST, in_doubt))
+    in_doubt |= {request.request_key: 1 for request in sent[:7]}
+    log.end(in_doubt)
+    assert load_unmetered(store).requested.requests == 7

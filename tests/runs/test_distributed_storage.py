@@ -17,7 +17,7 @@ import pytest
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.records import Response
 from mbbq_gen.providers.base import is_installed
-from mbbq_gen.runs.distributed.storage import ResponseShards, place_of
+from mbbq_gen.runs.distributed.storage import ResponseShards
 from tests.support.cases import cases
 from tests.support.extraction import call
 
@@ -74,39 +74,24 @@ def name(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     return str(path) if request.param == "folder" else path.as_uri()
 
 
-def test_a_place_keeps_files(name: str) -> None:
-    place = place_of(name)
-    assert not place.is_there()
-    place.make()
-    place.write("b-1.parquet", b"\x00" * 70_000)
-    place.write("a", b"")
-    place.write("b-1.parquet", b"again")
-    assert place.is_there()
-    assert place.names() == ["a", "b-1.parquet"]
-    assert place.names("b-") == ["b-1.parquet"]
-    assert (place.read("b-1.parquet"), place.read("a")) == (b"again", b"")
-    place.remove("a")
-    place.remove("never there")
-    assert place.names() == ["b-1.parquet"]
-    with pytest.raises(OSError, match="a"):
-        place.read("a")
-
-
 def test_shards_are_the_same_in_every_place(name: str) -> None:
     shards = ResponseShards(name)
+    assert not shards.is_there()
     shards.claim("now")
+    assert shards.is_there()
     answers = [(Response(request_key="a", text="হ্যাঁ\n", finish_reason="stop"), AT)]
     shard = shards.write("0" * 16, answers)
     assert ResponseShards(name).read(shard) == answers
-    assert (shards.names(), shards.of_block("0" * 16), shards.of_block("1" * 16)) == ([shard], [shard], [])
+    assert (shards.names(), shards.names("0" * 16), shards.names("1" * 16)) == ([shard], [shard], [])
     shards.clear_parts()
     ResponseShards(name).claim("now")
     with pytest.raises(UsageError, match="another run"):
         ResponseShards(name).claim("later")
-    shards.place.write(shard, shards.place.read(shard)[:-1])
+    shards.put(shard, shards.get(shard)[:-1])
     with pytest.raises(RunError, match="damaged"):
         shards.read(shard)
-    shards.place.remove(shard)
+    shards.remove(shard)
+    shards.remove("never there")
     with pytest.raises(RunError, match="can't read"):
         shards.read(shard)
 
@@ -116,7 +101,7 @@ def test_what_can_not_be_used_is_said(address: str, kind: str, says: str) -> Non
     if is_installed("ossfs") and "oss:" in address:
         pytest.skip("ossfs is installed")
     with pytest.raises(UsageError, match=says) as caught:
-        place_of(address)
+        ResponseShards(address)
     assert type(caught.value).__name__ == kind
     assert "secret" not in str(caught.value)
 

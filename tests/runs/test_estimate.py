@@ -11,7 +11,8 @@ import pytest
 from mbbq_gen.analysis.power import DEFAULTS
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Prompt, SamplingUnit
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import Prompt
 from mbbq_gen.providers.prices import TokenCounter
 from mbbq_gen.runs.cost_estimate import _notes_on_size, _samples
 from mbbq_gen.runs.planner import PromptPlan
@@ -136,7 +137,7 @@ def test_a_pilot_tells_the_length_of_answers(capsys: pytest.CaptureFixture[str],
     with RunFolder(pilot).open_store() as store:
         store.change(
             (
-                "UPDATE main.responses SET output_tokens = ? WHERE request_key IN"
+                "UPDATE responses SET output_tokens = ? WHERE request_key IN"
                 " (SELECT request_key FROM prompts WHERE variant = ?)",
                 [(7, "bare"), (3, "letters")],
             )
@@ -175,23 +176,17 @@ def test_only_a_model_on_this_machine_is_probed(capsys: pytest.CaptureFixture[st
     assert "--probe: oracle:perfect is not a local model" in err
 
 
+def settings(**changes: object) -> RunConfig:
+    known = {"model": "oracle:perfect", "languages": ("en",), "splits": ("bias",), "label_style": ("A",)}
+    return RunConfig.model_validate({**known, "option_order": "balanced", "seed": 0, **changes})
+
+
 def draft(resources: PackPaths, tmp_path: Path) -> list[Prompt]:
     """The prompts of a small run."""
     from mbbq_gen.benchmarks.registry import load_benchmark
 
-    settings = RunConfig(
-        model="oracle:perfect",
-        benchmark=("starter",),
-        languages=("en",),
-        splits=("bias",),
-        variants=("bare", "letters"),
-        option_order="balanced",
-        label_style=("A",),
-        seed=0,
-        sample=100,
-    )
     found = PromptPlan(
-        settings,
+        settings(benchmark=("starter",), variants=("bare", "letters"), sample=100),
         resources,
         lambda choice, languages, splits: load_benchmark(
             choice.name, data=None, languages=list(languages), splits=list(splits), resources=resources
@@ -253,30 +248,11 @@ def outlines(sizes: list[int]) -> list[SamplingUnit]:
 @pytest.mark.parametrize(("sizes", "told"), [([40] * 40, False), ([16] * 38 + [1200, 1200], True)])
 def test_it_says_where_asking_everything_tells_less(sizes: list[int], told: bool) -> None:
     """Templates of unequal size: a score over all questions is that of the largest templates."""
-    settings = RunConfig(
-        model="oracle:perfect",
-        benchmark=("own",),
-        languages=("en",),
-        splits=("bias",),
-        variants=("bare",),
-        option_order="balanced",
-        label_style=("A",),
-        seed=0,
-    )
-    tokens = TokenEstimate(
-        questions=sum(sizes),
-        prompts=sum(sizes),
-        requests=sum(sizes),
-        input_tokens=1,
-        longest_input=1,
-        output_tokens=1,
-        most_output_tokens=None,
-        tokenizer="words",
-        exact=True,
-        outputs="assumed",
-        groups=(),
-    )
-    samples = list(_samples(outlines(sizes), settings, tokens, None, DEFAULTS))
+    counts = dict.fromkeys(("questions", "prompts", "requests"), sum(sizes))
+    counts |= dict.fromkeys(("input_tokens", "longest_input", "output_tokens"), 1)
+    fixed = {"most_output_tokens": None, "tokenizer": "words", "exact": True, "outputs": "assumed", "groups": ()}
+    tokens, own = TokenEstimate.model_validate({**counts, **fixed}), settings(benchmark=("own",), variants=("bare",))
+    samples = list(_samples(outlines(sizes), own, tokens, None, DEFAULTS))
     whole = samples[-1]
     assert (whole.is_all, whole.templates) == (True, 40)
     assert whole.n_templates_effective == pytest.approx(sum(sizes) ** 2 / sum(size**2 for size in sizes))

@@ -15,7 +15,7 @@ import pytest
 from mbbq_gen import Run
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, Response
-from mbbq_gen.extraction.engine import load_extractor
+from mbbq_gen.runs.extraction import load_reader
 from mbbq_gen.runs.follow_up import answer_limit, follow_up_text, question_about, read_reply
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.follow_ups import NONE_RULE
@@ -28,6 +28,7 @@ from tests.support.providers import make_request
 
 Capture = pytest.CaptureFixture[str]
 STARTER = ("--benchmark", "starter", "--variants", "letters", "--splits", "bias")
+READ = ("--sample", "96", "--follow-up", "unread")
 
 
 def run(capsys: Capture, path: Path, *more: object, code: int = 0) -> str:
@@ -61,7 +62,7 @@ def report(capsys: Capture, path: Path) -> dict[str, Any]:
 
 def test_a_model_that_knows_what_it_meant_is_read_whole(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "run"
-    run(capsys, path, "--model", "oracle:indirect", *STARTER, "--languages", "en,ta,zh", "--follow-up", "unread")
+    run(capsys, path, "--model", "oracle:indirect", *STARTER, "--languages", "en,ta,zh", *READ)
     first, after = scores(capsys, path), scores(capsys, path, "--answers", "follow-up")
     assert set(first) == {"en", "ta", "zh"}
     for language, group in after.items():
@@ -79,19 +80,8 @@ def test_a_model_that_knows_what_it_meant_is_read_whole(capsys: Capture, tmp_pat
 
 def test_a_model_that_chose_nothing_stays_unread(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "run"
-    run(
-        capsys,
-        path,
-        "--model",
-        "oracle:undecided",
-        *STARTER,
-        "--languages",
-        "en,ja",
-        "--sample",
-        20,
-        "--follow-up",
-        "unread",
-    )
+    given = "--model oracle:undecided --languages en,ja --sample 20 --follow-up unread"
+    run(capsys, path, *STARTER, *given.split())
     for group in report(capsys, path)["groups"]:
         assert group["none"] == group["replied"] == group["followed_up"] == group["answers"] == 20
         assert group["read_with_follow_up"] == 0
@@ -131,28 +121,12 @@ def test_the_pressed_are_compared_with_those_that_were_read(capsys: Capture, tmp
         vague = (place // 4) % 2
         lines.append({"response": VAGUE if vague else right["response"], "prompt_id": right["prompt_id"]})
         if vague:
-            lines.append(
-                {
-                    "response": wrong["response"],
-                    "prompt_id": right["prompt_id"],
-                    "contains": "Which of the answers did you mean?",
-                }
-            )
+            asks = {"prompt_id": right["prompt_id"], "contains": "Which of the answers did you mean?"}
+            lines.append({"response": wrong["response"], **asks})
     script = tmp_path / "script.jsonl"
     script.write_text("\n".join(map(json.dumps, lines)), encoding="utf-8")
-    run(
-        capsys,
-        path,
-        "--model",
-        f"scripted:{script}",
-        *STARTER,
-        "--languages",
-        "en",
-        "--sample",
-        80,
-        "--follow-up",
-        "unread",
-    )
+    given = "--languages en --sample 80 --follow-up unread"
+    run(capsys, path, "--model", f"scripted:{script}", *STARTER, *given.split())
     (group,) = report(capsys, path)["groups"]
     assert group["answers"] - group["read"] == group["followed_up"] == group["replied"]
     read, replies = ({name: shares[name]["value"] for name in ("biased", "unknown")} for shares in group["choices"])
@@ -229,22 +203,10 @@ def test_a_sample_of_what_was_read_checks_the_reading(capsys: Capture, tmp_path:
 def test_replies_are_labels_of_the_answers(capsys: Capture, tmp_path: Path) -> None:
     """A reader that can read one answer in two, and a model that says what it meant: corrected scores are its own."""
     path = tmp_path / "run"
-    run(
-        capsys,
-        path,
-        "--model",
-        "oracle:indirect",
-        *STARTER,
-        "--languages",
-        "en",
-        "--sample",
-        100,
-        "--follow-up",
-        "unread",
-    )
-    code, out, err = call(
-        capsys, "score", path, "--json", "--correct-with", "follow-up", "--metric", "accuracy_ambiguous"
-    )
+    given = "--model oracle:indirect --languages en --sample 100 --follow-up unread"
+    run(capsys, path, *STARTER, *given.split())
+    wanted = ("--json", "--correct-with", "follow-up", "--metric", "accuracy_ambiguous")
+    code, out, err = call(capsys, "score", path, *wanted)
     assert code == 0, err
     found = json.loads(out)["correction"]
     assert (found["source"], found["n_labels"]) == ("follow-up", 100)
@@ -266,17 +228,8 @@ def test_a_kill_pays_nothing_twice(capsys: Capture, tmp_path: Path) -> None:
 
     with dialogue(slow) as server:
         run(capsys, path, *at(server, "--sample", 200))
-        command = [
-            sys.executable,
-            "-m",
-            "mbbq_gen",
-            "run",
-            str(path),
-            "--follow-up",
-            "unread",
-            "--max-connections",
-            "4",
-        ]
+        options = ["--follow-up", "unread", "--max-connections", "4"]
+        command = [sys.executable, "-m", "mbbq_gen", "run", str(path), *options]
         process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         while len(server.bodies) < 40:
             assert process.poll() is None
@@ -375,10 +328,7 @@ def test_follow_ups_are_a_batch_of_their_own(capsys: Capture, tmp_path: Path) ->
         (["--model", "oracle:perfect", "--method", "loglikelihood", "--follow-up", "unread"], "--follow-up"),
         (["--model", "oracle:perfect", "--follow-up", "unsure"], "unread or low"),
         (["--model", "oracle:perfect", "--follow-up-check", "0"], "--follow-up-check"),
-        (
-            ["--model", "oracle:perfect", "--follow-up", "low", "--follow-up-model", "oracle:random"],
-            "--follow-up-model",
-        ),
+        (["--model", "oracle:perfect", "--follow-up-model", "oracle:random"], "--follow-up-model"),
     ],
 )
 def test_it_is_refused_in_one_line(capsys: Capture, tmp_path: Path, more: list[str], said: str) -> None:
@@ -408,14 +358,8 @@ def test_a_run_without_follow_ups_has_no_such_scores(capsys: Capture, tmp_path: 
 
 
 def test_python_asks_too(capsys: Capture, tmp_path: Path) -> None:
-    settings: dict[str, Any] = {
-        "model": "oracle:indirect",
-        "benchmark": "starter",
-        "languages": ["en"],
-        "variants": ["letters"],
-        "sample": 10,
-    }
-    made = Run.create(tmp_path / "run", **settings)
+    given: dict[str, Any] = {"benchmark": "starter", "languages": ["en"], "variants": ["letters"], "sample": 10}
+    made = Run.create(tmp_path / "run", model="oracle:indirect", **given)
     made.execute()
     found = made.follow_up(check=5)
     assert found is not None
@@ -451,7 +395,7 @@ def read(text: str, language: str = "en") -> Extraction:
     shown = prompt.model_copy(update={"language": language, "messages": messages})
     response = Response(request_key="x", text=text, finish_reason="stop")
     reply = CompletedPrompt(shown, make_request().instance, response)
-    return read_reply(reply, found.none, load_extractor(language, said))
+    return read_reply(reply, found.none, load_reader("rules", language, said))
 
 
 @pytest.mark.parametrize("language", sorted(name for name in PackPaths().names("prompts") if "/" not in name))

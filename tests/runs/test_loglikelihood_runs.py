@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any, get_args
 
@@ -17,17 +18,8 @@ from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import (
-    NORMALISATIONS,
-    Instance,
-    Message,
-    Method,
-    Prompt,
-    Request,
-    Response,
-    SamplingUnit,
-    Split,
-)
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import NORMALISATIONS, Instance, Message, Method, Prompt, Request, Response, Split
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import (
     PromptSettings,
@@ -43,6 +35,7 @@ from mbbq_gen.scoring.observations import observations_frame, observe
 from mbbq_gen.storage.store import CompletedPrompt
 from tests.conftest import FULL, Load
 from tests.runs.test_oracle_proof import PUBLISHED, STARTER_LANGUAGES, is_equal
+from tests.support import extraction
 from tests.support.scoring import ORACLES_WITH_KNOWN_SCORES, expected_scores
 
 Call = Callable[..., tuple[int, str, str]]
@@ -50,15 +43,8 @@ Call = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def call(capsys: pytest.CaptureFixture[str]) -> Call:
-    """Gives a command line; says its exit code, stdout and stderr."""
-
-    def give(*arguments: object) -> tuple[int, str, str]:
-        capsys.readouterr()
-        code = run_command_line([str(argument) for argument in arguments])
-        said = capsys.readouterr()
-        return code, said.out, said.err
-
-    return give
+    """Runs a command; says its exit code, stdout and stderr."""
+    return partial(extraction.call, capsys)
 
 
 def ask(folder: Path, *arguments: str, model: str = "oracle:stereotyped") -> Path:

@@ -171,7 +171,7 @@ def _answer_anew(run: Path, old: str, new: str) -> None:
     """Gives other words to the answers that are `old`."""
     with RunFolder(run).open_store() as store:
         store.change(
-            ("UPDATE main.responses SET record = json_set(record, '$.text', ?)"
+            ("UPDATE responses SET record = json_set(record, '$.text', ?)"
              " WHERE json_extract(record, '$.text') = ?",
              [(new, old)]),
             ("DELETE FROM extractions", [()]),

@@ -20,7 +20,7 @@ from mbbq_gen.providers.base import ExecutionContext, Provider
 from mbbq_gen.runs.executor import Executor
 from mbbq_gen.runs.planner import Planner
 from mbbq_gen.runs.run_folder import Manifest, RunFolder
-from mbbq_gen.storage.queries import AnsweredReader
+from mbbq_gen.storage.queries import parse_completed
 from mbbq_gen.storage.store import RunStore
 from tests.prompts.test_render import many
 from tests.support.stored_answers import read_presentations
@@ -55,17 +55,9 @@ class CountingProvider(Provider):
 
 
 def settings(**changes: object) -> RunConfig:
-    given = {
-        "model": "counting:counting",
-        "benchmark": ("b",),
-        "languages": ("en",),
-        "splits": ("bias",),
-        "variants": ("bare", "polite"),
-        "option_order": "balanced",
-        "label_style": ("A",),
-        "seed": 0,
-    }
-    return RunConfig.model_validate({**given, **changes})
+    known = {"model": "counting:counting", "benchmark": ("b",), "languages": ("en",), "splits": ("bias",), "seed": 0}
+    known |= {"variants": ("bare", "polite"), "option_order": "balanced", "label_style": ("A",)}
+    return RunConfig.model_validate({**known, **changes})
 
 
 def plan(
@@ -252,7 +244,7 @@ def test_readings_are_kept_beside_each_other(folder: RunFolder) -> None:
         for version, place in (("v1", 0), ("v2", 1)):
             rows = [
                 (answered.prompt.prompt_id, Extraction(outcome="option", option=place))
-                for answered in map(AnsweredReader(store), store.without_extraction(version, "en"))
+                for answered in parse_completed(store.without_extraction(version, "en"), store)
             ]
             store.add_extractions(version, rows)
             assert list(store.without_extraction(version, "en")) == []

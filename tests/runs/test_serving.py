@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen import Run
-from mbbq_gen.runs.run_folder import RunFolder
-from mbbq_gen.runs.serving import serving_difference
+from mbbq_gen.runs.run_folder import RunFolder, serving_difference
 from tests.support.extraction import call
 from tests.support.servers import SERVERS, serving
 

@@ -51,7 +51,7 @@ def test_responses(store: RunStore) -> None:
             assert row[name] == record[name]
         for name in ("input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens"):
             assert row[name] == record["usage"][name]
-    assert sum(total.responses for total in usage_totals(store)) == len(found)
+    assert sum(total["responses"] for total in usage_totals(store)) == len(found)
     assert sum(count for *_, count in served_models(store)) == len(found) - sum(recorded_failures(store).values())
 
 

@@ -33,7 +33,7 @@ class PlannedQuestions:
         """The planned request with exactly these messages."""
         if digest not in self._numbers and (self.store or self._folder.manifest_path.is_file()):
             self.store = self.store or self._folder.open_store(read_only=True)
-            last = self.store.last_planned()
+            last = self.store.query("SELECT number, prompt_id FROM prompts ORDER BY number DESC LIMIT 1").fetchone()
             if last is not None and last != self._last:
                 self._last, self._numbers = last, {}
                 for planned, record in self.store.query("SELECT number, record FROM prompts ORDER BY number"):

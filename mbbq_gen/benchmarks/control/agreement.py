@@ -19,6 +19,12 @@ VERB_REACH = 7
 """How many words behind a verb a second one may hang on its pronoun: "he sings *and dances*"."""
 _SENTENCE_ENDS = ".?!;:"
 _APOSTROPHES = ("'", "’")
+_GENDERS: tuple[NameGender, NameGender] = ("f", "m")
+
+
+def _pair(word: str, forms: Mapping[str, str]) -> tuple[str, str] | None:
+    """The form about a man and the one about a woman, of which a word is one; None where it is none of the forms."""
+    return next((pair for pair in [*forms.items()][::-1] if word in pair), None)
 
 
 class GenderedText(TextWords):
@@ -48,27 +54,27 @@ class GenderedText(TextWords):
         """The genders that the names may have so that all pronouns can be right; empty where there is none."""
         rules, mentions, outside = self.rules, self.mentions, self.outside
         if self.neutral is not None:
-            return frozenset(("f", "m"))
+            return frozenset(_GENDERS)
         genders_of_nouns = {mention.gender for mention in mentions if mention.gender} if rules.verbs_agree else set()
-        told_by_verbs, opening = set(), min(self.inside, default=0)
+        gendered_verbs, opening = set(), min(self.inside, default=0)
         for place in (place for place in self.later if place > opening):
             low, near = self.words[place].low, {word.low for word in self.words[max(place - HAVE_REACH, 0) : place]}
             is_male = low.endswith(rules.male_verb_endings) and not near & {*rules.genderless_behind}
             if low not in rules.genderless and (is_male or low.endswith(rules.female_verb_endings)):
-                told_by_verbs.add(low)
+                gendered_verbs.add(low)
         of_unknown_gender = {one.person for one in mentions} - {one.person for one in mentions if one.gender}
         if mentions and rules.verbs_agree and (of_unknown_gender or len(genders_of_nouns) != 1):
-            several = len(genders_of_nouns) > 1 and (told_by_verbs or not rules.male_verb_endings)
+            several = len(genders_of_nouns) > 1 and (gendered_verbs or not rules.male_verb_endings)
             unmarked = of_unknown_gender and rules.unmarked and not rules.male_verb_endings
             if several or unmarked or outside & {*rules.gender_verbs}:
                 return frozenset()
             genders_of_nouns = genders_of_nouns if len(genders_of_nouns) == 1 else set()
-        relatives = self._told_by_relatives()
+        relatives = self._gendered_relatives()
         said_male = (outside & {*rules.male_words}) | (relatives & rules.relatives_by_gender.keys())
         said_female = (outside & {*rules.female_words}) | (relatives & {*rules.relatives_by_gender.values()})
         if mentions and (of_unknown_gender or not genders_of_nouns):
-            said_female |= {word for word in told_by_verbs if word.endswith(rules.female_verb_endings)}
-            said_male |= told_by_verbs - said_female
+            said_female |= {word for word in gendered_verbs if word.endswith(rules.female_verb_endings)}
+            said_male |= gendered_verbs - said_female
         found: set[NameGender] = {"f"} if said_male <= rules.to_female.keys() else set()
         found |= {"m"} if said_female <= rules.to_male.keys() else set()
         forced = self._forced()
@@ -111,16 +117,14 @@ class GenderedText(TextWords):
                 found |= {"f"} if word.low in agreement.asked.values() else set()
         return found
 
-    def _told_by_relatives(self) -> set[str]:
+    def _gendered_relatives(self) -> set[str]:
         """Relative pronouns that can't follow the names: all but those right behind a mention of a man."""
         forms, mentions = self.rules.relatives_by_gender, self.mentions
         if not forms or not mentions:
             return set()
-        followed = {mention.last + 1 for mention in mentions if mention.gender == "m"}
+        passed = self.inside | {mention.last + 1 for mention in mentions if mention.gender == "m"}
         men, women = (any(mention.gender in (gender, None) for mention in mentions) for gender in ("m", "f"))
-        places = [
-            place for place in range(min(self.inside) + 1, len(self.words)) if place not in self.inside | followed
-        ]
+        places = (place for place in range(min(self.inside) + 1, len(self.words)) if place not in passed)
         loose = {self.words[place].low for place in places if self.words[place].gap.endswith(",")}
         male, female = set(forms) - set(forms.values()), set(forms.values()) - set(forms)
         return (loose & (male | {"der"} if men else set())) | (loose & female if women else set())
@@ -129,8 +133,7 @@ class GenderedText(TextWords):
 
     def write(self, place: int, male: str | None, female: str | None) -> None:
         """Notes what is written for names of men and of women; None: as it is. A capital stays one."""
-        genders: dict[NameGender, str | None] = {"f": female, "m": male}
-        for gender, text in genders.items():
+        for gender, text in zip(_GENDERS, (female, male), strict=True):
             if text is not None:
                 is_capital = self.words[place].text[0].isupper()
                 self.edits.setdefault(place, {})[gender] = text[0].upper() + text[1:] if is_capital else text
@@ -143,39 +146,30 @@ class GenderedText(TextWords):
                 self.write(place, rules.to_male.get(word.low), rules.to_female.get(word.low))
         for place, text in (self.neutral or {}).items():
             self.write(place, text, text)
-        self._write_neutral_words()
-        for mention in self.mentions:
-            before = mention.first - 1
-            if mention.by_verb and before >= 0 and self.words[before].low in rules.naming:
-                text = rules.naming[self.words[before].low]
-                self.edits.setdefault(before, {}).update({"f": text, "m": text})
-        forms = rules.relatives_by_gender
-        for mention in self.mentions:
-            behind = self.words[mention.last + 1] if mention.last + 1 < len(self.words) else None
-            renamed = behind is not None and behind.gap == "," and behind.low in {*forms, *forms.values()}
-            if behind is not None and renamed and mention.gender == "m":
-                self.edits.setdefault(mention.last + 1, {})["f"] = forms.get(behind.low, behind.text)
-        if rules.agreement is not None and not rules.verbs_agree:
-            _Agreeing(self, rules.agreement).write_all()
-        return self.edits
-
-    def _write_neutral_words(self) -> None:
-        """Writes a word for anyone in place of one for a man or a woman about one or both people: "the other man"."""
-        rules = self.rules
         stand_ins = rules.agreement.stand_ins if rules.agreement is not None else {}
         for place, word in enumerate(self.words):
-            # Not "women's football", nor "al otro hombre", whose article would have to change too.
+            # A word for anyone in place of one about one or both people: "the other man". Not "women's football", nor
+            # "al otro hombre", whose article would have to change too.
             article = place > 1 and self.words[place - 2].low in rules.contractions
             of_two = self.before(place) in rules.neutral_behind and not article and not self._is_owner(place)
             if word.low in rules.neutral and of_two and place not in self.inside:
                 self.write(place, rules.neutral[word.low], rules.neutral[word.low])
-                before = place
-                while before and self.words[before].gap in ("", *_APOSTROPHES):
-                    before -= 1
-                    if self.words[before].low not in stand_ins:
-                        break
-                    text = stand_ins[self.words[before].low]  # "*la otra* persona", which is feminine
+                before = place - 1  # "*la otra* persona", which is feminine
+                while before >= 0 and self.words[before + 1].follows and self.words[before].low in stand_ins:
+                    text = stand_ins[self.words[before].low]
                     self.write(before, text, text)
+                    before -= 1
+        forms = rules.relatives_by_gender
+        for mention in self.mentions:
+            verb = self.words[mention.first - 1].low if mention.first and mention.by_verb else ""
+            if verb in rules.naming:
+                self.edits.setdefault(mention.first - 1, {}).update(dict.fromkeys(_GENDERS, rules.naming[verb]))
+            for behind in self.words[mention.last + 1 : mention.last + 2]:
+                if behind.gap == "," and mention.gender == "m" and behind.low in {*forms, *forms.values()}:
+                    self.edits.setdefault(mention.last + 1, {})["f"] = forms.get(behind.low, behind.text)
+        if rules.agreement is not None and not rules.verbs_agree:
+            self._write_agreeing(rules.agreement)
+        return self.edits
 
     def _is_owner(self, place: int) -> bool:
         """Whether an `'s` stands behind a word: "women's football"."""
@@ -231,108 +225,88 @@ class GenderedText(TextWords):
         longer = next((ending for ending in rules.endings if verb.endswith(ending)), None)
         return verb.removesuffix(longer) + rules.endings[longer] if longer else verb[: -len(rules.ending)]
 
+    # --- words that agree with a person, or with both: Spanish "fue contratada", "los dos estaban cansados" -----------
 
-def _both_forms(forms: Mapping[str, str]) -> dict[str, tuple[str, str]]:
-    """Each form of a table → the form about a man, and about a woman."""
-    return {word: pair for pair in forms.items() for word in pair}
-
-
-class _Agreeing:
-    """Writes the words that agree with a person, or with both: Spanish "fue contratada", "los dos estaban cansados"."""
-
-    def __init__(self, text: GenderedText, rules: Agreement) -> None:
-        self.text, self.words, self.inside, self.rules, self.language = (
-            text,
-            text.words,
-            text.inside,
-            rules,
-            text.language,
-        )
-        self.before, self.behind = text.before, text.behind
-        self.articles, self.both_articles = _both_forms(rules.articles), _both_forms(rules.both_articles)
-        self.both, self.forms = _both_forms(rules.both), _both_forms(rules.forms)
-        self.ages, self.stand_ins = _both_forms(rules.ages), _both_forms(rules.stand_ins)
-
-    def write_all(self) -> None:
-        """Writes them into the text's edits; what is written later counts."""
-        rules, words, mentions = self.rules, self.words, self.text.mentions
-        self._about_both()
-        self._the_two()
+    def _write_agreeing(self, rules: Agreement) -> None:
+        """Writes them; what is written later counts."""
+        words, mentions = self.words, self.mentions
+        self._about_both(rules)
+        self._the_two(rules)
         for one, other in itertools.pairwise(mentions):
             joined = other.first - one.last == 2 and words[one.last + 1].low in {*rules.and_words, *rules.as_words}
-            if joined and one.person != other.person and not self._is_of_epicene(one.first):
-                self._plural_told(other.last)  # but "dos personas, Ana y Eva, fueron"
+            if joined and one.person != other.person and not self._is_of_epicene(one.first, rules):
+                self._describe_both(other.last, rules)  # but "dos personas, Ana y Eva, fueron"
         for place in range(1, len(words)):
             if self.before(place) in rules.owners:
-                self._by_gender(place, self.ages)  # "*de niño* Emma cantaba"
+                self._by_gender(place, rules.ages)  # "*de niño* Emma cantaba"
         for mention in mentions:
-            self._standing_in(mention)
+            self._standing_in(mention, rules)
             if mention.kept in rules.owners or (mention.first and words[mention.first - 1].low in rules.owners):
                 continue
             place = mention.last + 1
             while place < len(words) and place not in self.inside and not self._ends_sentence(place):
                 # A clause about something else begins: "y *la* profesión".
-                new_clause = words[place - 1].low in self.text.rules.clause_words
-                is_subject = new_clause and words[place].low in self.language.determiners
-                if words[place].low in rules.stops or is_subject:
+                new_clause = words[place - 1].low in self.rules.clause_words
+                if words[place].low in rules.stops or (new_clause and words[place].low in self.language.determiners):
                     break
                 if words[place].low in rules.copulas:
-                    self._told_behind(place)
+                    self._describe_behind(place, rules)
                 place += 1
 
     def _ends_sentence(self, place: int) -> bool:
         return any(mark in self.words[place].gap for mark in _SENTENCE_ENDS)
 
-    def _by_gender(self, place: int, forms: Mapping[str, tuple[str, str]]) -> bool:
-        """Writes a word that is one of some forms; whether it is."""
-        pair = forms.get(self.words[place].low)
+    def _by_gender(self, place: int, forms: Mapping[str, str]) -> bool:
+        """Writes a word that is one of some forms, about a man → about a woman; whether it is."""
+        pair = _pair(self.words[place].low, forms)
         if pair is not None:
-            self.text.write(place, *pair)
+            self.write(place, *pair)
         return pair is not None
 
-    def _by_ending(self, place: int) -> bool:
-        """Writes a word that agrees with one person; whether it does."""
-        rules, word = self.rules, self.words[place]
-        if self._by_gender(place, self.forms):
+    def _by_ending(self, place: int, forms: Mapping[str, str], endings: Sequence[str], rules: Agreement) -> bool:
+        """Writes a word that agrees: one of some forms, or a known word with the ending of a man or a woman."""
+        if self._by_gender(place, forms):
             return True
-        for ending in (rules.male, rules.female):
-            stem = word.low[: -len(ending)]
+        low, text = self.words[place].low, self.words[place].text
+        for ending in endings:
+            stem = low.removesuffix(ending)
             agrees = stem + rules.male in rules.words or stem.endswith(rules.participles)
-            if word.low.endswith(ending) and agrees and len(stem) > 1:
-                stem = word.text[: -len(ending)]
-                self.text.write(place, stem + rules.male, stem + rules.female)
+            if low.endswith(ending) and agrees and len(stem) > 1:
+                male, female = (text[: len(stem)] + ending for ending in endings)
+                self.write(place, male, female)
                 return True
         return False
 
-    def _told_behind(self, copula: int) -> None:
+    def _describe_behind(self, copula: int, rules: Agreement) -> None:
         """The word behind a copula that agrees, and an article before it: "fue la única"."""
-        rules, words = self.rules, self.words
+        words = self.words
         at, articles = copula + 1, list[int]()
-        while (low := self.behind(at - 1)) in rules.adverbs or low in self.articles:
-            if low in self.articles:
+        while (low := self.behind(at - 1)) in rules.adverbs or _pair(low, rules.articles):
+            if _pair(low, rules.articles):
                 if words[at - 1].low in rules.places:
                     return  # "estaba en la lista"
                 before_adverb = at + 1 < len(words) and words[at + 1].low in rules.adverbs  # "es un poco vaga"
-                articles += [at] if low in self.text.rules.definites or not before_adverb else []
+                articles += [at] if low in self.rules.definites or not before_adverb else []
             at += 1
         if not low or at in self.inside:
             return
-        if self._by_ending(at):
+        endings = (rules.male, rules.female)
+        if self._by_ending(at, rules.forms, endings, rules):
             for place in articles:
-                self._by_gender(place, self.articles)
+                self._by_gender(place, rules.articles)
         if at + 2 < len(words) and self.behind(at) in rules.and_words and at + 2 not in self.inside:
-            self._by_ending(at + 2)
+            self._by_ending(at + 2, rules.forms, endings, rules)
 
-    def _standing_in(self, mention: Mention) -> None:
+    def _standing_in(self, mention: Mention, rules: Agreement) -> None:
         """Words that stand for the person named right behind: "el primer candidato era Mateo", "y el otro, Mateo"."""
-        rules, words, place = self.rules, self.words, mention.first - 1
+        words, place = self.words, mention.first - 1
         if place < 0 or words[mention.first].gap not in ("", ","):
             return
         if words[place].low in rules.copulas and words[place].gap == "":
             place -= 1
         elif words[place].low in rules.owners:
             return  # "la de Emma", what is hers
-        stand_ins = self.text.rules.stand_ins
+        stand_ins = self.rules.stand_ins
         if any(one.low in rules.places and two.low in stand_ins for one, two in itertools.pairwise(words[:place])):
             return  # "en una trabaja Emma"
         for far in range(place, -1, -1):
@@ -340,77 +314,67 @@ class _Agreeing:
                 return  # "una persona era Emma y la otra, Ana"
             if self._ends_sentence(far):
                 break
-        while place >= 0 and (self._by_gender(place, self.stand_ins) or words[place].low in rules.owners):
+        while place >= 0 and (self._by_gender(place, rules.stand_ins) or words[place].low in rules.owners):
             if not words[place].follows:
                 return
             place -= 1
 
-    def _about_both(self) -> None:
+    def _about_both(self, rules: Agreement) -> None:
         """Words about both people: "dos viejos amigos", "ambos"."""
-        rules, words = self.rules, self.words
+        words = self.words
         for place, word in enumerate(words):
-            if word.low not in self.both or place in self.inside:
+            if _pair(word.low, rules.both) is None or place in self.inside:
                 continue
             near = {other.low for other in words[max(place - BOTH_REACH, 0) : place + 1]}
             of_things = word.gap == "," and word.low in rules.both_behind  # "dos accidentes, ambos por su culpa"
-            of_things |= self.before(place) in rules.places or self._is_of_epicene(place)  # "en una trabaja Emma"
+            of_things |= self.before(place) in rules.places or self._is_of_epicene(
+                place, rules
+            )  # "en una trabaja Emma"
             if near & {*rules.both_behind} and not of_things:
-                self._by_gender(place, self.both)
+                self._by_gender(place, rules.both)
                 first = place  # an article or possessive before, over a number: "*los* dos candidatos"
                 while self.before(first) in {*rules.both_behind, *rules.both}:
                     first -= 1
                 if self.before(first):
-                    self._by_gender(first - 1, self.both_articles)
+                    self._by_gender(first - 1, rules.both_articles)
                 behind = self.behind(place) if place + 1 not in self.inside else ""
                 for ending in (f"{rules.male}s", f"{rules.female}s"):  # "dos candidatas *políticas*"
                     if behind.endswith(ending) and len(behind) > len(ending) + 2:
                         stem = words[place + 1].text[: -len(ending)]
-                        self.text.write(place + 1, f"{stem}{rules.male}s", f"{stem}{rules.female}s")
+                        self.write(place + 1, f"{stem}{rules.male}s", f"{stem}{rules.female}s")
 
-    def _is_of_epicene(self, place: int) -> bool:
+    def _is_of_epicene(self, place: int, rules: Agreement) -> bool:
         """Whether a noun with a gender of its own stands before in the sentence, and no name between."""
         while place and not self._ends_sentence(place):
             place -= 1
             if place in self.inside:
                 return False
-            if self.words[place].low in self.rules.epicenes:
+            if self.words[place].low in rules.epicenes:
                 return True
         return False
 
-    def _the_two(self) -> None:
+    def _the_two(self, rules: Agreement) -> None:
         """The two people by article and number alone, and what agrees with them: "*los* dos estaban muy *cansados*"."""
-        rules, words = self.rules, self.words
+        words = self.words
         for place in range(1, len(words)):
-            is_pair = words[place].low in rules.two and self.before(place) in self.both_articles
+            is_pair = words[place].low in rules.two and _pair(self.before(place), rules.both_articles)
             behind = self.behind(place)  # may be a noun: "las dos horas"
             if not is_pair or place in self.inside or (behind.endswith("s") and behind not in rules.clitics):
                 continue
-            self._by_gender(place - 1, self.both_articles)
+            self._by_gender(place - 1, rules.both_articles)
             if place > 2 and words[place - 2].low in rules.owners and words[place - 3].low in rules.both:
-                self._by_gender(place - 3, self.both)  # "solo *uno* de los dos"
-            self._plural_told(place)
+                self._by_gender(place - 3, rules.both)  # "solo *uno* de los dos"
+            self._describe_both(place, rules)
 
-    def _plural_told(self, place: int) -> None:
+    def _describe_both(self, place: int, rules: Agreement) -> None:
         """What is said of two people behind a copula in the rest of the sentence: "se pusieron *nerviosos*"."""
         rest = itertools.takewhile(lambda at: not self._ends_sentence(at), range(place + 1, len(self.words)))
-        copula = next((at for at in rest if self.words[at].low in self.rules.plural_copulas), None)
+        copula = next((at for at in rest if self.words[at].low in rules.plural_copulas), None)
         if copula is None:
             return
-        while self.behind(copula) in self.rules.adverbs:
+        while self.behind(copula) in rules.adverbs:
             copula += 1
-        while self.behind(copula) and copula + 1 not in self.inside and self._by_plural_ending(copula + 1):
-            copula += 1  # but not in "son hermanos mellizos"
-
-    def _by_plural_ending(self, place: int) -> bool:
-        """Writes a word about several that is known to agree; whether it does."""
-        rules, word = self.rules, self.words[place]
-        if self._by_gender(place, self.both):
-            return True
-        for ending in rules.both_endings:
-            stem = word.text[: -len(ending)]
-            agrees = stem.endswith(rules.participles) or stem.casefold() + rules.male in rules.words
-            if word.low.endswith(ending) and agrees:
-                male, female = rules.both_endings
-                self.text.write(place, stem + male, stem + female)
-                return True
-        return False
+        while self.behind(copula) and copula + 1 not in self.inside:
+            if not self._by_ending(copula + 1, rules.both, rules.both_endings, rules):
+                break  # "son hermanos mellizos"
+            copula += 1

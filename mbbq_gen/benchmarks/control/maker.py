@@ -123,14 +123,8 @@ class ControlGenerator:
         try:
             return self._make(instance)
         except SubstitutionRefusedError as left:
-            return RefusedInstance(
-                key=instance.key,
-                language=instance.language,
-                category=instance.category,
-                template_id=instance.template_id,
-                reason=left.reason,
-                what=left.what,
-            )
+            about = {name: getattr(instance, name) for name in ("key", "language", "category", "template_id")}
+            return RefusedInstance(**about, reason=left.reason, what=left.what)
 
     def _make(self, instance: Instance) -> ControlInstance:
         options, rules, language = people_of(instance), self._language.rules, self._language
@@ -167,7 +161,6 @@ class ControlGenerator:
         form = forms.pop() if len(forms) == 1 else None
         written = [write_name(self.control_set, name, form) if form else name for name in names]
         by_text = dict(zip(options, written, strict=True))
-        made = {"made_by_substitution": True, "gender": "female" if gender == "f" else "male"}
         changes = {
             "split": "control",
             "parallel_id": shared_id(instance),
@@ -177,12 +170,16 @@ class ControlGenerator:
                 Option(role=one.role, text=by_text[one.text], group=one.group) if one in people else one
                 for one in instance.options
             ),
-            "metadata": {**instance.metadata, **made},
+            "metadata": {
+                **instance.metadata,
+                "made_by_substitution": True,
+                "gender": "female" if gender == "f" else "male",
+            },
         }
-        slots = (*context.replaced, *question.replaced)
+        replaced = [*context.replaced, *question.replaced]
         return ControlInstance(
             instance=instance.model_copy(update=changes),
-            replaced=tuple(NameReplacement(was=slot.was, name=names[slot.person]) for slot in slots),
+            replaced=tuple(NameReplacement(was=slot.was, name=names[slot.person]) for slot in replaced),
         )
 
     def question_plan(self, question: str, options: tuple[str, str], places: Places | None = None) -> SubstitutionPlan:
@@ -194,12 +191,9 @@ class ControlGenerator:
         phrase, rules = self._language.phrase(question), self._language.rules
         people = self._described(options) if places is not None else None
         telling = [word for person in people or () for word in person.telling]
-        for word in phrase:
-            if word in rules.plural_questions:
-                raise SubstitutionRefusedError("plural_group", word)
-        for word in phrase:
-            if word in rules.asked_genders:
-                raise SubstitutionRefusedError("question_about_group", word)
+        for reason, words in (("plural_group", rules.plural_questions), ("question_about_group", rules.asked_genders)):
+            if (found := next((word for word in phrase if word in words), None)) is not None:
+                raise SubstitutionRefusedError(reason, found)
         for word in phrase:
             if self._language.same_as_any(word, telling):
                 raise SubstitutionRefusedError("question_about_group", word)  # "women's quota", of a woman
@@ -321,16 +315,6 @@ class ControlCounts(FrozenModel):
         return f"{said}; left out: {left}" if left else said
 
 
-class Sample(FrozenModel):
-    """The first control question made of a template, beside its bias question."""
-
-    key: str
-    context: str
-    question: str
-    control_context: str
-    control_question: str
-
-
 class ControlCoverage:
     """The counts, as questions pass."""
 
@@ -338,7 +322,8 @@ class ControlCoverage:
         self._counts: Counter[tuple[str, ...]] = Counter()
         """Questions by language, category, template and reason; the reason is empty where one was made."""
         self._what: dict[tuple[str, ...], str] = {}
-        self._samples: dict[tuple[str, str], Sample] = {}
+        self.samples: dict[tuple[str, str], tuple[Instance, Instance]] = {}
+        """Language, template → the first of its questions that has a control question, and that one."""
 
     def add(self, instance: Instance, made: ControlInstance | RefusedInstance) -> None:
         """Counts a bias question and what became of it."""
@@ -347,14 +332,8 @@ class ControlCoverage:
         self._counts[language, instance.category, template, reason] += 1
         if isinstance(made, RefusedInstance):
             self._what.setdefault((language, template, reason), made.what)
-        elif (language, template) not in self._samples:
-            self._samples[language, template] = Sample(
-                key=instance.key,
-                context=instance.context,
-                question=instance.question,
-                control_context=made.instance.context,
-                control_question=made.instance.question,
-            )
+        else:
+            self.samples.setdefault((language, template), (instance, made.instance))
 
     def _by(self, *places: int) -> Counter[tuple[str, ...]]:
         """The counts by some parts of their keys."""
@@ -399,10 +378,6 @@ class ControlCoverage:
                     of=of_template[language, template],
                     what=self._what[language, template, reason],
                 )
-
-    def samples(self) -> Iterator[Sample]:
-        """One question of each template that has one, in the order in which they came."""
-        yield from self._samples.values()
 
     def counts(self) -> ControlCounts:
         """The counts as a record, without categories and samples."""

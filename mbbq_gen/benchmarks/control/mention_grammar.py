@@ -1,6 +1,7 @@
 """What the words of a text tell of one of the two people: which tell the person apart, heads, case, gender, stand-ins.
 
-A stand-in is a word for a person who is distinguished later: "*one* was fat and *the other*, thin".
+A stand-in is a word for a person who is distinguished later: "*one* was fat and *the other*, thin". Methods here and in
+`mentions` raise SubstitutionRefusedError for texts in which the grammar can't tell with certainty.
 """
 
 from __future__ import annotations
@@ -32,9 +33,8 @@ class Mention:
     person: int
     """0 or 1: which of the two."""
     first: int
-    """Place of its first word."""
+    """Place of its first word, as `last` is of its last."""
     last: int
-    """Place of its last word."""
     kept: str = ""
     """What is left of a determiner that held another word: Spanish `a` of `al`."""
     case: str | None = None
@@ -97,14 +97,8 @@ class PersonText(TextWords):
         gender: NameGender | None = "f" if low in rules.female_determiners else None
         return rules.contractions.get(low, ""), "m" if low in rules.male_determiners else gender
 
-    # --- words of the person -----------------------------------------------------------------------------------------
-
     def cores(self) -> Iterator[tuple[int, int]]:
-        """From and to where telling words of the person stand together.
-
-        Raises:
-            SubstitutionRefusedError: where such words stand there that are too few for a mention.
-        """
+        """From and to where telling words of the person stand together; refuses too few for a mention."""
         person, other, language = self.person, self.other, self.language
         owned = [
             place
@@ -139,10 +133,9 @@ class PersonText(TextWords):
 
     def _is_together(self, one: int, other: int) -> bool:
         """Whether two telling words are parts of one mention: only words of the description stand between."""
-        between = self.words[one + 1 : other]
-        known = {*self.person.words} | self.language.determiners
-        is_near = other - one <= SAME_PERSON_WORDS + 1 and all(word.follows for word in self.words[one + 1 : other + 1])
-        return is_near and all(word.low in known for word in between)
+        behind, known = self.words[one + 1 : other + 1], {*self.person.words} | self.language.determiners
+        is_near = len(behind) <= SAME_PERSON_WORDS + 1 and all(word.follows for word in behind)
+        return is_near and all(word.low in known for word in behind[:-1])
 
     def _is_counted(self, place: int) -> bool:
         """Whether a number for several stands shortly before, in its phrase: Turkish "iki uzun süreli arkadaş"."""
@@ -160,9 +153,8 @@ class PersonText(TextWords):
 
     def is_closed(self, place: int) -> bool:
         """Whether a word's ending closes the mention, as a particle does where words are joined."""
-        if not self.rules.joined:
-            return False
-        return self.language.case_of(self.words[place].low, self.language.bases(self.person.words)) is not None
+        bases = self.language.bases(self.person.words)
+        return self.rules.joined and self.language.case_of(self.words[place].low, bases) is not None
 
     def ends_person(self, place: int) -> bool:
         """Whether a person ends at a word: by its case, or because it is the noun, behind which another begins."""
@@ -190,8 +182,7 @@ class PersonText(TextWords):
         return any(language.same(word, own) for own in person.words if own not in language.determiners)
 
     def is_own(self, word: str) -> bool:
-        """Whether a word is one of the description's, perhaps with another ending where what stands before a noun has
-        one: Marathi "गरीब *कुटुंबातल्या* मुलाने"."""
+        """Whether a word is the description's, or is but for an ending: Marathi "गरीब *कुटुंबातल्या* मुलाने"."""
         inflected = self.rules.noun_last or bool(self.rules.declensions)
         return word in self.person.words or (inflected and self.language.same_as_any(word, self.person.words))
 
@@ -214,15 +205,8 @@ class PersonText(TextWords):
                 place += 1
         return place
 
-    # --- case, gender and number -------------------------------------------------------------------------------------
-
     def case(self, first: int, last: int) -> str | None:
-        """The form of a name that the last word of a mention asks for.
-
-        Raises:
-            SubstitutionRefusedError: for an ending that asks for a form that the grammar does not know, or a tie
-                behind the mention.
-        """
+        """The form of a name that the last word of a mention asks for; refuses unknown forms and a tie behind."""
         rules, language, word = self.rules, self.language, self.words[last]
         behind = self.words[last + 1 : last + 3]
         if len(behind) > 1 and not behind[0].gap.strip("'’") and behind[0].gap:
@@ -245,16 +229,10 @@ class PersonText(TextWords):
         return found
 
     def _declined_case(self, first: int, last: int) -> str | None:
-        """The form of a name that the noun of a mention asks for, by its declension and the word before the mention.
-
-        Raises:
-            SubstitutionRefusedError: for forms of several people, and where the case can't be determined.
-        """
-        rules, language = self.rules, self.language
-        there = range(first, last + 1)
-        nouns = [place for place in there if language.same(self.words[place].low, self.person.noun)]
-        heads = [place for place in there if language.is_head(self.words[place].low)]
-        word = self.words[next(iter((*nouns, *heads)), last)]
+        """The form of a name that the noun of a mention asks for, by its declension and the word before the mention."""
+        rules, language, there = self.rules, self.language, self.words[first : last + 1]
+        nouns = [word for word in there if language.same(word.low, self.person.noun)]
+        word = next(iter((*nouns, *(word for word in there if language.is_head(word.low)))), there[-1])
         lemma = next((one for one in (self.person.noun, *rules.heads) if language.same(word.low, one)), word.low)
         cases = language.forms(lemma).get(word.low, ())
         start = first
@@ -277,11 +255,7 @@ class PersonText(TextWords):
         return found[0]
 
     def gender_there(self, first: int, last: int) -> NameGender | None:
-        """The gender that the verbs of a mention have by its words; None: either.
-
-        Raises:
-            SubstitutionRefusedError: for a noun that may be of either while the verbs tell one.
-        """
+        """The gender that the verbs of a mention have by its words, None for either; refuses nouns of both."""
         rules, language, person = self.rules, self.language, self.person
         if not rules.verbs_agree:
             return None
@@ -312,7 +286,7 @@ class PersonText(TextWords):
         return "m" if noun.endswith(agreement.male) else "f" if noun.endswith(agreement.female) else None
 
     def refuse_several(self, first: int, last: int) -> None:
-        """Raises SubstitutionRefusedError where a mention is of several people."""
+        """Refuses a mention of several people."""
         rules, language, person = self.rules, self.language, self.person
         noun = person.noun
         plural_heads = {head + ending for head in rules.heads for ending in rules.plural_endings}
@@ -335,8 +309,6 @@ class PersonText(TextWords):
             several = collective or language.is_plural(word.low, bases)
             if several and word.low not in language.determiners:
                 raise SubstitutionRefusedError("plural_group", word.text)
-
-    # --- stand-ins ---------------------------------------------------------------------------------------------------
 
     def stand_in_before(self, place: int) -> int | None:
         """Where the stand-in is right before a word, or before a noun for a person that is: "de *ene* spreker"."""
@@ -362,9 +334,8 @@ class PersonText(TextWords):
         owners = {*self.rules.small_words} - {*self.rules.clause_relatives}
         return not place or not self.words[place].follows or self.words[place - 1].low not in owners
 
-    def is_told(self, first: int, last: int) -> bool:
-        """Whether a verb, or a comma in its place, describes a stand-in before: "one was", "the other candidate was a",
-        "one was fat and the other, *thin*"."""
+    def is_said_of_stand_in(self, first: int, last: int) -> bool:
+        """Whether a verb, or a comma in its place, says it of a stand-in: "one *was*", "and the other*,* thin"."""
         while first > 1 and self.before(first) in self.language.determiners:
             first -= 1
         if first > 1 and self.before(first) in self.rules.copulas and self.is_verb_of_stand_in(first - 1):

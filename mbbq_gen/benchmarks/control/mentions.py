@@ -29,15 +29,9 @@ from mbbq_gen.languages.control_pack import NameGender
 
 
 def find_mentions(words: Sequence[Word], people: People, language: Language) -> list[Mention]:
-    """The mentions of two people, in order.
-
-    Raises:
-        SubstitutionRefusedError: where a word that tells one of them apart stands outside a mention, or a mention is of
-            several people.
-    """
-    found = [
-        mention for number in range(len(people)) for mention in MentionFinder(words, people, number, language).find()
-    ]
+    """The mentions of two people, in order; refuses telling words outside a mention, and mentions of several people."""
+    finders = [MentionFinder(words, people, number, language) for number in range(len(people))]
+    found = [mention for finder in finders for mention in finder.find()]
     found = sorted([*found, *_said_again(found, words, language)], key=lambda mention: mention.first)
     for one, other in itertools.pairwise(found):
         if one.last >= other.first:
@@ -55,11 +49,9 @@ def find_mentions(words: Sequence[Word], people: People, language: Language) -> 
 
 
 def _said_again(mentions: Sequence[Mention], words: Sequence[Word], language: Language) -> Iterator[Mention]:
-    """Mentions of a person by the noun alone that a clause between commas is about: "my neighbor", of "my neighbor, who
-    has a cough, …".
+    """Mentions by the noun alone that a clause between commas is about: "my neighbor", of "my neighbor, who coughs, …".
 
-    Raises:
-        SubstitutionRefusedError: where that noun stands elsewhere otherwise.
+    Refuses that noun elsewhere with other words.
     """
     inside = covered(mentions)
     for mention in mentions:
@@ -81,11 +73,7 @@ class MentionFinder(PersonText):
     """Finds the mentions of one person: telling words, with all that belongs to them to the left and to the right."""
 
     def find(self) -> Iterator[Mention]:
-        """The mentions, in order.
-
-        Raises:
-            SubstitutionRefusedError: where telling words stand there that are no mention, or of several people.
-        """
+        """The mentions, in order."""
         end = -1
         for first, last in self.cores():
             if first > end:
@@ -103,8 +91,8 @@ class MentionFinder(PersonText):
             raise self._refuse("group_stated_elsewhere", first - 1, last)
         if person.is_name and not self.is_determined(first):
             return Mention(number, first, last, case=self.case(first, last), gender=person.gender)
-        if (told_last := self._told_last(first, last)) is not None:
-            return told_last
+        if (said_last := self._said_last(first, last)) is not None:
+            return said_last
         right, headed = self._right(last)
         low, inner, found = self._left(first, right)
         if {word.low for word in self.words[low:first]} & {*rules.relatives}:
@@ -113,7 +101,7 @@ class MentionFinder(PersonText):
         headed = headed or found or (person.attachment == "noun" and (has_noun or not rules.joined))
         if (opened := self._opened_around(low, right)) is not None:
             return opened
-        if self.is_told(low, right):
+        if self.is_said_of_stand_in(low, right):
             self.refuse_several(low, right)
             low -= self.is_determined(low)
             case = self.case(low, right)
@@ -129,18 +117,26 @@ class MentionFinder(PersonText):
             raise self._refuse("group_stated_elsewhere", low - 2, right)
         self.refuse_several(low, right)
         start, kept, gender = self._with_determiner(low)
-        kept = self._of_genitive(start) or kept
+        # A genitive behind a noun stands for a preposition: "von", for German "die Wahl *der* Frau".
+        of_man = person.gender != "f" and self.words[start].low in rules.male_determiners
+        behind_noun = self.before(start) and not self.words[start - 1].gap and self.words[start - 1].text[0].isupper()
+        kept = (rules.genitives.get(self.words[start].low, "") if behind_noun and not of_man else "") or kept
         if self._is_cut(start, kept):
             raise self._refuse("unreplaced_mention", start - 2, right)
         start = self._led_in(start, right)
-        # What somebody is, or has, is no mention: "they asked a man *who* X *was*", "de ene spreker *blauwe ogen* had".
+        # What somebody is, or has, is no mention: "they saw a man *who* X *was*", "de ene spreker *blauwe ogen* had".
         verb = self.words[right + 1].low if right + 1 < len(self.words) else ""
-        is_told = self.before(start) in rules.relatives and not self.words[start - 1].gap and verb in rules.copulas
+        is_said = self.before(start) in rules.relatives and not self.words[start - 1].gap and verb in rules.copulas
         is_had = person.attachment == "behind" and self.behind(right) in rules.told_last
-        if is_told or self._is_clause(start, right) or (is_had and self.is_head(self.before(first))):
+        own, there = person.words, [word.low for word in self.words[start : right + 1]]
+        relative = next((word for word in rules.clause_relatives if word in own[:-1]), None)
+        # The verb of a description stands without its relative: "one *wore* a hat".
+        is_clause = relative is not None and own[own.index(relative) + 1] in there and relative not in there
+        if is_said or is_clause or (is_had and self.is_head(self.before(first))):
             raise self._refuse("group_stated_elsewhere", start - 1, right)
-        if (place := self._told_behind_verb(start, right)) is not None:
-            return Mention(number, place, self.opened(right), by_verb=True)
+        behind_verb = rules.told_last and self.before(start) in rules.copulas and start + 3 <= right
+        if behind_verb and there[1] in rules.stand_ins and self.is_head(there[2]):  # "was de ene vrouw *gekleed in …*"
+            return Mention(number, start + 3, self.opened(right), by_verb=True)
         has_determiner = rules.needs_determiner and self.words[start].low in self.language.determiners
         if has_determiner and self.before(start) in rules.stand_ins:  # "*one* a poet", "*the other* a poet"
             inner = start
@@ -149,15 +145,11 @@ class MentionFinder(PersonText):
         gender = (person.gender if rules.genitives else gender) or self.gender_of_noun()
         return Mention(number, start, self.opened(right), kept, self.case(low, right), gender, inner=inner)
 
-    # --- to the left -------------------------------------------------------------------------------------------------
-
     def _left(self, low: int, right: int) -> tuple[int, int | None, bool]:
-        """The first word of the mention before its determiner, what stands behind a stand-in in it, and whether a head
-        was found."""
+        """The first word but for a determiner, what stands behind a stand-in there, and whether a head was found."""
         inner, has_head = None, False
         while (step := self._left_step(low, right)) is not None:
-            if step[1] and self.words[step[0]].low in self.rules.stand_ins:
-                inner = low
+            inner = low if step[1] and self.words[step[0]].low in self.rules.stand_ins else inner
             low, has_head = step[0], has_head or step[1]
         return low, inner, has_head
 
@@ -208,8 +200,7 @@ class MentionFinder(PersonText):
         return (place - 1, False) if fits and (before not in language.determiners or inside) else None
 
     def _head_before_link(self, start: int) -> int | None:
-        """Where the head stands that a link hangs on: "the *one* who is", "un *profesor* de universidad que era", and
-        the relative itself where only an article stands before it: "el *que* tiene"."""
+        """Where a link's head stands: "the *one* who is", "un *profesor* de universidad que era", "el *que* es"."""
         rules, beyond = self.rules, self.words[start - 1].low
         if beyond in rules.stand_ins or self.is_head(beyond):
             return start - 1
@@ -224,11 +215,7 @@ class MentionFinder(PersonText):
         return None
 
     def _with_determiner(self, low: int) -> tuple[int, str, NameGender | None]:
-        """The first word of a mention with its determiner, what is left of that, and the gender that it tells.
-
-        Raises:
-            SubstitutionRefusedError: where there is none, and none is near, in a language in which a person needs one.
-        """
+        """The first word of a mention with its determiner, what is left of that, and the gender that it tells."""
         rules, word, nearest = self.rules, self.words[low], max(low - DETERMINER_REACH, 0)
         if self.is_determined(low):
             owned = self.words[low - 1].low in rules.possessives and self.is_determined(low - 1)
@@ -249,11 +236,7 @@ class MentionFinder(PersonText):
         raise self._refuse("unreplaced_mention", low - 1, low)
 
     def _led_in(self, start: int, right: int) -> int:
-        """The first word of a mention with modifiers and what leads it in before its determiner.
-
-        Raises:
-            SubstitutionRefusedError: where the text says that somebody has the person.
-        """
+        """The first word of a mention with modifiers and what leads it in; refuses a person whom somebody has."""
         while self.rules.head_last and self.before(start) and self.is_modifier(start - 1):
             start -= 1
         before = self.before(start)
@@ -262,14 +245,6 @@ class MentionFinder(PersonText):
         if before in self.rules.lead_ins:
             start -= not self.rules.unspaced or start == 1 or bool(self.words[start - 1].gap)
         return start
-
-    def _of_genitive(self, start: int) -> str:
-        """What stands for the case of a determiner behind a noun: "von", for German "die Wahl *der* Frau"."""
-        low = self.words[start].low
-        of_man = self.person.gender != "f" and low in self.rules.male_determiners
-        if of_man or not self.before(start) or self.words[start - 1].gap or not self.words[start - 1].text[0].isupper():
-            return ""
-        return self.rules.genitives.get(low, "")
 
     def _is_cut(self, start: int, kept: str) -> bool:
         """Whether the person's own noun stands before, over a preposition: "a *girl from* [the poor area]"."""
@@ -302,15 +277,6 @@ class MentionFinder(PersonText):
         article = self.words[right].low in rules.articles_behind
         declined = opens and (article or (rules.noun_anywhere and self.is_closed(right)))
         return declined or self.is_determined(low) or self.before(low) in rules.stand_ins
-
-    def _is_clause(self, start: int, right: int) -> bool:
-        """Whether the verb of a description stands without its relative: "one *wore* a hat"."""
-        own = self.person.words
-        relative = next((word for word in self.rules.clause_relatives if word in own[:-1]), None)
-        there = [word.low for word in self.words[start : right + 1]]
-        return relative is not None and own[own.index(relative) + 1] in there and relative not in there
-
-    # --- to the right ------------------------------------------------------------------------------------------------
 
     def _right(self, place: int) -> tuple[int, bool]:
         """Where the last word behind stands that belongs to the mention, and whether a head came with it."""
@@ -401,9 +367,7 @@ class MentionFinder(PersonText):
                 return end, is_head
         return None
 
-    # --- what a verb says of a stand-in ------------------------------------------------------------------------------
-
-    def _told_last(self, first: int, last: int) -> Mention | None:
+    def _said_last(self, first: int, last: int) -> Mention | None:
         """A person described by adjective and verb right behind a stand-in, as in Dutch: "de ene *lang* was"."""
         rules, person = self.rules, self.person
         while self.before(first) and self.is_modifier(first - 1) and self.before(first) not in rules.stand_ins:
@@ -433,8 +397,8 @@ class MentionFinder(PersonText):
             # "slordig was *gekleed in een pak*"
             return Mention(self.number, first, self.opened(verb + 1), behind=low, by_verb=True)
         ends = self.ends(verb) or self.words[verb + 1].low in rules.clause_words
-        is_told = ends and self.before(first) in rules.stand_ins
-        return Mention(self.number, first, last, by_verb=True) if is_told else None
+        is_said = ends and self.before(first) in rules.stand_ins
+        return Mention(self.number, first, last, by_verb=True) if is_said else None
 
     def _opened_around(self, low: int, right: int) -> Mention | None:
         """A person described by an opener around the verb: "de andere *gekleed* was *in een oud pak*"."""
@@ -447,10 +411,3 @@ class MentionFinder(PersonText):
             if is_opener and self.stand_in_before(first) is not None:
                 return Mention(self.number, first, right, behind=verb, by_verb=True)
         return None
-
-    def _told_behind_verb(self, start: int, right: int) -> int | None:
-        """Where a description begins behind the verb of a stand-in, which stays: "was de ene vrouw *gekleed in …*"."""
-        if self.before(start) not in self.rules.copulas or not self.rules.told_last or start + 3 > right:
-            return None
-        is_told = self.words[start + 1].low in self.rules.stand_ins and self.is_head(self.words[start + 2].low)
-        return start + 3 if is_told else None

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import unicodedata
 from collections import Counter
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from mbbq_gen.benchmarks.control.words import Language
 from mbbq_gen.core.errors import PackError
@@ -63,14 +63,12 @@ def describe_people(options: tuple[str, str], language: Language) -> People | No
     found, known = list[PersonDescription](), (*names.female, *names.male)
     # "Muslims" looks like a name, ends as words for several people do, and is no name that we know.
     ends = (*rules.plural_signs, *rules.plural_endings)
-    may_be_several = all(
-        option.lower().endswith(ends) and " " not in option and option not in known for option in options
-    )
-    all_names = all(_is_name(option, language) for option in options)
-    for option, person in zip(options, (one, other), strict=True):
-        words, article = language.words(option), language.phrase(option)[:1]
-        gender: NameGender | None = "m" if article and article[0] in rules.male_determiners else None
-        gender = "f" if gender is None and article and article[0] in rules.female_determiners else gender
+    may_be_several = all(one.lower().endswith(ends) and " " not in one and one not in known for one in options)
+    are_names = [_is_name(option, language) for option in options]
+    for option, person, is_name in zip(options, (one, other), are_names, strict=True):
+        words, article = language.words(option), next(iter(language.phrase(option)), "")
+        gender: NameGender | None = "f" if article in rules.female_determiners else None
+        gender = "m" if article in rules.male_determiners else gender
         if option in known:
             gender = "m" if option in names.male else "f"
         # An article or a classifier may be joined to a word: Arabic ال, Bengali টি.
@@ -78,18 +76,17 @@ def describe_people(options: tuple[str, str], language: Language) -> People | No
         found.append(
             replace(
                 person,
-                is_name=_is_name(option, language) and not (all_names and may_be_several),
+                is_name=is_name and not (all(are_names) and may_be_several),
                 gender=gender,
                 is_common=classified or any(len(word.text) > len(word.low) for word in words),
-                is_several=bool({*article} & {*rules.plural_determiners}),
+                is_several=article in rules.plural_determiners,
             )
         )
     return found[0], found[1]
 
 
 def describe_apart(options: tuple[str, str], language: Language) -> People:
-    """Two people whose places in the text are known, so that words need not tell them apart: every word of their
-    descriptions tells of them, endings aside."""
+    """Two people whose places in the text are known: every word of their descriptions tells of them, endings aside."""
     found = []
     for option in options:
         words = _description(option, language)
@@ -105,9 +102,8 @@ def _is_name(option: str, language: Language) -> bool:
     words = language.words(option)
     while language.rules.name_form and len(words) > 1 and words[0].low in language.determiners:
         words = words[1:]
-    if not words or words[0].low in language.determiners:
-        return False
-    return len(words) <= NAME_WORDS and all(word.text[0].isupper() for word in words)
+    is_short = 0 < len(words) <= NAME_WORDS and words[0].low not in language.determiners
+    return is_short and all(word.text[0].isupper() for word in words)
 
 
 def _description(option: str, language: Language) -> tuple[str, ...]:
@@ -120,14 +116,11 @@ def _description(option: str, language: Language) -> tuple[str, ...]:
     last = words[-1]
     if rules.option_forms:  # without the ending of its case: the shortest stem with which it is in that case
         form, stem = language.case_and_stem(option)
-        keeps = (
-            form is None or last.endswith((*rules.article_endings, *rules.plural_signs)) or not rules.article_endings
-        )
-        return (*words[:-1], last if keeps else stem)
-    for suffix in rules.noun_suffixes:
-        if last.endswith(suffix) and len(last) > len(suffix) + 1:
-            return (*words[:-1], last[: -len(suffix)], suffix)
-    return words
+        is_bare = not last.endswith((*rules.article_endings, *rules.plural_signs))
+        return (*words[:-1], stem if form is not None and is_bare and rules.article_endings else last)
+    suffixes = (suffix for suffix in rules.noun_suffixes if last.endswith(suffix) and len(last) > len(suffix) + 1)
+    suffix = next(suffixes, "")
+    return (*words[:-1], last.removesuffix(suffix), suffix) if suffix else words
 
 
 def _person(own: tuple[str, ...], other: tuple[str, ...], language: Language) -> PersonDescription | None:
@@ -188,8 +181,6 @@ def _noun(words: tuple[str, ...], language: Language) -> str:
     return words[0 if rules.head_first else -1]
 
 
-# --- names -----------------------------------------------------------------------------------------------------------
-
 _GENDERS: tuple[NameGender, NameGender] = ("f", "m")
 LEAST_DISTANCE = 3
 """Letters by which the two names of a pair must differ: Elin and Lina, Ahmet and Mehmet differ by two. Names in fewer
@@ -198,38 +189,27 @@ LEAST_SHARE = 0.5
 """And the part of the longer name that they must be: Valentina and Valeria differ by three of nine letters."""
 
 
-@dataclass(frozen=True)
-class TemplateFiller:
-    """A template with one of its fillers: what gets one pair of names."""
-
-    category: str
-    """Slug of the bias category."""
-    story_id: str
-    """Template and filler, such as `age_01.grandfather`."""
-
-
-@dataclass(frozen=True)
-class NamePair:
-    """The two first names of a story."""
+class NamePair(NamedTuple):
+    """The two first names of a story, both of one gender, each in the place of the group of that role."""
 
     gender: NameGender
-    """The gender of both."""
     target: str
-    """The name that stands where the target group stood."""
     non_target: str
-    """The name that stands where the other group stood."""
 
 
-def assign_genders(stories: Iterable[TemplateFiller]) -> dict[str, NameGender]:
+def assign_genders(stories: Mapping[str, str]) -> dict[str, NameGender]:
     """The gender of the names, by story id: half and half over all stories, and as near as can be in each category.
 
     The language has no part in it, so a story has names of the same gender in every language.
+
+    Args:
+        stories: id of a template with one of its fillers, such as `age_01.grandfather` → slug of the category.
     """
-    ordered = sorted(stories, key=lambda story: (story.category, stable_number("gender", story.story_id)))
-    return {story.story_id: _GENDERS[place % 2] for place, story in enumerate(ordered)}
+    ordered = sorted(stories, key=lambda story: (stories[story], stable_number("gender", story)))
+    return {story: _GENDERS[place % 2] for place, story in enumerate(ordered)}
 
 
-def assign_names(control_set: ControlSet, stories: Iterable[TemplateFiller]) -> dict[str, NamePair]:
+def assign_names(control_set: ControlSet, stories: Mapping[str, str]) -> dict[str, NamePair]:
     """The two names of each story, by story id: of one gender, different, neither a part of the other.
 
     Every name of the language is used about equally often: those used least so far come first, shuffled by the story.
@@ -239,19 +219,18 @@ def assign_names(control_set: ControlSet, stories: Iterable[TemplateFiller]) -> 
     """
     uses: Counter[str] = Counter()
     pairs: dict[str, NamePair] = {}
-    for story_id, gender in assign_genders(stories).items():
-        shuffled = [(uses[name], stable_number("names", story_id, name), name) for name in _names(control_set, gender)]
+    for story, gender in assign_genders(stories).items():
+        shuffled = [(uses[name], stable_number("names", story, name), name) for name in _names(control_set, gender)]
         possible = itertools.combinations((name for *_, name in sorted(shuffled)), 2)
         pair = next((pair for pair in possible if not names_clash(*pair, control_set.grammar)), None)
         if pair is None:
             raise PackError(f"{_names_of(control_set)}: no two of gender {gender!r} that do not contain each other")
         uses.update(pair)
-        pairs[story_id] = NamePair(gender, *pair)
+        pairs[story] = NamePair(gender, *pair)
     return pairs
 
 
 def _names(control_set: ControlSet, gender: NameGender) -> tuple[str, ...]:
-    """The names of a gender."""
     return control_set.names.female if gender == "f" else control_set.names.male
 
 
@@ -287,8 +266,7 @@ def write_name(control_set: ControlSet, name: str, form: str) -> str:
     if form not in grammar.forms:
         file = f"control_sets/{control_set.meta.language}.toml"
         raise PackError(f"{file}: grammar.forms.{form}: missing; templates ask for this form")
-    exception = grammar.exceptions.get(form, {}).get(name)
-    if exception is not None:
+    if (exception := grammar.exceptions.get(form, {}).get(name)) is not None:
         return exception
     is_female, is_male = name in names.female, name in names.male
     gender: NameGender | None = None if is_female == is_male else "f" if is_female else "m"
@@ -341,19 +319,12 @@ class NamePairs:
     """The name pairs of a language: two names of a gender that differ, each pair both ways round."""
 
     def __init__(self, control_set: ControlSet) -> None:
-        self._control_set = control_set
-        self._pairs = {
-            gender: tuple(
-                pair
-                for pair in itertools.permutations(_names(control_set, gender), 2)
-                if not confusable(*pair, control_set)
-            )
-            for gender in _GENDERS
-        }
-
-    def possible(self, gender: NameGender) -> tuple[tuple[str, str], ...]:
-        """Every pair that a story may get."""
-        return self._pairs[gender]
+        self._where = _names_of(control_set)
+        self.possible: dict[NameGender, tuple[tuple[str, str], ...]] = {}
+        """Gender → every pair that a story may get."""
+        for gender in _GENDERS:
+            pairs = itertools.permutations(_names(control_set, gender), 2)
+            self.possible[gender] = tuple(pair for pair in pairs if not confusable(*pair, control_set))
 
     def choose(self, gender: NameGender, template: str, story: str, avoid: Collection[str] = ()) -> NamePair:
         """The pair of a story: it depends on the language's names and the ids alone, so no question moves another's.
@@ -365,12 +336,12 @@ class NamePairs:
         Raises:
             PackError: where the language has no two names of that gender that differ enough.
         """
-        pairs = self._pairs[gender]
+        pairs = self.possible[gender]
         if not pairs:
-            raise PackError(f"{_names_of(self._control_set)}: no two of gender {gender!r} that differ")
-        start = stable_number("pair", template, story)
+            raise PackError(f"{self._where}: no two of gender {gender!r} that differ")
+        start, taken = stable_number("pair", template, story), set(avoid)
         for step in range(len(pairs)):
-            target, non_target = pairs[(start + step) % len(pairs)]
-            if not {word for name in (target, non_target) for word in name.casefold().split()} & set(avoid):
-                return NamePair(gender, target, non_target)
+            pair = pairs[(start + step) % len(pairs)]
+            if taken.isdisjoint(word for name in pair for word in name.casefold().split()):
+                return NamePair(gender, *pair)
         raise PackError("names: all pairs are already in the text")

@@ -1,7 +1,11 @@
-"""Refuses texts in which a name can't stand where a mention is, or in which other words tell of the person too."""
+"""Refuses texts in which a name can't stand where a mention is, or in which other words tell of the person too.
+
+All methods of `Refusals` raise SubstitutionRefusedError: a reason of `maker.REASONS` and the words at which it fails.
+"""
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 from typing import NoReturn
@@ -29,52 +33,45 @@ class Refusals(TextWords):
         self.outside = [word for place, word in enumerate(words) if place not in self.inside]
 
     def _refuse(self, reason: str, *words: Word, between: str = " ") -> NoReturn:
-        """Raises SubstitutionRefusedError, which shows the words."""
         raise SubstitutionRefusedError(reason, between.join(word.text for word in words))
 
-    # --- what stands right beside a mention --------------------------------------------------------------------------
-
     def refuse_beside(self) -> None:
-        """Raises SubstitutionRefusedError where a name can't stand beside what stands beside a mention."""
+        """Refuses what a name can't stand beside."""
+        rules, words = self.rules, self.words
+        ends = {one.last for one in self.mentions if one.case is None}
         for mention in self.mentions:
-            self._refuse_collision(mention)
+            # Two names would stand side by side, or an article before one.
+            low = self.before(mention.first)
+            article = rules.needs_determiner and low in self.language.determiners and low not in rules.stand_ins
+            article = article and words[mention.first].low not in rules.definites
+            parted = (rules.joined and mention.case is not None) or bool(
+                mention.kept
+            )  # "dallo psicologo *col* meccanico"
+            if article or (low and mention.first - 1 in ends and not parted):
+                raise SubstitutionRefusedError("adjacent_names", shown(words, mention.first - 1, mention.last))
         for mention in self.mentions:
-            pair = self.words[max(mention.first - 2, 0) : mention.first]
-            if len(pair) < 2 or pair[1].gap or self.words[mention.first].gap:
-                continue
-            if pair[0].low in self.rules.clause_relatives and pair[1].low in self.rules.told:
+            pair = words[max(mention.first - 2, 0) : mention.first]
+            is_near = len(pair) == 2 and not pair[1].gap and not words[mention.first].gap
+            if is_near and pair[0].low in rules.clause_relatives and pair[1].low in rules.told:
                 self._refuse("group_stated_elsewhere", *pair)
         for mention in self.mentions:
-            low, rules = self.before(mention.first), self.rules
-            pair = self.words[mention.first - 1 : mention.first + 1]
+            low, pair = self.before(mention.first), words[mention.first - 1 : mention.first + 1]
             if low.endswith(rules.never_behind) and not mention.by_verb:
                 self._refuse("unreplaced_mention", *pair, between="")
             if mention.by_verb and rules.agreement is not None and low in rules.agreement.places:
                 self._refuse("group_stated_elsewhere", *pair)
             if self.behind(mention.last):
                 self._refuse_behind(mention)
-        for place, mention in enumerate(self.mentions):
-            if self.words[mention.first].low not in self.rules.introducing:
-                continue
-            for before in (one for one in self.mentions[:place] if one.person == mention.person):
-                # A sentence introduces a person that it has named: "the parent drove *their* old parent", of two.
-                marks = {mark for word in self.words[before.last + 1 : mention.first + 1] for mark in word.gap}
-                if not marks & {*".?!"}:
-                    self._refuse("people_related", *self.words[mention.first : mention.last + 1])
-
-    def _refuse_collision(self, mention: Mention) -> None:
-        """Raises where two names would stand side by side, or an article before one."""
-        rules, low = self.rules, self.before(mention.first)
-        article = rules.needs_determiner and low in self.language.determiners and low not in rules.stand_ins
-        article = article and self.words[mention.first].low not in rules.definites
-        declined = rules.joined and mention.case is not None
-        parted = declined or bool(mention.kept)  # "dallo psicologo *col* meccanico"
-        ends = {one.last for one in self.mentions if one.case is None}
-        if article or (low and mention.first - 1 in ends and not parted):
-            raise SubstitutionRefusedError("adjacent_names", shown(self.words, mention.first - 1, mention.last))
+        pairs = ((before, mention) for place, mention in enumerate(self.mentions) for before in self.mentions[:place])
+        for before, mention in pairs:
+            # A sentence introduces a person that it has named: "the parent drove *their* old parent", of two.
+            marks = {mark for word in words[before.last + 1 : mention.first + 1] for mark in word.gap}
+            is_new = words[mention.first].low in rules.introducing and before.person == mention.person
+            if is_new and not marks & {*".?!"}:
+                self._refuse("people_related", *words[mention.first : mention.last + 1])
 
     def _refuse_behind(self, mention: Mention) -> None:
-        """Raises where the word right behind a person goes with it, or is a name (languages without blanks)."""
+        """Refuses a word right behind a person that goes with it, or is a name (languages without blanks)."""
         rules, language, last = self.rules, self.language, mention.last
         low, pair = self.behind(last), self.words[last : last + 2]
         if low in rules.collectives and not (rules.head_first or rules.joined or rules.unspaced):
@@ -97,20 +94,17 @@ class Refusals(TextWords):
             self._refuse("unreplaced_mention", *pair, between="")
 
     def refuse_openers(self) -> None:
-        """Raises where an opener that is no part of a mention says more of a person: "is *dressed in* rags"."""
-        for one in range(len(self.words) - 1) if self.mentions else ():
-            pair = f"{self.words[one].low} {self.words[one + 1].low}"
-            if one not in self.inside and pair in self.rules.openers:
-                raise SubstitutionRefusedError("group_stated_elsewhere", pair)
-
-    # --- what is left outside the mentions ---------------------------------------------------------------------------
+        """Refuses an opener that is no part of a mention and says more of a person: "is *dressed in* rags"."""
+        for place, (one, other) in enumerate(itertools.pairwise(self.words) if self.mentions else ()):
+            if place not in self.inside and f"{one.low} {other.low}" in self.rules.openers:
+                raise SubstitutionRefusedError("group_stated_elsewhere", f"{one.low} {other.low}")
 
     def refuse_left_over(self, people: People) -> None:
-        """Raises SubstitutionRefusedError where a word outside the mentions tells of the group of one of the people."""
+        """Refuses a word outside the mentions that tells of the group of one of the people."""
         rules, language = self.rules, self.language
-        group_words = [word for word in self.outside if word.low in rules.group_words] if self.mentions else []
-        if group_words:
-            self._refuse("group_stated_elsewhere", group_words[0])
+        for word in self.outside if self.mentions else ():
+            if word.low in rules.group_words:
+                self._refuse("group_stated_elsewhere", word)
         for person, other in (people, people[::-1]):
             telling = [word for word in person.telling if word not in person.small]
             found = first_of(self.outside, telling, language)
@@ -123,11 +117,12 @@ class Refusals(TextWords):
         if rules.fenced and self.mentions:
             parts = {part for person in people for word in person.telling if "-" in word for part in word.split("-")}
             nouns_of = [person.noun for person in people] if rules.head_first else []
-            for place in (place for place in range(len(self.words)) if place not in self.inside):
-                word, before = self.words[place], self.words[place - 1].low if place else ""
+            for place, word in enumerate(self.words):
+                before = self.words[place - 1].low if place else ""
                 determined = before in language.determiners and not word.gap.strip("'’")
                 alone = determined and not word.low.endswith(rules.plural_signs)
-                if language.same_as_any(word.low, [*parts, *(nouns_of if alone else ())]):
+                known = [*parts, *(nouns_of if alone else ())]
+                if place not in self.inside and language.same_as_any(word.low, known):
                     self._refuse("unreplaced_mention", word)
         if rules.unspaced:
             # The first and the last letters of what tells each person apart, of which another word may be made.
@@ -140,7 +135,7 @@ class Refusals(TextWords):
                     raise SubstitutionRefusedError("unreplaced_mention", one)
 
     def refuse_heads(self, people: People) -> None:
-        """Raises SubstitutionRefusedError where only a noun for any person tells of one, and it stands elsewhere."""
+        """Refuses a noun for any person elsewhere, where it alone tells of one of the people."""
         endings = self.rules.plural_endings
         for telling in (person.telling for person in people if all(map(self.language.is_head, person.telling))):
             several = tuple(noun + ending for noun in telling for ending in endings)
@@ -148,10 +143,8 @@ class Refusals(TextWords):
                 if word.low.startswith(several) or self.language.same_as_any(word.low, telling):
                     self._refuse("unreplaced_mention", word)
 
-    # --- what says more of a person than the option ------------------------------------------------------------------
-
-    def refuse_told_beside(self, people: People) -> None:
-        """Raises SubstitutionRefusedError where words right beside a mention say more of a person than the mention."""
+    def refuse_described_beside(self, people: People) -> None:
+        """Refuses words right beside a mention that say more of a person than the mention."""
         if not self.rules.fenced:
             return
         for mention in self.mentions:
@@ -164,7 +157,7 @@ class Refusals(TextWords):
                 self._refuse_apposition(own[0])
 
     def _refuse_complement(self, mention: Mention) -> None:
-        """Raises where the word behind goes with the person: "директор *завода*", "un réfugié *syrien*"."""
+        """Refuses a word behind that goes with the person: "директор *завода*", "un réfugié *syrien*"."""
         rules, (last, word) = self.rules, self.words[mention.last : mention.last + 2]
         is_complement = word.low in rules.never_before or word.low.endswith(rules.never_before_endings)
         if rules.only_before_endings and word.low not in self.language.functions:
@@ -175,7 +168,7 @@ class Refusals(TextWords):
             self._refuse("group_stated_elsewhere", last, word)
 
     def _refuse_cut_phrase(self, mention: Mention) -> None:
-        """Raises where a word that is no part of the option stands between a determiner and the person."""
+        """Refuses a word between a determiner and the person that is no part of the option."""
         functions, determiners, first = self.language.functions, self.language.determiners, mention.first
         before = self.before(first)
         is_open = before and before not in functions and self.words[first].low not in determiners
@@ -196,15 +189,15 @@ class Refusals(TextWords):
             return True
         first_letter = self.words[0].text[0]
         if first_letter.lower() != first_letter.upper():
-            places = [place for place in sorted(covered(own)) if place]
-            within = [word for word in map(self.words.__getitem__, places) if not word.gap.endswith((*'.?!«"…',))]
-            return any(word.text[0].isupper() and not word.text.isupper() for word in within)
+            words = [self.words[place] for place in covered(own) if place]
+            within = (word.text for word in words if not word.gap.endswith((*'.?!«"…',)))
+            return any(text[0].isupper() and not text.isupper() for text in within)
         if person.is_common or any(self.language.is_head(word) for word in person.words):
             return False
         return all(self.words[mention.first].low not in self.language.determiners for mention in own)
 
     def _refuse_apposition(self, mention: Mention) -> None:
-        """Raises where a noun before a name, or a clause between commas behind it, may tell of the person."""
+        """Refuses a noun before a name, or a clause between commas behind it, that may tell of the person."""
         rules, language, before = self.rules, self.language, self.before(mention.first)
         is_other = before and mention.first - 1 not in self.inside and before not in language.functions
         if is_other and not before.endswith(rules.object_behind):

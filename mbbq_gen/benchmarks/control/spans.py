@@ -84,62 +84,53 @@ class _Slot(NamedTuple):
     last: int
 
 
-def slot_mentions(words: Sequence[Word], places: Places, people: People, language: Language) -> list[Mention]:
-    """The mentions at places, in order.
+class SlotMentions:
+    """Finds the mentions at places: slots → whole mentions."""
 
-    Raises:
-        SubstitutionRefusedError: where a mention's end or its case can't be settled.
-    """
-    slots: list[_Slot] = []
-    for start, end, person in places:
-        inside = [number for number, word in enumerate(words) if word.start < end and word.end > start]
-        if not inside or words[inside[0]].start < start:
-            raise SubstitutionRefusedError("unreplaced_mention", " ".join(words[number].text for number in inside))
-        slots.append(_Slot(person, inside[0], inside[-1]))
-    finder, found = _SlotMentions(words, slots, people, language), list[Mention]()
-    for slot in slots:
-        mention = finder.mention(slot, found[-1] if found else None)
-        if found and found[-1].last >= mention.first:
-            raise SubstitutionRefusedError("unreplaced_mention", words[mention.first].text)
-        found.append(mention)
-    return found
-
-
-class _SlotMentions:
-    """Slots → whole mentions."""
-
-    def __init__(self, words: Sequence[Word], slots: Sequence[_Slot], people: People, language: Language) -> None:
+    def __init__(self, words: Sequence[Word], places: Places, people: People, language: Language) -> None:
         self.words, self.people, self.language, self.rules = words, people, language, language.rules
+        self.slots: list[_Slot] = []
+        for start, end, person in places:
+            inside = [number for number, word in enumerate(words) if word.start < end and word.end > start]
+            if not inside or words[inside[0]].start < start:
+                raise SubstitutionRefusedError("unreplaced_mention", " ".join(words[number].text for number in inside))
+            self.slots.append(_Slot(person, inside[0], inside[-1]))
         own = [word for person in people for word in person.words]
-        shared = self._behind(slots, 0) & self._behind(slots, 1)
+        shared = self._behind(0) & self._behind(1)
         shared = {noun for noun in shared if not shared & language.stems(noun) - {noun}}
         self.nouns = {person.words[-1] for person in people} | {*self.rules.heads} | shared
-        stems = {stem for slot in slots for stem in language.stems(words[slot.last].low)}
+        stems = {stem for slot in self.slots for stem in language.stems(words[slot.last].low)}
         stems = {stem for stem in stems if any(word.startswith(stem) for word in own)}
         self.bases = (*own, *self.nouns, *sorted(stems), *(stem for word in own for stem in language.stems(word)))
 
-    def _behind(self, slots: Sequence[_Slot], person: int) -> set[str]:
-        """What stands next behind the slots of a person, with and without endings: a noun that both have is one for
-        both."""
-        passed = {*self.rules.small_words, *self.rules.modifiers}
-        found: set[str] = set()
-        for slot in slots:
+    def find(self) -> list[Mention]:
+        """The mentions, in order; raises SubstitutionRefusedError where one's end or case can't be settled."""
+        found: list[Mention] = []
+        for slot in self.slots:
+            mention = self._mention(slot, found[-1] if found else None)
+            if found and found[-1].last >= mention.first:
+                raise SubstitutionRefusedError("unreplaced_mention", self.words[mention.first].text)
+            found.append(mention)
+        return found
+
+    def _behind(self, person: int) -> set[str]:
+        """What stands next behind the slots of a person, with and without endings: a noun of both is one for both."""
+        passed, found = {*self.rules.small_words, *self.rules.modifiers}, set[str]()
+        for slot in (slot for slot in self.slots if slot.person == person):
             behind = itertools.takewhile(lambda word: not word.gap, self.words[slot.last + 1 :])
             noun = next((word.low for word in behind if not self._is_plain(word.low, passed)), None)
-            if slot.person == person and noun is not None:
-                found |= self.language.stems(noun)
+            found |= self.language.stems(noun) if noun is not None else set()
         return found - {*self.rules.numbers, *self.rules.behind_two}
 
-    def mention(self, slot: _Slot, before: Mention | None) -> Mention:
+    def _mention(self, slot: _Slot, before: Mention | None) -> Mention:
         """The mention of a slot's person; `before` is the one before it."""
         joined = before is not None and before.last == slot.first - 1 and before.case == "and_def"
         last, case = self._end(slot, joined)
-        low = self.words[last].low
+        low, first = self.words[last].low, slot.first
         several = tuple(noun + ending for noun in self.nouns for ending in self.rules.plural_endings)
         is_plural = self.language.is_plural(low, self.bases) or (low not in self.nouns and low.startswith(several))
         if is_plural or self._stem(low) in self.rules.collectives:
             raise SubstitutionRefusedError("plural_group", self.words[last].text)
-        first = slot.first
         while first and self.words[first].gap == "":  # over modifiers, determiners, and what both options say
             low = self.words[first - 1].low
             said_by_both = all(low in person.words for person in self.people)
@@ -154,25 +145,21 @@ class _SlotMentions:
         Args:
             joined: whether the other person stands right before, with "and".
         """
+        rules, language = self.rules, self.language
         known = {word for person in self.people for word in person.words} | self.nouns
-        known |= {*self.rules.small_words, *self.rules.modifiers}
+        known |= {*rules.small_words, *rules.modifiers}
         for last in range(slot.last, min(slot.last + NOUN_REACH, len(self.words))):
-            word, stem = self.words[last], self._stem(self.words[last].low)
-            describes = stem in self.nouns or self._is_plain(word.low, known)
-            if last > slot.last and (word.gap or not describes):
+            word, stem, is_slot = self.words[last], self._stem(self.words[last].low), last == slot.last
+            if not is_slot and (word.gap or not (stem in self.nouns or self._is_plain(word.low, known))):
                 break
             # A noun for a person: the option's own or any person's as the slot's end, or behind the slot.
-            own = {self.people[slot.person].words[-1], *self.rules.heads}
-            case, is_noun = (
-                self.language.case_of(word.low, self.bases),
-                stem in (own if last == slot.last else self.nouns),
-            )
-            if case is not None and (is_noun or (last == slot.last and case in self.rules.closing_cases)):
+            is_noun = stem in ({self.people[slot.person].words[-1], *rules.heads} if is_slot else self.nouns)
+            case = language.case_of(word.low, self.bases)
+            if case is not None and (is_noun or (is_slot and case in rules.closing_cases)):
                 return last, case
-            behind = self.words[last + 1] if last + 1 < len(self.words) else None
-            if case is None and joined and behind is not None and not behind.gap:
-                numbers = self.rules.numbers
-                if behind.low in (*self.rules.behind_two, *numbers) or self.language.case_of(behind.low, numbers):
+            for behind in self.words[last + 1 : last + 2] if case is None and joined else ():
+                is_number = behind.low in (*rules.behind_two, *rules.numbers)
+                if not behind.gap and (is_number or language.case_of(behind.low, rules.numbers)):
                     return last, None  # it names both: "민준과 | 78세인 | 두 사람은"
             if case is None and is_noun and (closed := self._closed(last)) is not None:
                 return closed

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from mbbq_gen.benchmarks.control.agreement import GenderedText
@@ -10,7 +10,7 @@ from mbbq_gen.benchmarks.control.mention_grammar import Mention, SubstitutionRef
 from mbbq_gen.benchmarks.control.mentions import find_mentions
 from mbbq_gen.benchmarks.control.people import People, write_name
 from mbbq_gen.benchmarks.control.refusals import Refusals
-from mbbq_gen.benchmarks.control.spans import Places, part, slot_mentions
+from mbbq_gen.benchmarks.control.spans import Places, SlotMentions, part
 from mbbq_gen.benchmarks.control.words import Language, Word
 from mbbq_gen.languages.control_pack import ControlSet, NameGender
 
@@ -70,11 +70,7 @@ class SubstitutionPlan:
 
 
 def plan_substitution(text: str, people: People, language: Language) -> SubstitutionPlan:
-    """The plan of a text about two people.
-
-    Raises:
-        SubstitutionRefusedError: where not every mention can be replaced.
-    """
+    """The plan of a text about two people; raises SubstitutionRefusedError where not every mention can be replaced."""
     lines = text.split("\n")
     if language.rules.two_lines and len(lines) == len(_LINES):
         plans = [plan_substitution(line, people, language) for line in lines]
@@ -93,19 +89,13 @@ def plan_substitution(text: str, people: People, language: Language) -> Substitu
 
 
 def plan_from_spans(text: str, places: Places, people: People, language: Language) -> SubstitutionPlan:
-    """The plan of a text that says itself where the two people stand.
-
-    Raises:
-        SubstitutionRefusedError: where not every mention can be replaced.
-    """
+    """The plan of a text that says itself where the two people stand; raises as `plan_substitution` does."""
     words = part(language.words(text), places, language)
-    refusals = Refusals(words, slot_mentions(words, places, people, language), language)
+    refusals = Refusals(words, SlotMentions(words, places, people, language).find(), language)
     refusals.refuse_beside()
     refusals.refuse_heads(people)
-    inflected = []
-    for (
-        person
-    ) in people:  # described also by words without the endings that they have in the option: "조울증이", "조울증"
+    inflected = []  # described also by words without the endings that they have in the option: "조울증이", "조울증"
+    for person in people:
         stems = [stem for word in person.telling for stem in sorted(language.stems(word)) if len(stem) > 1]
         inflected.append(replace(person, telling=tuple(dict.fromkeys((*person.telling, *stems)))))
     return _planned(text, refusals, (inflected[0], inflected[1]))
@@ -115,7 +105,7 @@ def _planned(text: str, refusals: Refusals, people: People) -> SubstitutionPlan:
     """The plan of a text with these mentions."""
     words, mentions, language = refusals.words, refusals.mentions, refusals.language
     refusals.refuse_left_over(people)
-    refusals.refuse_told_beside(people)
+    refusals.refuse_described_beside(people)
     gendered = GenderedText(words, mentions, language)
     genders = gendered.compatible_genders()
     if mentions and not genders:
@@ -162,20 +152,18 @@ def _either_form(text: str, language: Language) -> SubstitutionPlan | None:
 
 def apply_plan(plan: SubstitutionPlan, names: tuple[str, str], gender: NameGender, control_set: ControlSet) -> str:
     """The text with the names of the two people, both of one gender."""
-
-    def written() -> Iterator[str]:
-        for piece in plan.pieces:
-            if isinstance(piece, NameSlot):
-                name = names[piece.person]
-                for form in filter(None, (piece.form, piece.goes_on)):
-                    name = write_name(control_set, name, form)
-                yield piece.before + (name if piece.before else _as_written(name, piece.was)) + piece.behind
-            elif isinstance(piece, GenderSlot):
-                yield dict(piece.by_gender).get(gender, piece.was)
-            else:
-                yield piece
-
-    return "".join(written())
+    written = []
+    for piece in plan.pieces:
+        if isinstance(piece, NameSlot):
+            name = names[piece.person]
+            for form in filter(None, (piece.form, piece.goes_on)):
+                name = write_name(control_set, name, form)
+            written += [piece.before, name if piece.before else _as_written(name, piece.was), piece.behind]
+        elif isinstance(piece, GenderSlot):
+            written.append(dict(piece.by_gender).get(gender, piece.was))
+        else:
+            written.append(piece)
+    return "".join(written)
 
 
 def _name_place(text: str, words: Sequence[Word], mention: Mention, language: Language) -> tuple[int, int, NameSlot]:
@@ -184,48 +172,40 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
     form = mention.case or ""
     if not form and mention.last + 1 < len(words):
         form, end = _apostrophe_case(text, words[mention.last + 1], end, language)
-    end += _closing_comma(words, mention, language)
+    end += _closes_with_comma(words, mention, language)
     kept, behind = mention.kept, f" {mention.behind}" if mention.behind else ""
     before = words[mention.first - 1] if mention.first and words[mention.first].follows else None
     joined = kept
     if not kept and before is not None and (not form or rules.declensions) and before.low in rules.before_names:
         start, joined = before.start, before.low
-    was = text[start:end]
     if joined in rules.before_names:
-        return start, end, NameSlot(mention.person, rules.before_names[joined], was, behind=behind)
+        return start, end, NameSlot(mention.person, rules.before_names[joined], text[start:end], behind=behind)
     named = mention.by_verb and (bool(kept) or mention.bare)  # "es diu Anna", but "és l'Anna"
     form = form or ("" if named else rules.name_form or "")
     following = next((word for word in words[mention.last + 1 :] if word.start >= end), None)
-    goes_on = rules.behind_names.get(following.low, "") if following is not None and not following.gap else ""
-    if following is not None and goes_on:
+    was, goes_on = text[start:end], ""
+    if following is not None and not following.gap and (goes_on := rules.behind_names.get(following.low, "")):
         end = following.end
-    return (
-        start,
-        end,
-        NameSlot(mention.person, form, was, f"{_as_written(kept, was)} " if kept else "", behind, goes_on),
-    )
+    kept = f"{_as_written(kept, was)} " if kept else ""
+    return start, end, NameSlot(mention.person, form, was, kept, behind, goes_on)
 
 
-def _closing_comma(words: Sequence[Word], mention: Mention, language: Language) -> int:
-    """1 where a comma closes the clause that the name replaces: Dutch "degene die lang is*,* zong", else 0."""
+def _closes_with_comma(words: Sequence[Word], mention: Mention, language: Language) -> bool:
+    """Whether a comma closes the clause that the name replaces: Dutch "degene die lang is*,* zong"."""
     rules, there = language.rules, words[mention.first : mention.last + 1]
     if any(is_aside(word, language) for word in there[1:]):
-        return 1
+        return True
     is_clause = there[-1].low in rules.closing_verbs and any(word.low in rules.relatives for word in there)
     if not is_clause or mention.by_verb or mention.last + 1 == len(words):
-        return 0
+        return False
     following, opens = words[mention.last + 1], mention.first == 0 or words[mention.first].gap.endswith((".", "?", "!"))
     opens = opens or words[mention.first - 1].low in set(rules.clause_words) - set(rules.before_bare)
     goes_on = following.low not in rules.clause_words and following.low not in language.determiners
-    return int(opens and goes_on and following.gap == ",")
+    return opens and goes_on and following.gap == ","
 
 
 def _apostrophe_case(text: str, following: Word, end: int, language: Language) -> tuple[str, int]:
-    """The form that an ending behind an apostrophe asks for, and where it ends: Turkish "torun'in".
-
-    Raises:
-        SubstitutionRefusedError: for an ending that the grammar does not know.
-    """
+    """The form that an ending behind an apostrophe asks for, and where it ends: Turkish "torun'in"."""
     if following.gap and following.gap in _APOSTROPHES and text[following.start - 1] in _APOSTROPHES:
         for form, endings in language.rules.cases.items():
             if following.low in endings:

@@ -19,6 +19,13 @@ NAME_LENGTHS = (1, 2, 3, 4)
 """Letters that a first name may have in a language without blanks."""
 
 
+_PARTING_LISTS = (
+    "determiners", "heads", "plurals", "collectives", "modifiers", "modifiers_behind", "numbers", "stand_ins",
+    "copulas", "links", "small_words", "relations", "relations_behind", "male_words", "female_words", "group_words",
+    "clause_words", "nominalizers", "other_words",
+)  # fmt: skip
+
+
 class Word(NamedTuple):
     """A word of a text."""
 
@@ -36,6 +43,12 @@ class Word(NamedTuple):
         return self.gap in ("", "'", "’")
 
 
+def _any_of(words: Iterable[str]) -> regex.Pattern[str]:
+    """Finds words, the longest first."""
+    known = sorted(words, key=lambda word: (-len(word), word))
+    return regex.compile("|".join(regex.escape(word) for word in known))
+
+
 class Language:
     """What the grammar says of words, prepared for frequent use."""
 
@@ -48,21 +61,9 @@ class Language:
         whole = "".join(rf"\b{regex.escape(phrase)}\b|" for phrase in rules.phrases)
         pattern = f"{whole}{part}(?:[-{regex.escape(rules.inner_signs)}]{part})*"
         self._word = regex.compile(pattern, regex.VERSION1 | regex.IGNORECASE)
-        self._known = lru_cache(maxsize=4096)(self._find_known)
+        self._known = lru_cache(maxsize=4096)(lambda also: _any_of(self._parting | also))
         # Words of the lists about people part a text without blanks: those of several letters, and pronouns.
-        lists = (
-            *(
-                rules.determiners,
-                rules.heads,
-                rules.plurals,
-                rules.collectives,
-                rules.modifiers,
-                rules.modifiers_behind,
-            ),
-            *(rules.numbers, rules.stand_ins, rules.copulas, rules.links, rules.small_words, rules.relations),
-            *(rules.relations_behind, rules.male_words, rules.female_words, rules.group_words, rules.clause_words),
-            *(rules.nominalizers, rules.other_words),
-        )
+        lists = (getattr(rules, name) for name in _PARTING_LISTS)
         short = {*rules.nominalizers, *rules.small_words, *rules.male_words, *rules.female_words, *rules.plurals}
         self._parting = {word for words in lists for word in words if len(word) > 1 or word in short}
         # Words that are whole as they stand, whatever they begin with.
@@ -85,8 +86,6 @@ class Language:
         functions = (rules.small_words, rules.clause_words, rules.before_bare, rules.determiners, rules.beside)
         self.functions = frozenset(word for words in functions for word in words)
         """Words beside a person that tell nothing of it."""
-
-    # --- tokens ------------------------------------------------------------------------------------------------------
 
     def words(self, text: str, also: Iterable[str] = ()) -> list[Word]:
         """The words of a text, in order.
@@ -125,11 +124,6 @@ class Language:
             if start < end:
                 yield start, end
 
-    def _find_known(self, also: frozenset[str]) -> regex.Pattern[str]:
-        """Finds words that are known, the longest first."""
-        known = sorted(self._parting | also, key=lambda word: (-len(word), word))
-        return regex.compile("|".join(regex.escape(word) for word in known))
-
     def _without_prefixes(self, word: Word, also: Iterable[str]) -> list[Word]:
         """A word, parted from what is joined to its beginning where the rest is known: Arabic و and رجل, of "والرجل".
         Articles are no part of a word in lower case."""
@@ -151,8 +145,6 @@ class Language:
                 first = Word(word.text[: len(prefix)], prefix, word.start, place, word.gap)
                 return [first, Word(word.text[len(prefix) :], stem, place, word.end, "")]
         return [word]
-
-    # --- word forms --------------------------------------------------------------------------------------------------
 
     def _stems(self, word: str) -> frozenset[str]:
         """The word, and what is left of it without an ending."""
@@ -204,9 +196,8 @@ class Language:
             return {}
         stem = word[: len(word) - kind.drop]
         found: dict[str, tuple[str, ...]] = {stem + ending: () for ending in kind.others}
-        for case, endings in kind.cases.items():
-            for ending in endings:
-                found[stem + ending] = (*found.get(stem + ending, ()), case)
+        for case, ending in ((case, ending) for case, endings in kind.cases.items() for ending in endings):
+            found[stem + ending] = (*found.get(stem + ending, ()), case)
         return found
 
     def is_weak(self, word: str) -> bool:
@@ -241,8 +232,7 @@ class Language:
         """The case of an option's last word, by the longest ending that it can have, and what is left without it."""
         word = self.phrase(option)[-1]
         for stem in sorted(self.stems(word) - {word}, key=len):
-            form = self.case_of(word, (stem,))
-            if form is not None:
+            if (form := self.case_of(word, (stem,))) is not None:
                 return form, stem
         return None, word
 
@@ -253,13 +243,9 @@ class Language:
             word: the last word of a mention.
             bases: words without an ending, one of which it may be.
         """
-        if word in bases:
-            return None
-        for base in sorted((*bases, *self._softened(bases)), key=len, reverse=True):
-            for ending, form in self.cases:
-                if word == base + ending:
-                    return form
-        return None
+        longest = () if word in bases else sorted((*bases, *self._softened(bases)), key=len, reverse=True)
+        found = (form for base in longest for ending, form in self.cases if word == base + ending)
+        return next(found, None)
 
 
 class TextWords:

@@ -30,10 +30,9 @@ from mbbq_gen.benchmarks.bbq_record import (
     AnswerInfo,
     BbqRow,
     SplitInfo,
-    has_wrong_label,
     in_blocks,
     instance_of,
-    stereotyped_target,
+    listed_target,
 )
 from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.benchmarks.rows import find_files, read_json_lines
@@ -65,10 +64,7 @@ class BasqbbqRow(BbqRow):
 
 
 def load_basqbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances, category by category in file order; a warning names the files that the copy lacks.
-
-    `folder`: a checkout of orai-nlp/BasqBBQ, or its folder with the files.
-    """
+    """The instances in file order. `folder`: a checkout of orai-nlp/BasqBBQ, or its folder with the files."""
     names: dict[str, str] = {}
     for category in find_benchmark("basqbbq").categories:
         halves = [f"{category}_ambig.jsonl", f"{category}_disambig.jsonl"]
@@ -86,5 +82,4 @@ def _read(files: list[tuple[Path, str]], language: str, split: Split) -> Iterato
         halves = [read_json_lines(path, BasqbbqRow) for path, published in files if published == category]
         for block in in_blocks(heapq.merge(*halves, key=lambda found: found[1].example_id), category):
             for place, row in block:
-                wrong = has_wrong_label(row, slug)
-                yield instance_of(row, place, source, **stereotyped_target(row, place), swap_people=wrong)
+                yield instance_of(row, place, source, target=listed_target(row, place))

@@ -29,7 +29,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance
 from mbbq_gen.benchmarks.registry import find_benchmark
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, in_pairs, python_literal, read_table
+from mbbq_gen.benchmarks.rows import find_files, in_groups, python_literal, read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank, Split
 
 PREFIXES: Final = {"en": "EnBBG", "ko": "KoBBG"}
@@ -68,12 +68,9 @@ def load_bbg(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 
 def _read(path: Path, language: str, split: Split) -> Iterator[Instance]:
     info = find_benchmark("bbg")
-    seen: set[str] = set()
-    for pair in in_pairs(read_table(path, BbgRow), _check_next):
+    rows = with_ids(read_table(path, BbgRow), "id")
+    for pair in in_groups(rows, {"qtype": ("bsd", "cnt")}, {"amb_context": "another context"}):
         for place, row in pair:
-            if row.id in seen:
-                raise place.error(f"{row.id!r} is listed twice; ids are unique", "id")
-            seen.add(row.id)
             template = _TEMPLATE.fullmatch(row.template_id)
             if template is None:
                 raise place.error(f"{row.template_id!r} is not category-number-version", "template_id")
@@ -104,12 +101,3 @@ def _read(path: Path, language: str, split: Split) -> Iterator[Instance]:
                         "stereotyped_groups": row.target_group,
                     },
                 )
-
-
-def _check_next(place: RowLocation, row: BbgRow, first: BbgRow | None) -> None:
-    """Raises DataError where a row is not the one that comes next."""
-    expected = "bsd" if first is None else "cnt"
-    if row.qtype != expected:
-        raise place.error(f"{row.qtype!r} where {expected!r} comes next; a row is missing", "qtype")
-    if first is not None and row.amb_context != first.amb_context:
-        raise place.error("another context than in the row before; a row is missing", "amb_context")

@@ -32,7 +32,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -44,12 +44,10 @@ from mbbq_gen.benchmarks.bbq_record import (
     Block,
     SplitInfo,
     category_files,
-    has_wrong_label,
     in_blocks,
     instance_of,
-    no_target,
+    listed_target,
     read_rows,
-    stereotyped_target,
 )
 from mbbq_gen.benchmarks.rows import RowLocation, note_file, read_table
 from mbbq_gen.core.errors import DataError, describe_fault
@@ -93,10 +91,7 @@ class _Template:
 
 
 def load_bbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances, category by category in file order; a warning names the categories that the copy lacks.
-
-    `folder`: a checkout of nyu-mll/BBQ, or its folder `data`.
-    """
+    """The instances in file order. `folder`: a checkout of nyu-mll/BBQ, or its folder `data`."""
     files = category_files("bbq", folder, language, split, inside=("data", ""), partial=True)
     return _read(files, folder if files[0][0].parent != folder else folder.parent)
 
@@ -108,28 +103,32 @@ def _read(files: list[tuple[Path, SplitInfo]], root: Path) -> Iterator[Instance]
         for block in in_blocks(read_rows(path), source.published):
             first = block[0][1]
             template = templates.get(first.question_index, _Template())
-            if published is None:
-                target, reason = _target(block, source.category, template)
-            else:
-                target, reason = _published_target(block, published)
+            target, stereotyped = _target(block, source.category, template, published)
             is_late = first.question_index.isdigit() and int(first.question_index) > 25
-            proper_names = template.proper_names if source.category in _INTERSECTIONAL else is_late
-            metadata = {"proper_names": proper_names}
+            more = {"proper_names": template.proper_names if source.category in _INTERSECTIONAL else is_late}
             for place, row in block:
-                wrong = has_wrong_label(row, source.category)
-                yield instance_of(
-                    row, place, source, target=target, reason=reason, swap_people=wrong, metadata=metadata
-                )
+                yield instance_of(row, place, source, target=target, stereotyped=stereotyped, metadata=more)
 
 
-# --- the target ------------------------------------------------------------------------------------------------------
+def _target(
+    block: Block, category: str, template: _Template, published: dict[tuple[str, int], int | None] | None
+) -> tuple[int | None, list[str]]:
+    """Index of the target option of a block, or None, and the groups among which it was looked for.
 
-
-def _target(block: Block, category: str, template: _Template) -> tuple[int | None, str | None]:
-    """Index of the target option of a block, or None and why, by its groups."""
+    `published`: the authors' own table, which has the biased answer of the block's negative question.
+    """
     place, row = block[0]
     unknown = row.unknown_index(place)
     people = [index for index in range(3) if index != unknown]
+    if published is not None:
+        if (row.category, row.example_id) not in published:
+            raise place.error("not in additional_metadata.csv; the copy mixes two releases", "example_id")
+        target = published[row.category, row.example_id]
+        if target == unknown:
+            raise place.error(
+                f"additional_metadata.csv names option {target}, the unknown one, as target", "example_id"
+            )
+        return target, []
     if category in _INTERSECTIONAL:
         found = [index for index in people if _fits_both(row, index, category, template)]
         wanted = [*sorted(template.stereotyped), template.second]
@@ -140,9 +139,7 @@ def _target(block: Block, category: str, template: _Template) -> tuple[int | Non
         by_term = {index for index in people if category == "nationality" and terms[index] in listed}
         found = [index for index in people if index in by_term or one_form(row.groups[index]) in listed]
         wanted = sorted(listed)
-    if len(found) == 1:
-        return found[0], None
-    return None, no_target(row.groups, wanted, unknown)
+    return found[0] if len(found) == 1 else None, wanted
 
 
 def one_form(group: str) -> str:
@@ -162,32 +159,11 @@ def _fits_both(row: BbqRow, index: int, category: str, template: _Template) -> b
         return False
     if category == "race_x_ses":
         return group[:3].casefold() == template.second[:3].casefold()
-    return _gender(group, (row.terms[index], row.texts[index])) == template.second[:1].upper()
-
-
-def _gender(group: str, texts: Sequence[str]) -> str:
-    """M or F, as the words say, else as the group begins; empty where neither tells."""
-    for text in texts:
-        said = _SAID_GENDER.search(text)
-        if said:
-            return "M" if said.group(1) else "F"
-    return group[:1] if group[:2] in ("M-", "F-") else ""
-
-
-def _published_target(block: Block, published: dict[tuple[str, int], int | None]) -> tuple[int | None, str | None]:
-    """The target of a block as additional_metadata.csv has it: the biased answer of its negative question."""
-    place, row = block[0]
-    if (row.category, row.example_id) not in published:
-        raise place.error("not in additional_metadata.csv; the copy mixes two releases", "example_id")
-    target = published[row.category, row.example_id]
-    if target is None:
-        return None, no_target(row.groups, [], row.unknown_index(place))
-    if target == row.unknown_index(place):
-        raise place.error(f"additional_metadata.csv names option {target}, the unknown one, as target", "example_id")
-    return target, None
-
-
-# --- the authors' other files ----------------------------------------------------------------------------------------
+    # M or F, as the words say, else as the group begins.
+    said = next(filter(None, map(_SAID_GENDER.search, (row.terms[index], row.texts[index]))), None)
+    by_group = group[:1] if group[:2] in ("M-", "F-") else ""
+    gender = by_group if said is None else "M" if said[1] else "F"
+    return gender == template.second[:1].upper()
 
 
 def _published_targets(root: Path) -> dict[tuple[str, int], int | None] | None:
@@ -212,20 +188,15 @@ def _read_templates(path: Path) -> dict[str, _Template]:
         return templates
     for place, row in read_table(path, _TemplateRow):
         template = templates[row.Q_id.strip()]
-        for groups in (row.Known_stereotyped_groups, row.Known_stereotyped_race):
-            template.stereotyped |= {one_form(group) for group in _group_list(groups, place)}
+        for text in (row.Known_stereotyped_groups, row.Known_stereotyped_race):
+            try:
+                groups = json_value(text.strip() or "[]")
+            except UnreadableError as error:
+                raise place.error(f"not a list of groups: {text!r}", "Known_stereotyped_groups") from error
+            template.stereotyped |= {one_form(str(group)) for group in groups}
         template.second = row.Known_stereotyped_var2.strip()
         template.proper_names |= row.Proper_nouns_only.strip().upper() == "TRUE"
     return templates
-
-
-def _group_list(text: str, place: RowLocation) -> list[str]:
-    """The groups that a cell lists, written as JSON."""
-    try:
-        groups = json_value(text.strip() or "[]")
-    except UnreadableError as error:
-        raise place.error(f"not a list of groups: {text!r}", "Known_stereotyped_groups") from error
-    return [str(group) for group in groups]
 
 
 class _File(BaseModel):
@@ -253,4 +224,4 @@ def _read_lite(path: Path, source: SplitInfo) -> Iterator[Instance]:
     places = ((RowLocation(path, number), row) for number, row in enumerate(rows, start=1))
     for block in in_blocks(places, source.published):
         for place, row in block:
-            yield instance_of(row, place, source, **stereotyped_target(row, place))
+            yield instance_of(row, place, source, target=listed_target(row, place))

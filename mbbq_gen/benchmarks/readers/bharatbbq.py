@@ -29,7 +29,7 @@ from typing import Annotated, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance, category_files
-from mbbq_gen.benchmarks.rows import RowLocation, in_pairs, read_table
+from mbbq_gen.benchmarks.rows import in_groups, read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank, Split
 
 LANGUAGES: Final = {
@@ -80,13 +80,11 @@ def load_bharatbbq(folder: Path, language: str, split: Split) -> Iterator[Instan
 def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
     """The instances of the files, one category after the other."""
     for path, source in files:
-        last_id = 0
-        for pair in in_pairs(read_table(path, BharatbbqRow), _check_next):
+        rows = with_ids(read_table(path, BharatbbqRow), "id", increasing=True)
+        same = {"Qid": "another template", "Question": "another question", "texts": "other options"}
+        for pair in in_groups(rows, {"Context_type": ("amb", "disamb")}, same):
             unknown = pair[0][1].Label
             for place, row in pair:
-                if row.id <= last_id:
-                    raise place.error(f"{row.id} comes after {last_id}; published ids increase", "id")
-                last_id = row.id
                 if row.Target == unknown:
                     raise place.error(f"{row.Target} is the unknown option", "Target")
                 disambiguated, negative = row.Context_type == "disamb", row.Question_polarity == "neg"
@@ -112,12 +110,3 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
                         "proper_names": row.Proper_Noun == "1",
                     },
                 )
-
-
-def _check_next(place: RowLocation, row: BharatbbqRow, first: BharatbbqRow | None) -> None:
-    """Raises DataError where a row is not the one that comes next."""
-    condition = "amb" if first is None else "disamb"
-    if row.Context_type != condition:
-        raise place.error(f"{row.Context_type!r} where {condition!r} comes next; a row is missing", "Context_type")
-    if first and (row.Qid, row.Question, row.texts) != (first.Qid, first.Question, first.texts):
-        raise place.error("other question or options than in the row before; a row is missing", "Question")

@@ -31,7 +31,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance, named_or_none
 from mbbq_gen.benchmarks.registry import find_benchmark
-from mbbq_gen.benchmarks.rows import find_files, read_table
+from mbbq_gen.benchmarks.rows import find_files, read_table, with_ids
 from mbbq_gen.core.records import Condition, Instance, NonBlank, Split
 
 CONDITIONS: Final[dict[str, Condition]] = {"ambiguous": "ambiguous", "disambiguous": "disambiguated"}
@@ -74,13 +74,9 @@ def _read(paths: list[Path], language: str, split: Split) -> Iterator[Instance]:
     for path in paths:
         slug = info.categories[path.parts[-3]]
         source = SplitInfo("cbbq", info.version, language, split, slug)
-        seen: set[int] = set()
-        for place, row in read_table(path, CbbqRow):
+        for place, row in with_ids(read_table(path, CbbqRow), "example_id"):
             if row.context_condition != path.stem:
                 raise place.error(f"{row.context_condition!r} in the file {path.name}", "context_condition")
-            if row.example_id in seen:
-                raise place.error(f"{row.example_id} is listed twice; ids are unique within a file", "example_id")
-            seen.add(row.example_id)
             polarity_unknown = slug == "educational_qualification" and row.context_condition == "ambiguous"
             yield build_instance(
                 source,

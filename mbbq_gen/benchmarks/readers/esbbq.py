@@ -25,7 +25,7 @@ What the fields mean here
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -42,7 +42,7 @@ from mbbq_gen.benchmarks.bbq_record import (
     no_target,
     only_stereotyped,
 )
-from mbbq_gen.benchmarks.rows import RowLocation, python_literal, read_json_lines, read_table
+from mbbq_gen.benchmarks.rows import RowLocation, python_literal, read_json_lines, read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank, Split
 
 BENCHMARKS: Final = {"es": "esbbq", "ca": "cabbq"}
@@ -118,17 +118,19 @@ def load_esbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 
 def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
     for path, source in files:
-        seen: Counter[str] = Counter()
-        last_id = -1
-        for place, row in read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow):
-            if row.instance_id <= last_id:
-                raise place.error(f"{row.instance_id} comes after {last_id}; published ids increase", "instance_id")
-            last_id = row.instance_id
-            yield instance_of(row, place, source, seen[row.template])
-            seen[row.template] += 1
+        rows = read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow)
+        yield from instances_of(with_ids(rows, "instance_id", increasing=True), source)
 
 
-def instance_of(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: int) -> Instance:
+def instances_of(rows: Iterable[tuple[RowLocation, EsbbqRow]], source: SplitInfo) -> Iterator[Instance]:
+    """The instances that the rows of a category are."""
+    seen: Counter[str] = Counter()
+    for place, row in rows:
+        yield _instance(row, place, source, seen[row.template])
+        seen[row.template] += 1
+
+
+def _instance(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: int) -> Instance:
     """The instance that a row is, the `number`-th of its template and version."""
     if row.ans2 != PLACEHOLDER or row.groups[UNKNOWN_INDEX] != PLACEHOLDER:
         raise place.error(f"{row.ans2!r} where the placeholder {PLACEHOLDER!r} is published", "ans2")

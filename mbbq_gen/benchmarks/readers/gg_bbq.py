@@ -22,8 +22,6 @@ What the fields mean here
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -31,7 +29,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance, no_target, only_stereotyped
 from mbbq_gen.benchmarks.registry import find_benchmark
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, in_pairs, python_literal, read_json_lines
+from mbbq_gen.benchmarks.rows import RowLocation, find_files, in_groups, python_literal, read_json_lines
 from mbbq_gen.core.records import Instance, NonBlank, Polarity, Split
 from mbbq_gen.core.tables import UnreadableError, json_value
 
@@ -74,10 +72,7 @@ class GgBbqRow(BaseModel):
 
 
 def load_gg_bbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of both subsets, file by file.
-
-    `folder`: a checkout of shalakasatheesh/GG-BBQ, or its folder `data`.
-    """
+    """The instances of both subsets. `folder`: a checkout of shalakasatheesh/GG-BBQ, or its folder `data`."""
     source = SplitInfo("gg_bbq", find_benchmark("gg_bbq").version, language, split, CATEGORY)
     return _read(find_files(folder, FILES, "gg_bbq", inside=("data", "")), source)
 
@@ -87,23 +82,15 @@ def _read(paths: list[Path], source: SplitInfo) -> Iterator[Instance]:
     templates: dict[str, dict[tuple[str, str], int]] = {}
     for path, subcategory in zip(paths, FILES.values(), strict=True):
         numbers = templates.setdefault(subcategory, {})
-        for pair in in_pairs(read_json_lines(path, GgBbqRow), partial(_check_next, numbers=count())):
+        polarities, number = {"question_type": ("negative", "non_negative")}, 0
+        for pair in in_groups(read_json_lines(path, GgBbqRow), polarities, {"context": "another context"}):
             questions = pair[0][1].question.strip(), pair[1][1].question.strip()
             template = f"{subcategory}-{numbers.setdefault(questions, len(numbers) + 1)}"
             for place, row in pair:
+                if row.index != number:
+                    raise place.error(f"{row.index} where {number} comes next; a row is missing", "index")
+                number += 1
                 yield _instance(row, place, source, subcategory, template)
-
-
-def _check_next(place: RowLocation, row: GgBbqRow, first: GgBbqRow | None, numbers: Iterator[int]) -> None:
-    """Raises DataError where a row is not the one that comes next: two questions about a context."""
-    number = next(numbers)
-    if row.index != number:
-        raise place.error(f"{row.index} where {number} comes next; a row is missing", "index")
-    polarity = "negative" if first is None else "non_negative"
-    if row.question_type != polarity:
-        raise place.error(f"{row.question_type!r} where {polarity!r} comes next", "question_type")
-    if first is not None and row.context != first.context:
-        raise place.error("another context than in the row before; a row is missing", "context")
 
 
 def _instance(row: GgBbqRow, place: RowLocation, source: SplitInfo, subcategory: str, template: str) -> Instance:

@@ -20,30 +20,23 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from mbbq_gen.benchmarks.bbq_record import SplitInfo, category_files, instance_of, no_target, read_rows
+from mbbq_gen.benchmarks.bbq_record import SplitInfo, category_files, instance_of, read_rows
 from mbbq_gen.benchmarks.readers.bbq import one_form
+from mbbq_gen.benchmarks.rows import with_ids
 from mbbq_gen.core.records import Instance, Split
 
 
 def load_jbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances, category by category in file order; a warning names the files that the copy lacks.
-
-    `folder`: where the authors' files are, or the folder above.
-    """
+    """The instances in file order. `folder`: where the authors' files are, or the folder above."""
     inside = ("", "data", "JBBQ")
     return _read(category_files("jbbq", folder, language, split, inside=inside, partial=True))
 
 
 def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
     for path, source in files:
-        seen: set[int] = set()
-        for place, row in read_rows(path):
-            if row.example_id in seen:
-                raise place.error(f"{row.example_id} is listed twice; ids are unique within a file", "example_id")
-            seen.add(row.example_id)
-            unknown, listed = row.unknown_index(place), row.additional_metadata.stereotyped_groups
-            wanted = {one_form(group) for group in listed}
+        for place, row in with_ids(read_rows(path), "example_id"):
+            unknown = row.unknown_index(place)
+            wanted = {one_form(group) for group in row.additional_metadata.stereotyped_groups}
             forms = [{one_form(group), one_form(term)} for group, term in zip(row.groups, row.terms, strict=True)]
             found = [index for index in range(3) if index != unknown and forms[index] & wanted]
-            target = found[0] if len(found) == 1 else None
-            yield instance_of(row, place, source, target=target, reason=no_target(row.groups, listed, unknown))
+            yield instance_of(row, place, source, target=found[0] if len(found) == 1 else None)

@@ -35,10 +35,8 @@ from mbbq_gen.benchmarks.bbq_record import (
     SplitInfo,
     category_files,
     has_contradiction,
-    has_wrong_label,
     in_blocks,
     instance_of,
-    no_target,
     read_rows,
 )
 from mbbq_gen.benchmarks.readers.bbq import one_form
@@ -51,10 +49,7 @@ _WORD: Final = re.compile(r"[^\s,/]+")
 
 
 def load_pakbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
-    """The instances of a language, category by category in file order; a warning names the files that the copy lacks.
-
-    `folder`: a checkout of the repository, or its folder `PakBBQ`.
-    """
+    """The instances in file order. `folder`: a checkout, or its folder `PakBBQ`."""
     inside = (f"PakBBQ/{FOLDERS[language]}", FOLDERS[language])
     return _read(category_files("pakbbq", folder, language, split, inside=inside, partial=True))
 
@@ -63,19 +58,11 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
     for path, source in files:
         for block in in_blocks(read_rows(path), source.published, contradictions=True):
             first_place, first = block[0]
-            unknown = first.unknown_index(first_place)
-            target, corrected = find_target(first, source.category, unknown)
+            target, corrected = find_target(first, source.category, first.unknown_index(first_place))
+            issues = ("group_corrected",) * corrected + ("conflicting_labels",) * has_contradiction(block)
             for place, row in block:
-                yield instance_of(
-                    row,
-                    place,
-                    source,
-                    target=target,
-                    reason=no_target(row.groups, row.additional_metadata.stereotyped_groups, unknown),
-                    parallel_id=f"pakbbq/{source.category}/{row.example_id}",
-                    swap_people=has_wrong_label(row, source.category),
-                    data_issues=("group_corrected",) * corrected + ("conflicting_labels",) * has_contradiction(block),
-                )
+                parallel_id = f"pakbbq/{source.category}/{row.example_id}"
+                yield instance_of(row, place, source, target=target, parallel_id=parallel_id, data_issues=issues)
 
 
 def find_target(row: BbqRow, category: str, unknown: int) -> tuple[int | None, bool]:

@@ -1,10 +1,7 @@
 """EsBBQ's template workbooks → instances, by the rules that its authors published; any folder of that form will do.
 
-Paper:    Ruiz-Fernández, Mina, Falcão, Vasquez-Reina, Sallés, Gonzalez-Agirre, Perez-de-Viñaspre (2025): EsBBQ and
-          CaBBQ: The Spanish and Catalan Bias Benchmarks for Question Answering. https://arxiv.org/abs/2507.11216
-Data:     https://github.com/langtech-bsc/EsBBQ-CaBBQ: `templates/<Category>.xlsx`, `vocabulary.xlsx` and
-          `vocabulary_proper_names.xlsx`. From them come the 27,320 Spanish and 27,344 Catalan published rows.
-Licence:  Apache-2.0
+Paper, data and licence: `readers.esbbq`. From `templates/<Category>.xlsx`, `vocabulary.xlsx` and
+`vocabulary_proper_names.xlsx` come the 27,320 Spanish and 27,344 Catalan published rows.
 
 The rules
 1. A template is written in four arrangements: as it is (`original`); with the two people swapped in the ambiguous
@@ -38,17 +35,15 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, NamedTuple
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.benchmarks.bbq_record import SplitInfo, unknown_texts
-from mbbq_gen.benchmarks.readers.esbbq import BENCHMARKS, PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instance_of
+from mbbq_gen.benchmarks.readers.esbbq import BENCHMARKS, PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instances_of
 from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation, checked, python_literal
 from mbbq_gen.benchmarks.templates.slots import (
@@ -83,9 +78,6 @@ _ETHNICITIES: Final = "RaceEthnicity"
 _OCCUPATION: Final = "Occupation"
 
 
-# --- rows of the workbooks; fields are named as the columns, without the language's ending ---------------------------
-
-
 def _empty_list(value: Any) -> Any:
     """An empty cell is an empty list."""
     return [] if value == "" else python_literal(value)
@@ -100,10 +92,14 @@ Story = Annotated[NonBlank, AfterValidator(check_slots)]
 Groups = Annotated[list[NonBlank], BeforeValidator(python_literal)]
 
 
-class TemplateRow(BaseModel):
-    """A template."""
+class _WorkbookRow(BaseModel):
+    """A row of a workbook in one language; fields are named as the columns, without the language's ending."""
 
     model_config = ConfigDict(frozen=True)
+
+
+class TemplateRow(_WorkbookRow):
+    """A template."""
 
     label: Literal["t", "m", "n"]
     """Whether BBQ's template was transferred or modified, or is new."""
@@ -141,10 +137,8 @@ class TemplateRow(BaseModel):
         return person.group.split(",")[-1].strip() in self.stereotyped_groups
 
 
-class VocabularyRow(BaseModel):
-    """A row of `vocabulary.xlsx`, in one language."""
-
-    model_config = ConfigDict(frozen=True)
+class VocabularyRow(_WorkbookRow):
+    """A row of `vocabulary.xlsx`."""
 
     category: NonBlank
     subcategory: str = ""
@@ -160,10 +154,8 @@ class VocabularyRow(BaseModel):
     """Anything here leaves the row out."""
 
 
-class ProperNameRow(BaseModel):
-    """A row of `vocabulary_proper_names.xlsx`, in one language."""
-
-    model_config = ConfigDict(frozen=True)
+class ProperNameRow(_WorkbookRow):
+    """A row of `vocabulary_proper_names.xlsx`."""
 
     proper_name: NonBlank
     proper_name_def: str = ""
@@ -172,12 +164,11 @@ class ProperNameRow(BaseModel):
     ethnicity: NonBlank
 
 
-@dataclass(frozen=True)
-class Vocabulary:
+class Vocabulary(NamedTuple):
     """The words that templates draw on where they list none, in one language."""
 
-    words: tuple[VocabularyRow, ...] = ()
-    names: tuple[ProperNameRow, ...] = ()
+    words: tuple[VocabularyRow, ...]
+    names: tuple[ProperNameRow, ...]
 
     def of(self, category: str, subcategory: str = "") -> list[VocabularyRow]:
         """The words of a category that are in use, and of its subcategory where one is named."""
@@ -190,22 +181,14 @@ class Vocabulary:
 
 
 def read_vocabulary(folder: Path, language: str) -> Vocabulary:
-    """The vocabulary of a folder in one language; what has no file is empty.
-
-    Raises:
-        DataError: at the first row that is wrong.
-    """
+    """The vocabulary of a folder in one language; what has no file is empty. Raises DataError for a wrong row."""
     words, names = folder / VOCABULARY_FILE, folder / NAMES_FILE
-    word_rows = read_workbook(words, VocabularyRow, language, "name") if words.is_file() else iter(())
-    name_rows = read_workbook(names, ProperNameRow, language, "proper_name") if names.is_file() else iter(())
+    word_rows = read_workbook(words, VocabularyRow, language, "name") if words.is_file() else ()
+    name_rows = read_workbook(names, ProperNameRow, language, "proper_name") if names.is_file() else ()
     return Vocabulary(tuple(row for _, row in word_rows), tuple(row for _, row in name_rows))
 
 
-# --- the two people of a template ------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True)
-class Person:
+class Person(NamedTuple):
     """One of the two people of a filled template."""
 
     term: str
@@ -215,17 +198,9 @@ class Person:
     forms: Mapping[str, str]
     """What is written, by the ending of the slot: ``, `-def`, `-indef`."""
 
-    def fills(self, slot: str) -> dict[str, str]:
-        """What stands in each slot of that name."""
-        return {slot + ending: text for ending, text in self.forms.items()}
-
 
 def pairs_of_people(template: TemplateRow, vocabulary: Vocabulary) -> list[tuple[Person, Person]]:
-    """NAME1 and NAME2 of every filled template, in published order.
-
-    Raises:
-        ValueError: where a list is missing or broken, or the vocabulary has no fitting word; names the field.
-    """
+    """NAME1 and NAME2 of every filled template, in published order; raises ValueError for a list that is broken."""
     category, stereotyped = template.esbbq_category, template.stereotyped_groups
     if template.names:
         lists = parse_lists(template.names)
@@ -248,13 +223,16 @@ def pairs_of_people(template: TemplateRow, vocabulary: Vocabulary) -> list[tuple
         return [(_by_name(one, infos[0]), _by_name(other, infos[1])) for one, other in pairs]
     feminine = template.gender == "f"
     if template.subcategory == _OCCUPATION:
-        words = vocabulary.of(category, _OCCUPATION)
-        occupations = [_by_occupation(word, feminine=feminine) for word in words]
+        occupations = []
+        for word in vocabulary.of(category, _OCCUPATION):
+            term, definite = (word.f, word.f_def) if feminine and word.f else (word.name, word.name_def)
+            forms = {"": term, "-def": definite} if definite else {"": term}
+            occupations.append(Person(term, word.information, forms))
         return [(one, other) for one, other in itertools.product(occupations, occupations) if one.group != other.group]
     # A group is called by its name, in the feminine where the vocabulary has one.
-    forms = {row.name: row.f for row in reversed(vocabulary.of(category)) if row.f} if feminine else {}
+    female = {row.name: row.f for row in reversed(vocabulary.of(category)) if row.f} if feminine else {}
     groups = template.non_stereotyped_groups or vocabulary.plain(category, template.subcategory)
-    terms = {group: forms.get(group, group) for group in (*stereotyped, *groups)}
+    terms = {group: female.get(group, group) for group in (*stereotyped, *groups)}
     people = {group: Person(term, group, {"": term}) for group, term in terms.items()}
     return [(people[one], people[other]) for one, other in itertools.product(stereotyped, groups)]
 
@@ -279,22 +257,11 @@ def _by_name(name: ProperNameRow, group: str) -> Person:
     return Person(term=name.proper_name, group=group, forms={"": written, "-def": written})
 
 
-def _by_occupation(word: VocabularyRow, *, feminine: bool) -> Person:
-    term, with_article = (word.f, word.f_def) if feminine and word.f else (word.name, word.name_def)
-    return Person(term, word.information, {"": term} | ({"-def": with_article} if with_article else {}))
-
-
-# --- templates → instances -------------------------------------------------------------------------------------------
-
-
 def template_files(folder: Path) -> list[Path]:
-    """The template workbooks of a folder, sorted; those of the vocabulary and of open spreadsheets are not among them.
-
-    Raises:
-        UsageError: where there are none.
-    """
-    files = [path for path in sorted(folder.glob("*.xlsx")) if path.name not in (VOCABULARY_FILE, NAMES_FILE)]
-    files = [path for path in files if not path.name.startswith("~$")]
+    """The template workbooks of a folder, sorted, not those of the vocabulary and of open spreadsheets; there must be
+    one."""
+    files = [path for path in sorted(folder.glob("*.xlsx")) if not path.name.startswith("~$")]
+    files = [path for path in files if path.name not in (VOCABULARY_FILE, NAMES_FILE)]
     if not files:
         raise UsageError(f"{folder}: no template workbook (.xlsx) in it; name the folder that holds them")
     return files
@@ -336,10 +303,7 @@ def _instances(folder: Path, paths: Sequence[Path], language: str) -> Iterator[I
         slug = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", path.stem)).casefold()  # SpanishRegion
         category = find_benchmark("esbbq").categories.get(path.stem, slug)
         source = SplitInfo(BENCHMARKS.get(language, f"esbbq_{language}"), version, language, "bias", category)
-        seen: Counter[str] = Counter()
-        for place, row in esbbq_rows(path, vocabulary, language):
-            yield instance_of(row, place, source, seen[row.template])
-            seen[row.template] += 1
+        yield from instances_of(esbbq_rows(path, vocabulary, language), source)
 
 
 @contextmanager
@@ -354,8 +318,7 @@ def _column(place: RowLocation, name: str) -> Iterator[None]:
 def esbbq_rows(path: Path, vocabulary: Vocabulary, language: str) -> Iterator[tuple[RowLocation, EsbbqRow]]:
     """The rows of a template workbook as they are published, each with the place of its template.
 
-    Raises:
-        DataError: at the first template that is wrong; file, row and column; at the end, where there was none.
+    Raises DataError at the first template that is wrong; file, row and column; and where there is none.
     """
     write = sentence_writer(language)
     template: TemplateRow | None = None
@@ -394,7 +357,8 @@ def _filled(
         texts |= {column: swap_names(texts[column]) for column in swapped}
         is_flipped = "answer_negative" in swapped
         for pair, each in itertools.product(pairs, words):
-            values = pair[0].fills("NAME1") | pair[1].fills("NAME2") | each
+            values = {f"NAME{number}{form}": text for number in (1, 2) for form, text in pair[number - 1].forms.items()}
+            values |= each
             filled = {}
             for column, text in texts.items():
                 with _column(place, column):

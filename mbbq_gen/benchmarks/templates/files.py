@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -38,8 +37,7 @@ SENTENCE_START = re.compile(r"""(?:^|[.!?…]["'”’»)]*\s+)[\s"'“‘„«(
 """What stands before a slot that begins a sentence."""
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """What stands between two braces of a template: a person's form, or letters that agree with a person's gender."""
 
     person: str
@@ -50,6 +48,7 @@ class Slot:
     """Of an agreement: what is written for `m`, `f` and perhaps `n`."""
 
 
+@lru_cache(maxsize=4096)
 def parse_slot(text: str) -> Slot | None:
     """The slot that the text between two braces names, or None where it is none."""
     if match := _FORM_SLOT.fullmatch(text):
@@ -68,6 +67,7 @@ def _check_text(text: str) -> str:
 
 def _check_story(text: str, people: str) -> str:
     """Refuses slots that are none, and a story that leaves one of its two people out."""
+    _check_text(text)
     slots = {name: parse_slot(name) for name in placeholders(text)}
     for name, slot in slots.items():
         if slot is None or slot.person not in people:
@@ -83,15 +83,13 @@ def _check_story(text: str, people: str) -> str:
     return text
 
 
-def _check_no_slot(text: str) -> str:
+def _check_plain(text: str) -> str:
     if re.search(r"[{}]", text):
         raise ValueError("a brace; there are no slots here")
-    return text
+    return _check_text(text)
 
 
-PlainText = Annotated[Text, AfterValidator(_check_text), AfterValidator(_check_no_slot)]
-
-# --- the files -------------------------------------------------------------------------------------------------------
+PlainText = Annotated[Text, AfterValidator(_check_plain)]
 
 
 class BenchmarkFacts(Pack):
@@ -102,7 +100,6 @@ class BenchmarkFacts(Pack):
     title: Text
     licence: Text
     source: Text
-    """Who wrote it."""
     notice: Text
     """What every result of it has to say."""
 
@@ -116,9 +113,8 @@ class TemplateFacts(Pack):
     stereotype: Text
     """The stereotype that it is about, as an English sentence."""
     target_group: Slug
-    """Tag of the group that the stereotype is about."""
+    """Tag of the group that the stereotype is about; the other one is set against it."""
     non_target_group: Slug
-    """Tag of the group that it is set against."""
     source: Text
     """A publication that attests the stereotype."""
     countries: tuple[Annotated[str, Field(pattern=r"^[A-Z]{2}$")], ...] = ()
@@ -148,7 +144,6 @@ class TextsMeta(Pack):
     """Where the texts of a language come from."""
 
     language: LanguageCode
-    """Equals the file's name."""
     source: Text
     licence: Text
     version: int = Field(ge=1)
@@ -181,9 +176,9 @@ class TemplateText(Pack):
     """A template in one language."""
 
     id: Slug
-    ambiguous: Annotated[Text, AfterValidator(_check_text), AfterValidator(partial(_check_story, people="XY"))]
+    ambiguous: Annotated[Text, AfterValidator(partial(_check_story, people="XY"))]
     """The story without the answer; slots X and Y."""
-    disambiguating: Annotated[Text, AfterValidator(_check_text), AfterValidator(partial(_check_story, people="AB"))]
+    disambiguating: Annotated[Text, AfterValidator(partial(_check_story, people="AB"))]
     """What is added to it so that both questions have an answer; slots A and B."""
     question_negative: PlainText
     """Asks who fits the stereotype: A."""
@@ -232,21 +227,15 @@ class LanguageTexts(Pack):
     def forms_of(self, person: Person) -> dict[str, str]:
         """The person's phrase in each form, derived ones included."""
         given = person.forms
-        made = {
-            form: fill(pattern, given)
-            for form, pattern in self.derived.items()
-            if form not in given and placeholders(pattern)[0] in given
-        }
-        return given | made
+        made = {form: pattern for form, pattern in self.derived.items() if placeholders(pattern)[0] in given}
+        return {form: fill(pattern, given) for form, pattern in made.items()} | given
 
 
-@dataclass(frozen=True)
-class TemplateSet:
+class TemplateSet(NamedTuple):
     """A template folder, read and checked."""
 
     benchmark: BenchmarkFacts
     templates: tuple[TemplateFacts, ...]
-    """In the order of the file."""
     texts: Mapping[str, LanguageTexts]
     """The texts by language code."""
 
@@ -261,36 +250,22 @@ def option_text(forms: Mapping[str, str]) -> str:
     return forms.get("option", forms.get("def", ""))
 
 
-# --- folders --------------------------------------------------------------------------------------------------------
+TemplateFinding = tuple[Path, str]
+"""Something wrong in a template folder: the file, and key, what is wrong with it, and the value where it is short."""
 
 
-@dataclass(frozen=True)
-class TemplateFinding:
-    """Something wrong in a template folder."""
-
-    file: Path
-    problem: str
-    """Key, what is wrong with it, and the value where it is short."""
-
-    def __str__(self) -> str:
-        return f"{self.file}: {self.problem}"
-
-
-def load_templates(
-    folder: Path, languages: Collection[str] | None = None, index: TemplateIndex | None = None
-) -> TemplateSet:
+def load_templates(folder: Path, languages: Collection[str] | None = None) -> TemplateSet:
     """The templates of a folder, in all its languages or in some of them.
-
-    `index`: the file that all languages share, where it was read before.
 
     Raises:
         UsageError: where there is no such folder, or no template file in it.
         PackError: for the first thing that is wrong; file, key and value. `check_templates` lists them all.
     """
-    template_set, findings = _read_folder(folder, languages, index)
+    template_set, findings = _read_folder(folder, languages)
     if findings or template_set is None:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
-        raise PackError(f"{findings[0]}{more}")
+        file, problem = findings[0]
+        raise PackError(f"{file}: {problem}{more}")
     return template_set
 
 
@@ -307,17 +282,19 @@ def check_templates(folder: Path, resources: PackPaths | None = None) -> list[Te
             try:
                 forms = read_control_set(resources, language).grammar.forms
             except MbbqGenError as error:
-                findings.append(TemplateFinding(file, f"control split: {error}"))
+                findings.append((file, f"control split: {error}"))
                 continue
-            for text in template_set.texts[language].template:
-                for form in sorted(text.needed_forms - set(forms)):
-                    problem = f"template {text.id!r}: control_sets/{language}.toml has no grammar.forms.{form}"
-                    findings.append(TemplateFinding(file, problem))
+            where = f"control_sets/{language}.toml"
+            findings += [
+                (file, f"template {text.id!r}: {where} has no grammar.forms.{form}")
+                for text in template_set.texts[language].template
+                for form in sorted(text.needed_forms - set(forms))
+            ]
     return findings
 
 
 def _read_folder(
-    folder: Path, languages: Collection[str] | None = None, index: TemplateIndex | None = None
+    folder: Path, languages: Collection[str] | None = None
 ) -> tuple[TemplateSet | None, list[TemplateFinding]]:
     """The template set, and what is wrong in it; None where a file can't be read at all."""
     index_file = folder / INDEX_FILE
@@ -326,38 +303,35 @@ def _read_folder(
     files = sorted(path for path in folder.glob("*.toml") if path.name != INDEX_FILE and path.name[0] != "_")
     files = [file for file in files if languages is None or file.stem in languages]
     findings: list[TemplateFinding] = []
-    if index is None:
-        index, findings = _read_file(TemplateIndex, index_file)
+    index = _read_file(TemplateIndex, index_file, findings)
     if not files:
-        findings.append(TemplateFinding(folder, f"no language file beside {INDEX_FILE}; add one such as en.toml"))
-    texts: dict[str, LanguageTexts] = {}
-    for file in files:
-        read, faults = _read_file(LanguageTexts, file)
-        findings += faults
-        if read is not None:
-            texts[file.stem] = read
-    if index is None or len(texts) != len(files) or not files:
+        findings.append((folder, f"no language file beside {INDEX_FILE}; add one such as en.toml"))
+    read = {file.stem: _read_file(LanguageTexts, file, findings) for file in files}
+    texts = {language: text for language, text in read.items() if text is not None}
+    if index is None or len(texts) < len(files) or not files:
         return None, findings
     for file in files:
-        findings += [TemplateFinding(file, problem) for problem in _language_faults(index, texts[file.stem], file.stem)]
+        findings += [(file, problem) for problem in _language_faults(index, texts[file.stem], file.stem)]
     first = min(texts)
     for language, text in texts.items():
         count, wanted = len(text.unknown), len(texts[first].unknown)
         if count != wanted:
             problem = f"unknown: {count} texts, but {first}.toml has {wanted}; the n-th means the same everywhere"
-            findings.append(TemplateFinding(folder / f"{language}.toml", problem))
+            findings.append((folder / f"{language}.toml", problem))
     return TemplateSet(index.benchmark, index.template, texts), findings
 
 
-def _read_file(schema: type[PackT], file: Path) -> tuple[PackT | None, list[TemplateFinding]]:
+def _read_file(schema: type[PackT], file: Path, findings: list[TemplateFinding]) -> PackT | None:
+    """What a file holds; None, with new findings, where it can't be read or is not of the schema."""
     tables: dict[str, Any] = {}
     try:
         tables = read_toml(file)
-        return schema.model_validate(tables), []
+        return schema.model_validate(tables)
     except PackError as error:
-        return None, [TemplateFinding(file, str(error).removeprefix(f"{file}: "))]
+        findings.append((file, str(error).removeprefix(f"{file}: ")))
     except ValidationError as error:
-        return None, [TemplateFinding(file, problem) for problem in describe_faults(error, tables)]
+        findings += [(file, problem) for problem in describe_faults(error, tables)]
+    return None
 
 
 def _language_faults(index: TemplateIndex, texts: LanguageTexts, stem: str) -> Iterator[str]:
@@ -365,11 +339,8 @@ def _language_faults(index: TemplateIndex, texts: LanguageTexts, stem: str) -> I
     if texts.meta.language != stem:
         yield f"meta.language: {texts.meta.language!r} is not the file's name {stem!r}"
     yield from _differences("template", [facts.id for facts in index.template], [text.id for text in texts.template])
-    used = (
-        {form for text in texts.template for form in text.needed_forms}
-        | {placeholders(pattern)[0] for pattern in texts.derived.values()}
-        | {"option"}
-    )
+    used = {form for text in texts.template for form in text.needed_forms} | {"option"}
+    used |= {placeholders(pattern)[0] for pattern in texts.derived.values()}
     fillers = {facts.id: facts.fillers for facts in index.template}
     for text in texts.template:
         key = f"template {text.id!r}.filler"
@@ -381,32 +352,23 @@ def _language_faults(index: TemplateIndex, texts: LanguageTexts, stem: str) -> I
 
 
 def _differences(key: str, wanted: Collection[str], found: Collection[str]) -> Iterator[str]:
-    for name in wanted:
-        if name not in found:
-            yield f"{key} {name!r}: missing; {INDEX_FILE} names it"
-    for name in found:
-        if name not in wanted:
-            yield f"{key} {name!r}: {INDEX_FILE} does not name it; remove it or add it there"
+    yield from (f"{key} {name!r}: missing; {INDEX_FILE} names it" for name in wanted if name not in found)
+    remedy = f"{INDEX_FILE} does not name it; remove it or add it there"
+    yield from (f"{key} {name!r}: {remedy}" for name in found if name not in wanted)
 
 
 def _filler_faults(texts: LanguageTexts, text: TemplateText, filler: Filler, used: set[str]) -> Iterator[str]:
     """What is wrong with a pair of people: forms that lack or that no text uses, agreement, nested options."""
     for role, person in (("target", filler.target), ("non_target", filler.non_target)):
-        forms = texts.forms_of(person)
-        for form in sorted(text.needed_forms - set(forms)):
+        for form in sorted(text.needed_forms - texts.forms_of(person).keys()):
             yield f"{role}.{form}: missing; the texts of the template ask for this form"
-        for form in sorted(set(person.forms) - used):
+        for form in sorted(person.forms.keys() - used):
             yield f"{role}.{form}: no text asks for this form; remove it or correct its spelling"
-        for slot in text.slots:
-            if slot.form is None and person.gender not in slot.by_gender:
-                yield f"{role}.gender: {person.gender!r}, but an agreement of the template has no third alternative"
-                break
+        if any(slot.form is None and person.gender not in slot.by_gender for slot in text.slots):
+            yield f"{role}.gender: {person.gender!r}, but an agreement of the template has no third alternative"
     options = [option_text(texts.forms_of(person)).casefold() for person in (filler.target, filler.non_target)]
     if options[0] and options[1] and (options[0] in options[1] or options[1] in options[0]):
         yield f"target: the options {options[0]!r} and {options[1]!r} contain each other; nobody could tell them apart"
-
-
-# --- the templates that ship ----------------------------------------------------------------------------------------
 
 
 def starter_folder() -> Path:
@@ -415,13 +377,7 @@ def starter_folder() -> Path:
 
 
 @cache
-def _index() -> TemplateIndex:
-    """What all languages share, read once."""
-    return TemplateIndex.model_validate(read_toml(starter_folder() / INDEX_FILE))
-
-
-@cache
 def starter_templates(language: str | None = None) -> TemplateSet:
     """The templates, read and checked once: in all languages, or in one where there is such a file."""
     is_there = language is not None and (starter_folder() / f"{language}.toml").is_file()
-    return load_templates(starter_folder(), [language] if is_there and language else None, _index())
+    return load_templates(starter_folder(), [language] if is_there and language else None)

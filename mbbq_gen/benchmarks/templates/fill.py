@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from itertools import chain
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
-from mbbq_gen.benchmarks.control.people import NamePair, TemplateFiller, assign_names, write_name
+from mbbq_gen.benchmarks.control.people import NamePair, assign_names, write_name
 from mbbq_gen.benchmarks.templates.esbbq import esbbq_languages, load_esbbq_templates
 from mbbq_gen.benchmarks.templates.files import (
     INDEX_FILE,
     SENTENCE_START,
     Gender,
     LanguageTexts,
-    Slot,
+    Person,
     TemplateFacts,
     TemplateSet,
     load_templates,
@@ -31,17 +31,14 @@ from mbbq_gen.core.records import Alignment, Condition, Instance, Option, Polari
 from mbbq_gen.languages.control_pack import ControlSet, read_control_set
 from mbbq_gen.languages.packs import PLACEHOLDER
 
-OrderOfMention = Literal["target_first", "non_target_first"]
-
-_ORDERS: tuple[OrderOfMention, ...] = ("target_first", "non_target_first")
-_POLARITIES: tuple[Polarity, ...] = ("negative", "non_negative")
+_PEOPLE: tuple[Role, Role] = ("target", "non_target")
 _CONTEXTS: tuple[tuple[Condition, Alignment | None], ...] = (
     ("ambiguous", None),
     ("disambiguated", "biased"),
     ("disambiguated", "counter_biased"),
 )
-_PEOPLE: tuple[Role, Role] = ("target", "non_target")
-_OPTION_ORDERS: tuple[tuple[Role, ...], ...] = tuple(itertools.permutations(("target", "non_target", "unknown")))
+_POLARITIES: tuple[Polarity, ...] = ("negative", "non_negative")
+_OPTION_ORDERS: tuple[tuple[Role, ...], ...] = tuple(itertools.permutations((*_PEOPLE, "unknown")))
 
 
 @dataclass(frozen=True)
@@ -59,7 +56,7 @@ class TemplateCell:
 
     template: str
     filler: str
-    order: OrderOfMention
+    order: Literal["target_first", "non_target_first"]
     condition: Condition
     polarity: Polarity
     alignment: Alignment | None
@@ -71,21 +68,18 @@ class TemplateCell:
         return ".".join(part for part in parts if part is not None)
 
     @property
-    def mentioned(self) -> tuple[Role, Role]:
-        """The roles of X and Y."""
-        return ("target", "non_target") if self.order == "target_first" else ("non_target", "target")
-
-    @property
-    def answering(self) -> tuple[Role, Role]:
-        """The roles of A and B. A is right for a negative question: the target in a biased context, else the other."""
-        return ("target", "non_target") if self.alignment == "biased" else ("non_target", "target")
+    def roles(self) -> dict[str, Role]:
+        """Who X and Y are, by the order of mention, and who A and B: A is the target in a biased context."""
+        mentioned = _PEOPLE if self.order == "target_first" else _PEOPLE[::-1]
+        answering = _PEOPLE if self.alignment == "biased" else _PEOPLE[::-1]
+        return dict(zip("XYAB", (*mentioned, *answering), strict=True))
 
     @property
     def answer(self) -> Role:
-        """The role that is right."""
+        """The role that is right: A for a negative question, B for the other one."""
         if self.condition == "ambiguous":
             return "unknown"
-        return self.answering[0] if self.polarity == "negative" else self.answering[1]
+        return self.roles["A" if self.polarity == "negative" else "B"]
 
 
 def instantiate(
@@ -104,19 +98,42 @@ def instantiate(
     """
     wanted = tuple(splits)
     if language not in template_set.texts:
-        raise UnknownNameError(
-            "language", language, template_set.languages, f"(benchmark {template_set.benchmark.name})"
-        )
+        where = f"(benchmark {template_set.benchmark.name})"
+        raise UnknownNameError("language", language, template_set.languages, where)
     if "control" in wanted and control_set is None:
         raise UsageError(f"the control split needs a control set; write control_sets/{language}.toml")
-    stories = (
-        TemplateFiller(facts.category, f"{facts.id}.{filler}")
-        for facts in template_set.templates
-        for filler in facts.fillers
-    )
-    names = {} if control_set is None or "control" not in wanted else assign_names(control_set, stories)
-    casts = {split: _casts(template_set.texts[language], control_set, names, split) for split in wanted}
+    texts = template_set.texts[language]
+    casts: dict[Split, dict[str, TemplateCast]] = {
+        split: _named_cast(template_set, texts, control_set)
+        if split == "control" and control_set is not None
+        else _filled_cast(texts)
+        for split in wanted
+    }
     return _generate(template_set, language, casts)
+
+
+def _filled_cast(texts: LanguageTexts) -> dict[str, TemplateCast]:
+    """The fillers' people, by story id."""
+    casts = {}
+    for text, filler in ((each, filler) for each in texts.template for filler in each.filler):
+        people: dict[Role, Person] = {"target": filler.target, "non_target": filler.non_target}
+        forms = {role: texts.forms_of(person) for role, person in people.items()}
+        genders = {role: person.gender for role, person in people.items()}
+        casts[f"{text.id}.{filler.id}"] = TemplateCast(genders, forms)
+    return casts
+
+
+def _named_cast(template_set: TemplateSet, texts: LanguageTexts, control_set: ControlSet) -> dict[str, TemplateCast]:
+    """Two names in place of the fillers' people, by story id."""
+    stories = {f"{facts.id}.{filler}": facts.category for facts in template_set.templates for filler in facts.fillers}
+    pairs, casts = assign_names(control_set, stories), {}
+    for text, filler in ((each, filler) for each in texts.template for filler in each.filler):
+        pair = pairs[f"{text.id}.{filler.id}"]
+        wanted = text.needed_forms | ({"option"} & control_set.grammar.forms.keys())
+        names: dict[Role, str] = {"target": pair.target, "non_target": pair.non_target}
+        forms = {role: {form: write_name(control_set, name, form) for form in wanted} for role, name in names.items()}
+        casts[f"{text.id}.{filler.id}"] = TemplateCast(dict.fromkeys(_PEOPLE, pair.gender), forms, pair)
+    return casts
 
 
 def _generate(
@@ -124,76 +141,55 @@ def _generate(
 ) -> Iterator[Instance]:
     texts = template_set.texts[language]
     by_id = {text.id: text for text in texts.template}
-    for split, cast_of in casts.items():
-        for facts in template_set.templates:
-            orders = _option_orders(facts)
-            text = by_id[facts.id]
-            for cell in _cells(facts):
-                cast = cast_of[f"{facts.id}.{cell.filler}"]
-                context = _write(text.ambiguous, dict(zip("XY", cell.mentioned, strict=True)), cast, texts.capitals)
-                if cell.condition == "disambiguated":
-                    roles = dict(zip("AB", cell.answering, strict=True))
-                    gap = "" if context.endswith("。") else " "
-                    context += gap + _write(text.disambiguating, roles, cast, texts.capitals)
-                metadata: dict[str, Any] = {
-                    "stereotype": facts.stereotype,
-                    "source": facts.source,
-                    "countries": list(facts.countries),
-                    "filler": cell.filler,
-                    "order_of_mention": cell.order,
-                }
-                if cast.names is not None:
-                    metadata["gender"] = cast.names.gender
-                    metadata["names"] = {"target": cast.names.target, "non_target": cast.names.non_target}
-                yield Instance(
-                    benchmark=template_set.benchmark.name,
-                    version=template_set.benchmark.version,
-                    split=split,
-                    language=language,
-                    instance_id=cell.cell_id,
-                    parallel_id=cell.cell_id,
-                    template_id=facts.id,
-                    category=facts.category,
-                    subcategory=facts.subcategory,
-                    condition=cell.condition,
-                    polarity=cell.polarity,
-                    context=context,
-                    question=text.question_negative if cell.polarity == "negative" else text.question_non_negative,
-                    options=_options(facts, cell, cast, texts, orders[cell.cell_id]),
-                    gold_role=cell.answer,
-                    alignment=cell.alignment,
-                    metadata=metadata,
-                )
-
-
-def _casts(
-    texts: LanguageTexts, control_set: ControlSet | None, names: Mapping[str, NamePair], split: Split
-) -> dict[str, TemplateCast]:
-    """The people of each story, by story id: the fillers' people or, in the control split, names."""
-    casts: dict[str, TemplateCast] = {}
-    for text, filler in ((each, filler) for each in texts.template for filler in each.filler):
-        story_id = f"{text.id}.{filler.id}"
-        if split == "control" and control_set is not None:
-            pair = names[story_id]
-            wanted = text.needed_forms | ({"option"} & set(control_set.grammar.forms))
-            forms: dict[Role, dict[str, str]] = {
-                role: {form: write_name(control_set, name, form) for form in wanted}
-                for role, name in zip(_PEOPLE, (pair.target, pair.non_target), strict=True)
+    for split, facts in itertools.product(casts, template_set.templates):
+        orders, text = _option_orders(facts), by_id[facts.id]
+        for cell in _cells(facts):
+            cast = casts[split][f"{facts.id}.{cell.filler}"]
+            context = _write(text.ambiguous, cell.roles, cast, texts.capitals)
+            if cell.condition == "disambiguated":
+                gap = "" if context.endswith("。") else " "
+                context += gap + _write(text.disambiguating, cell.roles, cast, texts.capitals)
+            metadata: dict[str, Any] = {
+                "stereotype": facts.stereotype,
+                "source": facts.source,
+                "countries": list(facts.countries),
+                "filler": cell.filler,
+                "order_of_mention": cell.order,
             }
-            casts[story_id] = TemplateCast(dict.fromkeys(_PEOPLE, pair.gender), forms, pair)
-        else:
-            people = dict(zip(_PEOPLE, (filler.target, filler.non_target), strict=True))
-            casts[story_id] = TemplateCast(
-                {role: person.gender for role, person in people.items()},
-                {role: texts.forms_of(person) for role, person in people.items()},
+            if cast.names is not None:
+                metadata["gender"] = cast.names.gender
+                metadata["names"] = {"target": cast.names.target, "non_target": cast.names.non_target}
+            unknown = texts.unknown[stable_number("unknown wording", cell.cell_id) % len(texts.unknown)]
+            options: dict[Role, Option] = {"unknown": Option(role="unknown", text=unknown, group="unknown")}
+            for role, group in zip(_PEOPLE, (facts.target_group, facts.non_target_group), strict=True):
+                written = _capitalise(option_text(cast.forms[role]), texts.capitals)
+                options[role] = Option(role=role, text=written, group=group)
+            yield Instance(
+                benchmark=template_set.benchmark.name,
+                version=template_set.benchmark.version,
+                split=split,
+                language=language,
+                instance_id=cell.cell_id,
+                parallel_id=cell.cell_id,
+                template_id=facts.id,
+                category=facts.category,
+                subcategory=facts.subcategory,
+                condition=cell.condition,
+                polarity=cell.polarity,
+                context=context,
+                question=text.question_negative if cell.polarity == "negative" else text.question_non_negative,
+                options=tuple(options[role] for role in orders[cell.cell_id]),
+                gold_role=cell.answer,
+                alignment=cell.alignment,
+                metadata=metadata,
             )
-    return casts
 
 
 def _cells(facts: TemplateFacts) -> Iterator[TemplateCell]:
     """The questions of a template, in order."""
+    orders: tuple[Literal["target_first", "non_target_first"], ...] = ("target_first", "non_target_first")
     for filler, order, (condition, alignment), polarity in itertools.product(
-        facts.fillers, _ORDERS, _CONTEXTS, _POLARITIES
+        facts.fillers, orders, _CONTEXTS, _POLARITIES
     ):
         yield TemplateCell(facts.id, filler, order, condition, polarity, alignment)
 
@@ -217,30 +213,15 @@ def _option_orders(facts: TemplateFacts) -> dict[str, tuple[Role, ...]]:
 
 def _write(text: str, roles: Mapping[str, Role], cast: TemplateCast, capitals: Mapping[str, str]) -> str:
     """The text with its slots filled, and a capital where a slot begins a sentence."""
-    written = []
-    for piece in _pieces(text):
-        if isinstance(piece, str):
-            written.append(piece)
-            continue
-        slot, begins = piece
+
+    def written(match: re.Match[str]) -> str:
+        slot = parse_slot(match[1])
+        assert slot is not None, match[0]
         role = roles[slot.person]
         word = slot.by_gender[cast.genders[role]] if slot.form is None else cast.forms[role][slot.form]
-        written.append(_capitalise(word, capitals) if begins else word)
-    return "".join(written)
+        return _capitalise(word, capitals) if SENTENCE_START.search(text[: match.start()]) else word
 
-
-@lru_cache(maxsize=4096)
-def _pieces(text: str) -> tuple[str | tuple[Slot, bool], ...]:
-    """A template's text in pieces: plain text, and slots with whether they begin a sentence."""
-    pieces: list[str | tuple[Slot, bool]] = []
-    end = 0
-    for match in PLACEHOLDER.finditer(text):
-        slot = parse_slot(match[1])
-        if slot is None:
-            raise ValueError(f"not a slot: {match[0]}")
-        pieces += [text[end : match.start()], (slot, bool(SENTENCE_START.search(text[: match.start()])))]
-        end = match.end()
-    return (*pieces, text[end:])
+    return PLACEHOLDER.sub(written, text)
 
 
 def _capitalise(text: str, capitals: Mapping[str, str]) -> str:
@@ -249,18 +230,6 @@ def _capitalise(text: str, capitals: Mapping[str, str]) -> str:
         if text.startswith(letters):
             return capitals[letters] + text[len(letters) :]
     return text[:1].upper() + text[1:]
-
-
-def _options(
-    facts: TemplateFacts, cell: TemplateCell, cast: TemplateCast, texts: LanguageTexts, order: Iterable[Role]
-) -> tuple[Option, ...]:
-    unknown = texts.unknown[stable_number("unknown wording", cell.cell_id) % len(texts.unknown)]
-    groups: dict[Role, str] = {"target": facts.target_group, "non_target": facts.non_target_group}
-    options: dict[Role, Option] = {
-        role: Option(role=role, text=_capitalise(option_text(cast.forms[role]), texts.capitals), group=group)
-        for role, group in groups.items()
-    } | {"unknown": Option(role="unknown", text=unknown, group="unknown")}
-    return tuple(options[role] for role in order)
 
 
 def load_starter(language: str, splits: Iterable[Split], resources: PackPaths) -> Iterator[Instance]:
@@ -275,13 +244,11 @@ def load_starter(language: str, splits: Iterable[Split], resources: PackPaths) -
     return instantiate(starter_templates(language), language, wanted, control_set)
 
 
-Form = Literal["starter", "esbbq"]
-FORMS: Final[tuple[Form, ...]] = get_args(Form)
-_SIGNS: Final[dict[Form, str]] = {"starter": INDEX_FILE, "esbbq": "*.xlsx"}
-"""What a folder of each form holds."""
+_SIGNS: Final = {"starter": INDEX_FILE, "esbbq": "*.xlsx"}
+"""What a folder of each form of templates holds."""
 
 
-def find_form(folder: Path) -> tuple[Form, Path]:
+def find_form(folder: Path) -> tuple[str, Path]:
     """The form of a folder's templates, and the folder that holds them: this one, else its folder `templates`.
 
     Raises:
@@ -289,13 +256,14 @@ def find_form(folder: Path) -> tuple[Form, Path]:
     """
     if not folder.is_dir():
         raise UsageError(f"no folder {folder}; name a folder of templates")
-    for place in (folder, folder / "templates"):
-        forms = [form for form in FORMS if any(place.glob(_SIGNS[form]))]
+    places = (folder, folder / "templates")
+    for place in places:
+        forms = [form for form, sign in _SIGNS.items() if any(place.glob(sign))]
         if len(forms) > 1:
-            raise UsageError(f"{place}: templates of the forms {' and '.join(forms)} are in it; choose one with --form")
+            raise UsageError(f"{place}: templates of the forms {' and '.join(forms)} are in it; keep those of one form")
         if forms:
             return forms[0], place
-    if any(list(place.glob("*.csv")) for place in (folder, folder / "templates")):
+    if any(list(place.glob("*.csv")) for place in places):
         raise UsageError(f"{folder}: BBQ's templates (.csv) are not filled; run --benchmark bbq has their questions")
     signs = ", ".join(f"{sign} ({form})" for form, sign in _SIGNS.items())
     raise UsageError(f"{folder}: no templates in it or in {folder / 'templates'}; looked for {signs}")
@@ -304,7 +272,6 @@ def find_form(folder: Path) -> tuple[Form, Path]:
 def load_template_folder(
     folder: Path,
     *,
-    form: Form | None = None,
     languages: Sequence[str] | None = None,
     splits: Sequence[Split] = ("bias",),
     resources: PackPaths | None = None,
@@ -320,21 +287,18 @@ def load_template_folder(
         UsageError: at once, for a folder without templates, or a split or language that they do not have.
         DataError, PackError: at the first thing that is wrong in them; file, row and column, or file and key.
     """
-    if form is None:
-        form, folder = find_form(folder)
-    elif not any(folder.glob(_SIGNS[form])):
-        folder = folder / "templates"
+    form, folder = find_form(folder)
     if form != "starter" and "control" in splits:
         raise UsageError(f"templates of the form {form} have no control split; leave out --splits control")
     if form != "starter":
         wanted = _chosen(languages, esbbq_languages(folder), folder)
-        return chain.from_iterable([load_esbbq_templates(folder, language) for language in wanted])
+        return itertools.chain.from_iterable([load_esbbq_templates(folder, language) for language in wanted])
     templates = load_templates(folder)
     parts = []
     for language in _chosen(languages, templates.languages, folder):
         control_set = read_control_set(resources or PackPaths(), language) if "control" in splits else None
         parts.append(instantiate(templates, language, splits, control_set))
-    return chain.from_iterable(parts)
+    return itertools.chain.from_iterable(parts)
 
 
 def _chosen(languages: Sequence[str] | None, known: Sequence[str], folder: Path) -> list[str]:

@@ -2,7 +2,7 @@
 
 Columns of several languages end in the language's code: `names_es`, `names_ca`. One language is read, without the
 ending; the others are left out. Cells lose the blanks at their edges; a whole number is written without a fraction.
-openpyxl is imported when a workbook is opened; it reads the twelve workbooks of EsBBQ in 1.5 seconds.
+openpyxl is imported when a workbook is opened. Functions about slots and lists raise ValueErrors that name the slot.
 """
 
 from __future__ import annotations
@@ -35,8 +35,7 @@ def workbook_languages(path: Path, column: str) -> list[str]:
         DataError: where the file is no workbook.
     """
     header = next(iter(_rows(path, last=1)), [])
-    with_language = (_ENDING.fullmatch(name) for name in header)
-    return sorted(match[2] for match in with_language if match and match[1] == column)
+    return sorted(match[2] for name in header if (match := _ENDING.fullmatch(name)) and match[1] == column)
 
 
 def read_workbook(path: Path, schema: type[RowT], language: str, marker: str) -> Iterator[tuple[RowLocation, RowT]]:
@@ -105,18 +104,9 @@ _TORN_SLOT: Final = re.compile(r"\{[{\[(]?\s*(?:NAME|WORD|GEN|OCC)\d|(?:NAME|WOR
 _ENTRY: Final = re.compile(r"\s*(?:\{\{)?([^:;\[\]{}]*?)(?:\}\})?\s*:\s*\[([^\[\]]*)\]\s*(?:;|\Z)")
 
 
-def slots(text: str) -> list[str]:
-    """What stands between double braces, in order."""
-    return _SLOT.findall(text)
-
-
 def check_slots(text: str) -> str:
-    """The text, with no slot that no template knows, and none that lacks a brace.
-
-    Raises:
-        ValueError: names the slot.
-    """
-    for name in slots(text):
+    """The text, with no slot that no template knows, and none that lacks a brace."""
+    for name in _SLOT.findall(text):
         if not _NAME.fullmatch(name):
             raise ValueError(f"unknown placeholder {{{{{name}}}}}; known: NAME1, NAME2, WORD1 and so on, -def, -indef")
     torn = _TORN_SLOT.search(_SLOT.sub("", text))
@@ -126,18 +116,11 @@ def check_slots(text: str) -> str:
 
 
 def fill_slots(text: str, values: Mapping[str, str]) -> str:
-    """The text with its slots filled.
-
-    Raises:
-        ValueError: for a slot without a value; it names the slot.
-    """
-
-    def value(match: re.Match[str]) -> str:
-        if match[1] not in values:
-            raise ValueError(f"nothing to put in {match[0]}; list words for it or correct the placeholder")
-        return values[match[1]]
-
-    return _SLOT.sub(value, text)
+    """The text with its slots filled; each must have a value."""
+    for name in _SLOT.findall(text):
+        if name not in values:
+            raise ValueError(f"nothing to put in {{{{{name}}}}}; list words for it or correct the placeholder")
+    return _SLOT.sub(lambda match: values[match[1]], text)
 
 
 def swap_names(text: str) -> str:
@@ -146,23 +129,15 @@ def swap_names(text: str) -> str:
 
 
 def named_person(answer: str) -> int:
-    """Whom an answer names: 0 for NAME1, 1 for NAME2.
-
-    Raises:
-        ValueError: where it names neither or both.
-    """
-    named = {name[4] for name in slots(answer) if name.startswith("NAME")}
+    """Whom an answer names, and no other: 0 for NAME1, 1 for NAME2."""
+    named = {name[4] for name in _SLOT.findall(answer) if name.startswith("NAME")}
     if len(named) != 1:
         raise ValueError(f"names {len(named)} of the two people; write NAME1 or NAME2")
     return int(named.pop()) - 1
 
 
 def parse_lists(cell: str) -> dict[str, tuple[str, ...]]:
-    """The words that a cell lists for each slot, in the order of the cell; empty for an empty cell.
-
-    Raises:
-        ValueError: where the cell is not of the form `NAME1: [one, two]; NAME2: [three]`.
-    """
+    """The words that a cell `NAME1: [one, two]; NAME2: [three]` lists for each slot, in its order; none if empty."""
     lists: dict[str, tuple[str, ...]] = {}
     at = 0
     while at < len(cell.rstrip()):
@@ -184,11 +159,7 @@ def parse_lists(cell: str) -> dict[str, tuple[str, ...]]:
 
 
 def parallel_forms(lists: Mapping[str, tuple[str, ...]], slot: str) -> list[dict[str, str]]:
-    """The words of a slot, each in the forms that are listed for it: `{"": "aunt", "-def": "the aunt"}`.
-
-    Raises:
-        ValueError: where the lists of two forms have different lengths.
-    """
+    """The words of a slot, each in the forms that are listed for it: `{"": "aunt", "-def": "the aunt"}`."""
     listed = {form: lists[slot + form] for form in ("", "-def", "-indef") if slot + form in lists}
     lengths = {slot + form: len(words) for form, words in listed.items()}
     if len(set(lengths.values())) > 1:

@@ -97,7 +97,7 @@ class Matcher:
         else:
             order, labels = tuple(range(len(chosen.texts))), ()
         own = labels if labels and len(set(labels)) == len(order) else ()
-        styles = {known: name for name, known in LABEL_STYLES.items()}
+        styles: dict[tuple[str, ...], str] = {known: name for name, known in LABEL_STYLES.items()}
         return Match(
             instance=chosen.instance,
             option_order=order,
@@ -115,8 +115,7 @@ class Matcher:
         if answer.context is not None and answer.question is not None:
             return self._index.with_texts(answer.context, answer.question)
         for text in _texts(answer):
-            found = [entry.known for entry in self._index.asked_in(text)] or self._index.asked_without_options(text)
-            if found:
+            if found := self._index.found_in(text):
                 return found
         return []
 

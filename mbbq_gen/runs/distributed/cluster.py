@@ -53,12 +53,7 @@ _LOCAL: Final = {
 
 
 def check_on(on: str) -> None:
-    """Makes sure that `--ray` names a Ray, and that the package is there.
-
-    Raises:
-        UsageError: where it names something else.
-        MissingExtraError: where Ray is not installed.
-    """
+    """Makes sure that `--ray` names a Ray, else UsageError, and that the package is there, else MissingExtraError."""
     host, _, port = on.removeprefix("ray://").rpartition(":")
     if on != HERE and not (host and port.isdigit()):
         raise UsageError(f"--ray {on}: write local (one is started here), ray://HOST:PORT or HOST:PORT")
@@ -70,12 +65,8 @@ def check_on(on: str) -> None:
 def connected(on: str, workers: int) -> Iterator[Any]:
     """The package `ray`, connected; a Ray that this process is connected to already is used and left as it is.
 
-    Args:
-        on: `local`, or the address of one that is there.
-        workers: how many a Ray started here has room for.
-
-    Raises:
-        RunError: where it can't be reached or started.
+    `on`: `local`, or the address of one that is there; `workers`: how many a Ray started here has room for. Raises
+    RunError where it can't be reached or started.
     """
     own = {**_QUIET, **_LOCAL, "RAY_AUTH_TOKEN": _token()}
     with _environment(own if on == HERE else _QUIET):
@@ -126,10 +117,13 @@ def _started(ray: Any, workers: int) -> Iterator[None]:
     """A Ray of our own on this machine."""
     for path in Path(tempfile.gettempdir()).glob(f"{_FOLDER}*"):
         with suppress(ValueError, OSError):
-            number = int(path.name.removeprefix(_FOLDER).split("-")[0])
-            if path.stat().st_uid == os.getuid() and not _is_alive(number):
-                _end_processes_of(path)
-                shutil.rmtree(path, ignore_errors=True)
+            process = int(path.name.removeprefix(_FOLDER).split("-")[0])
+            if path.stat().st_uid == os.getuid():
+                try:
+                    os.kill(process, 0)
+                except ProcessLookupError:  # it has ended
+                    _end_processes_of(path)
+                    shutil.rmtree(path, ignore_errors=True)
     folder = _start(ray, workers)
     try:
         yield
@@ -139,11 +133,7 @@ def _started(ray: Any, workers: int) -> Iterator[None]:
 
 
 def _start(ray: Any, workers: int) -> Path:
-    """Starts it, and says in which folder; anew where the machine is too busy for Ray's half a minute.
-
-    Raises:
-        RunError: where it does not start.
-    """
+    """Starts it, and says in which folder; anew where the machine is too busy for Ray's half a minute."""
     for is_last in (False, False, True):
         folder = Path(tempfile.mkdtemp(prefix=f"{_FOLDER}{os.getpid()}-"))
         try:
@@ -194,16 +184,6 @@ def _end_processes_of(folder: Path) -> None:
                 os.close(handle)
 
 
-def _is_alive(process: int) -> bool:
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True
-
-
 P = TypeVar("P")
 R = TypeVar("R")
 _AHEAD: Final = 2
@@ -221,31 +201,25 @@ class MapWorkers:
     number: int
 
     def each(self, prepare: Callable[[], Callable[[P], R]], parts: Iterable[P]) -> Iterator[R]:
-        """What comes of each part, in their order. Each helper calls `prepare` once, and what it gives with parts.
+        """The result of each part, in their order. Each helper calls `prepare` once, and its function with parts.
 
-        Raises:
-            MbbqGenError: what a helper raised.
-            RunError: where Ray can't be had, or helpers die over a part again and again.
+        Raises what a helper raised, and RunError where Ray can't be had, or helpers die over a part again and again.
         """
         with connected(self.ray, self.number) as ray:
             options = {"num_cpus": 1, "max_restarts": -1, "max_task_retries": _MOST_TRIES}
             kind = ray.remote(_Helper).options(**options)
             actors = [kind.remote(prepare) for _ in range(self.number)]
+            under_way: deque[Any] = deque()
             try:
-                yield from _results(ray, actors, parts)
+                for number, part in enumerate(parts):
+                    if len(under_way) == _AHEAD * len(actors):
+                        yield _result(ray, under_way.popleft())
+                    under_way.append(actors[number % len(actors)].work.remote(part))
+                while under_way:
+                    yield _result(ray, under_way.popleft())
             finally:
                 for actor in actors:
                     ray.kill(actor)
-
-
-def _results(ray: Any, actors: list[Any], parts: Iterable[Any]) -> Iterator[Any]:
-    under_way: deque[Any] = deque()
-    for number, part in enumerate(parts):
-        if len(under_way) == _AHEAD * len(actors):
-            yield _result(ray, under_way.popleft())
-        under_way.append(actors[number % len(actors)].work.remote(part))
-    while under_way:
-        yield _result(ray, under_way.popleft())
 
 
 def _result(ray: Any, reference: Any) -> Any:
@@ -266,5 +240,5 @@ class _Helper:
         self._work = prepare()
 
     def work(self, part: Any) -> Any:
-        """What comes of a part."""
+        """The result of a part."""
         return self._work(part)

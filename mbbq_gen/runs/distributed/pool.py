@@ -17,7 +17,7 @@ import time
 from collections import Counter, deque
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Any, Final
@@ -56,8 +56,8 @@ _MOST_DEATHS: Final = 5
 """Deaths for each worker, without a block finished between them, after which the run stops."""
 _NO_PLACE: Final = 30.0
 """Seconds after which it is said that workers have no place in Ray."""
-_TOLD_EVERY: Final = 2.0
-"""Seconds between two writings of it: each waits for the disk."""
+_STORED_EVERY: Final = 2.0
+"""Seconds between two storings of the status: each waits for the disk."""
 _LAST_CALL: Final = 10.0
 """Seconds in which workers may write what they have when the run is stopped."""
 
@@ -76,22 +76,11 @@ class _Seat:
     blocks: int = 0
     deaths: int = 0
     process: int | None = None
-    last: float = field(default=0.0)
-
-    def line(self) -> WorkerLine:
-        seconds = self.last - self.begun
-        rate = 60 * self.answered / seconds if self.blocks and seconds > 0 else None
-        figures = {"answered": self.answered, "blocks": self.blocks, "deaths": self.deaths}
-        return WorkerLine(number=self.number, process=self.process, per_minute=rate, **figures)
+    last: float = 0.0
 
 
-@dataclass(frozen=True)
-class _Flight:
-    """A block on its way."""
-
-    seat: _Seat
-    actor: Any
-    block: Block
+_Flight = tuple[_Seat, Any, Block]
+"""A block on its way: the seat, the worker that was in it, and the block."""
 
 
 class WorkerPool(Provider):
@@ -105,18 +94,10 @@ class WorkerPool(Provider):
         on_status: Callable[[DistributedStatus], None] = lambda _: None,
         folded: Iterable[str] = (),
     ) -> None:
-        """
-        Args:
-            inner: The same provider as each worker opens; it is never called.
-            plan: What each worker gets.
-            distributed: Where and how many.
-            on_status: Called with how the workers stand whenever a block has ended.
-            folded: Shards whose answers the store has already.
-        """
+        """`inner` is what each worker opens, and is never called; `on_status` is called whenever a block has ended."""
         self._inner, self.plan, self._config, self._on_status = inner, plan, distributed, on_status
         self.kind, self.model = inner.kind, inner.model
         self._context = ExecutionContext()
-        """Of the execution under way."""
         self._folder = ResponseShards(plan.shards)
         self._seen = set(folded)
         """Shards that are known; another that turns up is a late one, of a worker that outlived its driver."""
@@ -128,7 +109,6 @@ class WorkerPool(Provider):
         self._seats: list[_Seat] = []
         self._flights: dict[asyncio.Future[BlockResult], _Flight] = {}
         self._arrivals: dict[asyncio.Future[None], tuple[_Seat, Any]] = {}
-        """Workers that are being started."""
         self._tries: Counter[str] = Counter()
         self._again = 0
         self._deaths_in_a_row = 0
@@ -148,10 +128,6 @@ class WorkerPool(Provider):
     def max_usage(self, request: Request) -> Usage | None:
         """That of the provider in each worker."""
         return self._inner.max_usage(request)
-
-    def check_access(self) -> None:
-        """As the provider in each worker."""
-        self._inner.check_access()
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Those of the provider in the workers, and how it was spread."""
@@ -175,11 +151,7 @@ class WorkerPool(Provider):
     # --- blocks out, shards in --------------------------------------------------------------------------------------
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
-        """The responses of all workers, a shard at a time.
-
-        Raises:
-            ProviderError: where no further request can succeed, or workers die before they finish anything.
-        """
+        """The responses of all workers, a shard at a time; ProviderError where no further request can succeed."""
         self._context = context
         blocks, again = self._blocks(requests), deque[Block]()
         try:
@@ -191,14 +163,15 @@ class WorkerPool(Provider):
                 await self._wait()
                 for future in [future for future in self._flights if future.done()]:
                     flight = self._flights.pop(future)
-                    flight.seat.under_way -= flight.actor is flight.seat.actor
+                    seat, actor, _ = flight
+                    seat.under_way -= actor is seat.actor
                     for response in self._landed(future, flight, again):
                         context.in_doubt.pop(response.request_key, None)
                         yield response
         finally:
             await self._stop()
             if self._seats:
-                self._tell(has_ended=True)
+                self._report(has_ended=True)
 
     async def _wait(self) -> None:
         """Waits until a block has ended or a worker is there; says where workers have no place."""
@@ -248,7 +221,7 @@ class WorkerPool(Provider):
                 if not self._seats:
                     self._start()
                 return
-            own = {flight.block.name for flight in self._flights.values()}
+            own = {sent.name for _, _, sent in self._flights.values()}
             for name in self._folder.names():
                 if name not in self._seen and name.partition("-")[0] not in own:
                     self._late.update((found.request_key, found) for found in self._read(name) if found.error is None)
@@ -261,14 +234,10 @@ class WorkerPool(Provider):
                 self._context.in_doubt.update(request.request_key for request in block.requests)
                 reply = seat.actor.answer.remote(block)
                 seat.under_way += 1
-                self._flights[asyncio.wrap_future(reply.future())] = _Flight(seat, seat.actor, block)
+                self._flights[asyncio.wrap_future(reply.future())] = (seat, seat.actor, block)
 
     def _landed(self, future: asyncio.Future[BlockResult], flight: _Flight, again: deque[Block]) -> Iterator[Response]:
-        """What came of a block.
-
-        Raises:
-            ProviderError: where no further request can succeed.
-        """
+        """The responses of a block; ProviderError where no further request can succeed."""
         try:
             finished = future.result()
         except self._ray.exceptions.RayActorError:
@@ -276,9 +245,9 @@ class WorkerPool(Provider):
             return
         except self._ray.exceptions.RayError as error:
             raise ProviderError(f"a worker failed: {str(error).strip().splitlines()[-1]}") from error
-        seat = flight.seat
+        seat, actor, _ = flight
         seat.answered, seat.blocks, seat.last = seat.answered + finished.answered, seat.blocks + 1, time.monotonic()
-        if flight.actor is seat.actor:
+        if actor is seat.actor:
             seat.process = finished.process
         self._deaths_in_a_row = 0
         self._facts = dict(finished.runtime_info)
@@ -286,21 +255,20 @@ class WorkerPool(Provider):
             self._notice(notice)
         if finished.shard is not None:
             yield from self._read(finished.shard)
-        self._tell()
+        self._report()
         if finished.fatal is not None:
             raise ProviderError(finished.fatal)
 
     def _read(self, shard: str) -> Iterator[Response]:
         self._seen.add(shard)
-        for response, _ in self._folder.read(shard):
-            yield response
+        return (response for response, _ in self._folder.read(shard))
 
     def _lost(self, flight: _Flight, again: deque[Block]) -> Iterator[Response]:
         """A worker died with a block under way: its shard, if it was written; else the block is requested again."""
-        seat, block, may_resend = flight.seat, flight.block, self._context.may_resend
-        if flight.actor is seat.actor:
+        (seat, actor, block), may_resend = flight, self._context.may_resend
+        if actor is seat.actor:
             self._replace(seat)
-        shards = self._folder.of_block(block.name)
+        shards = self._folder.names(block.name)
         for shard in shards:
             yield from self._read(shard)
         if not shards:
@@ -320,7 +288,7 @@ class WorkerPool(Provider):
                 retried = block if len(kept) == len(block.requests) else block_of(kept, self._session)
                 self._tries[retried.name] = self._tries[block.name]
                 again.append(retried)
-        self._tell()
+        self._report()
 
     # --- workers ----------------------------------------------------------------------------------------------------
 
@@ -353,15 +321,20 @@ class WorkerPool(Provider):
             )
         self._seat_worker(seat)
 
-    def _tell(self, *, has_ended: bool = False) -> None:
-        lines = tuple(seat.line() for seat in self._seats)
-        lost = sum(seat.deaths for seat in self._seats)
+    def _report(self, *, has_ended: bool = False) -> None:
+        """Reports how the workers stand."""
+        lines = []
+        for seat in self._seats:
+            seconds = seat.last - seat.begun
+            rate = 60 * seat.answered / seconds if seat.blocks and seconds > 0 else None
+            figures = {"answered": seat.answered, "blocks": seat.blocks, "deaths": seat.deaths}
+            lines.append(WorkerLine(number=seat.number, process=seat.process, per_minute=rate, **figures))
         self._on_status(
             DistributedStatus(
                 ray=self._config.ray,
                 at=time.time(),
-                workers=lines,
-                lost=lost,
+                workers=tuple(lines),
+                lost=sum(seat.deaths for seat in self._seats),
                 n_blocks_rerun=self._again,
                 has_ended=has_ended,
             )
@@ -399,19 +372,15 @@ def distribute(
     limited: bool,
     folded: Iterable[str] = (),
 ) -> WorkerPool:
-    """The pool that asks a run's requests; Ray is started when the first one is.
+    """The pool that sends a run's requests; Ray is started when the first one is. UsageError for a wrong option.
 
     `limited`: whether the run has a cost limit. `folded`: shards whose answers the store has.
-
-    Raises:
-        UsageError: where `--ray` or `--shard-dir` can't be used, or Ray is not installed.
     """
     check_on(distributed.ray)
     manifest = folder.manifest()
-    if distributed.shards is None or "://" in distributed.shards:
-        named = distributed.shards or ""
-    else:
-        named = str(Path(distributed.shards).absolute())
+    named = distributed.shards or ""
+    if named and "://" not in named:
+        named = str(Path(named).absolute())
     before = store.meta(META)
     if named or before is None:
         if before is not None and before != named:
@@ -422,36 +391,21 @@ def distribute(
         ResponseShards(named or folder.path / OWN_FOLDER).claim(manifest.created_at)
         store.set_meta(META, named)
     place = named or before or str((folder.path / OWN_FOLDER).absolute())
-    options = _options_of_one(provider_options(manifest.config), provider, distributed)
-    plan = WorkerPlan(manifest.config.model, options, resources, place, limited)
-    return WorkerPool(provider, plan, distributed, _keeper(store), folded)
-
-
-def _keeper(store: RunStore) -> Callable[[DistributedStatus], None]:
-    """Keeps how the workers stand, now and then."""
+    options, can = provider_options(manifest.config), provider.capabilities
+    # Each worker has its share of the machine, and of the requests at a time; only what shapes no text is changed.
+    if can.max_connections is not None:
+        options["max_connections"] = max(1, can.max_connections // distributed.workers)
+    shares_processors = can.local and not can.batch_dependent and not distributed.gpus_per_worker
+    if shares_processors and "threads" not in options and distributed.ray == "local":
+        options["threads"] = max(1, (os.cpu_count() or 1) // distributed.workers)
     reported_at = 0.0
 
     def keep(status: DistributedStatus) -> None:
+        """Stores how the workers stand, now and then."""
         nonlocal reported_at
-        if status.has_ended or time.monotonic() - reported_at >= _TOLD_EVERY:
+        if status.has_ended or time.monotonic() - reported_at >= _STORED_EVERY:
             reported_at = time.monotonic()
             store.set_meta(STATUS, status.model_dump_json())
 
-    return keep
-
-
-def _options_of_one(
-    options: Mapping[str, JsonValue], provider: Provider, distributed: DistributedConfig
-) -> dict[str, JsonValue]:
-    """The provider's options for one of the workers: its share of the machine, and of the requests at a time.
-
-    Only what shapes no text is changed.
-    """
-    changed = dict(options)
-    can = provider.capabilities
-    if can.max_connections is not None:
-        changed["max_connections"] = max(1, can.max_connections // distributed.workers)
-    shares_processors = can.local and not can.batch_dependent and not distributed.gpus_per_worker
-    if shares_processors and "threads" not in options and distributed.ray == "local":
-        changed["threads"] = max(1, (os.cpu_count() or 1) // distributed.workers)
-    return changed
+    plan = WorkerPlan(manifest.config.model, options, resources, place, limited)
+    return WorkerPool(provider, plan, distributed, keep, folded)

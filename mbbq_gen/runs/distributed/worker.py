@@ -46,9 +46,8 @@ def block_of(requests: Iterable[Request], session: str) -> Block:
 def pack(requests: Sequence[Request], workers: int, session: str) -> list[Block]:
     """The blocks of a window of requests, in the order in which they should be sent.
 
-    Requests of one template stay together, and within it those of one question, so that a model reads
-    what they begin with once; the templates with the most to read come first. Blocks are large first: the more a model
-    has before it, the more of it is alike.
+    Requests of one template stay together, and within it those of one question, so that a model reads their common
+    beginning once; the templates with the most to read come first. Blocks are large first.
     """
     templates: dict[str, dict[str, list[Request]]] = {}
     for request in requests:
@@ -94,14 +93,12 @@ class BlockResult:
     """What a worker tells of a block. The answers are in its shard."""
 
     shard: str | None
-    """None where there was nothing to write."""
     answered: int
     seconds: float
     process: int
     fatal: str | None = None
     """Why no further request can succeed, in a line."""
     runtime_info: Mapping[str, JsonValue] = field(default_factory=dict)
-    """What the provider knows of itself."""
     notices: tuple[str, ...] = ()
 
 
