@@ -124,8 +124,7 @@ class ExecutionContext:
     notify: Callable[[str], None] = lambda _: None
     """Receives notices for the user, a line each."""
     may_resend: Callable[[Request], bool] | None = None
-    """Asked before a request is sent again that may have been paid already: whether there is money for it. None: always
-    allowed."""
+    """Whether there is money for sending a request again that may have been paid already. None: always."""
     shared_limits: SharedRateLimits | None = None
     """What a minute may take, where other processes ask the same service; None: the provider's own limits."""
     folder: Path | None = None
@@ -188,7 +187,7 @@ class Provider(ABC):
         """
 
     async def check_methods(self, methods: Collection[Method]) -> None:  # noqa: B027
-        """Makes sure, before the first request, that the server supports these methods, where it can be asked.
+        """Makes sure, before the first request, that the server supports these methods, where it says so.
 
         Raises:
             ProviderError: where it does not.

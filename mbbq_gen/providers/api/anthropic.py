@@ -1,7 +1,7 @@
 """Anthropic's models: `anthropic:MODEL`, the messages API.
 
 Address, version and authentication are those of the official client, made once; the requests go over our own
-connections (`remote.transport`). What its safety classifiers stop (`stop_reason: refusal`) is `content_filter`.
+connections (`http.transport`). What its safety classifiers stop (`stop_reason: refusal`) is `content_filter`.
 Reference: https://docs.anthropic.com/en/api/messages
 """
 
@@ -153,12 +153,12 @@ class AnthropicProvider(ApiProvider):
         details = table_of(table_of(found).get("output_tokens_details"))
         # what was read from or written to the service's cache counts as input too
         read = ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")
-        thought = details.get("thinking_tokens") or details.get("reasoning_tokens")
+        n_reasoning = details.get("thinking_tokens") or details.get("reasoning_tokens")
         return answer_fields(
             text,
             finish,
             reason,
-            token_usage(found, read, "output_tokens", cached="cache_read_input_tokens", reasoning=thought),
+            token_usage(found, read, "output_tokens", cached="cache_read_input_tokens", reasoning=n_reasoning),
             content_filter=payload.get("stop_details") if finish == "content_filter" else None,
             reasoning=reasoning,
             model=words_of(payload.get("model")),

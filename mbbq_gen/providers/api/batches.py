@@ -61,9 +61,9 @@ def explain_if_too_large(size: int = 0) -> Iterator[None]:
             raise TooLargeError(f"{size:,} bytes do not get through: {error.fault}") from error
         raise
     except RejectedError as refusal:
-        error = refusal.error
-        is_bad = error.status in {400, 422} and says_too_large(f"{error.code} {error.message}")
-        if is_bad or error.status == 413:
+        found = refusal.error
+        is_bad = found.status in {400, 422} and says_too_large(f"{found.code} {found.message}")
+        if is_bad or found.status == 413:
             raise TooLargeError(str(refusal)) from refusal
         raise
 
@@ -128,7 +128,7 @@ class BatchApi(ABC):
     """What to do instead on Vertex AI, whose batches are made of files in a bucket; empty where that can't be."""
 
     def __init__(self, provider: Any) -> None:
-        """`provider`: the ApiProvider of this service. Raises UsageError where it is asked on Vertex AI."""
+        """`provider`: the ApiProvider of this service. Raises UsageError on Vertex AI."""
         if self.refused_on_vertex and provider.is_vertex:
             raise UsageError(
                 f"--batch: {provider.name}: Vertex AI takes batches from buckets only; {self.refused_on_vertex}"

@@ -120,12 +120,12 @@ class BedrockProvider(ApiProvider):
         if system:
             body["system"] = system
         level = request.prompt.reasoning_effort
-        told = None if level is None else self.reasoning_settings(level)
-        if told is not None:
-            left_out = {{"top_p": "topP"}.get(name, name) for name in told.left_out}
+        reasoning = None if level is None else self.reasoning_settings(level)
+        if reasoning is not None:
+            left_out = {{"top_p": "topP"}.get(name, name) for name in reasoning.left_out}
             kept = {name: value for name, value in settings.items() if name not in left_out}
             body["inferenceConfig"] = {**kept, "maxTokens": self.longest_answer(request)}
-        if fields := {**(told.sent if told else {}), **options.extra}:
+        if fields := {**(reasoning.sent if reasoning else {}), **options.extra}:
             body["additionalModelRequestFields"] = fields
         return body
 

@@ -140,15 +140,15 @@ class GeminiProvider(ApiProvider):
         parts = tables_of(table_of(candidate.get("content")).get("parts"))
         results = {"prompt": feedback, "answer": candidate.get("safetyRatings")}
         found = table_of(payload.get("usageMetadata"))
-        written, thought = (count_or_none(found.get(f"{name}TokenCount")) for name in ("candidates", "thoughts"))
+        written, n_reasoning = (count_or_none(found.get(f"{name}TokenCount")) for name in ("candidates", "thoughts"))
         return answer_fields(
             "".join(text_of(part.get("text")) for part in parts if not part.get("thought")),
             finish_reason(reason) if candidates else "content_filter",
             reason,
             Usage(
                 input_tokens=found.get("promptTokenCount"),
-                output_tokens=None if written is None and thought is None else (written or 0) + (thought or 0),
-                reasoning_tokens=thought,
+                output_tokens=None if written is None and n_reasoning is None else (written or 0) + (n_reasoning or 0),
+                reasoning_tokens=n_reasoning,
                 cached_input_tokens=found.get("cachedContentTokenCount"),
             ),
             content_filter={name: result for name, result in results.items() if result},

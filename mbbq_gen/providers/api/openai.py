@@ -4,7 +4,7 @@
 XYZ_BASE_URL and XYZ_API_KEY; `service=azure` asks a deployment on Azure (AZURE_OPENAI_ENDPOINT, AZURE_OPENAI_API_KEY).
 
 For OpenAI and Azure, address, headers and authentication are those of the official client, made once; the requests go
-over our own connections (`remote.transport`). Chat completions, or the responses API where a model answers only there.
+over our own connections (`http.transport`). Chat completions, or the responses API where a model answers only there.
 Reference: https://platform.openai.com/docs/api-reference
 """
 

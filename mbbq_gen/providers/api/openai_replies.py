@@ -57,11 +57,11 @@ def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     reasoning = words_of(message.get("reasoning_content")) or words_of(message.get("reasoning"))
     if not reasoning:
         parts = [part for part in tables_of(message.get("content")) if part.get("type") == "thinking"]
-        thoughts = [_plain_text(part.get("thinking")) for part in parts]
-        thoughts += [
+        texts = [_plain_text(part.get("thinking")) for part in parts]
+        texts += [
             words_of(part.get("text") or part.get("summary")) for part in tables_of(message.get("reasoning_details"))
         ]
-        reasoning = "".join(filter(None, thoughts))
+        reasoning = "".join(filter(None, texts))
     if not (text or reasoning or message.get("refusal")) and (usage.input_tokens, usage.output_tokens) == (0, 0):
         raise TransientError("server", "answered nothing, with no tokens in or out")
     results = {"prompt": payload.get("prompt_filter_results"), "answer": choice.get("content_filter_results")}
@@ -95,7 +95,7 @@ def response_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
     if words_of(payload.get("status")) in {"failed", "cancelled", "in_progress", "queued"}:
         raise TransientError("server", f"the response is {payload['status']}")
     items = tables_of(payload.get("output"))
-    parts = [part for item in items for part in tables_of(item.get("content"))]  # a thought's are of another type
+    parts = [part for item in items for part in tables_of(item.get("content"))]  # reasoning has another type
     text = "".join(text_of(part.get("text")) for part in parts if part.get("type") == "output_text")
     refusal = "".join(words_of(part.get("refusal")) or "" for part in parts if part.get("type") == "refusal")
     reasoning = "\n".join(

@@ -139,7 +139,7 @@ def claude_reasoning(name: str, model: str, level: str) -> ReasoningSettings:
 
 
 def gemini_reasoning(name: str, model: str, level: str) -> ReasoningSettings:
-    """The setting of a level for a Gemini model: a budget for 2.5, a level for 3 and later; with thought summaries.
+    """The setting of a level for a Gemini model: a budget for 2.5, a level for 3 and later; with its summaries.
 
     Raises:
         UsageError: where the model is known not to take it.

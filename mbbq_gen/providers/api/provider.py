@@ -140,25 +140,25 @@ class ApiProvider(ApiService):
         level = request.prompt.reasoning_effort
         if level is None:
             return body
-        told = self.reasoning_settings(level)
-        kept = {name: value for name, value in body.items() if name not in told.left_out}
+        reasoning = self.reasoning_settings(level)
+        kept = {name: value for name, value in body.items() if name not in reasoning.left_out}
         if "temperature" not in self.options.model_fields_set:  # our own default is no reason to end a run
             self.learned.dispensable |= {"temperature"}
-        return {**kept, **told.sent, length: self.answer_limit(request) + told.room}
+        return {**kept, **reasoning.sent, length: self.answer_limit(request) + reasoning.room}
 
-    def check_reasoning(self, told: ReasoningSettings, *own: str) -> ReasoningSettings:
+    def check_reasoning(self, reasoning: ReasoningSettings, *own: str) -> ReasoningSettings:
         """What a level comes to, where nothing that was typed stands against it.
 
         Raises:
             UsageError: where an option says the same otherwise (`own`), or what was requested would be left out.
         """
-        typed = [name for name in told.left_out if name in self.options.model_fields_set]
+        typed = [name for name in reasoning.left_out if name in self.options.model_fields_set]
         given = [name for name in (*own, *typed) if getattr(self.options, name) is not None]
         if given:
             raise UsageError(
                 f"--reasoning-effort and --model-arg {given[0]}: {self.name} takes one of them; leave one out"
             )
-        return told
+        return reasoning
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
@@ -240,14 +240,14 @@ class ApiProvider(ApiService):
         if self._pace is not None:
             self._pace.note_limits(reply.headers)
         if error is not None:
-            verdict = classify_error(error)
-            if self.may_pass(error, verdict):
+            kind = classify_error(error)
+            if self.may_pass(error, kind):
                 raise self.fault_of(error)
-            may_learn = verdict in {"unsupported_parameter", "other_api"}
+            may_learn = kind in {"unsupported_parameter", "other_api"}
             if may_learn and (self.body_of(request) != body or self.learn_from(error, body, request)):
                 raise LessonError
-            if verdict in {"key", "model", "quota_exhausted", "other_api", "not_the_service"}:
-                raise await self.lasting(error, verdict)
+            if kind in {"key", "model", "quota_exhausted", "other_api", "not_the_service"}:
+                raise await self.lasting(error, kind)
             failure = self.failure(request.request_key, error, reply.headers)
             return Outcome(failure.model_copy(update={"n_attempts": number}), False, seconds)
         cut_at = len(reply.body) if reply.is_cut else None

@@ -65,7 +65,7 @@ class Endpoint:
 
 
 class ApiService(Provider):
-    """A model's service as it is reached. `ApiProvider` adds how the model is asked."""
+    """A model's service as it is reached. `ApiProvider` adds the requests to the model."""
 
     options_class: ClassVar[type[ProviderOptions]] = RemoteOptions
     options: Any
@@ -187,7 +187,7 @@ class ApiService(Provider):
         return {**kept, "Authorization": f"Bearer {await self.cloud.token()}"}
 
     def say_once(self, text: str) -> None:
-        """Tells the user something, the first time that it is to be told."""
+        """Notifies the user of something, once."""
         if text not in self._said:
             self._said.add(text)
             self._context.notify(text)

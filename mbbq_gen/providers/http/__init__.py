@@ -4,4 +4,5 @@ scheduler     requests in, responses out; when to try again
 concurrency   how many at a time; outages          rate_limits   requests and tokens a minute
 transport     bytes to the service and back        credentials   where keys come from, and how they are hidden
 errors        what a failure means                 parameters    what a model refuses, the most that it can take
+replies       what services send back              servers       what is known of servers and services
 """

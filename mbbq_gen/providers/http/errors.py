@@ -48,7 +48,7 @@ _LONGEST: Final = 400
 
 
 class TransientError(Exception):
-    """A failure that another try may mend."""
+    """A failure after which another try may succeed."""
 
     def __init__(self, kind: PassingKind, why: str, pause: float | None = None, status: int | None = None) -> None:
         super().__init__(why)

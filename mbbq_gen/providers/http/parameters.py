@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pydantic import JsonValue
 
-from mbbq_gen.core.records import Response, Usage
+from mbbq_gen.core.records import Response, Usage, of_valid
 from mbbq_gen.providers.http.errors import ApiError
 
 LENGTH_NAMES: Final = ("max_completion_tokens", "max_tokens", "max_output_tokens", "max_new_tokens", "maxOutputTokens")
@@ -121,7 +121,15 @@ def max_usage(body: Mapping[str, JsonValue], lengths: Collection[str] = LENGTHS)
         return None
     turns = sum([len(entry) for entry in body.values() if isinstance(entry, list)])
     read = len(json.dumps(body, ensure_ascii=False).encode()) + _TURN_TOKENS * (turns + 1)
-    return Usage.counted(read, max(longest) * max(answers), None, None)
+    return of_valid(
+        Usage,
+        {
+            "input_tokens": read,
+            "output_tokens": max(longest) * max(answers),
+            "reasoning_tokens": None,
+            "cached_input_tokens": None,
+        },
+    )
 
 
 def _collect_numbers(value: Any, lengths: Collection[str], longest: list[int], answers: list[int]) -> None:
@@ -129,7 +137,7 @@ def _collect_numbers(value: Any, lengths: Collection[str], longest: list[int], a
     if isinstance(value, list):
         for entry in value:
             _collect_numbers(entry, lengths, longest, answers)
-    elif isinstance(value, Mapping):
+    elif isinstance(value, dict):
         for name, entry in value.items():
             if name == "messages":  # texts, however many: nothing in them bounds an answer
                 continue

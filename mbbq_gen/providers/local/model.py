@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final
@@ -286,17 +286,15 @@ def load_model(source: ModelSource, device: DevicePlan, options: TransformersOpt
         formatter = ChatFormatter(
             tokenizer, f"transformers:{source.name}", options.prompt_format, options.system, options.template_args
         )
-        stop_tokens = stop_tokens_of(model.generation_config.eos_token_id, tokenizer, formatter)
-        defaults = configured_sampling(model.generation_config)
-        model.generation_config = transformers.GenerationConfig()  # what is left would leak into the library's generate
-        pad_token = tokenizer.pad_token_id
-        decoding = DecodingSettings(
-            stop_tokens=stop_tokens,
-            pad_token=pad_token if pad_token is not None else min(stop_tokens, default=0),
+        decoding, defaults = decoding_settings(
+            options,
+            model.generation_config,
+            tokenizer,
+            formatter,
             batch_size=device.batch_size,
             read_tokens=device.read_tokens,
-            **chosen_sampling(options, defaults),
         )
+        model.generation_config = transformers.GenerationConfig()  # what is left would leak into the library's generate
         is_plain = all(getattr(decoding, name) == value for name, value in NEUTRAL_SAMPLING.items() if name != "top_p")
         goes_on = is_plain and (
             options.decoding == "continuous" or (options.decoding == "auto" and supports_tree_attention(model))
@@ -325,21 +323,31 @@ _SAMPLING: Final = (
 )  # fmt: skip
 
 
-def configured_sampling(configured: Any) -> dict[str, Any]:
-    """What a generation configuration says of sampling, where it differs from the library's defaults."""
-    stated = configured.to_diff_dict()
-    return {name: stated[name] for name in _SAMPLING if stated.get(name) is not None}
+def decoding_settings(
+    options: LocalOptions,
+    configured: Any,
+    tokenizer: Any,
+    formatter: ChatFormatter,
+    *,
+    batch_size: int,
+    read_tokens: int,
+) -> tuple[DecodingSettings, dict[str, Any]]:
+    """How rows are decoded, and what a generation configuration says of sampling beside the library's defaults.
 
-
-def chosen_sampling(options: LocalOptions, defaults: Mapping[str, Any]) -> dict[str, Any]:
-    """The sampling of `DecodingSettings`: what the options give, else neutral or as the generation configuration."""
+    Sampling is what the options give, else neutral or as configured. Whatever ends an answer is a stop token: what the
+    generation configuration names, the tokenizer's, the template's end of turn.
+    """
+    stated, named = configured.to_diff_dict(), configured.eos_token_id
+    defaults = {name: stated[name] for name in _SAMPLING if stated.get(name) is not None}
     own = {name: defaults[name] for name in NEUTRAL_SAMPLING if options.sampling == "server" and name in defaults}
-    return {"temperature": options.temperature, **NEUTRAL_SAMPLING, **own, **options.given_sampling}
-
-
-def stop_tokens_of(named: int | list[int] | None, tokenizer: Any, formatter: ChatFormatter) -> frozenset[int]:
-    """Whatever ends an answer: what the generation configuration names, the tokenizer's, the template's end of turn."""
-    configured = named if isinstance(named, list) else [named]
-    return frozenset(
-        token for token in (*configured, tokenizer.eos_token_id, formatter.end_of_turn()) if token is not None
+    ends = (*(named if isinstance(named, list) else [named]), tokenizer.eos_token_id, formatter.end_of_turn())
+    stop_tokens = frozenset(token for token in ends if token is not None)
+    pad_token = tokenizer.pad_token_id
+    settings = DecodingSettings(
+        stop_tokens=stop_tokens,
+        pad_token=pad_token if pad_token is not None else min(stop_tokens, default=0),
+        batch_size=batch_size,
+        read_tokens=read_tokens,
+        **{"temperature": options.temperature, **NEUTRAL_SAMPLING, **own, **options.given_sampling},
     )
+    return settings, defaults

@@ -1,11 +1,11 @@
 """How likely a model finds each answer to a question: sums of log-probabilities, many answers in one forward.
 
 A forward for each answer reads the prompt as often as there are answers. Here prompts and answers are laid out as trees
-(`token_trees`), so that a forward reads the prompt once, and what answers or neighbouring questions share once too:
+(`prefix_cache`), so that a forward reads the prompt once, and what answers or neighbouring questions share once too:
 
-    prompt    Who forgot it? │ the old man      sheet    Who forgot it? the old man young one can't be told
+    prompt    Who forgot it? │ the old man      sheet    Who forgot it? the old man young one can't be said
               Who forgot it? │ the young one    logits               ^   ^   ^  ^     ^       ^    ^  ^
-              Who forgot it? │ can't be told             only where an answer's next token is read off
+              Who forgot it? │ can't be said             only where an answer's next token is read off
 
 Three ways, of which the first that gives what plain forwards give is taken; which the shortest question shows:
 

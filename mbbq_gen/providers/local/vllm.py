@@ -292,7 +292,7 @@ def load_engine(source: ModelSource, options: VLLMOptions, log: EngineLog) -> Lo
     from transformers import GenerationConfig
 
     from mbbq_gen.providers.local.chat_format import ChatFormatter, ReasoningMarkers
-    from mbbq_gen.providers.local.model import LocalModel, chosen_sampling, configured_sampling, stop_tokens_of
+    from mbbq_gen.providers.local.model import LocalModel, decoding_settings
     from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 
     name = f"vllm:{source.name}"
@@ -321,12 +321,8 @@ def load_engine(source: ModelSource, options: VLLMOptions, log: EngineLog) -> Lo
         configured = GenerationConfig.from_pretrained(source.location, **source.arguments())
     except (OSError, ValueError):  # it has no generation configuration
         configured = GenerationConfig()
-    decoding = DecodingSettings(
-        stop_tokens=stop_tokens_of(configured.eos_token_id, tokenizer, formatter),
-        pad_token=0,
-        batch_size=options.batch_size,
-        read_tokens=0,
-        **chosen_sampling(options, configured_sampling(configured)),
+    decoding, defaults = decoding_settings(
+        options, configured, tokenizer, formatter, batch_size=options.batch_size, read_tokens=0
     )
     configuration = getattr(getattr(loaded, "llm_engine", None), "model_config", None)
     context = getattr(configuration, "max_model_len", options.max_model_len)
@@ -344,6 +340,6 @@ def load_engine(source: ModelSource, options: VLLMOptions, log: EngineLog) -> Lo
         scorer=LoglikelihoodScorer(
             engine, tokenizer, formatter, source.name, context, options.batch_size, iterate_scores
         ),
-        sampling_defaults=configured_sampling(configured),
+        sampling_defaults=defaults,
         dtype=str(getattr(configuration, "dtype", given["dtype"])).removeprefix("torch."),
     )
