@@ -243,9 +243,6 @@ def _describe(error: sqlite3.DatabaseError, path: Path) -> str:
     return f"{path}: {error}"
 
 
-# --- rows and conditions ----------------------------------------------------------------------------------------------
-
-
 def response_row(response: Response, received_at: str) -> tuple[Value, ...]:
     """A response as a row of `responses`; loglikelihoods have a table of their own."""
     stored, usage = response, response.usage
@@ -289,8 +286,6 @@ def by_language(versions: Mapping[str, Sequence[str]]) -> tuple[str, list[str]]:
     pairs = ", ".join(["(?, ?)"] * len(wanted)) or "(NULL, NULL)"
     return f"(p.language, e.extractor) IN (VALUES {pairs})", [text for pair in wanted for text in pair]
 
-
-# --- read-only connections --------------------------------------------------------------------------------------------
 
 _copies: Final[dict[Path, Path]] = {}
 """Database → its copy, of this process: whoever opens it later sees what was added."""
