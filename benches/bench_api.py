@@ -137,9 +137,9 @@ def bench_whole(bench: Bench) -> list[Row]:
                 rest.append(whole - asking[-1])
                 say(f"  {latency:g} s: asking {asking[-1]:.1f} s, everything else {rest[-1]:.1f} s")
         what, ideal = f"{count:,} prompts, {latency:g} s, {concurrency} at a time", count * latency / concurrency
-        asked = statistics.median(asking)
+        taken = statistics.median(asking)
         rows += [
-            (what, "mbbq-gen, while asking", f"{asked:.1f} s", f"{ideal / asked:.0%} of the ideal {ideal:.1f} s"),
+            (what, "mbbq-gen, while asking", f"{taken:.1f} s", f"{ideal / taken:.0%} of the ideal {ideal:.1f} s"),
             (what, "mbbq-gen, everything else", f"{statistics.median(rest):.1f} s", "(bar: 3 s)"),
         ]
     return rows
@@ -209,7 +209,7 @@ def bench_limits(bench: Bench) -> list[Row]:
                 say(f"  {share:.0%} of 429: {found[-1]:,.0f}/s, {stats.requests} requests, {stats.too_early} too early")
     calm, limited = map(statistics.median, speeds.values())
     what = f"{count:,} prompts, 50 ms, {concurrency} at a time, 5 % answered 429 with Retry-After: 1"
-    facts = f"{early} too early, {again} paid twice, {needless} asked needlessly (bar: 0, 0, 0)"
+    facts = f"{early} too early, {again} paid twice, {needless} sent needlessly (bar: 0, 0, 0)"
     return [
         (what, "mbbq-gen, undisturbed", f"{calm:,.0f} requests/s", ""),
         (what, "mbbq-gen", f"{limited:,.0f} requests/s", f"{limited / calm:.0%} of undisturbed (bar: 85 %); {facts}"),
@@ -300,7 +300,7 @@ def bench_batches(bench: Bench) -> list[Row]:
                 assert tries < 20, "the batches are never collected"
             stats = at.stats()
         _check_scores(bench, path, rows)
-        # Before a batch one question is asked by itself, to learn what the model refuses: it may be in flight.
+        # Before a batch one question is sent by itself, to learn what the model refuses: it may be in flight.
         assert stats.paid_again <= 2, f"{stats.paid_again} answers were paid twice: a batch was doubled"
         paid_again += stats.paid_again
         shutil.rmtree(path)

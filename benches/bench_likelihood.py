@@ -5,9 +5,9 @@
         --prompt 'Contexto: {context}\\nPregunta: {question}\\nRespuesta:'
     python benches/bench_likelihood.py --no-alone --peer-packed --rounds 1 --questions 300    choices only
 
-Eleven answers a question, as EsBBQ's protocol has them: two people and nine wordings of "unknown". Everything runs in
+Eleven answers a question, as EsBBQ's protocol has them: two people and nine texts of "unknown". Everything runs in
 one process on the same model in float32, ours as we load it and the others as transformers does, in turn, several times
-over; medians are compared. The same texts are asked everywhere, cut into tokens as lm-eval does it. The questions are
+over; medians are compared. The same texts are scored everywhere, cut into tokens as lm-eval does it. The questions are
 our starter's unless a folder is named. With `--peer-packed` lm-eval too runs on the model as we load it: half its time,
 and nothing said of speed.
 """
@@ -27,16 +27,17 @@ from typing import Any
 
 import torch
 from lm_eval_peer import CLOCKS, find_lm_eval, library_network, network_of, requests, wrap
+from tests.support.answer_scores import score_answers
 
 from mbbq_gen import benchmarks
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.files import cache_directory
-from mbbq_gen.core.records import Instance, SamplingUnit
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import Instance
 from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.local.files import smollm2_source
 from mbbq_gen.providers.local.model import LocalModel, load_model
 from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
-from tests.support.answer_scores import score_answers
 
 Scores = list[list[float]]
 ALONE = "one forward an answer"
@@ -53,7 +54,7 @@ class Question:
 
 
 def unknown_texts(given: argparse.Namespace, instances: Sequence[Instance]) -> list[str]:
-    """Ways to say that it can't be told: the user's, or ours of the language and then those of the questions."""
+    """Ways to say that it is not known: the user's, or ours of the language and then those of the questions."""
     path = given.unknown_texts or Path(benchmarks.__file__).with_name("unknown_texts.toml")
     text = path.read_text(encoding="utf-8")
     ours = text.splitlines() if given.unknown_texts else tomllib.loads(text)["wordings"].get(given.language, [])
@@ -62,7 +63,7 @@ def unknown_texts(given: argparse.Namespace, instances: Sequence[Instance]) -> l
     found = list(dict.fromkeys([*ours, *theirs]))[:wanted]
     if len(found) < wanted:
         sys.exit(
-            f"{given.language}: only {len(found)} wordings of unknown; name more with --unknown-texts FILE, one a line"
+            f"{given.language}: only {len(found)} texts of unknown; name more with --unknown-texts FILE, one a line"
         )
     return found
 
@@ -88,10 +89,10 @@ def _question(instance: Instance, form: str, unknown: Sequence[str], model: Loca
 
 
 @torch.inference_mode()
-def score_alone(device: DevicePlan, asked: Sequence[Question]) -> Scores:
+def score_alone(device: DevicePlan, sample: Sequence[Question]) -> Scores:
     """A forward for each answer."""
     network, found = library_network(device), []
-    for question in asked:
+    for question in sample:
         sums = []
         for answer in question.answer_tokens:
             logits = network(torch.tensor([question.prompt_tokens + answer[:-1]])).logits[0, -len(answer) :]
@@ -101,19 +102,19 @@ def score_alone(device: DevicePlan, asked: Sequence[Question]) -> Scores:
     return found
 
 
-def score_by_peer(network: Any, model: LocalModel, asked: Sequence[Question], batch_size: int) -> Scores:
+def score_by_peer(network: Any, model: LocalModel, sample: Sequence[Question], batch_size: int) -> Scores:
     """What lm-eval's hf backend gives."""
     peer = wrap(network, model.tokenizer, batch_size)
-    arguments = [(question.prompt, answer) for question in asked for answer in question.answers]
+    arguments = [(question.prompt, answer) for question in sample for answer in question.answers]
     found = iter(peer.loglikelihood(requests("loglikelihood", arguments), disable_tqdm=True))
-    return [[next(found)[0] for _ in question.answers] for question in asked]
+    return [[next(found)[0] for _ in question.answers] for question in sample]
 
 
-def score_packed(model: LocalModel, asked: Sequence[Question], max_tokens: int) -> Scores:
+def score_packed(model: LocalModel, sample: Sequence[Question], max_tokens: int) -> Scores:
     return score_answers(
         network_of(model),
-        [question.prompt_tokens for question in asked],
-        [question.answer_tokens for question in asked],
+        [question.prompt_tokens for question in sample],
+        [question.answer_tokens for question in sample],
         max_tokens=max_tokens,
     )
 
@@ -144,7 +145,7 @@ def main() -> None:
     parser.add_argument("--threads", type=int)
     parser.add_argument("--benchmark", default="starter")
     parser.add_argument("--data-dir", type=Path, help="folder of its published files")
-    parser.add_argument("--unknown-texts", type=Path, help="ways to say that it can't be told, one a line")
+    parser.add_argument("--unknown-texts", type=Path, help="ways to say that it is not known, one a line")
     parser.add_argument("--prompt", default=r"{context}\n{question}", help=r"how a question is put; \n: a new line")
     parser.add_argument("--language", default="en")
     parser.add_argument("--alone", action=argparse.BooleanOptionalAction, default=True, help=f"also {ALONE}")
@@ -158,24 +159,24 @@ def main() -> None:
     options = TransformersOptions(device="cpu", dtype="float32", threads=given.threads)
     device = find_device(options)
     model = load_model(smollm2_source(cache_directory()), device, options)
-    asked = questions(given, model)
-    read = statistics.mean(len(question.prompt_tokens) for question in asked)
-    written = statistics.mean(len(answer) for question in asked for answer in question.answer_tokens)
-    print(f"{len(asked)} questions of {read:.0f} tokens, {given.answers} answers of {written:.1f}")
+    sample = questions(given, model)
+    read = statistics.mean(len(question.prompt_tokens) for question in sample)
+    written = statistics.mean(len(answer) for question in sample for answer in question.answer_tokens)
+    print(f"{len(sample)} questions of {read:.0f} tokens, {given.answers} answers of {written:.1f}")
     print(f"{device.name}, {device.dtype}, {device.threads} threads")
     print(f"medians of {given.rounds} rounds, {given.clock} time")
 
     seconds: dict[str, list[float]] = {}
     scores: dict[str, Scores] = {}
     compared = ways(given, device, model)
-    score_packed(model, asked[:1], 512)  # the model is tried once
+    score_packed(model, sample[:1], 512)  # the model is tried once
     for _ in range(given.rounds):
         for name, score in compared.items():
             started = clock()
-            scores[name] = score(asked)
+            scores[name] = score(sample)
             seconds.setdefault(name, []).append(clock() - started)
             print(f"  {seconds[name][-1]:6.1f} s  {name}", file=sys.stderr, flush=True)
-    show(seconds, scores, len(asked))
+    show(seconds, scores, len(sample))
 
 
 def _difference(found: Scores, expected: Scores) -> float:

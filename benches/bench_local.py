@@ -3,8 +3,8 @@
     python benches/bench_local.py --benchmark mbbq --data-dir FOLDER --languages en --questions 6
     python benches/bench_local.py [--questions 3] [--languages en,es] [--repeats 3] [--max-tokens 32] [--threads 2]
 
-Asks questions of the starter benchmark, or of another one whose folder is named, in five wordings, as a run does:
-`--sample whole` (the default) the first templates with all that they ask, as a whole benchmark is asked; `--sample
+Questions of the starter benchmark, or of another one whose folder is named, in five prompt variants, as in a run:
+`--sample whole` (the default) the first templates with all their questions, as in a whole benchmark; `--sample
 balanced` as many templates as there are questions, so that no contexts are alike. All ways are measured in turn,
 several times over, so that whatever else the machine does falls on all of them; the medians are compared. Ours runs on
 the model as we load it, the others on what transformers loads. So are the
@@ -28,7 +28,8 @@ from transformers import GenerationConfig
 
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.files import PackPaths, cache_directory
-from mbbq_gen.core.records import Message, SamplingUnit
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import Message
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
 from mbbq_gen.prompts.sampling import balanced_sample
@@ -38,14 +39,14 @@ from mbbq_gen.providers.local.files import smollm2_source
 from mbbq_gen.providers.local.model import LocalModel, load_model
 from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
 
-WORDINGS = ("polite", "bare", "letters", "single_letter", "reasoned")
+VARIANTS = ("polite", "bare", "letters", "single_letter", "reasoned")
 BASELINE = "generate, batch 8"
 
 Texts = dict[int, str]
 
 
 @dataclass(frozen=True)
-class Asked:
+class Item:
     """A question as the model reads it."""
 
     text: str
@@ -64,15 +65,15 @@ def questions(given: argparse.Namespace) -> Iterator[tuple[Message, ...]]:
     taken = [instance for instance in instances if instance.key in chosen]
     orders = plan_orders("balanced", [SamplingUnit.of(instance) for instance in taken], seed=0)
     for instance in taken:
-        for number, wording in enumerate(WORDINGS):
-            variant = read_prompts(resources, instance.language).by_id(wording)
+        for number, variant_id in enumerate(VARIANTS):
+            variant = read_prompts(resources, instance.language).by_id(variant_id)
             for order in orders.orders(instance, number):
                 yield render_prompt(instance, PromptSettings(variant), order).messages
 
 
 def ways(
     model: LocalModel, device: DevicePlan, given: argparse.Namespace
-) -> dict[str, Callable[[Sequence[Asked]], Texts]]:
+) -> dict[str, Callable[[Sequence[Item]], Texts]]:
     """What is compared: batches of the library's generate, sorted by length, lm-eval's, and ours."""
     settings = model.decoding
     decoders: dict[str, ContinuousBatcher | StaticBatcher] = {
@@ -81,7 +82,7 @@ def ways(
     }
     for size in given.continuous:
         decoders[f"continuous, batch {size}"] = ContinuousBatcher(network_of(model), replace(settings, batch_size=size))
-    found: dict[str, Callable[[Sequence[Asked]], Texts]] = {
+    found: dict[str, Callable[[Sequence[Item]], Texts]] = {
         name: partial(decode, model, decoder) for name, decoder in decoders.items()
     }
     if given.peer and find_lm_eval():
@@ -89,31 +90,31 @@ def ways(
     return found
 
 
-def decode(model: LocalModel, decoder: ContinuousBatcher | StaticBatcher, asked: Sequence[Asked]) -> Texts:
+def decode(model: LocalModel, decoder: ContinuousBatcher | StaticBatcher, items: Sequence[Item]) -> Texts:
     """Our answers, by number."""
-    completions = decoder.decode([question.prompt for question in asked], lambda: False)
+    completions = decoder.decode([question.prompt for question in items], lambda: False)
     return {done.number: model.tokenizer.decode(done.tokens, skip_special_tokens=True) for done in completions}
 
 
-def decode_by_peer(model: LocalModel, device: DevicePlan, batch_size: int, asked: Sequence[Asked]) -> Texts:
+def decode_by_peer(model: LocalModel, device: DevicePlan, batch_size: int, items: Sequence[Item]) -> Texts:
     """What lm-eval's hf backend answers to the same texts, with the model's own end of turn."""
     loaded, settings = library_network(device), model.decoding
     before = loaded.generation_config
     stop = sorted(settings.stop_tokens)
     loaded.generation_config = GenerationConfig(eos_token_id=stop, pad_token_id=settings.pad_token)
     options = {"until": model.tokenizer.convert_ids_to_tokens(stop), "do_sample": False}
-    arguments = [(question.text, {**options, "max_gen_toks": question.prompt.limit}) for question in asked]
+    arguments = [(question.text, {**options, "max_gen_toks": question.prompt.limit}) for question in items]
     try:
         peer = wrap(loaded, model.tokenizer, batch_size)
         texts = peer.generate_until(requests("generate_until", arguments), disable_tqdm=True)
     finally:
         loaded.generation_config = before
-    return {question.prompt.number: text for question, text in zip(asked, texts, strict=True)}
+    return {question.prompt.number: text for question, text in zip(items, texts, strict=True)}
 
 
-def read_once(asked: Sequence[Asked]) -> int:
+def read_once(items: Sequence[Item]) -> int:
     """Prompt tokens that are left where every shared beginning is read once."""
-    lines = sorted(question.prompt.tokens for question in asked)
+    lines = sorted(question.prompt.tokens for question in items)
     return len(lines[0]) + sum(len(line) - shared_length(before, line) for before, line in pairwise(lines))
 
 
@@ -140,17 +141,17 @@ def main() -> None:
     options = TransformersOptions(dtype=given.dtype, max_tokens=given.max_tokens, threads=given.threads)
     device = find_device(options)
     model = load_model(smollm2_source(cache_directory()), device, options)
-    asked = [
-        Asked(
+    items = [
+        Item(
             model.formatter.text(messages),
             DecodingPrompt(number, model.formatter.tokens(messages), given.max_tokens, 0),
         )
         for number, messages in enumerate(questions(given))
     ]
-    random.Random(0).shuffle(asked)
-    total = sum(len(question.prompt.tokens) for question in asked)
-    print(f"{len(asked)} prompts of {total / len(asked):.0f} tokens, up to {given.max_tokens} new")
-    print(f"{total} prompt tokens, {read_once(asked)} where each shared beginning is read once")
+    random.Random(0).shuffle(items)
+    total = sum(len(question.prompt.tokens) for question in items)
+    print(f"{len(items)} prompts of {total / len(items):.0f} tokens, up to {given.max_tokens} new")
+    print(f"{total} prompt tokens, {read_once(items)} where each shared beginning is read once")
     print(f"{device.name}, {device.dtype}, {device.threads} threads")
     print(f"medians of {given.repeats} rounds, {given.clock} time")
 
@@ -160,11 +161,11 @@ def main() -> None:
     for _ in range(given.repeats):
         for name, answer in compared.items():
             started = clock()
-            texts[name] = answer(asked)
+            texts[name] = answer(items)
             seconds.setdefault(name, []).append(clock() - started)
-            told = f"{seconds[name][-1]:6.1f} s  {same_texts(texts, name)} of {len(asked)} texts the same  {name}"
-            print(f"  {told}", file=sys.stderr, flush=True)
-    show({name: statistics.median(times) for name, times in seconds.items()}, texts, len(asked))
+            line = f"{seconds[name][-1]:6.1f} s  {same_texts(texts, name)} of {len(items)} texts the same  {name}"
+            print(f"  {line}", file=sys.stderr, flush=True)
+    show({name: statistics.median(times) for name, times in seconds.items()}, texts, len(items))
 
 
 def same_texts(texts: dict[str, Texts], name: str) -> int:

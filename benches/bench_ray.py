@@ -92,7 +92,7 @@ def kills(folder: Path, script: Path, times: int) -> None:
 
 
 def pace(folder: Path, workers: int, rpm: int) -> None:
-    """A server with a limit, asked at that limit."""
+    """A server with a limit, with requests at that limit."""
     run = folder / "paced"
     with server(f"limits.rpm={rpm}", "limits.burst_s=3.0", run=run) as at:
         given = ["--model", "openai:m", "--base-url", at.openai, *STARTER, "--variants", "bare", "--rpm", str(rpm)]
@@ -103,7 +103,7 @@ def pace(folder: Path, workers: int, rpm: int) -> None:
     used = found.answered / found.seconds * 60 / rpm
     print(
         f"{workers} workers, {rpm:,} requests a minute: {found.answered:,} answered in {found.seconds:.1f} s,"
-        f" {used:.0%} of the limit, passed {found.by_fault.get('pace', 0)} times, asked again {found.paid_again}"
+        f" {used:.0%} of the limit, passed {found.by_fault.get('pace', 0)} times, sent again {found.paid_again}"
     )
 
 

@@ -2,10 +2,10 @@
 
     python benches/bench_report.py [--sizes 1000,50000,400000] [--folder DIR]
 
-An oracle that picks at random answers the starter questions in four languages, five wordings and all orders, each as
-often as it takes to have so many items; the runs stay in DIR, and those that are there are used again. Then `mbbq-gen
+An oracle that picks at random answers the starter questions in four languages, five variants and all orders, each as
+often as needed for so many items; the runs stay in DIR, and those that are there are used again. Then `mbbq-gen
 report RUN -o` is timed with its peak of memory, the page is opened in headless Chromium (with selenium, if both are
-there) until its items are listed and until a filter has been applied, and the viewer is started and asked for a page of
+there) until its items are listed and until a filter has been applied, and the viewer is started and shows a page of
 filtered items. Prints a table; "processor" is the time that the processors worked on making the page.
 """
 
@@ -26,9 +26,9 @@ from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.records import Instance
 
 LANGUAGES = ("en", "es", "nl", "tr")
-WORDINGS = "bare,letters,polite,single_letter,reasoned"
+VARIANTS = "bare,letters,polite,single_letter,reasoned"
 WAYS = 5 * 6
-"""Wordings × orders."""
+"""Prompt variants × orders."""
 COLUMNS = (
     "items",
     "page, MB",
@@ -99,8 +99,8 @@ def make_run(run: Path, size: int) -> None:
     with questions.open("w", encoding="utf-8") as file:
         for number in range(copies):
             file.writelines(f"{numbered(instance, number).model_dump_json()}\n" for instance in starter)
-    asked = ["--instances", questions, "--languages", ",".join(LANGUAGES), "--sample", sample]
-    command("run", run, "--model", "oracle:random", *asked, "--variants", WORDINGS, "--option-order", "all")
+    options = ["--instances", questions, "--languages", ",".join(LANGUAGES), "--sample", sample]
+    command("run", run, "--model", "oracle:random", *options, "--variants", VARIANTS, "--option-order", "all")
 
 
 def numbered(instance: Instance, number: int) -> Instance:

@@ -4,7 +4,7 @@
     python benches/bench_scale.py --answers 1000000 --one-file --plain         in one SQLite file; also without Ray
     python benches/bench_scale.py --answers 20000000 --read                    on a quiet machine with 60 GB to spare
 
-A small run is asked of an oracle that writes free text, and its questions are copied, with what was planned, answered
+An oracle that writes free text answers a small run, and its questions are copied, with what was planned, answered
 and, without `--read`, read, until there are so many answers: copies are other questions of the same templates. The copy
 keeps its records in shards. Everything timed is a whole command. Memory is what the largest process held, and what all
 held together, looked at five times a second; pages that processes share count in each. Seconds of processors are those

@@ -2,7 +2,7 @@
 
     python benches/bench_scoring.py [ANSWERS]
 
-10 models answer the same questions of 144 templates in 4 languages and 6 categories, in 5 wordings; scored by model ×
+10 models answer the same questions of 144 templates in 4 languages and 6 categories, in 5 variants; scored by model ×
 language × category × variant (1,200 groups), all metrics, 2,000 resamples. Prints seconds and the peak of memory.
 """
 
@@ -72,7 +72,7 @@ def make_answers(instances: list[Instance], answers: int) -> pl.DataFrame:
     grid = pl.DataFrame({"instance_key": [instance.key for instance in instances]}).join(
         pl.DataFrame({"model": [f"model {number}" for number in range(MODELS)]}), how="cross"
     )
-    grid = grid.join(pl.DataFrame({"variant": [f"wording {number}" for number in range(VARIANTS)]}), how="cross")
+    grid = grid.join(pl.DataFrame({"variant": [f"variant {number}" for number in range(VARIANTS)]}), how="cross")
     grid = grid.head(answers)
     orders = np.array(["[0,1,2]", "[1,2,0]", "[2,0,1]", "[0,2,1]", "[1,0,2]", "[2,1,0]"])
     option = generator.integers(0, 3, grid.height)

@@ -121,8 +121,8 @@ class Bench:
         """Does a run, and compares it with the same of `transformers:`, which is done where it is not there yet."""
         reference = "reference-scores" if scored else "reference"
         if not (self._folder / reference).exists():
-            asked = self.command(reference, ["transformers:smollm2"], *scored)
-            must(run_command(asked, self._folder / f"{reference}.log", OWN), reference)
+            line = self.command(reference, ["transformers:smollm2"], *scored)
+            must(run_command(line, self._folder / f"{reference}.log", OWN), reference)
         began = time.monotonic()
         with (self._folder / f"{run}.log").open("wb") as log:
             process = subprocess.Popen(command, stdout=log, stderr=log, env=OWN)

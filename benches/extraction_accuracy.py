@@ -9,12 +9,12 @@
     python -m benches.extraction_accuracy --real FOLDER --half held-out   the half that judges: figures only
 
 `--real` reads `*.jsonl` and `*.jsonl.gz` (lines as for `--labelled`) and parts each file by a hash of the question. Of
-the held-out half no text is ever shown. `lean` is the share read as a person where nobody is meant, less the reverse.
+the held-out half no text is ever shown. `lean` is the share read as a person where nobody is named, less the reverse.
 
 A line of `tests/data/fresh/round_*.jsonl` holds context, question, options, labels, unknown_index, response, and what
 a careful reader takes it to mean: `gold_option` (null: nothing is chosen) and `gold_outcome`. All but rounds 7, 9b,
 10b, 11, 12b, 13b, 14b, 15b, 17b, 18b, 19b, 21b, 22, 24b, 25b and 27 have been looked at since; these judge the
-extractor and are never looked at. The writers of rounds 6 to 8 were asked for what is hard; those of rounds 9, 10, 12,
+extractor and are never looked at. The writers of rounds 6 to 8 wrote what is hard; those of rounds 9, 10, 12,
 14, 15 and 17 to 27 answered our own prompts as today's chat models do, in round 10 three in eight without choosing
 anything, in round 12 five in eight (12c: all of them). In rounds 15 and 17 to 27 about half of the answers are natural
 ones, a third hard, and one in five or four chooses nothing (`group`); in round 16 none chooses, and in round 26 half
@@ -43,7 +43,7 @@ SEEN = (*_EARLY, "21a", "23", "24a", "25a", "26")
 UNSEEN = ("7", "9b", "10b", "11", "12b", "13b", "14b", "15b", "17b", "18b", "19b", "21b", "22a", "22b", "24b", "25b")
 ROUNDS = (*SEEN, *UNSEEN, "27a", "27b")
 TARGETS = {"high": 0.993, "medium": 0.94, "low": 0.75}
-VERDICTS = ("right", "wrong option", "option where there is none", "missed")
+RESULTS = ("right", "wrong option", "option where there is none", "missed")
 
 
 def round_answers(name: str) -> Iterator[Labelled]:
@@ -75,16 +75,16 @@ def print_real(source: str, answers: Iterable[Labelled], misses: str | None) -> 
         start = time.process_time()
         found = answer.read()
         seconds += time.process_time() - start
-        verdict = answer.verdict(found)
-        tally = Counter({"n": 1, verdict: 1, "high": found.confidence == "high" and found.option is not None})
+        result = answer.result(found)
+        tally = Counter({"n": 1, result: 1, "high": found.confidence == "high" and found.option is not None})
         tally["high_wrong"] = found.confidence == "high" and found.option not in {None, answer.gold}
         if found.option is not None and found.option != answer.gold:
             tally["to person"] = answer.gold == answer.unknown_index
             tally["from person"] = answer.gold is not None and found.option == answer.unknown_index
         for key in {answer.language, "all"}:
             counts[key].update(tally)
-        if verdict != "right" and misses in {answer.language, "all"}:
-            print(f"--- {answer.name}: {verdict}: {answer.gold} read as {found.option} ({found.rule})")
+        if result != "right" and misses in {answer.language, "all"}:
+            print(f"--- {answer.name}: {result}: {answer.gold} read as {found.option} ({found.rule})")
             print(f"    {dict(zip(answer.labels, answer.options, strict=True))}")
             print(f"    {answer.prompt!r}\n    {answer.response!r}")
     for key, count in sorted(counts.items(), key=lambda entry: (entry[0] != "all", entry[0])):
@@ -103,9 +103,9 @@ def print_real(source: str, answers: Iterable[Labelled], misses: str | None) -> 
 def hard_cases() -> Iterator[Labelled]:
     """The development set of the extractor."""
     for number, case in enumerate(load_cases(LANGUAGES)):
-        asked: Question = case.question
-        question = (tuple(asked.options), tuple(asked.labels), asked.unknown_index)
-        yield Labelled(f"case {number}", case.language, *question, asked.prompt, case.response, case.gold)
+        shown: Question = case.question
+        question = (tuple(shown.options), tuple(shown.labels), shown.unknown_index)
+        yield Labelled(f"case {number}", case.language, *question, shown.prompt, case.response, case.gold)
 
 
 def main() -> None:
@@ -137,17 +137,17 @@ def main() -> None:
         counts: dict[str, Counter[str]] = defaultdict(Counter)
         for answer in answers:
             found = answer.read()
-            verdict = answer.verdict(found)
+            result = answer.result(found)
             for key in (answer.language, "all"):
-                counts[key][verdict] += 1
-                confidences[key][found.confidence][verdict == "right"] += found.option is not None
-            if verdict != "right" and chosen.misses == answer.language and is_seen:
-                print(f"{answer.name}: {verdict}: {answer.gold} read as {found.option} ({found.rule})")
+                counts[key][result] += 1
+                confidences[key][found.confidence][result == "right"] += found.option is not None
+            if result != "right" and chosen.misses == answer.language and is_seen:
+                print(f"{answer.name}: {result}: {answer.gold} read as {found.option} ({found.rule})")
                 print(f"    {dict(zip(answer.labels, answer.options, strict=True))}\n    {answer.response!r}")
         if not chosen.by_confidence:
-            print(f"{title}: right %, {', '.join(VERDICTS[1:])}, of")
+            print(f"{title}: right %, {', '.join(RESULTS[1:])}, of")
             for key, count in sorted(counts.items(), key=lambda entry: (entry[0] == "all", entry[0])):
-                others = " ".join(f"{count[verdict]:4}" for verdict in VERDICTS[1:])
+                others = " ".join(f"{count[result]:4}" for result in RESULTS[1:])
                 print(f"  {key:<4} {100 * count['right'] / count.total():5.1f} {others} {count.total():5}")
     for key in sorted(confidences, key=lambda name: (name == "all", name)) if chosen.by_confidence else ():
         cells = []

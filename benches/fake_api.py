@@ -99,7 +99,7 @@ def mbbq_gen_run(folder: Path, at: FakeServer, *options: str) -> list[str]:
 
 
 def questions(languages: str, each: int, variants: str, *more: str) -> list[str]:
-    """Options for `each` questions of every language and of both splits, in some wordings."""
+    """Options for `each` questions of every language and of both splits, in some prompt variants."""
     chosen = ["--languages", languages, "--splits", "bias,control", "--sample", str(each), "--variants", variants]
     return [*chosen, *more]
 

@@ -30,7 +30,7 @@ import tempfile
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 sys.path[:0] = [str(Path(__file__).resolve().parent), str(Path(__file__).resolve().parent.parent)]
 
@@ -38,8 +38,7 @@ from frozen_record import STEPS, record  # noqa: E402
 
 HERE = Path(__file__).resolve().parent.parent
 MISSING = "(missing)"
-TOLERANCE = 1e-12
-"""Polars sums in an order that changes from call to call."""
+TOLERANCE = 1e-12  # polars sums in an order that changes from call to call
 
 
 class Names:
@@ -133,46 +132,36 @@ def golden(path: Path) -> Any:
     return [number for line in lines for number in re.findall(r"-?\d+(?:\.\d+)?", line)]
 
 
-class Reason(NamedTuple):
-    """A row of the table of intended differences."""
-
-    pattern: str
-    most: str
-    text: str
-
-
-def compare(old: Path, new: Path, names: Names, explained: Sequence[Reason], *, part: bool = False) -> int:
+def compare(old: Path, new: Path, names: Names, explained: Sequence[Sequence[str]], *, part: bool = False) -> int:
     """Prints the differences of two folders; returns how many are not explained.
 
     Args:
         old: Folder of the recorded goldens.
         new: Folder of the goldens to check.
         names: Renamed names.
-        explained: Intended differences.
+        explained: Pattern, largest number and reason of intended differences.
         part: Ignore files that only `old` has: not all steps were recorded.
     """
     found: defaultdict[str, list[Difference]] = defaultdict(list)
-    by_reason: dict[Reason, list[Difference]] = {reason: [] for reason in explained}
-    patterns = [(re.compile(reason.pattern), places) for reason, places in by_reason.items()]
+    counts, patterns = [0] * len(explained), [re.compile(pattern) for pattern, *_ in explained]
     files = {path.relative_to(side) for side in (old, new)[part:] for path in side.rglob("*") if path.is_file()}
     files = {file for file in files if file.name not in {"timings.json", "material.jsonl.gz"}}
     for file in sorted(files):
         one, two = (golden(side / file) if (side / file).is_file() else MISSING for side in (old, new))
         for path, before, after in differences(one, two, names):
             place = ("+" if before is MISSING else "-" if after is MISSING else "") + f"{file}#{path}"
-            places = next((known for pattern, known in patterns if pattern.fullmatch(place)), None)
-            places = found[re.sub(r"/\d+(?=/|$)", "/*", place)] if places is None else places
-            places.append((place, before, after))
-    for reason, places in by_reason.items():
-        if reason.most and len(places) > int(reason.most):
-            found[f"more than {reason.most}: {reason.pattern}"] = [places.pop() for _ in range(len(places))]
+            row = next((row for row, pattern in enumerate(patterns) if pattern.fullmatch(place)), None)
+            if row is not None:
+                counts[row] += 1
+            if row is None or 0 < int(explained[row][1] or 0) < counts[row]:
+                found[re.sub(r"/\d+(?=/|$)", "/*", place)].append((place, before, after))
     for kind, places in sorted(found.items()):
         place, before, after = places[0]
         print(f"{kind}  ({len(places):,})\n  {place}\n  old: {_short(before)}\n  new: {_short(after)}")
-    for reason, places in by_reason.items():
-        print(f"explained: {reason.text} ({len(places):,})" if places else f"explains nothing: {reason.pattern}")
+    for count, (pattern, most, reason) in zip(counts, explained, strict=True):
+        print(f"{count:,} (at most {most}): {reason}" if count else f"explains nothing: {pattern}")
     count = sum(map(len, found.values()))
-    print(f"{len(files)} files, {count:,} differences not explained, {sum(map(len, by_reason.values())):,} explained")
+    print(f"{len(files)} files, {count:,} differences not explained, {sum(counts):,} explained")
     return count
 
 
@@ -189,30 +178,26 @@ def main() -> None:
     parser.add_argument("--quick", dest="size", action="store_const", const="quick", default="usual")
     parser.add_argument("--full", dest="size", action="store_const", const="full")
     parser.add_argument("--steps", default=",".join(STEPS), help="default: %(default)s")
-    parser.add_argument("--names", type=Path, help="default: docs/names.tsv")
+    parser.add_argument("--names", type=Path)
     parser.add_argument("--explained", type=Path, default=HERE / "benches" / "frozen_explained.tsv")
     chosen = parser.parse_args()
     folder, steps = chosen.folder / chosen.size, tuple(chosen.steps.split(","))
     if chosen.task == "record":
         record(folder.resolve(), chosen.size, steps)
         return
-    table = chosen.names or HERE / "docs" / "names.tsv"
-    names = Names(table if chosen.names or table.is_file() else None)
+    names = Names(chosen.names)
     rows = chosen.explained.read_text(encoding="utf-8").splitlines() if chosen.explained.is_file() else []
-    for row in rows:
-        if " = " in row:
-            names.add(*row.partition("\t")[0].split(" = "), "JSON")
-    explained = [Reason(*row.split("\t")) for row in rows if " = " not in row]
-    if chosen.size != "quick":
-        explained = [reason._replace(most="") for reason in explained]
-    if chosen.other is not None:
-        sys.exit(1 if compare(chosen.folder, chosen.other, names, explained) else 0)
+    for row in (row for row in rows if " = " in row):
+        names.add(*row.partition("\t")[0].split(" = "), "JSON")
+    explained = [row.split("\t") for row in rows if " = " not in row]
+    explained = explained if chosen.size == "quick" else [[pattern, "", reason] for pattern, _, reason in explained]
+    if chosen.other:
+        sys.exit(compare(chosen.folder, chosen.other, names, explained) > 0)
     with tempfile.TemporaryDirectory(prefix="frozen-now-") as name:
         now = Path(name).resolve()
         stored = folder.resolve() / "material.jsonl.gz"
         record(now, chosen.size, steps, stored if stored.is_file() else None)
-        code = compare(folder, now, names, explained, part=steps != STEPS)
-    sys.exit(1 if code else 0)
+        sys.exit(compare(folder, now, names, explained, part=steps != STEPS) > 0)
 
 
 if __name__ == "__main__":

@@ -88,7 +88,7 @@ LARGE = ("kobbq_all", "basqbbq", "esbbq", "cabbq", "bbq")
 SMALL_DATA = ("jbbq", "bharatbbq")
 """Read from the excerpts of the tests."""
 QUICK = ("mbbq", "kobbq", "pakbbq", "bbq_lite", *SMALL_DATA)
-ASKED = "--benchmark starter --languages en --sample 2 --json"
+SELECTION = "--benchmark starter --languages en --sample 2 --json"
 API = {
     "chat": "openai:gpt-4o-mini --base-url {url}/v1 --system-prompt Brief. --max-tokens 50 --model-arg temperature=0.5 "
     "--model-arg seed=3 --variants all",
@@ -124,8 +124,7 @@ parameters = {{ max_tokens = "{{max_tokens}}", temperature = "{{temperature}}" }
 """
 
 HIDDEN = re.compile(r"(sk-frozen-\d+|ya29\.token|Signature=\w+|/20\d{6}/)")
-SAMPLING = {"top_p", "frequency_penalty"}
-"""What early records did not send; the reply does not depend on it, so that runs can be compared with theirs."""
+SAMPLING = {"top_p", "frequency_penalty"}  # not in early records: replies do not depend on it
 UNKEPT = {"host", "content-length", "x-amz-date", "date", "connection"}
 
 
@@ -197,8 +196,8 @@ class Stub:
 
 def answer(path: str, sent: Any) -> Any:
     """A reply in the shape of the API at that path: a letter, or JSON of the schema that was sent."""
-    chosen_by = {key: value for key, value in sent.items() if key not in SAMPLING}
-    number = int(hashlib.sha256(json.dumps(chosen_by, sort_keys=True).encode()).hexdigest()[:8], 16)
+    text = json.dumps({key: value for key, value in sent.items() if key not in SAMPLING}, sort_keys=True)
+    number = int(hashlib.sha256(text.encode()).hexdigest()[:8], 16)
     text, usage = "ABC"[number % 3], {"input_tokens": 9, "output_tokens": 1}
     if '"enum": [' in json.dumps(sent):
         choices = {name: rule.get("enum") for name, rule in _properties(sent).items()}
@@ -218,8 +217,8 @@ def answer(path: str, sent: Any) -> Any:
         return {"output": {"message": message}, "stopReason": "end_turn", "usage": usage}
     if path.endswith("/generate"):
         return {"outputs": [{"text": text, "stop": "eos"}]}
-    thought = f"Let me think. The answer is {'ABC'[number // 3 % 3]}."
-    message = {"role": "assistant", "content": text, "reasoning_content": thought}
+    trace = f"Let me think. The answer is {'ABC'[number // 3 % 3]}."
+    message = {"role": "assistant", "content": text, "reasoning_content": trace}
     choice: dict[str, Any] = {"index": 0, "finish_reason": "stop", "message": message}
     if isinstance(sent, dict) and sent.get("logprobs"):
         tops = [{"token": token, "logprob": -0.5 - place, "bytes": None} for place, token in enumerate((text, *"ABC"))]

@@ -60,8 +60,6 @@ MASKS = [
     (re.compile(r"mbbq-gen/[\w.]+|mbbq[-_]gen-[0-9a-f-]{8,}"), "<mbbq-gen>"),
     (re.compile(r"\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b"), "<uuid>"),
 ]
-
-
 ENVIRONMENT = {
     **{"COLUMNS": "160", "TERM": "dumb", "NO_COLOR": "1"},
     **{f"{name}_API_KEY": "sk-frozen-0123456789" for name in ("OPENAI", "OPENROUTER", "AZURE_OPENAI", "ANTHROPIC")},
@@ -207,7 +205,7 @@ class Recorder:
             self.items(f"import_{tool}")
 
     def annotations(self) -> None:
-        """Verdicts on the readings of a run, and scores that are corrected by them."""
+        """Annotations of a run's readings, and scores that are corrected by them."""
         self.run("annotated", f"--model synthetic:able-stereotyped {recipes.STARTER} --sample 24")
         self.call("annotate @annotated --sample-size 300 --csv @sheet.csv --json")
         sheet = self.runs / "sheet.csv"
@@ -257,7 +255,7 @@ class Recorder:
                 self.command(f"data stats {name} --data-dir {folder}{only} --json", f"data/stats_{name}")
 
     def starter(self) -> None:
-        """Every question of the starter benchmark in every wording, with what was read in a free answer to it."""
+        """Every question of the starter benchmark in every prompt variant, with a free answer and its reading."""
         options = "--benchmark starter --splits bias,control"
         some = {"quick": " --sample 4", "usual": " --sample 40"}.get(self.size, "")
         if self.run("starter", f"--model oracle:verbose_perfect {options} --languages all --variants all{some}"):
@@ -285,7 +283,7 @@ class Recorder:
                 vertex = name.startswith("vertex")
                 os.environ["GOOGLE_GENAI_USE_VERTEXAI"] = "true" if name == "vertex_gemini" else ""
                 os.environ["GOOGLE_APPLICATION_CREDENTIALS"] = account if vertex else ""
-                line = f"run @api_{name} --model {options.format(url=url)} {recipes.ASKED}"
+                line = f"run @api_{name} --model {options.format(url=url)} {recipes.SELECTION}"
                 out, failed = self.call(line)
                 if not failed and "--batch" in options:
                     out, failed = self.call(f"run @api_{name} --collect --json")
@@ -329,8 +327,8 @@ def material(size: str) -> bytes:
                 kept |= {"options": row["options"], "labels": shown, "unknown_index": row.get("unknown_index")}
                 rows.append({"id": f"{file.stem}/{number}", "language": row["language"], **kept})
     for number, case in enumerate(load_cases(LANGUAGES)):
-        asked = ((key, getattr(case.question, key)) for key in ("options", "labels", "unknown_index", "prompt"))
-        kept = {key: value for key, value in asked if value is not None}
+        fields = ((key, getattr(case.question, key)) for key in ("options", "labels", "unknown_index", "prompt"))
+        kept = {key: value for key, value in fields if value is not None}
         rows.append({"id": f"case/{number}", "language": case.language, "response": case.response, **kept})
     for row in list(rows):
         text, sentences = row["response"], re.split(r"(?<=[.!?。])\s+", row["response"])

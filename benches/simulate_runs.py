@@ -41,22 +41,22 @@ from mbbq_gen.statistics.sequential import (
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 
 SIZES = np.sort(ALL_SIZES)
-WORDINGS = 5
+VARIANTS = 5
 NAMED = 0.56
 """How often a person is named."""
 QUESTION, INTERACTION, WORDED = 0.2, 0.15, 0.1
-"""Standard deviations of leans: of questions, of template × language, of template × wording."""
+"""Standard deviations of leans: of questions, of template × language, of template × variant."""
 SMALL, FIND = 0.03, 0.08
 
 
 @dataclass(frozen=True)
-class Asked:
+class Plan:
     """Columns of all requests of a language."""
 
     template: Array
     question: Array
     """Of all templates' questions."""
-    wording: Array
+    variant: Array
     look: Array
     """The first that counts it."""
 
@@ -71,7 +71,7 @@ class Shape:
     @cached_property
     def stock(self) -> Array:
         """Requests of each template."""
-        return self.sizes * WORDINGS
+        return self.sizes * VARIANTS
 
     @cached_property
     def looks(self) -> list[int]:
@@ -80,20 +80,20 @@ class Shape:
         return [*takewhile(lambda size: size < most, round_sizes(2)), most]
 
     @cached_property
-    def asked(self) -> Asked:
-        """All requests in order: every question in turn, in a wording that changes from one to the next."""
+    def plan(self) -> Plan:
+        """All requests in order: every question in turn, in a variant that changes from one to the next."""
         template = np.repeat(np.arange(len(self.sizes)), self.stock)
         place = np.arange(self.stock.sum()) - np.repeat(self.stock.cumsum() - self.stock, self.stock)
         turn, within = np.divmod(place, self.sizes[template])
-        return Asked(
+        return Plan(
             template=template,
             question=within + (self.sizes.cumsum() - self.sizes)[template],
-            wording=(turn + place) % WORDINGS,
+            variant=(turn + place) % VARIANTS,
             look=np.searchsorted(self.looks, place, side="right"),
         )
 
     def part(self, looks: int) -> float:
-        """The part of all requests that so many looks have asked."""
+        """The part of all requests of so many looks."""
         return float(np.minimum(self.looks[looks - 1], self.stock).sum() / self.stock.sum())
 
 
@@ -136,21 +136,21 @@ class World:
 
 def draw(world: World, generator: Generator) -> Array:
     """Counts after each look, in languages × looks × templates × CHOICES."""
-    sizes, asked = world.shape.sizes, world.shape.asked
-    requests = len(asked.template)
+    sizes, plan = world.shape.sizes, world.shape.plan
+    requests = len(plan.template)
     lean, lost = world.templates(len(sizes), generator)
     found = np.zeros((len(world.leans), len(world.shape.looks), len(sizes), len(CHOICES)))
     for language in range(len(world.leans)):
         by_question = generator.normal(0, QUESTION, int(sizes.sum()))
-        by_wording = generator.normal(0, WORDED, (len(sizes), WORDINGS))
-        leans = lean[language][asked.template] + by_question[asked.question]
-        leans += by_wording[asked.template, asked.wording]
+        by_variant = generator.normal(0, WORDED, (len(sizes), VARIANTS))
+        leans = lean[language][plan.template] + by_question[plan.question]
+        leans += by_variant[plan.template, plan.variant]
         biased = NAMED * (1 + np.clip(leans, -1, 1)) / 2
         drawn = generator.random(requests)
         answers = np.where(drawn < biased, 0, np.where(drawn < NAMED, 1, 2))
         if lost.any():
-            answers[generator.random(requests) < lost[language][asked.template]] = 3
-        place = (asked.look * len(sizes) + asked.template) * len(CHOICES) + answers
+            answers[generator.random(requests) < lost[language][plan.template]] = 3
+        place = (plan.look * len(sizes) + plan.template) * len(CHOICES) + answers
         found[language] = np.bincount(place, minlength=found[language].size).reshape(found[language].shape)
     return found.cumsum(axis=1)
 
@@ -227,7 +227,7 @@ WORLDS = (
 
 
 def stops(grid: Grid) -> None:
-    """Prints how often the interval at the stop holds the truth, and the median share of the requests asked by then."""
+    """Prints how often the interval at the stop holds the truth, and the median share of the requests sent by then."""
     rules = ("until a width", "until decided", f"to find {FIND}")
     head("model", *(f"{rule}: {what}" for rule in rules for what in ("holds", "requests")), "decided wrong")
     for world in WORLDS:
@@ -348,12 +348,13 @@ def _pairs(frame: pl.DataFrame, *names: str) -> list[PairDifference]:
 def comparison(grid: Grid) -> None:
     """Prints in how many per cent of the runs `compare` makes each statement about two languages."""
     metrics, runs = ("mbbq_bias_ambiguous", "diff_bias_disambiguated"), max(grid.runs // 8, 2)
-    head("world", "score", *STATEMENTS)
+    head("world", "context", *STATEMENTS)
     for title, (one, other) in PAIRS.items():
         model = SimulatedModel({"en": one, "tr": other})
         found = [_pairs(simulate(model, DESIGN, seed), *metrics) for seed in range(runs)]
         for name, pairs in zip(metrics, zip(*found, strict=True), strict=True):
-            row(title, name, *(f"{100 * sum(map(said, pairs)) / runs:.0f}" for said in STATEMENTS.values()))
+            context = METRICS[name].condition or ""
+            row(title, context, *(f"{100 * sum(map(said, pairs)) / runs:.0f}" for said in STATEMENTS.values()))
     model = SimulatedModel({"en": Language(first_place=0.5), "tr": Language()})
     frames = (simulate(model, replace(DESIGN, is_balanced=False), seed) for seed in range(runs))
     found = [_pairs(frame.filter(pl.col("polarity") == "negative"), BIAS.name) for frame in frames]

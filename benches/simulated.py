@@ -109,8 +109,8 @@ class Model:
         kept = np.stack([beta(rate, 0.25 * uneven, (runs, templates), generator) for rate in read], axis=1)
         kept = np.clip(kept, 1e-3, 1)[..., None, None]
         chances = np.concatenate([chances * kept, np.broadcast_to(1 - kept, (*chances.shape[:-1], 1))], axis=-1)
-        asked = np.stack([sizes, sizes - sizes // 2, sizes // 2], axis=-1)[:, None]
-        counts = generator.multinomial(np.broadcast_to(asked, chances.shape[:-1]), np.clip(chances, 0, 1))
+        halves = np.stack([sizes, sizes - sizes // 2, sizes // 2], axis=-1)[:, None]
+        counts = generator.multinomial(np.broadcast_to(halves, chances.shape[:-1]), np.clip(chances, 0, 1))
         cells = np.zeros((runs, languages, templates, len(CELLS)))
         cells[..., CODES.ravel()] = counts.reshape(runs, languages, templates, -1)
         return cells

@@ -32,7 +32,6 @@ FULL = os.environ.get("MBBQ_GEN_PROOF") == "full"
 """`make proof`: everything that `make test` draws a part of is tried in full."""
 
 gc.set_threshold(*GC_THRESHOLD)  # as the command line does
-os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")  # tests run side by side: who waits leaves the core to the other
 
 # No key and no address of this machine reaches a provider.
 _MARKS = ("_API_KEY", "_BASE_URL", "AZURE_OPENAI", "OPENAI_", "ANTHROPIC_", "GEMINI_", "GOOGLE_")
@@ -46,9 +45,13 @@ settings.load_profile("mbbq-gen")
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Files with slow tests go first, so that none of them is what the others wait for at the end."""
-    slow = {item.path for item in items if item.get_closest_marker("slow") or item.get_closest_marker("model")}
+    """Tests of the real model are slow; files with slow tests go first, so that nothing waits for them at the end."""
+    for item in items:
+        if item.get_closest_marker("model"):
+            item.add_marker(pytest.mark.slow)
+    slow = {item.path for item in items if item.get_closest_marker("slow")}
     items.sort(key=lambda item: item.path not in slow)
 
 

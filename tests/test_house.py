@@ -12,12 +12,14 @@ import re
 import subprocess
 import sys
 import tomllib
-from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
 
+import numpy as np
 import pytest
+from scipy.sparse import csr_array
+from scipy.sparse.csgraph import connected_components
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "mbbq_gen"
@@ -104,32 +106,11 @@ def import_cycles(modules: dict[str, str]) -> list[list[str]]:
         shallow = [node for node in heads.body if isinstance(node, ast.Import | ast.ImportFrom)]
         names = imported(ast.Module(list[ast.stmt](shallow), []))
         needs[module] = {name if name in modules else name.rpartition(".")[0] for name in names} & modules.keys()
-    return [group for group in _components(needs) if len(group) > 1]
-
-
-def _components(needs: dict[str, set[str]]) -> list[list[str]]:
-    """The strongly connected components of a graph: nodes that reach each other."""
-
-    def reached(start: str, edges: dict[str, set[str]]) -> set[str]:
-        found, left = {start}, [start]
-        while left:
-            for other in edges[left.pop()] - found:
-                found.add(other)
-                left.append(other)
-        return found
-
-    back: dict[str, set[str]] = defaultdict(set)
-    for module, others in needs.items():
-        for other in others:
-            back[other].add(module)
-    back_edges = {module: back[module] for module in needs}
-    groups, seen = [], set[str]()
-    for module in needs:
-        if module not in seen:
-            group = reached(module, needs) & reached(module, back_edges)
-            seen |= group
-            groups.append(sorted(group))
-    return groups
+    names = list(needs)
+    edges = np.array([[other in needs[name] for other in names] for name in names])
+    _, group = connected_components(csr_array(edges), connection="strong")
+    groups = [[names[place] for place in np.flatnonzero(group == number)] for number in np.unique(group)]
+    return [members for members in groups if len(members) > 1]
 
 
 def _lines(texts: Iterable[str]) -> int:

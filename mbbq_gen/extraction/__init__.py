@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from mbbq_gen.core.files import PackPaths, file_digest
 
-ENGINE_VERSION = "7.0"
+ENGINE_VERSION = "7.1"
 """Raised by every change of the engine that may change an extraction."""
 SECOND_LANGUAGE = "en"
 """Answers in this language are read whatever the question's language is."""

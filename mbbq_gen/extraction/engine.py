@@ -18,7 +18,7 @@ from mbbq_gen.extraction.explain import Explanation, explain_analysis
 from mbbq_gen.extraction.lexicon import BORROWED, CLASSES, KNOWN, SMALL, Lexicon, words_of
 from mbbq_gen.extraction.lines import STOP, Line, mark_phrases, read_lines
 from mbbq_gen.extraction.mentions import Mention, MentionKind, find_mentions, mark_misspelt
-from mbbq_gen.extraction.option_matcher import OptionMatcher, circled_places
+from mbbq_gen.extraction.option_matcher import circled_places
 from mbbq_gen.extraction.propositions import read_propositions
 from mbbq_gen.extraction.question import (
     Question,
@@ -28,7 +28,7 @@ from mbbq_gen.extraction.question import (
     read_people,
     shared_forms,
 )
-from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot, SlotFinder, SlotKind
+from mbbq_gen.extraction.slots import CONTESTED, TABLE, AnswerSlot, SlotFinder, SlotKind, slot_of
 from mbbq_gen.extraction.structured import CheckMarks, field_name, structured_values
 from mbbq_gen.extraction.text import CROSS, TICK, NormalText, normalise
 from mbbq_gen.extraction.zones import ZonedText, Zoner, strip_markup
@@ -126,7 +126,7 @@ class RuleExtractor:
         self.language = grammar.meta.language
         self.grammars = (grammar,) if second is None else (grammar, second)
         self.version = version
-        self._resources = resources
+        self.resources = resources
         self.lexicon = Lexicon(grammar, second)
         self._english = Lexicon(second) if second is not None and english is None else english
         shared = read_shared_pack(resources)
@@ -144,17 +144,15 @@ class RuleExtractor:
         """The extraction of a response."""
         return self.analyse(response, question, finish_reason=finish_reason).extraction
 
-    def explain(
-        self, response: str, question: Question, *, finish_reason: str | None = None, resources: PackPaths | None = None
-    ) -> Explanation:
+    def explain(self, response: str, question: Question, *, finish_reason: str | None = None) -> Explanation:
         """The extraction with its slots and propositions, their words in the packs, and why each won or lost."""
         analysis = self.analyse(response, question, finish_reason=finish_reason)
-        return explain_analysis(self, analysis, response, question, resources or self._resources)
+        return explain_analysis(self, analysis, response, question)
 
     def with_grammar(self, grammar: Grammar) -> RuleExtractor:
         """The same extractor with another grammar for its language, for checks of a pack."""
         second = self.grammars[1] if len(self.grammars) > 1 else None
-        return RuleExtractor(grammar, second, self.version, self._resources, self._english)
+        return RuleExtractor(grammar, second, self.version, self.resources, self._english)
 
     def analyse(self, response: str, question: Question, *, finish_reason: str | None = None) -> Analysis:
         """All stages on one response: slots first, prose where no slot decides."""
@@ -180,7 +178,12 @@ class RuleExtractor:
         body = self._ticks.mark(strip_markup(zoned.body))
         matcher = self._slots.matcher(tuple(question.options), tuple(question.labels))
         circled = circled_places(response, normal) if matcher.circled else frozenset()
-        slots = self._structured_slots(zoned.body, matcher)
+        slots: list[AnswerSlot] = []
+        for value in structured_values(zoned.body, self._answer_fields)[:1]:
+            inner = self._ticks.mark(strip_markup(zoned.body[value.start : value.end]))
+            content = matcher.at(inner, 0, native=True)
+            if content is not None and not inner[content.end :].strip(" .。)]}*_\"'$\n"):
+                slots = [slot_of(SlotKind(value.kind), content, value.start)]
         slots = slots or self._slots.find(body, circled, matcher)
         undecided = Decision("unparsed", None, "low", "no_candidate", None)
         doubt = self._slots.doubt_of_opening(body, matcher)
@@ -193,6 +196,8 @@ class RuleExtractor:
         analysis = Analysis(normal, zoned, None, undecided, slots=tuple(slots))
         best = min(slots, key=lambda slot: (TABLE[slot.kind].rank, -slot.start), default=None)
         if best is None or best.option == CONTESTED or self._slots.is_corrected(body, best):
+            return analysis
+        if doubt is not None and best.kind is SlotKind.OPENING:
             return analysis
         option, rule, confidence = best.option, best.kind.value, TABLE[best.kind].confidence
         outcome: Outcome = "multiple" if option is None else "option"
@@ -208,19 +213,6 @@ class RuleExtractor:
             confidence = "medium"
         analysis.slot, analysis.decision = best, Decision(outcome, option, confidence, rule, None)
         return analysis
-
-    def _structured_slots(self, body: str, matcher: OptionMatcher) -> list[AnswerSlot]:
-        """The slot of the strongest box, field or tag, where its value is nothing but an option."""
-        value = next(iter(structured_values(body, self._answer_fields)), None)
-        if value is None:
-            return []
-        inner = self._ticks.mark(strip_markup(body[value.start : value.end]))
-        content = matcher.at(inner, 0, native=True)
-        if content is None or inner[content.end :].strip(" .。)]}*_\"'$\n"):
-            return []
-        start, end = value.start + content.start, value.start + content.end
-        conflict = content.label if content.label not in {None, content.option} else None
-        return [AnswerSlot(SlotKind(value.kind), content.option, start, end, conflict)]
 
     def _by_prose(
         self, normal: NormalText, zoned: ZonedText, question: Question, finish_reason: str | None
@@ -308,7 +300,7 @@ class RuleExtractor:
         """The options' texts in other languages, then English words of an English response for such people; each with
         the prefix of a rule that rests on them."""
         yield from (("alias", tuple(texts)) for _, texts in sorted(question.aliases.items()))
-        people = read_people(self._resources, self.language)
+        people = read_people(self.resources, self.language)
         if people and self._english is not None and parsed is not None and parsed.is_english:
             words = [self._english[text] for line in parsed.lines for text in line.texts]
             texts = english_texts(question.options, question.unknown_index, words, people, self._english.stemmer)
@@ -479,12 +471,8 @@ def extract(
 
     Args:
         response: The model's words, raw.
-        options: The options' texts as shown, 2 to 10.
-        labels: Their labels as shown, in the same order.
+        options, labels, unknown_index, aliases, prompt: As the fields of `Question`.
         language: The question's language.
-        unknown_index: Place of the unknown option, or None where there is none.
-        aliases: Language → the options' texts in it, tried where nothing else is found.
-        prompt: The prompt: its last question gives the words of an answer, and an echo of it is no answer.
         finish_reason: Why the text ends; `length` makes a missing answer `truncated`.
         resources: Where packs are looked for.
 

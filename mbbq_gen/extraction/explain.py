@@ -6,7 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction, FrozenModel
 from mbbq_gen.extraction.claims import WHY, Proposition, Rule, Strength
 from mbbq_gen.extraction.lexicon import CLASSES, entries_of
@@ -119,9 +118,7 @@ def reason_of(rule: str) -> str:
     return next((WHY[part] for part in reversed(rule.split(":")) if part in WHY), rule)
 
 
-def explain_analysis(
-    extractor: RuleExtractor, analysis: Analysis, response: str, question: Question, resources: PackPaths
-) -> Explanation:
+def explain_analysis(extractor: RuleExtractor, analysis: Analysis, response: str, question: Question) -> Explanation:
     """The analysis of a response as plain records."""
     options, labels, decision = tuple(question.options), tuple(question.labels), analysis.decision
     if decision.outcome in {"unparsed", "truncated", "empty"}:
@@ -135,7 +132,7 @@ def explain_analysis(
         if place is None and question.unknown_index is None:
             reason += "; no option is the unknown one (--unknown-index)"
         text = f"{decision.outcome}: {chosen}, {reason}; confidence {decision.confidence}."
-    explainer = _Explainer(extractor, analysis, response, resources)
+    explainer = _Explainer(extractor, analysis, response)
     return Explanation(
         extraction=analysis.extraction,
         version=extractor.version,
@@ -156,8 +153,8 @@ def explain_analysis(
 class _Explainer:
     """Finds spans, pack lines and reasons for the parts of an analysis."""
 
-    def __init__(self, extractor: RuleExtractor, analysis: Analysis, response: str, resources: PackPaths) -> None:
-        self._extractor, self._analysis, self._response, self._resources = extractor, analysis, response, resources
+    def __init__(self, extractor: RuleExtractor, analysis: Analysis, response: str) -> None:
+        self._extractor, self._analysis, self._response = extractor, analysis, response
         self._parsed = analysis.parsed
         self._propositions = [] if analysis.parsed is None else analysis.parsed.propositions
 
@@ -274,7 +271,7 @@ class _Explainer:
             entry = entries_of(grammar, name, keys)
             if entry is not None:
                 language = grammar.meta.language
-                path = self._resources.find("extractors", language)
+                path = self._extractor.resources.find("extractors", language)
                 line = _line_of(path, name, entry) if path else None
                 return Source(file=f"extractors/{language}.toml", key=f"words.{name}", phrase=entry, line=line)
         return None

@@ -230,16 +230,12 @@ class Lexicon(dict[str, Token]):
 
 def _entries(grammar: Grammar) -> Iterator[tuple[int, str]]:
     """Every entry of a grammar with its classes."""
-    for name, bit in CLASSES.items():
-        yield from ((bit, entry) for entry in words_of(getattr(grammar.words, name)))
-    for name, bit in PLACES.items():
-        yield from ((bit, entry) for entry in words_of(getattr(grammar.places, name)))
-    yield from ((PLACE_NOUN, entry) for entry in words_of(grammar.places.nouns))
-    yield from ((ANYBODY, entry) for entry in words_of(grammar.text.persons))
-    yield from ((SMALL, entry) for entry in words_of(grammar.text.small))
-    yield from ((STRAY, entry) for entry in words_of(grammar.labels.stray))
-    yield from ((NOUN, entry) for entry in words_of(grammar.labels.nouns))
-    yield from ((NOUN_AFTER, entry) for entry in words_of(grammar.labels.nouns_after))
+    text, labels, places = grammar.text, grammar.labels, grammar.places
+    lists = [(bit, getattr(grammar.words, name)) for name, bit in CLASSES.items()]
+    lists += [(bit, getattr(places, name)) for name, bit in PLACES.items()]
+    lists += [(PLACE_NOUN, places.nouns), (ANYBODY, text.persons), (SMALL, text.small), (STRAY, labels.stray)]
+    for bit, lines in [*lists, (NOUN, labels.nouns), (NOUN_AFTER, labels.nouns_after)]:
+        yield from ((bit, entry) for entry in words_of(lines))
 
 
 def words_of(lines: Iterable[str]) -> Iterator[str]:

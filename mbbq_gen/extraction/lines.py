@@ -128,14 +128,14 @@ def read_lines(text: str, lexicon: Lexicon) -> list[Line]:
             )
         )
         line = lines[-1]
-        for place in [place for place, gap in enumerate(line.gaps[:-1]) if gap >= STOP and place]:
-            sign, before, after = signs[place], texts[place - 1], texts[place]
-            known = line.masks[place - 1] & KNOWN
+        for number in [number for number, gap in enumerate(line.gaps[:-1]) if gap >= STOP and number]:
+            sign, before, after = signs[number], texts[number - 1], texts[number]
+            known = line.masks[number - 1] & KNOWN
             title = not known and before[0].isupper() and len(before) in {2, 3} and not before.isupper()
             if sign == "." or (sign == ". " and (after[0].islower() or title)):  # Dr., bijv.
-                line.gaps[place] = NONE
+                line.gaps[number] = NONE
             elif after[0].islower() and sign.strip() not in {".", "!", "?", "...", "…"}:  # "Why?" he asked
-                line.gaps[place] = COMMA
+                line.gaps[number] = COMMA
         if bullet is not None and parts[1].isdigit() and bullet.end() > len(parts[0]):
             line.masks[0] = 0
             line.starts = line.starts[line.starts[:1] == [0] :]

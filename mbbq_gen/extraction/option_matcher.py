@@ -35,6 +35,12 @@ _SERIES = "АБВГ", "أبجد", "ابتث", "কখগঘ", "कखगघ", "�
 """Letters that lists in other alphabets begin with: read for A, B, C, D where nothing else is possible."""
 
 
+def end_of(signs: re.Pattern[str], text: str, start: int) -> int:
+    """The end of the signs at a place; the place itself where there are none."""
+    found = signs.match(text, start)
+    return found.end() if found else start
+
+
 class OptionMatcher:
     """Finds the labels and texts of one question's options at a place of a text."""
 
@@ -59,12 +65,9 @@ class OptionMatcher:
         """Label or text → option."""
         for place, option in enumerate(options):
             words = fold(normalise(option).text.strip(" .。")).split()
-            if len(words) > 1 and lexicon[words[0]].classes & SMALL:
-                for variant in (words, words[1:], ["the", *words[1:]]):
-                    self.names.setdefault(" ".join(variant), place)
-            else:
-                for variant in (words, ["the", *words]):
-                    self.names.setdefault(" ".join(variant), place)
+            bare = words[1:] if len(words) > 1 and lexicon[words[0]].classes & SMALL else words
+            for variant in (words, bare, ["the", *bare]):
+                self.names.setdefault(" ".join(variant), place)
         texts = [(name, place) for name, place in self.names.items() if name not in self.labels]
         self._texts = sorted(texts, key=lambda text: -len(text[0]))
         self._firsts = frozenset((name[0] for name, _ in texts))
@@ -109,12 +112,10 @@ class OptionMatcher:
         any_case: bool = True,
     ) -> SlotContent | None:
         """What stands at a place, signs around it set aside."""
-        opened = _OPEN.match(text, start)
-        here = opened.end() if opened else start
+        here = end_of(_OPEN, text, start)
         direct = self.text_at(text, here)
         noun = self._noun.match(text, here)
-        behind = _OPEN.match(text, noun.end()) if noun and direct is None else None
-        begin = behind.end() if behind else here
+        begin = end_of(_OPEN, text, noun.end()) if noun and direct is None else here
         label = self.label_at(text, begin, any_case)
         native = native and text[begin : begin + 1].casefold() in self.native
         if label is None and native and not _LETTER.match(text, begin + 1):
@@ -136,13 +137,11 @@ class OptionMatcher:
             or (signs[0].endswith("*") and signs[1].startswith("*"))
             or (begin in circled)
         )
-        gap = _AFTER_LABEL.match(text, end)
-        place = gap.end() if gap else end
+        place = end_of(_AFTER_LABEL, text, end)
         beside = self.text_at(text, place) if place > end else None
-        if beside is not None and beside[0] != option and ("." in text[end:place]):
-            behind = CLOSE.match(text, beside[1])
-            if behind and text[behind.end() : behind.end() + 1].strip(".。!\n,;:"):
-                beside = None
+        if beside is not None and beside[0] != option and "." in text[end:place]:
+            goes_on = text[end_of(CLOSE, text, beside[1]) :][:1].strip(".。!\n,;:")
+            beside = None if goes_on else beside
         if beside is not None:
             return SlotContent(beside[0], begin, beside[1], option, beside[0], enclosed)
         return SlotContent(option, begin, end, option, None, enclosed, begin in circled)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Set
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from mbbq_gen.extraction.claims import TABLE, About, Kind, ParsedResponse, Proposition, Rule, Strength
 from mbbq_gen.extraction.clauses import (
@@ -378,11 +379,14 @@ def _listed_lines(mentions: list[list[Mention]], kinds: list[str]) -> set[int]:
 
 
 def _without_list(found: list[Mention], options: int) -> list[Mention]:
-    """The mentions without those that list all options in the order shown: "Choose: A. Peter, B. Amira, C. Nobody"."""
+    """The mentions without those that list all options in the order shown: "Choose: A. Peter, B. Amira, C. Nobody", "I
+    choose A, B or C"."""
     for first in range(len(found) - options + 1):
         run = found[first : first + options]
         both = sum(m.how is MentionKind.BOTH for m in run)
-        if [m.option for m in run] == list(range(options)) and both >= options - 1:
+        labels = options > 2 and all(m.how is MentionKind.LABEL for m in run)
+        labels = labels and all(after.start - before.end <= 1 for before, after in pairwise(run))
+        if [m.option for m in run] == list(range(options)) and (both >= options - 1 or labels):
             return found[:first] + found[first + options :]
     return found
 

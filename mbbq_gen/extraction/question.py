@@ -370,37 +370,35 @@ def english_texts(
     stemmer: Stemmer,
 ) -> tuple[str, ...] | None:
     """The options' texts with the English words of a response for theirs; None where it speaks of none of them."""
+    stem_of = stemmer.forms
     spoken = {form for known in words for form in (known.key, known.stem)}
-    said = [row for row in people if all(word in spoken or stemmer.forms(word)[0] in spoken for word in row.english)]
+    said = [row for row in people if all(word in spoken or stem_of(word)[0] in spoken for word in row.english)]
+
+    def stands_in(word: str, keys: Sequence[str]) -> bool:
+        """Whether a word stands among others, with whatever ending."""
+        stem, is_long = stem_of(word)[0], len(word) >= MIN_PREFIX
+        return any(
+            stem_of(key)[0] == stem or (is_long and key.startswith(word) and len(key) - len(word) <= MAX_REST)
+            for key in keys
+        )
+
     texts = list(options)
     for index, option in enumerate(options):
-        if index != unknown and (english := _english_of(option, said, stemmer)):
-            texts[index] = f"The {' '.join(english)}"
+        keys = _keys(option)
+        joined = "".join(keys) if UNSPACED.search(option) else None
+        rows = [
+            row
+            for row in (said if index != unknown else ())
+            if any(
+                all(stands_in(part, keys) for part in word) if joined is None else "".join(word) in joined
+                for word in row.words
+            )
+        ]
+        english = dict.fromkeys(word for row in rows for word in row.english)
+        texts[index] = f"The {' '.join(english)}" if english else option
     if texts == list(options) or len(set(texts)) < len(texts):
         return None
     return tuple(texts)
-
-
-def _english_of(option: str, said: Sequence[PersonTranslation], stemmer: Stemmer) -> list[str]:
-    """The English words that stand for words of an option, each once."""
-    keys = _keys(option)
-    if UNSPACED.search(option):
-        text = "".join(keys)
-        rows = [row for row in said if any("".join(word) in text for word in row.words)]
-    else:
-        rows = [row for row in said if any(all(_is_in(part, keys, stemmer) for part in word) for word in row.words)]
-    return list(dict.fromkeys(word for row in rows for word in row.english))
-
-
-def _is_in(word: str, keys: Sequence[str], stemmer: Stemmer) -> bool:
-    """Whether a word stands among others, with whatever ending."""
-    stem = stemmer.forms(word)[0]
-    return any(
-        key == word
-        or stemmer.forms(key)[0] == stem
-        or (len(word) >= MIN_PREFIX and key.startswith(word) and len(key) - len(word) <= MAX_REST)
-        for key in keys
-    )
 
 
 def _keys(text: str) -> tuple[str, ...]:

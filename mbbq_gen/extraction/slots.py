@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from enum import StrEnum
 from functools import lru_cache, partial, reduce
+from itertools import islice
 from operator import or_
 from typing import NamedTuple
 
 from mbbq_gen.core.records import Confidence
 from mbbq_gen.extraction.lexicon import CLASSES as C
 from mbbq_gen.extraction.lexicon import NOUN, SMALL, Lexicon, words_of
-from mbbq_gen.extraction.option_matcher import CLOSE, OptionMatcher, SlotContent, fold, option_matcher
+from mbbq_gen.extraction.option_matcher import CLOSE, OptionMatcher, SlotContent, end_of, fold, option_matcher
 from mbbq_gen.extraction.structured import greatest_share, only_bold, ticked_option
 from mbbq_gen.extraction.text import ASCII_WORD, UNSPACED, WORD
 from mbbq_gen.languages.extraction_pack import Grammar
@@ -154,7 +155,7 @@ class SlotFinder:
         bold = None if found else only_bold(body, matcher)
         for kind, content in ((SlotKind.BOLD, bold), (SlotKind.TICK, ticked_option(body, matcher))):
             if content is not None:
-                found.append(AnswerSlot(kind, *_of(content)))
+                found.append(slot_of(kind, content))
         share = greatest_share(body, matcher)
         if share is not None:
             found.append(AnswerSlot(SlotKind.SHARE, *share))
@@ -172,9 +173,7 @@ class SlotFinder:
         stop = _END_OF_SENTENCE.search(body, content.end)
         end = stop.start() if stop else len(body)
         tokens = self._tokens(body, content.end, MAX_GUARD + 1, end)
-        bits = 0
-        for token in tokens:
-            bits |= token.classes
+        bits = reduce(or_, [token.classes for token in tokens], 0)
         doubts = bits & _NEG and bits & (C["know"] | C["enough"] | C["unclear"] | C["not_stated"])
         plain = all(
             token.classes & (SMALL | _ABSTAINS | C["know"] | C["able"] | C["affirm"] | C["hard"]) for token in tokens
@@ -183,8 +182,7 @@ class SlotFinder:
 
     def denies_behind(self, body: str, slot: AnswerSlot, matcher: OptionMatcher) -> tuple[int, int] | None:
         """The sentence behind a label that begins to deny or to doubt it: "(A) is not correct", "C can't be known"."""
-        close = CLOSE.match(body, slot.end)
-        here = close.end() if close else slot.end
+        here = end_of(CLOSE, body, slot.end)
         if slot.kind is SlotKind.MARKER and body[here : here + 1] == ".":
             return None
         stop = _END_OF_SENTENCE.search(body, here + 1 if body[here : here + 1] in {".", ":"} else here)
@@ -199,12 +197,8 @@ class SlotFinder:
         return None
 
     def _tokens(self, text: str, start: int, count: int, end: int) -> list[_Token]:
-        tokens: list[_Token] = []
-        for match in WORD.finditer(text, start, end):
-            tokens.append(_Token(match.start(), match.end(), self._classes(match.group())))
-            if len(tokens) == count:
-                break
-        return tokens
+        words = islice(WORD.finditer(text, start, end), count)
+        return [_Token(word.start(), word.end(), self._classes(word.group())) for word in words]
 
     def _continuation(self, body: str, start: int, matcher: OptionMatcher) -> int:
         """Where a further question begins that the model asks itself, behind an answer."""
@@ -225,13 +219,12 @@ class SlotFinder:
         content = matcher.at(body, 0, circled, native=True)
         if content is None:
             return None
-        close = CLOSE.match(body, content.end)
-        here = close.end() if close else content.end
+        here = end_of(CLOSE, body, content.end)
         rest = body[here:].strip(" \t\n.。!)]}*_\"'”’»`:|")
         before = body[: content.start].strip(" \t\n*_\"'“”„«»‘’`>[({（【「《$\\#•|~-")
         if not rest and "?" not in body[here:]:
             named = before.split() and self._classes(before.split()[-1]) & _NEG
-            return None if named else AnswerSlot(SlotKind.ALONE, *_of(content))
+            return None if named else slot_of(SlotKind.ALONE, content)
         behind = body[here : here + 1]
         line_end = body.find("\n", here)
         line = body[here : line_end if line_end >= 0 else len(body)]
@@ -262,23 +255,16 @@ class SlotFinder:
                 other = matcher.text_at(body, place.start()) or matcher.label_at(body, place.start(), any_case=False)
                 if other is not None and other[0] != content.option:
                     return AnswerSlot(SlotKind.OPENING, CONTESTED, content.start, content.end)
-        return AnswerSlot(SlotKind.OPENING, *_of(content))
+        return slot_of(SlotKind.OPENING, content)
 
     def _lists(self, body: str, content: SlotContent, matcher: OptionMatcher) -> bool:
         """Whether other options follow in the same way, so that a list of them opens: no single one is chosen."""
         if content.label is None:
-            line = body.find("\n", content.end)
-            while line >= 0:
-                other = matcher.at(body, line + 1)
-                if other is not None and other.text is not None and other.option != content.option:
-                    return True
-                line = body.find("\n", line + 1)
-            return False
-        shown = {content.label}
-        for match in _LISTED.finditer(body, content.end):
-            place = matcher.labels.get(match.group(1).casefold())
-            if place is not None:
-                shown.add(place)
+            starts = [place + 1 for place in range(content.end, len(body)) if body[place] == "\n"]
+            others = [matcher.at(body, start) for start in starts]
+            return any(o is not None and o.text is not None and o.option != content.option for o in others)
+        listed = [match.group(1).casefold() for match in _LISTED.finditer(body, content.end)]
+        shown = {content.label, *(matcher.labels[label] for label in listed if label in matcher.labels)}
         return len(shown) == matcher.count or (len(shown) > 1 and body[content.end :].lstrip(" .:)*")[:1].isdigit())
 
     def _beside(self, body: str, content: SlotContent, matcher: OptionMatcher) -> list[SlotContent]:
@@ -294,7 +280,7 @@ class SlotFinder:
                 if other is not None and other.label is not None and other.text is not None:
                     place = blank.end()
             if place < 0:
-                word = self._conj.match(body, CLOSE.match(body, last.end).end())  # type: ignore[union-attr]
+                word = self._conj.match(body, end_of(CLOSE, body, last.end))
                 place = word.end() if word else -1
             if place < 0 and last.label is not None:
                 line = re.compile(r"[.,;\s*_]*\n[\s*_-]*").match(body, last.end)
@@ -335,11 +321,10 @@ class SlotFinder:
             if len(beside) + 1 >= matcher.count > 2:
                 end_of_last = beside[-1].end
             elif beside:
-                close = CLOSE.match(body, beside[-1].end)
-                if body[close.end() if close else beside[-1].end :][:1] in {"", *".。।!\n,;:，；"}:
+                if body[end_of(CLOSE, body, beside[-1].end) :][:1] in {"", *".。।!\n,;:，；"}:
                     yield AnswerSlot(SlotKind.MARKER, None, content.start, beside[-1].end)
             else:
-                yield AnswerSlot(SlotKind.MARKER, *_of(content))
+                yield slot_of(SlotKind.MARKER, content)
 
     def _announces(self, classes: list[int], number: int) -> bool:
         """Whether a word announces an answer: a noun for it, "correct option", or somebody's choosing."""
@@ -390,11 +375,8 @@ class SlotFinder:
         stop = _END_OF_SENTENCE.search(body, content.end)
         if stop is not None and stop.group() in {"?", "？", "؟"}:
             return False
-        if content.text is not None and content.label is None:
-            close = CLOSE.match(body, content.end)
-            if body[close.end() if close else content.end :][:1].isalpha():
-                return False
-        return True
+        by_text = content.text is not None and content.label is None
+        return not (by_text and body[end_of(CLOSE, body, content.end) :][:1].isalpha())
 
     def _closing(self, body: str, matcher: OptionMatcher) -> AnswerSlot | None:
         """The last line, where it is nothing but one option and the line before it is no other one."""
@@ -414,14 +396,11 @@ class SlotFinder:
             listed = other is not None and other.label is not None and (other.enclosed or other.text is not None)
             if listed and other is not None and other.option != content.option:
                 return None
-        bullet = text[start : content.start].strip()[:1] in {"-", "•", "*"} and not text[start:].lstrip().startswith(
-            """**"""
-        )
-        if bullet and before[-1:] not in {":", "：", "*"}:
+        line = text[start:].lstrip()
+        bullet = line[:1] in {"-", "•", "*"} and not line.startswith("**") and before[-1:] not in {":", "：", "*"}
+        if bullet or (content.label is None and before[-1:].isalnum()):
             return None
-        if content.label is None and before[-1:].isalnum():
-            return None
-        return AnswerSlot(SlotKind.CLOSING, *_of(content))
+        return slot_of(SlotKind.CLOSING, content)
 
 
 _LISTED = re.compile(
@@ -444,9 +423,10 @@ def _next_line(body: str, line_end: int, content: SlotContent, matcher: OptionMa
     return SlotContent(other.option, content.start, other.end, content.label, other.text, content.enclosed)
 
 
-def _of(content: SlotContent) -> tuple[int, int, int, int | None]:
+def slot_of(kind: SlotKind, content: SlotContent, offset: int = 0) -> AnswerSlot:
+    """The slot that holds a content, which was found in a text that begins at `offset`."""
     conflict = content.label if content.text is not None and content.label not in {None, content.text} else None
-    return content.option, content.start, content.end, conflict
+    return AnswerSlot(kind, content.option, content.start + offset, content.end + offset, conflict)
 
 
 def _alternatives(entries: Iterable[str]) -> str:

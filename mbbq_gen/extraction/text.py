@@ -15,6 +15,12 @@ _INVISIBLE = "\u00ad\u034f\u061c\u180e\u200b-\u200f\u202a-\u202e\u2060-\u206f\uf
 _ODD = re.compile(f"[{_INVISIBLE}\U0001f130-\U0001f189\U0001f1e6-\U0001f1ff\u2776-\u2793\u24eb-\u24fe]")
 _INVISIBLE_ONLY = regex.compile(f"[{_INVISIBLE}]")
 _ACCENTS = "".join(map(chr, range(0x300, 0x370)))
+_PLAIN_SIGNS = {
+    **{first + n: chr(ord("A") + n) for first in (0x1F130, 0x1F150, 0x1F170, 0x1F1E6) for n in range(26)},
+    **{code: str(int(unicodedata.numeric(chr(code)))) for code in (*range(0x2776, 0x2794), *range(0x24EB, 0x24FF))},
+    ord("№"): "#",
+}
+"""Squared, circled and flag signs → the letter or digit inside."""
 _CLUSTER = regex.compile(r"\X")
 _ACCENT_FREE_SCRIPTS = regex.compile(r"[\p{Latin}\p{Cyrillic}\p{Greek}\p{Arabic}]")
 _INDIC = regex.compile(r"[\u0900-\u0dff]")
@@ -71,20 +77,8 @@ def _normalise_cluster(cluster: str) -> str:
 
     An accent that begins a cluster stands over nothing, such as behind a zero-width space: the letter before has none.
     """
-    plain = "".join("#" if sign == "№" else _plain_sign(sign) for sign in _INVISIBLE_ONLY.sub("", cluster))
+    plain = _INVISIBLE_ONLY.sub("", cluster).translate(_PLAIN_SIGNS)
     return unicodedata.normalize("NFKC", plain.lstrip(_ACCENTS))
-
-
-def _plain_sign(sign: str) -> str:
-    """The letter or digit inside a squared, circled or flag sign; any other sign as it is."""
-    code = ord(sign)
-    for first, last in ((0x1F130, 0x1F149), (0x1F150, 0x1F169), (0x1F170, 0x1F189), (0x1F1E6, 0x1F1FF)):
-        if first <= code <= last:
-            return chr(ord("A") + code - first)
-    if 0x2776 <= code <= 0x2793 or 0x24EB <= code <= 0x24FE:
-        value = unicodedata.numeric(sign, None)
-        return str(int(value)) if value is not None else sign
-    return sign
 
 
 @lru_cache(maxsize=MAX_WORDS)

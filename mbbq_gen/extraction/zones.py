@@ -27,6 +27,7 @@ _MARKUP = regex.compile(
     r"[\x1b␛]\[[0-9;]{0,20}[A-Za-z]|\\(?:text(?:bf|it|rm|sf|tt)?|math(?:bf|rm|it|sf|tt)|operatorname|displaystyle|left|right|quad|[,;!()\[\]])(?![\p{L}])"
     r"|</?[A-Za-z][A-Za-z0-9]{0,15}(?:\s[^<>\n]{0,80})?/?>"
 )
+_STATEMENT_END = regex.compile(r"[.!?।؟]\s|[。！？\n]")
 _BLANKS = regex.compile(r"\s+")
 _SENTENCE = regex.compile(r"[^.!?。！？।؟]+[.!?。！？।؟]*")
 _EMPHASIS = str.maketrans("", "", "*_#>")
@@ -69,8 +70,10 @@ class Zoner:
     def read(self, text: str, prompt: str | None, options: tuple[str, ...]) -> ZonedText:
         """The zones of a normalised text."""
         zones: list[Zone] = []
-        if len(text) > MAX_HEAD + MAX_TAIL:
-            zones.append(Zone("continuation", *_middle(text)))
+        if len(text) > MAX_HEAD + MAX_TAIL:  # its middle, from the end of a sentence to the end of another one
+            start = max((match.end() for match in _STATEMENT_END.finditer(text, 0, MAX_HEAD)), default=0)
+            tail = _STATEMENT_END.search(text, len(text) - MAX_TAIL)
+            zones.append(Zone("continuation", start, tail.end() if tail else len(text)))
         body, open_reasoning = text, False
         bare = any(text.startswith(opener) for opener, _ in self._bare)
         if bare or "<" in text or "[" in text or "◁" in text or ("\n" in text and self._speakers.search(text)):
@@ -189,16 +192,6 @@ def blank(text: str, zones: list[Zone]) -> str:
         filler = " " * length if zone.kind == "markup" or length < 2 else "\n\n" + " " * (length - 2)
         text = text[: zone.start] + filler + text[zone.end :]
     return text
-
-
-_STATEMENT_END = regex.compile(r"[.!?।؟]\s|[。！？\n]")
-
-
-def _middle(text: str) -> tuple[int, int]:
-    """The middle of a long text, from the end of a sentence to the end of another one."""
-    start = max((match.end() for match in _STATEMENT_END.finditer(text, 0, MAX_HEAD)), default=0)
-    tail = _STATEMENT_END.search(text, len(text) - MAX_TAIL)
-    return start, tail.end() if tail else len(text)
 
 
 def _any_of(literals: tuple[str, ...] | list[str]) -> regex.Pattern[str]:

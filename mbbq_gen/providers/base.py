@@ -143,7 +143,6 @@ class Provider(ABC):
     model: str
     """The part after the colon, as reports show it."""
     options_class: ClassVar[type[ProviderOptions]] = ProviderOptions
-    """The options that this kind takes."""
 
     @property
     @abstractmethod
@@ -255,11 +254,7 @@ class ProviderClass(Protocol):
 
 
 def require_methods(provider: Provider, methods: Iterable[Method]) -> None:
-    """Makes sure that a model supports these methods.
-
-    Raises:
-        UsageError: where it can't.
-    """
+    """Makes sure that a model supports these methods; raises UsageError where it can't."""
     known = provider.capabilities.methods
     for method in methods:
         if method not in known:

@@ -79,23 +79,19 @@ class OracleOptions(ProviderOptions):
     )
 
 
-def place_of_index(prompt: Prompt, index: int) -> int:
-    """The place at which an option of the instance is shown."""
-    return prompt.option_order.index(index)
+def place_of(instance: Instance, prompt: Prompt, choice: str) -> int:
+    """The place at which the option is shown that `right`, `biased`, `counter_biased` or `unknown` means.
 
-
-def place_of_role(instance: Instance, prompt: Prompt, role: Role) -> int:
-    """The place at which a role is shown."""
+    Without a single target, the biased and the counter-biased option are the unknown one.
+    """
+    if choice == "right":
+        assert instance.gold_index is not None  # an Instance always has one
+        return prompt.option_order.index(instance.gold_index)
+    opposite: dict[Role | None, Role] = {"target": "non_target", "non_target": "target"}
+    named = {"biased": instance.biased_role, "counter_biased": opposite.get(instance.biased_role)}
+    role = named.get(choice) or "unknown"
     index = next(index for index, option in enumerate(instance.options) if option.role == role)
-    return place_of_index(prompt, index)
-
-
-def role_of_choice(instance: Instance, choice: str) -> Role:
-    """The role that `biased`, `counter_biased` or `unknown` means; without a single target, the unknown one."""
-    opposite: dict[Role | None, Role] = {"target": "non_target", "non_target": "target", None: "unknown"}
-    if choice == "unknown":
-        return "unknown"
-    return instance.biased_role or "unknown" if choice == "biased" else opposite[instance.biased_role]
+    return prompt.option_order.index(index)
 
 
 Choice = Literal["right", "biased", "counter_biased", "unknown", "random", "first"]
@@ -106,7 +102,6 @@ class OracleRule:
     """What an oracle chooses and how it says it."""
 
     summary: str
-    """One line for lists."""
     choice: Choice
     speech: Speech = "label"
 
@@ -197,10 +192,7 @@ class OracleProvider(LocalResponder):
             return 0
         if choice == "random":
             return stable_number("oracle:random", self._seed, prompt.prompt_id) % len(prompt.option_order)
-        if choice == "right":
-            assert instance.gold_index is not None  # an Instance always has one
-            return place_of_index(prompt, instance.gold_index)
-        return place_of_role(instance, prompt, role_of_choice(instance, choice))
+        return place_of(instance, prompt, choice)
 
     def answer(self, request: Request) -> str:
         """What the oracle says to a request."""

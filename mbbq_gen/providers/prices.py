@@ -87,11 +87,9 @@ class Price(FrozenModel):
     """What a million tokens of a model cost, in US dollars."""
 
     kind: NonBlank
-    """Kind of provider, as in `kind:model`."""
     hosts: tuple[str, ...] = ()
     """The servers for which it holds, `*` allowed; none: any."""
     models: tuple[NonBlank, ...] = Field(min_length=1)
-    """Names of the models."""
     input: float = Field(ge=0)
     output: float = Field(ge=0)
     """Of all that the model writes, reasoning included."""
@@ -101,15 +99,12 @@ class Price(FrozenModel):
     """Through the batch API; None: unknown, or there is none."""
     batch_output: float | None = Field(default=None, ge=0)
     note: str | None = None
-    """Under which condition it holds."""
     source: str | None = None
-    """Where it was read."""
     date: date | None
     """The last day for which it was known to hold; None where `source` tells the version."""
     up_to: int | None = None
     """The most input tokens of a request for which it holds; None: any number."""
     beyond: Price | None = None
-    """The price of requests with more input tokens."""
 
     @property
     def has_batch(self) -> bool:
@@ -129,8 +124,6 @@ class Price(FrozenModel):
 
 
 class _PriceFile(FrozenModel):
-    """A price file as it stands."""
-
     price: tuple[Price, ...]
 
 
@@ -165,32 +158,21 @@ def price_of(kind: str, model: str, own: Iterable[Price] = (), *, base_url: str 
         base_url: the server; None for the service's own.
     """
     host = OFFICIAL_HOSTS.get(kind) if base_url is None else urlsplit(base_url).hostname
-    own = tuple(own)
-    for name in _names(model):
+    own, names = tuple(own), list(dict.fromkeys((model, _VERSION.sub("", model))))
+    for name in names:
         for price in own:
             holds = not price.hosts or any(host is not None and fnmatchcase(host, pattern) for pattern in price.hosts)
             if price.kind == kind and name in price.models and holds:
                 return price
-    return _bundled_price(kind, model, host) if host is not None and kind in OFFICIAL_HOSTS else None
-
-
-def _names(model: str) -> Iterator[str]:
-    """The name, then the name without its version."""
-    yield model
-    plain = _VERSION.sub("", model)
-    if plain != model:
-        yield plain
-
-
-def _bundled_price(kind: str, model: str, host: str) -> Price | None:
-    """The price of a model in genai-prices."""
+    if host is None or kind not in OFFICIAL_HOSTS:
+        return None
     sellers = next((ids for pattern, ids in _SELLERS.items() if fnmatchcase(host, pattern)), ())
     if not sellers or ("openrouter" in sellers and not _SOLD_BY_MAKERS.fullmatch(model)):
         return None
     from genai_prices.data_snapshot import get_snapshot
 
     providers = {provider.id: provider for provider in get_snapshot().providers}
-    for name in _names(model):
+    for name in names:
         for seller in sellers:
             found = providers[seller].find_model(name) if seller in providers else None
             if found is not None and _plain(name) in map(_plain, (found.id, *_words_of(found.match))):
@@ -321,7 +303,6 @@ class TokenCounter:
     name: str
     """What counts, as a report should say it."""
     exact: bool
-    """Whether it is the model's own tokenizer."""
     count: Callable[[str], int | float]
 
 
@@ -344,8 +325,19 @@ def token_counter(kind: str, model: str, tokenizer: Path | None = None) -> Token
     local = Path(model).expanduser() / "tokenizer.json"
     if kind == "transformers" and local.is_file() and find_spec("tokenizers"):
         return _from_file(local)
-    if kind == "openai" and (found := _from_tiktoken(model)) is not None:
-        return found
+    if kind == "openai" and find_spec("tiktoken"):
+        import tiktoken
+
+        try:
+            name = tiktoken.encoding_name_for_model(model)
+        except KeyError:
+            name = "o200k_base" if model.startswith(_OPENAI_NEW) else None
+        named = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
+        cache = Path(named) if named else Path(tempfile.gettempdir()) / "data-gym-cache"
+        file = hashlib.sha1(f"{_OPENAI_FILES}/{name}.tiktoken".encode()).hexdigest()
+        if name is not None and (cache / file).is_file():  # else it would be loaded from the net
+            text_tokens = tiktoken.get_encoding(name).encode_ordinary
+            return TokenCounter(f"counted with tiktoken, {name}", True, lambda text: len(text_tokens(text)))
     return TokenCounter(ESTIMATE_NAME, False, estimate_tokens)
 
 
@@ -361,26 +353,6 @@ def _from_file(path: Path) -> TokenCounter:
     except Exception as error:  # whatever the file is: the library raises the bare class
         raise UsageError(f"--tokenizer {path}: no readable tokenizer.json ({error})") from error
     return TokenCounter(f"counted with {file}", True, lambda text: len(tokenizer.encode(text).ids))
-
-
-def _from_tiktoken(model: str) -> TokenCounter | None:
-    """OpenAI's own tokenizer, if it is installed and its file is on this machine: it would load it from the net."""
-    if not find_spec("tiktoken"):
-        return None
-    import tiktoken
-
-    try:
-        name = tiktoken.encoding_name_for_model(model)
-    except KeyError:
-        if not model.startswith(_OPENAI_NEW):
-            return None
-        name = "o200k_base"
-    named = os.environ.get("TIKTOKEN_CACHE_DIR") or os.environ.get("DATA_GYM_CACHE_DIR")
-    cache = Path(named) if named else Path(tempfile.gettempdir()) / "data-gym-cache"
-    if not (cache / hashlib.sha1(f"{_OPENAI_FILES}/{name}.tiktoken".encode()).hexdigest()).is_file():
-        return None
-    encoding = tiktoken.get_encoding(name)
-    return TokenCounter(f"counted with tiktoken, {name}", True, lambda text: len(encoding.encode_ordinary(text)))
 
 
 def estimate_tokens(text: str) -> float:

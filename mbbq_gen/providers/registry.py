@@ -42,11 +42,8 @@ class ProviderEntry:
     model: str
     """What stands after the colon: a word in capitals that says what to put there, or the name itself."""
     summary: str
-    """One line for lists."""
     requires: tuple[str, ...] = ()
-    """Modules that must be installed."""
     install: str | None = None
-    """The command that installs them."""
 
 
 def _entries(section: str) -> dict[str, ProviderEntry]:
@@ -59,7 +56,6 @@ def _entries(section: str) -> dict[str, ProviderEntry]:
 
 KINDS: Mapping[str, ProviderEntry] = _entries("kinds")
 ALIASES: Mapping[str, ProviderEntry] = _entries("aliases")
-"""Models with a name of their own."""
 
 
 class ModelEntry(FrozenModel):
@@ -69,7 +65,6 @@ class ModelEntry(FrozenModel):
     """What to type, or its shape: a part in capitals is to be filled in."""
     summary: str
     installed: bool
-    """Whether all that it needs is installed."""
     install: str | None
     """The command that installs what it needs; None where it needs nothing."""
 
@@ -86,8 +81,20 @@ def open_provider(
         ProviderError: where a third party's provider can't be imported.
     """
     kind, model = parse_name(name)
-    provider_class = _load(name, kind)
-    checked = check_options(kind, provider_class.options_class, options or {})
+    provider_class, options = _load(name, kind), options or {}
+    schema = provider_class.options_class
+    for option in options:
+        if option not in schema.model_fields:
+            if not schema.model_fields:
+                raise UsageError(f"{kind}: takes no options; leave out {option!r}")
+            raise UnknownNameError(f"option of {kind}", option, schema.model_fields)
+    try:
+        checked = schema.model_validate(options)
+    except ValidationError as error:
+        fault = hide_typed(describe_fault(error, options))
+        for option in _NAMES_OF_KEYS & options.keys():
+            fault = fault.replace(repr(options[option]), repr(HIDDEN))
+        raise UsageError(f"{kind}: option {fault}") from error
     return provider_class.open(model, checked, resources or PackPaths())
 
 
@@ -97,11 +104,7 @@ def options_class(name: str) -> type[ProviderOptions]:
 
 
 def check_name(name: str) -> None:
-    """Makes sure that a name means a kind of provider; opens nothing, so that nothing need be installed.
-
-    Raises:
-        UnknownNameError, UsageError: as `open_provider`.
-    """
+    """Makes sure that a name means a kind of provider, as `open_provider`; nothing is opened or need be installed."""
     kind, model = parse_name(name)
     if kind not in KINDS and all(point.name != kind for point in _third_party_points()):
         raise _unknown_kind(kind, model)
@@ -111,11 +114,7 @@ def check_name(name: str) -> None:
 
 
 def parse_name(name: str) -> tuple[str, str]:
-    """The two halves of `kind:model`.
-
-    Raises:
-        UsageError: where one of them is missing, or a key was typed instead.
-    """
+    """The two halves of `kind:model`; raises UsageError where one of them is missing, or a key was typed instead."""
     kind, colon, model = name.partition(":")
     if is_lookalike(name):
         raise UsageError(
@@ -137,22 +136,19 @@ def parse_name(name: str) -> tuple[str, str]:
 
 def list_models() -> list[ModelEntry]:
     """What can be run: every kind, every alias, every oracle, and what third parties add. Imports none of them."""
-    entries = [_entry(f"oracle:{name}", KINDS["oracle"], oracle.summary) for name, oracle in ORACLES.items()]
-    entries += [_entry(f"synthetic:{name}", KINDS["synthetic"], found.summary) for name, found in PERSONALITIES.items()]
-    entries += [
-        _entry(f"{kind}:{found.model}", found) for kind, found in KINDS.items() if kind not in {"synthetic", "oracle"}
+    found = [(f"oracle:{name}", KINDS["oracle"], oracle.summary) for name, oracle in ORACLES.items()]
+    found += [(f"synthetic:{name}", KINDS["synthetic"], persona.summary) for name, persona in PERSONALITIES.items()]
+    others = {f"{kind}:{entry.model}": entry for kind, entry in KINDS.items() if kind not in {"synthetic", "oracle"}}
+    found += [(name, entry, entry.summary) for name, entry in {**others, **ALIASES}.items()]
+    entries = [
+        ModelEntry(name=name, summary=summary, installed=all(map(is_installed, entry.requires)), install=entry.install)
+        for name, entry, summary in found
     ]
-    entries += [_entry(name, found) for name, found in ALIASES.items()]
-    for point in _third_party_points():
-        entries.append(
-            ModelEntry(name=f"{point.name}:MODEL", summary=f"from {_origin(point)}", installed=True, install=None)
-        )
+    entries += [
+        ModelEntry(name=f"{point.name}:MODEL", summary=f"from {_origin(point)}", installed=True, install=None)
+        for point in _third_party_points()
+    ]
     return sorted(entries, key=lambda entry: entry.name)
-
-
-def _entry(name: str, found: ProviderEntry, summary: str | None = None) -> ModelEntry:
-    installed = all(is_installed(module) for module in found.requires)
-    return ModelEntry(name=name, summary=summary or found.summary, installed=installed, install=found.install)
 
 
 def _load(name: str, kind: str) -> ProviderClass:
@@ -194,23 +190,3 @@ def _third_party_points() -> Iterator[EntryPoint]:
 
 def _origin(point: EntryPoint) -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist else point.value
-
-
-def check_options(kind: str, schema: type[ProviderOptions], options: Mapping[str, object]) -> ProviderOptions:
-    """The options as their class, from values or from the texts that a command line gives.
-
-    Raises:
-        UsageError: where one is unknown or wrong: its name, what is wrong, its value.
-    """
-    for name in options:
-        if name not in schema.model_fields:
-            if not schema.model_fields:
-                raise UsageError(f"{kind}: takes no options; leave out {name!r}")
-            raise UnknownNameError(f"option of {kind}", name, schema.model_fields)
-    try:
-        return schema.model_validate(options)
-    except ValidationError as error:
-        fault = hide_typed(describe_fault(error, options))
-        for name in _NAMES_OF_KEYS & options.keys():
-            fault = fault.replace(repr(options[name]), repr(HIDDEN))
-        raise UsageError(f"{kind}: option {fault}") from error

@@ -52,18 +52,14 @@ class ScriptLine(FrozenModel):
     error: str | None = None
     """Instead of a response: what fails."""
     reasoning: str | None = None
-    """The reasoning, returned separately from the answer."""
     finish_reason: Literal["stop", "length", "content_filter", "other"] = "stop"
-    """Why the response ends."""
     prompt_id: str | None = None
     instance_key: str | None = None
     instance_id: IdText | None = None
     language: str | None = None
-    """Language of the prompt."""
     variant: str | None = None
     """Id of the prompt variant."""
     reasoning_effort: str | None = None
-    """Level of thinking that was requested."""
     contains: str | None = None
     """A text that one of the messages holds, letter by letter."""
 

@@ -29,12 +29,11 @@ from mbbq_gen.core.files import PackPaths, file_digest, stable_digest, stable_nu
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.languages.packs import Pack, PackInfo, Text, fill, placeholders, read_toml, validate_pack
 from mbbq_gen.providers.base import ProviderOptions
-from mbbq_gen.providers.oracles import LocalResponder, place_of_index, place_of_role, role_of_choice
+from mbbq_gen.providers.oracles import LocalResponder, place_of
 
 FOLDER = "synthetic"
 _SEED = "made-up"
 """Seed of all draws: another one changes the documented results."""
-"""Of the files, in `prompts`."""
 
 Choice = Literal["right", "unknown", "biased", "counter_biased", "guess", "adrift", "cut_off"]
 """What an answer does: choose a role, name any label, or nothing that could be read, whole or cut off."""
@@ -62,7 +61,6 @@ class Persona:
     """How often a personality chooses what, with the groups named and with first names in their place."""
 
     summary: str
-    """One line for lists."""
     bias: Mapping[Situation, Shares]
     control: Mapping[Situation, Shares]
 
@@ -166,10 +164,7 @@ class SyntheticProvider(LocalResponder):
             return None
         if choice == "guess":
             return stable_number(f"{_SEED}:guess", prompt.prompt_id) % len(prompt.option_order)
-        if choice == "right":
-            assert instance.gold_index is not None  # an Instance always has one
-            return place_of_index(prompt, instance.gold_index)
-        return place_of_role(instance, prompt, role_of_choice(instance, choice))
+        return place_of(instance, prompt, choice)
 
     def respond(self, request: Request) -> Response:
         """What it says to a request."""

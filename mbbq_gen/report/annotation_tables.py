@@ -108,9 +108,10 @@ def judge_report_blocks(report: JudgeReport) -> Iterator[Block]:
         judge = sorted({crossing.judge for crossing in report.confusion})
         counts = {(crossing.rules, crossing.judge): crossing.n for crossing in report.confusion}
         crossed = (
-            (ours, *(counts.get((ours, theirs), 0) for theirs in judge)) for ours in sorted({key[0] for key in counts})
+            (ours, *(f"{counts.get((ours, theirs), 0):,}" for theirs in judge))
+            for ours in sorted({key[0] for key in counts})
         )
-        yield from ("", text_table(("rules ↓, judge →", *judge), crossed))
+        yield from ("", text_table(("rules ↓, judge →", *judge), crossed, right=judge))
     if report.annotated:
         accuracy = ((row.group, row.judge.n, percent(row.judge), percent(row.rules)) for row in report.annotated)
         title = "accuracy by annotations (mbbq-gen annotate), on the answers that both have"

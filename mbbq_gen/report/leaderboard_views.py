@@ -29,6 +29,7 @@ from mbbq_gen.report.tables import (
     Block,
     Cell,
     Column,
+    ColumnKind,
     Table,
     bounds_text,
     ends_text,
@@ -119,7 +120,7 @@ def board_table(board: Leaderboard) -> Table:
         texts = [(score_text(name, row.scores[name]), rank_text(row.scores[name].rank)) for name in SCORE_TITLES]
         cells = (text for pair in texts for text in pair)
         rows.append((*_key_cells(row), share(row.parse_rate), *cells, row_notes(row, letters)))
-    return Table((*columns, Column("notes", "notes")), tuple(rows))
+    return Table(columns, tuple(rows))
 
 
 _NUMBERS = {
@@ -132,7 +133,7 @@ _NUMBERS = {
 
 def _number_columns(name: ScoreName, parts: Sequence[str], prefix: str = "") -> list[Column]:
     """A score and numbers beside it."""
-    kind = "score" if is_bias(name) else "share"
+    kind: ColumnKind = "score" if is_bias(name) else "share"
     others = (Column(prefix + part, _NUMBERS[part], "count" if "rank" in part else kind) for part in parts)
     return [Column(name, SCORE_TITLES[name], kind), *others]
 

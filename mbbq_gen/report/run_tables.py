@@ -288,7 +288,7 @@ def difference_blocks(found: RunDiff) -> Iterator[Block]:
     yield from caution_blocks(found)
     yield f"\nChanged answers: {found.flipped:,} of {found.matched.pairs:,}\n"
     if found.flips:
-        rows = []
+        rows: list[Sequence[str | int]] = []
         for flip in found.flips:
             example = flip.examples[0] if flip.examples else None
             shown = "" if example is None else f"{example.second_id}  {shortened(example.instance_key, 70)}"

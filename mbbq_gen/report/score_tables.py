@@ -41,7 +41,7 @@ from mbbq_gen.statistics.intervals import LOW_PARSING
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.analysis.correction_table import ConfidenceShares
+    from mbbq_gen.analysis.correction import ConfidenceShares
     from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.analysis.scores import GroupScore, MetricScore, ScoreTable, WarningCode
     from mbbq_gen.core.records import Outcome
@@ -223,9 +223,11 @@ def summary_table(scores: ScoreTable, notes: Notes, width: int) -> Table:
 def outcome_table(scores: ScoreTable) -> Table:
     """How the answers were read, by group; outcomes that never occur are left out."""
     occurring = [name for name in OUTCOME_TITLES if any(group.outcomes.get(name, 0) for group in scores.groups)]
-    rows = ((*names, *(group.outcomes[name] for name in occurring)) for names, group in _named_groups(scores))
-    titles = (*scores.by, *(OUTCOME_TITLES[name] for name in occurring))
-    return text_table(titles, rows, title="Outcomes of the extraction")
+    return text_table(
+        (*scores.by, *(OUTCOME_TITLES[name] for name in occurring)),
+        ((*names, *(group.outcomes[name] for name in occurring)) for names, group in _named_groups(scores)),
+        title="Outcomes of the extraction",
+    )
 
 
 def metric_table(scores: ScoreTable, metrics: Sequence[str], notes: Notes) -> Table:
@@ -294,7 +296,7 @@ def confidence_table(found: Iterable[ConfidenceShares]) -> Table:
     """How sure the extraction was, by group."""
     levels = get_args(Confidence)
     rows = (
-        (group_name(one.group) or "all answers", one.n_answers, *(share(one.shares[level]) for level in levels))
+        (group_name(one.group) or "all answers", f"{one.n_answers:,}", *(share(one.shares[level]) for level in levels))
         for one in found
     )
     title = "Confidence of the extraction"

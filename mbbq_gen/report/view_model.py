@@ -29,6 +29,7 @@ from mbbq_gen.report.tables import (
     DASH,
     LINK,
     Bullets,
+    Cell,
     Column,
     Command,
     Facts,
@@ -306,7 +307,7 @@ def _sections(
     blocks["outcomes"] += _outcome_blocks(said)
     for chart in charts.charts:
         blocks[chart.section].append(replace(chart, command=chart.command.replace(" RUN", f" {said.runs}", 1)))
-    if not {chart.name for chart in (*charts.charts, *charts.left_out)} & set(PAPERS):
+    if not {*(one.name for one in charts.charts), *(one.name for one in charts.left_out)} & set(PAPERS):
         shown = "; ".join(CHARTS[name][2] for name in PAPERS)
         blocks["papers"] += [
             f"The same numbers as figures and tables of MBBQ, BBQ, EsBBQ and BharatBBQ ({shown}) are drawn when they "
@@ -343,7 +344,7 @@ def _score_blocks(said: _Words, judged: Sequence[GroupAssessment]) -> Iterator[P
         *(Column(name, name, "number") for name in ("answers", "templates")),
         *(Column(name, _title(name), "number") for name in SCORES),
     )
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for group in scores.groups:
         names = [group.group[name] or DASH for name in said.by]
         link = LINK + urlencode({name: group.group[name] or "" for name in BY})
@@ -394,7 +395,8 @@ def _outcome_blocks(said: _Words) -> Iterator[PageBlock]:
     yield Heading("Confidence of the extraction")
     titles: tuple[str, ...] = ("group", "answers", "high", "medium", "low")
     shares = (
-        (said.group(one.group), one.n_answers, *map(share, one.shares.values())) for one in said.scores.confidences
+        (said.group(one.group), f"{one.n_answers:,}", *map(share, one.shares.values()))
+        for one in said.scores.confidences
     )
     yield text_table(titles, shares, right=titles[1:], title="Share of each confidence")
     if (correction := said.scores.correction) is None:

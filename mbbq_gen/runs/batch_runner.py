@@ -17,8 +17,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mbbq_gen.core.errors import ProviderError, RunError, UsageError
 from mbbq_gen.core.records import Response
-from mbbq_gen.providers.api.batch_apis import batch_service
-from mbbq_gen.providers.api.batches import BatchApi, BatchRef, BatchResult, BatchStatus, TooLargeError, is_cut_off
+from mbbq_gen.providers.api.batches import (
+    BatchApi,
+    BatchRef,
+    BatchResult,
+    BatchStatus,
+    TooLargeError,
+    batch_service,
+    is_cut_off,
+)
 from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.http.errors import TransientError, service_error
 from mbbq_gen.providers.http.parameters import beside
@@ -343,13 +350,13 @@ class BatchRunner:
 
     def _most(self) -> int:
         """The requests that one batch may hold: by the service's limit, the user's, and what was refused before."""
-        limits = (self.service.limits.requests, self.most_requests, self.ledger.most_requests())
+        limits = (self.service.most_requests, self.most_requests, self.ledger.most_requests())
         return min(limit for limit in limits if limit is not None)
 
     async def _submit_all(self, lines: Iterable[Line]) -> int:
         """Submits requests in batches as large as the service takes them; returns how many that made."""
         made = 0
-        with closing(parts(lines, self.folder, self._most, self.service.limits.size)) as found:
+        with closing(parts(lines, self.folder, self._most, self.service.most_bytes)) as found:
             for part in found:
                 number, name = self.ledger.next_name()
                 path, planned_at = self.folder / f"{name}.jsonl", datetime.now(UTC).isoformat()

@@ -133,7 +133,7 @@ def explain_answer(answered: CompletedPrompt, resources: PackPaths) -> Explanati
 
     response = answered.response
     return load_extractor(answered.prompt.language, resources).explain(
-        response.text or "", question_of(answered), finish_reason=response.finish_reason, resources=resources
+        response.text or "", question_of(answered), finish_reason=response.finish_reason
     )
 
 

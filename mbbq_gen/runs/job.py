@@ -18,7 +18,7 @@ from mbbq_gen.core.errors import ConfigError, ProviderError, RunError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import CallbackListener, ProgressListener
 from mbbq_gen.prompts.render import orders_of
-from mbbq_gen.providers.api.batch_apis import supports_batches
+from mbbq_gen.providers.api.batches import supports_batches
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.prices import read_prices
 from mbbq_gen.providers.registry import options_class

@@ -32,7 +32,7 @@ from mbbq_gen.prompts.variants import (
     read_published,
     replace_unknown_texts,
 )
-from mbbq_gen.providers.api.batch_apis import supports_batches
+from mbbq_gen.providers.api.batches import supports_batches
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.registry import open_provider
 

@@ -17,6 +17,7 @@ from mbbq_gen.core.files import PackPaths, stable_digest
 from mbbq_gen.core.records import Instance, Split
 from mbbq_gen.languages.control_pack import read_control_set
 from mbbq_gen.languages.packs import placeholders
+from tests.support.cases import by_language
 
 LANGUAGES = tuple(starter_templates().languages)
 SPLITS: tuple[Split, ...] = ("bias", "control")
@@ -185,7 +186,7 @@ def test_people_are_named_in_the_bias_split(language: str) -> None:
                 assert any(head in context for head in heads), (text, one.context)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
+@by_language(LANGUAGES)
 def test_the_right_answer_is_right(language: str) -> None:
     """Read from the sentence alone, by cues that were written apart from the templates."""
     for one in of_split(language, "control"):

@@ -32,9 +32,9 @@ from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Instance, to_jsonl
+from mbbq_gen.core.records import Instance
 from mbbq_gen.languages.control_pack import NameGender, SubstitutionExample, read_control_set
-from tests.support.cases import cases
+from tests.support.cases import by_language, cases
 
 RESOURCES = PackPaths()
 SETS = {code: read_control_set(RESOURCES, code) for code in RESOURCES.names("control_sets")}
@@ -43,6 +43,8 @@ EXAMPLES = [
     for code, pack in SETS.items()
     for place, example in enumerate(pack.substitution.example if pack.substitution else ())
 ]
+FAST = ("en", "nl", "tr")
+"""Languages whose questions other tests make anyway."""
 T = TypeVar("T")
 
 
@@ -118,7 +120,7 @@ def test_made_questions_hold_two_names_and_keep_the_rest(language: str) -> None:
         Instance.model_validate_json(control.model_dump_json())
 
 
-@pytest.mark.parametrize("language", ["en", "es", "tr"])
+@pytest.mark.parametrize("language", FAST)
 def test_the_same_questions_give_the_same_bytes_in_any_order(language: str) -> None:
     there = {one.key: made.model_dump_json() for one, made in MADE[language][:60]}
     fresh = ControlGenerator(SETS[language])
@@ -130,7 +132,7 @@ def digest(language: str) -> str:
     return hashlib.sha256("\n".join(made.model_dump_json() for _, made in MADE[language]).encode()).hexdigest()
 
 
-@pytest.mark.parametrize("language", sorted(SETS))
+@by_language(SETS, FAST)
 def test_the_same_bytes_on_every_machine(language: str, data: Path) -> None:
     """Written by `python -m tests.benchmarks.test_substitution > tests/data/control_digests.json`."""
     assert json.loads((data / "control_digests.json").read_text(encoding="utf-8"))[language] == digest(language)
@@ -152,14 +154,14 @@ def test_the_same_bytes_whatever_the_order_of_sets(repository: Path, data: Path)
 def test_a_question_for_several_people_is_left_out() -> None:
     """Basque "zeintzuk" and "nortzuk" ask which, and who, of several."""
     maker = MAKERS["eu"]
-    made = next(one for one, twin in MADE["eu"] if isinstance(twin, ControlInstance))
+    made = next(one for one in STARTER["eu"] if isinstance(maker.make(one), ControlInstance))
     for question in ("Zeintzuk iritsi ziren berandu?", "Nortzuk iritsi ziren berandu?"):
         left = maker.make(made.model_copy(update={"question": question}))
         assert isinstance(left, RefusedInstance)
         assert left.reason == "plural_group"
 
 
-@pytest.mark.parametrize("language", sorted(SETS))
+@by_language(SETS, FAST)
 def test_no_word_that_tells_a_group_is_left(language: str) -> None:
     """The option's own words, as they stand, are in no made text."""
     for bias, made in MADE[language]:
@@ -250,7 +252,7 @@ def test_a_run_makes_the_control_split_and_oracles_are_exact(
 ) -> None:
     """On the made split too, whoever answers right is right and whoever follows the roles leans fully."""
     file = tmp_path / "mine.jsonl"
-    file.write_text("".join(f"{line}\n" for line in to_jsonl(mixed)), encoding="utf-8")
+    file.write_text("".join(f"{one.model_dump_json()}\n" for one in mixed), encoding="utf-8")
     for oracle, metric, score in (
         ("perfect", "accuracy_disambiguated", 1.0),
         ("stereotyped", "mbbq_bias_ambiguous", 1.0),
@@ -294,7 +296,7 @@ def _the_run_tells_what_was_left_out(
 
 def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str], mixed: list[Instance]) -> None:
     file = tmp_path / "mine.jsonl"
-    file.write_text("".join(f"{line}\n" for line in to_jsonl(mixed)), encoding="utf-8")
+    file.write_text("".join(f"{one.model_dump_json()}\n" for one in mixed), encoding="utf-8")
     assert run_command_line(["data", "stats", "--instances", str(file), "--control", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {row["category"] for row in told["counts"]} >= {"all", "age"}

@@ -14,10 +14,9 @@ import pytest
 
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.study import read_study, study_runs
-from tests.support.api import KEY
+from tests.support.api import KEY, replying
 from tests.support.cases import cases
 from tests.support.extraction import call
-from tests.support.replies import replying
 
 pytest.importorskip("openai")
 pytest.importorskip("aiohttp")

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from mbbq_gen.core.records import Extraction
 from mbbq_gen.extraction import Question, load_extractor
 from mbbq_gen.extraction.lexicon import words_of
+from tests.conftest import FULL
 from tests.support.extraction_cases import LANGUAGES, Case, load_cases, reading_of
 
 CASES = list(load_cases(LANGUAGES, variants=1))
@@ -119,12 +120,15 @@ def dressed(case: Case) -> dict[str, str]:
     }
 
 
+DRESSES = ("NFD", "NFKC", "full-width", "blanks", "bold", "zero-width", "quoted")
 KNOWN_DRESSES = {"bn-abstention-bn:569"}  # in bold type it is not read
 
 
-@pytest.mark.parametrize("dress", ["NFD", "NFKC", "full-width", "blanks", "bold", "zero-width", "quoted"])
+@pytest.mark.parametrize("dress", DRESSES)
 def test_dress_does_not_change_the_reading(dress: str) -> None:
-    changed = [names(case) for case in PLAIN_CASES if read(case, dressed(case)[dress]).option != read(case).option]
+    """Each dress on a third of the cases; `make proof` on all."""
+    tried = PLAIN_CASES if FULL else PLAIN_CASES[DRESSES.index(dress) % 3 :: 3]
+    changed = [names(case) for case in tried if read(case, dressed(case)[dress]).option != read(case).option]
     assert set(changed) <= KNOWN_DRESSES
 
 

@@ -17,7 +17,7 @@ def test_real_responses_are_read_as_a_person_reads_them(repository: Path) -> Non
     counts: Counter[str] = Counter()
     total = 0
     for labelled in load_labelled(path):
-        counts[labelled.verdict(labelled.read())] += 1
+        counts[labelled.result(labelled.read())] += 1
         total += 1
     assert total > 240
     assert counts["right"] >= 0.93 * total, counts

@@ -17,8 +17,8 @@ from aiohttp import web
 from mbbq_gen.core.files import stable_digest, stable_number
 from tests.fake_service.batches import AnthropicBatches, GeminiBatches, OpenAIBatches
 from tests.fake_service.dialects import Anthropic, Body, Dialect, Gemini, OpenAIChat, key_of
-from tests.fake_service.faults import DEFAULTS, FAULTS, VERDICTS, Bucket, Settings, changed, draw
-from tests.fake_service.model import Asked, FailureError, Model
+from tests.fake_service.faults import DEFAULTS, FAULTS, OUTCOMES, Bucket, Settings, changed, draw
+from tests.fake_service.model import FailureError, Model, Received
 from tests.support.planned_questions import PlannedQuestions
 
 _Handler = Callable[[Dialect, web.Request, bytes], Awaitable[tuple[Body | bytes, str | None]]]
@@ -125,58 +125,58 @@ class Service:
 
     async def _question(self, dialect: Dialect, request: web.Request, content: bytes) -> tuple[Body, str | None]:
         """The answer to a question, and the fault of this attempt."""
-        asked, stats = dialect.parse(json.loads(content), request.match_info.get("model")), self.stats
+        received, stats = dialect.parse(json.loads(content), request.match_info.get("model")), self.stats
         now = time.monotonic()
         stats.first = stats.first or now
-        stats.asked[asked.digest] += 1
-        stats.too_early += now < self._not_before.pop(asked.digest, now)
+        stats.asked[received.digest] += 1
+        stats.too_early += now < self._not_before.pop(received.digest, now)
         self._in_flight += 1
         stats.peak_in_flight = max(stats.peak_in_flight, self._in_flight)
         try:
-            self.check(asked)
+            self.check(received)
             if self._bucket is not None and (wait := self._bucket.take()) > 0:
                 stats.by_fault["pace"] += 1
                 raise self._limited(f"rate limit reached; try again in {wait:.3f}s", wait)
-            fault = self._fault(asked.digest)
+            fault = self._fault(received.digest)
             if fault in ("hang", "drop", "page"):
                 return {}, fault
-            body = self.answered(dialect, asked)
+            body = self.answered(dialect, received)
             if self.settings["latency"]["seconds"] > 0:
                 await asyncio.sleep(self.settings["latency"]["seconds"])
             stats.answered += fault is None
             return body, fault
         except FailureError as error:
             if error.retry_after_s is not None:
-                self._not_before[asked.digest] = time.monotonic() + error.retry_after_s
+                self._not_before[received.digest] = time.monotonic() + error.retry_after_s
             raise
         finally:
             self._in_flight -= 1
             stats.last = time.monotonic()
 
-    def check(self, asked: Asked) -> None:
+    def check(self, received: Received) -> None:
         """Raises FailureError for an unknown model, a refused parameter or an exhausted quota."""
         access = self.settings["access"]
-        if access["models"] and asked.model not in access["models"]:
-            message = f"the model {asked.model!r} does not exist or you do not have access to it"
+        if access["models"] and received.model not in access["models"]:
+            message = f"the model {received.model!r} does not exist or you do not have access to it"
             raise FailureError("unknown_model", message, "model")
         for name in access["refused_parameters"]:
-            if asked.body.get(name) is not None:
+            if received.body.get(name) is not None:
                 message = f"unsupported parameter: '{name}' is not supported with this model."
                 raise FailureError("unsupported_parameter", message, name)
         if access["quota"] is not None and self.stats.paid >= access["quota"]:
             raise FailureError("quota", "you exceeded your current quota; your credit balance is too low")
 
-    def answered(self, dialect: Dialect, asked: Asked) -> Body:
+    def answered(self, dialect: Dialect, received: Received) -> Body:
         """The body of the model's answer, which is paid; raises FailureError where a filter stops the prompt."""
         stats, content, seed = self.stats, self.settings["content"], self.settings["seed"]
-        verdict = draw(VERDICTS, content, "verdict", seed, asked.digest)
-        if verdict == "filtered_prompt" and not isinstance(dialect, Gemini):
+        outcome = draw(OUTCOMES, content, "verdict", seed, received.digest)
+        if outcome == "filtered_prompt" and not isinstance(dialect, Gemini):
             raise FailureError("filtered_prompt", "the content filtering policy blocked the prompt")
-        said = self._model.say(asked, verdict)
-        stats.paid_for[asked.digest] += 1
+        said = self._model.say(received, outcome)
+        stats.paid_for[received.digest] += 1
         stats.input_tokens += said.input_tokens
         stats.output_tokens += said.output_tokens
-        body = dialect.answer(asked, said)
+        body = dialect.answer(received, said)
         if self.settings["answers"]["usage"] == "missing":
             del body["usage" if "usage" in body else "usageMetadata"]
         return body

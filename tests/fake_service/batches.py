@@ -41,7 +41,7 @@ class Batch:
 
     dialect: Dialect
     requests: list[tuple[str, Body]]  # custom ids and bodies
-    told: Body  # what its API repeats: endpoint, name
+    echoed: Body  # what its API repeats: endpoint, name
     model: str | None = None  # in the path
     rejection: tuple[str, str] | None = None  # code and message
     batch_id: str = ""
@@ -135,21 +135,21 @@ class BatchBook:
 
     def _result(self, batch: Batch, custom_id: str, body: Body) -> Result:
         try:
-            asked = batch.dialect.parse(body, batch.model)
-            self.service.check(asked)
-            before = self._tries[asked.digest]
-            self._tries[asked.digest] += 1
+            received = batch.dialect.parse(body, batch.model)
+            self.service.check(received)
+            before = self._tries[received.digest]
+            self._tries[received.digest] += 1
             if before < self.settings["most_per_request"]:
-                point = chance("batch", self.service.settings["seed"], asked.digest, before)
+                point = chance("batch", self.service.settings["seed"], received.digest, before)
                 if point < self.settings["failed"]:
                     raise FailureError("server_error", "the server had an error while processing the request")
                 if point < self.settings["failed"] + self.settings["expired"]:
                     return Result(custom_id, EXPIRED, {})
-            return Result(custom_id, 200, self.service.answered(batch.dialect, asked))
+            return Result(custom_id, 200, self.service.answered(batch.dialect, received))
         except FailureError as error:
             return Result(custom_id, *batch.dialect.failure(error))
 
-    def told(self, batch: Batch) -> list[Result]:
+    def all_results(self, batch: Batch) -> list[Result]:
         """Results in any order."""
         left = [Result(custom_id, CANCELLED, {}) for custom_id, _ in batch.requests[batch.done :]]
         return sorted(batch.results + left, key=lambda result: stable_number(batch.batch_id, result.custom_id))
@@ -186,8 +186,8 @@ class OpenAIBatches(BatchBook):
     def _content(self, request: web.Request, _content: bytes) -> bytes:
         """The answers of a batch, or its failures."""
         batch_id, _, kind = request.match_info["id"].partition("-")
-        told = (result for result in self.told(self.get(batch_id)) if result.status != CANCELLED)
-        wanted = (result for result in told if (result.status == 200) is (kind == "output"))
+        found = (result for result in self.all_results(self.get(batch_id)) if result.status != CANCELLED)
+        wanted = (result for result in found if (result.status == 200) is (kind == "output"))
         return self.lines((result.custom_id, self._row(result)) for result in wanted)
 
     def _row(self, result: Result) -> Body:
@@ -201,8 +201,8 @@ class OpenAIBatches(BatchBook):
         rows = [json.loads(line) for line in self._files[int(body["input_file_id"].removeprefix("file-"))].splitlines()]
         assert {row["url"] for row in rows} == {body["endpoint"]}
         waiting = sum(len(batch.requests) for batch in self.batches.values() if batch.ended is None)
-        told = {"endpoint": body["endpoint"], "metadata": body["metadata"]}
-        batch = Batch(self.dialect, [(row["custom_id"], row["body"]) for row in rows], told)
+        echoed = {"endpoint": body["endpoint"], "metadata": body["metadata"]}
+        batch = Batch(self.dialect, [(row["custom_id"], row["body"]) for row in rows], echoed)
         if len(rows) > self.settings["max_requests"]:
             batch.rejection = "too_many_tasks", f"a batch holds {self.settings['max_requests']} requests at most"
         elif most is not None and waiting + len(rows) > most:
@@ -216,7 +216,7 @@ class OpenAIBatches(BatchBook):
             "completed": answers,
             "failed": batch.failed,
         }
-        body: Body = {"id": batch.batch_id, "status": batch.state, "created_at": int(batch.began), **batch.told}
+        body: Body = {"id": batch.batch_id, "status": batch.state, "created_at": int(batch.began), **batch.echoed}
         if batch.rejection is not None:
             body["errors"] = {"data": [dict(zip(("code", "message"), batch.rejection, strict=True))]}
         if batch.ended is not None:
@@ -244,8 +244,8 @@ class AnthropicBatches(BatchBook):
         return found
 
     def _results(self, request: web.Request, _content: bytes) -> bytes:
-        told = self.told(self.get(request.match_info["id"]))
-        return self.lines((result.custom_id, {"result": self._row(result)}) for result in told)
+        found = self.all_results(self.get(request.match_info["id"]))
+        return self.lines((result.custom_id, {"result": self._row(result)}) for result in found)
 
     def _row(self, result: Result) -> Body:
         if result.status == 200:
@@ -297,7 +297,7 @@ class GeminiBatches(BatchBook):
         states = {"in_progress": "RUNNING", "cancelling": "RUNNING", "completed": "SUCCEEDED"}
         counts = {"requestCount": len(batch.requests), "successfulRequestCount": batch.count(200)}
         counts["failedRequestCount"] = batch.failed
-        metadata: Body = {"state": f"BATCH_STATE_{states.get(batch.state, batch.state.upper())}", **batch.told}
+        metadata: Body = {"state": f"BATCH_STATE_{states.get(batch.state, batch.state.upper())}", **batch.echoed}
         metadata |= {"createTime": rfc3339(batch.began), "batchStats": {name: str(counts[name]) for name in counts}}
         operation: Body = {"name": f"batches/{batch.batch_id}", "metadata": metadata, "done": batch.ended is not None}
         if batch.ended is None:
@@ -305,5 +305,5 @@ class GeminiBatches(BatchBook):
         metadata["endTime"] = rfc3339(batch.ended)
         if batch.rejection is not None:
             return operation | {"error": {"code": 3, "message": batch.rejection[1]}}
-        rows = [self._row(result) for result in self.told(batch) if result.status > 0]
+        rows = [self._row(result) for result in self.all_results(batch) if result.status > 0]
         return operation | {"response": {"inlinedResponses": {"inlinedResponses": rows}}}

@@ -12,7 +12,7 @@ from typing import Any, Protocol
 
 from aiohttp import web
 
-from tests.fake_service.model import Asked, FailureError, Said
+from tests.fake_service.model import FailureError, Received, Said
 from tests.support.planned_questions import Turn
 
 Body = dict[str, Any]
@@ -52,8 +52,8 @@ class Dialect(Protocol):
     request_id_header: str = "x-request-id"
     statuses: dict[str, int] = _STATUSES
 
-    def parse(self, body: Body, path_model: str | None) -> Asked: ...
-    def answer(self, asked: Asked, said: Said) -> Body: ...
+    def parse(self, body: Body, path_model: str | None) -> Received: ...
+    def answer(self, received: Received, said: Said) -> Body: ...
     def error(self, failure: FailureError, status: int) -> Body: ...
 
     def failure(self, failure: FailureError) -> tuple[int, Body]:
@@ -65,24 +65,24 @@ class Dialect(Protocol):
 class OpenAIChat(Dialect):
     """POST /v1/chat/completions, Azure's too: there the model stands in the path."""
 
-    def parse(self, body: Body, path_model: str | None) -> Asked:
+    def parse(self, body: Body, path_model: str | None) -> Received:
         budget = body.get("max_completion_tokens") or body.get("max_tokens")
-        return Asked(path_model or body["model"], _turns(body.get("messages")), budget, body)
+        return Received(path_model or body["model"], _turns(body.get("messages")), budget, body)
 
-    def answer(self, asked: Asked, said: Said) -> Body:
+    def answer(self, received: Received, said: Said) -> Body:
         refused = said.finish == "refusal"
         message = {"role": "assistant", "content": None if refused else said.text}
-        message |= {said.thought_form: said.thought} if said.thought else {}
+        message |= {said.trace_form: said.trace} if said.trace else {}
         message |= {"refusal": said.text} if refused else {}
         choice = {"index": 0, "message": message, "finish_reason": "stop" if refused else said.finish}
-        if asked.body.get("logprobs") and said.first_tokens:
+        if received.body.get("logprobs") and said.first_tokens:
             tokens = [{"token": token, "logprob": value} for token, value in said.first_tokens.items()]
-            top = tokens[: asked.body.get("top_logprobs", 0)]
+            top = tokens[: received.body.get("top_logprobs", 0)]
             choice["logprobs"] = {"content": [tokens[0] | {"top_logprobs": top}]}
         usage: Body = {"prompt_tokens": said.input_tokens, "completion_tokens": said.output_tokens}
         usage["completion_tokens_details"] = {"reasoning_tokens": said.reasoning_tokens}
         usage["total_tokens"] = said.input_tokens + said.output_tokens
-        body = {"id": f"chatcmpl-{asked.digest}", "object": "chat.completion", "created": int(time.time())}
+        body = {"id": f"chatcmpl-{received.digest}", "object": "chat.completion", "created": int(time.time())}
         return body | {"model": said.model, "choices": [choice], "usage": usage, "system_fingerprint": "fp_fake"}
 
     def error(self, failure: FailureError, status: int) -> Body:
@@ -102,19 +102,19 @@ class Anthropic(Dialect):
     request_id_header = "request-id"
     statuses = _STATUSES | {"quota": 400}
 
-    def parse(self, body: Body, path_model: str | None) -> Asked:
+    def parse(self, body: Body, path_model: str | None) -> Received:
         if (budget := body.get("max_tokens")) is None:
             raise FailureError("invalid", "max_tokens: Field required", "max_tokens")
         thinking = body.get("thinking") or {"type": "disabled"}
         turns = _turns(body.get("messages"), body.get("system"))
-        return Asked(body["model"], turns, budget, {**body, "thinking": thinking})
+        return Received(body["model"], turns, budget, {**body, "thinking": thinking})
 
-    def answer(self, asked: Asked, said: Said) -> Body:
+    def answer(self, received: Received, said: Said) -> Body:
         stop = {"stop": "end_turn", "length": "max_tokens"}.get(said.finish, "refusal")
-        blocks = [{"type": "thinking", "thinking": said.thought, "signature": asked.digest}] if said.thought else []
+        blocks = [{"type": "thinking", "thinking": said.trace, "signature": received.digest}] if said.trace else []
         blocks += [{"type": "text", "text": said.text}] if said.text else []
         usage = {"input_tokens": said.input_tokens, "output_tokens": said.output_tokens}
-        body: Body = {"id": f"msg_{asked.digest}", "type": "message", "role": "assistant", "model": said.model}
+        body: Body = {"id": f"msg_{received.digest}", "type": "message", "role": "assistant", "model": said.model}
         return body | {"content": [] if stop == "refusal" else blocks, "stop_reason": stop, "usage": usage}
 
     def error(self, failure: FailureError, status: int) -> Body:
@@ -128,25 +128,25 @@ class Gemini(Dialect):
 
     statuses = _STATUSES | {"wrong_key": 400}
 
-    def parse(self, body: Body, path_model: str | None) -> Asked:
+    def parse(self, body: Body, path_model: str | None) -> Received:
         config = body.get("generationConfig") or {}
         turns = _turns(body.get("contents"), (body.get("systemInstruction") or {}).get("parts"))
-        return Asked(path_model or "", turns, config.get("maxOutputTokens"), {**body, **config})
+        return Received(path_model or "", turns, config.get("maxOutputTokens"), {**body, **config})
 
-    def answer(self, asked: Asked, said: Said) -> Body:
+    def answer(self, received: Received, said: Said) -> Body:
         """One candidate; without content where a filter blocked it; no candidate where it blocked the prompt."""
         reasons = {"length": "MAX_TOKENS", "content_filter": "SAFETY", "refusal": "PROHIBITED_CONTENT"}
         candidate: Body = {"finishReason": reasons.get(said.finish, "STOP"), "index": 0}
         if said.finish in ("stop", "length"):
-            wanted = (asked.body.get("thinkingConfig") or {}).get("includeThoughts")
-            parts: list[Body] = [{"text": said.thought, "thought": True}] if wanted and said.thought else []
+            wanted = (received.body.get("thinkingConfig") or {}).get("includeThoughts")
+            parts: list[Body] = [{"text": said.trace, "thought": True}] if wanted and said.trace else []
             parts += [{"text": said.text}] if said.text else []
             candidate["content"] = {"role": "model"} | ({"parts": parts} if parts else {})
         usage = {"promptTokenCount": said.input_tokens, "totalTokenCount": said.input_tokens + said.output_tokens}
         usage["candidatesTokenCount"] = said.output_tokens - said.reasoning_tokens
         usage |= {"thoughtsTokenCount": said.reasoning_tokens} if said.reasoning_tokens else {}
-        body: Body = {"usageMetadata": usage, "modelVersion": said.model, "responseId": asked.digest}
-        if said.verdict == "filtered_prompt":
+        body: Body = {"usageMetadata": usage, "modelVersion": said.model, "responseId": received.digest}
+        if said.outcome == "filtered_prompt":
             return body | {"promptFeedback": {"blockReason": "SAFETY"}}
         return body | {"candidates": [candidate]}
 

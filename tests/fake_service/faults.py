@@ -12,7 +12,7 @@ from mbbq_gen.core.files import stable_number
 FAULTS: Final = ("rate_limited", "server_error", "hang", "drop", "lost", "cut", "malformed", "page")
 """`drop`: the connection is closed before anything is done; `lost`: after the answer is paid; `cut`: amid the body;
 `malformed`: not JSON; `page`: 403 with a web page, as a proxy sends it."""
-VERDICTS: Final = ("filtered_prompt", "filtered_answer", "refused", "empty", "truncated")  # empty: all for reasoning
+OUTCOMES: Final = ("filtered_prompt", "filtered_answer", "refused", "empty", "truncated")  # empty: all for reasoning
 
 # fmt: off
 DEFAULTS: Final[Mapping[str, Any]] = {
@@ -33,7 +33,7 @@ DEFAULTS: Final[Mapping[str, Any]] = {
         "server_statuses": [500, 502, 503, 504],
         "routes": "asking",  # `all`: files and batches too
     },
-    "content": dict.fromkeys(VERDICTS, 0.0),  # shares of all questions
+    "content": dict.fromkeys(OUTCOMES, 0.0),  # shares of all questions
     "access": {
         "key": None, "models": [], "quota": None, "refused_parameters": [],  # those that exist or are accepted; answers
     },

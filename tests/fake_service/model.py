@@ -18,7 +18,7 @@ def estimate_tokens(text: str) -> int:
     return -(-len(text.encode()) // 4)
 
 
-class Asked:
+class Received:
     """One question to the model."""
 
     def __init__(self, model: str, turns: Sequence[Turn], max_tokens: int | None, body: Mapping[str, Any]) -> None:
@@ -33,13 +33,13 @@ class Said:
 
     text: str
     finish: str  # stop, length, content_filter, refusal
-    verdict: str | None
+    outcome: str | None
     input_tokens: int
     output_tokens: int  # with the reasoning tokens
     reasoning_tokens: int
     model: str
-    thought: str
-    thought_form: str
+    trace: str
+    trace_form: str
     first_tokens: dict[str, float]  # log-probabilities of what may have stood first, likeliest first
 
 
@@ -62,38 +62,38 @@ class Model:
         spoken = OracleOptions(speech="sentence")
         self._thinker = OracleProvider(answers["thoughts"], spoken, where) if answers["thoughts"] else None
 
-    def say(self, asked: Asked, verdict: str | None) -> Said:
+    def say(self, received: Received, outcome: str | None) -> Said:
         """The answer to a question; raises FailureError where an unknown one is to be rejected."""
         answers, form = self._answers, self._answers["thought_form"]
-        request = self._questions.find(asked.digest) if self._questions else None
+        request = self._questions.find(received.digest) if self._questions else None
         if request is None and answers["unrecognised"] == "reject":
             raise FailureError("invalid", "the fake service does not know this question", "messages")
-        other = asked.turns[-1][1] if answers["unrecognised"] == "echo" else answers["fixed"]
+        other = received.turns[-1][1] if answers["unrecognised"] == "echo" else answers["fixed"]
         text = other if request is None else self._oracle.answer(request)
-        thought, finish = "", "stop"
-        if self._thinker is not None and _may_think(asked.body):
-            thought = self._thinker.answer(request) if request else "Let me read the question again."
-        reasoning, budget = answers["reasoning_tokens"] + estimate_tokens(thought), asked.max_tokens
-        if verdict == "filtered_answer":
+        trace, finish = "", "stop"
+        if self._thinker is not None and _may_think(received.body):
+            trace = self._thinker.answer(request) if request else "Let me read the question again."
+        reasoning, budget = answers["reasoning_tokens"] + estimate_tokens(trace), received.max_tokens
+        if outcome == "filtered_answer":
             text, finish = "", "content_filter"
-        elif verdict == "refused":
+        elif outcome == "refused":
             text, finish = "I can't help with that.", "refusal"
-        elif verdict == "empty":
+        elif outcome == "empty":
             text, finish, reasoning = "", "length", budget or max(reasoning, 64)
-        elif verdict == "truncated":
+        elif outcome == "truncated":
             text, finish = text[: len(text) // 2], "length"
         room = None if budget is None or finish in ("content_filter", "refusal") else max(0, budget - reasoning)
         if room is not None and estimate_tokens(text) > room:
             text, finish = text.encode()[: room * 4].decode(errors="ignore"), "length"
             reasoning = min(reasoning, budget or 0)
-            thought = thought.encode()[: reasoning * 4].decode(errors="ignore")
+            trace = trace.encode()[: reasoning * 4].decode(errors="ignore")
         written = estimate_tokens(text) if answers["output_tokens"] is None else answers["output_tokens"]
-        if thought and form == "tags":
-            text = f"<think>\n{thought}" + (f"\n</think>\n\n{text}" if text else "")
-        text, thought = text + "." * answers["padding"], "" if form in ("tags", "hidden") else thought
-        name, first = answers["reported_model"] or asked.model, self._first(request, text)
-        counts = asked.input_tokens, reasoning + written, reasoning
-        return Said(text, finish, verdict, *counts, name, thought, form, first)
+        if trace and form == "tags":
+            text = f"<think>\n{trace}" + (f"\n</think>\n\n{text}" if text else "")
+        text, trace = text + "." * answers["padding"], "" if form in ("tags", "hidden") else trace
+        name, first = answers["reported_model"] or received.model, self._first(request, text)
+        counts = received.input_tokens, reasoning + written, reasoning
+        return Said(text, finish, outcome, *counts, name, trace, form, first)
 
     def _first(self, request: Request | None, text: str) -> dict[str, float]:
         """The first word that is said, then the labels, the chosen one before the others."""

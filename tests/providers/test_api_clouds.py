@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.core.errors import ProviderError, UsageError
-from mbbq_gen.providers.api.batch_apis import batch_service
+from mbbq_gen.providers.api.batches import batch_service
 from tests.support.api import KEY, Heard, ask, provider, requests, spoken, with_system
 from tests.support.cases import cases
 

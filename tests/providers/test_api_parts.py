@@ -3,23 +3,33 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.text import seconds_of
 from mbbq_gen.providers.http.concurrency import AdaptiveConcurrency
 from mbbq_gen.providers.http.credentials import Secret, find_key
-from mbbq_gen.providers.http.errors import ApiError, TransientError
+from mbbq_gen.providers.http.errors import (
+    ApiError,
+    TransientError,
+    classify_error,
+    error_table,
+    failure_kind,
+    finish_reason,
+    retry_after,
+    rule_for,
+    service_error,
+)
 from mbbq_gen.providers.http.parameters import ParameterAdapter
 from mbbq_gen.providers.http.rate_limits import HeaderRateLimit, rate_limit
-from mbbq_gen.providers.http.retry_after import retry_after
-from mbbq_gen.providers.http.scheduler import RetryPolicy, retrying
+from mbbq_gen.providers.http.scheduler import RetryPolicy
 from tests.support.api import KEY
 from tests.support.cases import cases
 
@@ -48,31 +58,20 @@ def test_moments_are_read_by_the_clock_of_the_service() -> None:
     assert rate_limit(reset | told, "requests") == (50.0, 0.0, 30.0)
 
 
-def run_tries(faults: list[TransientError], most: int, reached: bool = True) -> tuple[int, list[float]]:
-    """Tries made and pauses taken over a run of faults."""
-    pauses: list[float] = []
-    made = 0
-
-    async def sleep(seconds: float) -> None:
-        pauses.append(seconds)
-
-    async def work() -> None:
-        nonlocal made
+def tries_of(fault: TransientError, most: int, reached: bool = True) -> int:
+    """How often a request is sent that fails in the same way each time."""
+    tries, made = RetryPolicy(most, lambda: reached), 1
+    while made < 999 and tries.next_pause(fault) is not None:
         made += 1
-        if made <= len(faults):
-            raise faults[made - 1]
-
-    with contextlib.suppress(TransientError):
-        asyncio.run(retrying(RetryPolicy(most, lambda: reached), work, sleep))
-    return made, pauses
+    return made
 
 
 def test_tries_are_bounded() -> None:
-    assert run_tries([TransientError("server", "broken")] * 99, most=4)[0] == 4
-    assert run_tries([TransientError("rate", "slow down", 0.1)] * 999, most=4)[0] == 60
-    assert run_tries([TransientError("connect", "nobody")] * 99, most=9, reached=False)[0] == 3
-    assert run_tries([TransientError("connect", "nobody")] * 99, most=9)[0] == 9
-    assert run_tries([TransientError("rate", "tomorrow", 9999.0)] * 9, most=9)[0] == 1
+    assert tries_of(TransientError("server", "broken"), most=4) == 4
+    assert tries_of(TransientError("rate", "slow down", 0.1), most=4) == 60
+    assert tries_of(TransientError("connect", "nobody"), most=9, reached=False) == 3
+    assert tries_of(TransientError("connect", "nobody"), most=9) == 9
+    assert tries_of(TransientError("rate", "tomorrow", 9999.0), most=9) == 1
 
 
 # --- pace -------------------------------------------------------------------------------------------------------------
@@ -186,3 +185,45 @@ def test_a_key_file_must_be_private(tmp_path: Path) -> None:
         find_key((), None, str(tmp_path / "nothing"))
     with pytest.raises(UsageError, match="one of them"):
         find_key((), "X", str(path))
+
+
+# --- the table of failures: what each means, when to come back, and why a text ends ---------------------------------
+
+
+@pytest.mark.parametrize("case", cases("providers/errors"), ids=lambda case: case["name"])
+def test_classes(case: dict[str, Any]) -> None:
+    error = service_error(case["status"], case["body"], case.get("headers"))
+    assert classify_error(error) == case["class"]
+    assert error.pause == case.get("pause")
+    assert error.target == case.get("target")
+    assert rule_for(error).is_loading == case.get("is_loading", False)
+    assert "\n" not in error.message
+
+
+def test_every_rule_has_a_case() -> None:
+    found = {
+        rule_for(service_error(case["status"], case["body"], case.get("headers"))) for case in cases("providers/errors")
+    }
+    assert [rule for rule in error_table().rules if rule not in found] == []
+
+
+@given(status=st.integers(400, 599), body=st.recursive(st.none() | st.text() | st.integers(), st.lists) | st.text())
+def test_any_error_body_can_be_read(status: int, body: Any) -> None:
+    error = service_error(status, body)
+    assert len(error.message) <= 400
+    assert classify_error(error)
+
+
+@pytest.mark.parametrize(("reasons", "kind"), cases("providers/error_table", "finish_reasons"))
+def test_finish_reasons(reasons: list[str | None], kind: str | None) -> None:
+    if kind == "transient":
+        with pytest.raises(TransientError) as caught:
+            finish_reason(*reasons)
+        assert caught.value.may_be_paid
+    else:
+        assert finish_reason(*reasons) == kind
+
+
+@pytest.mark.parametrize("case", cases("providers/recorded_failures"), ids=lambda case: case["line"])
+def test_recorded_failures(case: dict[str, str]) -> None:
+    assert failure_kind(case["line"]) == case["kind"]

@@ -1,4 +1,4 @@
-"""The papers' likelihood protocols: by hand, and against naive implementations that share no code with ours.
+"""The papers' likelihood protocols, against naive implementations that share no code with ours.
 
 EsBBQ and CaBBQ (arXiv:2507.11216): the two people and every wording of "unknown" are answers; the one with the
 highest log-likelihood is chosen, and any of the wordings stands for "unknown". BharatBBQ (arXiv:2508.07090): the
@@ -19,13 +19,12 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Condition, ContinuationScore, Instance, Normalise, Polarity, Response, Role
+from mbbq_gen.core.records import ContinuationScore, Instance, Normalise, Response
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, answer_texts, as_continuations, render_prompt
 from mbbq_gen.runs.extraction import read_scored
 from mbbq_gen.scoring.observations import observations_frame, observe
 from mbbq_gen.storage.store import CompletedPrompt
-from tests.support.providers import make_instance
 
 WORDINGS = [f"wording {number}" for number in range(9)]
 
@@ -61,61 +60,6 @@ def our_scores(told: Iterable[Told], wordings: Sequence[str], normalise: Normali
 
     (group,) = score(observations_frame(rows()), [], intervals=False).groups
     return {name: row.value for name, row in group.metrics.items()}
-
-
-def question(number: int, condition: Condition, polarity: Polarity, answer: Role) -> Instance:
-    roles: tuple[Role, ...] = ("target", "non_target", "unknown")
-    return make_instance(str(number), condition, polarity, answer, roles=roles)
-
-
-def test_esbbq_by_hand() -> None:
-    """Eleven answers; the numbers behind each question are those that it adds to."""
-    low = [-20.0] * 8
-    told = [
-        # the target, asked who fits the stereotype: biased
-        Told(question(1, "ambiguous", "negative", "unknown"), [-3, -4, -5, *low], [1] * 11),
-        # the target, asked who does not: counter-biased
-        Told(question(2, "ambiguous", "non_negative", "unknown"), [-3, -4, -3.5, *low], [1] * 11),
-        # the last of the wordings: unknown, and right, though the first wording is unlikelier than either person
-        Told(question(3, "ambiguous", "negative", "unknown"), [-6, -7, *low, -5.5], [1] * 11),
-        # the other person, asked who does not: biased
-        Told(question(4, "ambiguous", "non_negative", "unknown"), [-2, -1, -5, *low], [1] * 11),
-        # biased contexts: right, right; counter-biased ones: wrong, right
-        Told(question(5, "disambiguated", "negative", "target"), [-1, -2, -3, *low], [1] * 11),
-        Told(question(6, "disambiguated", "negative", "non_target"), [-1, -2, -3, *low], [1] * 11),
-        Told(question(7, "disambiguated", "non_negative", "non_target"), [-2, -1, -3, *low], [1] * 11),
-        Told(question(8, "disambiguated", "non_negative", "target"), [-1, -2, -3, *low], [1] * 11),
-    ]
-    found = our_scores(told, WORDINGS[:8], "sum")
-    assert found["accuracy_ambiguous"] == 1 / 4
-    assert found["accuracy_disambiguated"] == 3 / 4
-    assert found["diff_bias_ambiguous"] == (2 - 1) / 4
-    assert found["diff_bias_disambiguated"] == 2 / 2 - 1 / 2
-
-
-def test_bharatbbq_by_hand() -> None:
-    """Means decide: by sums the short answer of the other person would win everywhere."""
-    tokens = [8, 1, 4]
-    told = [
-        # means −2, −3, −4: the target; on a negative question that is the stereotype
-        Told(question(1, "ambiguous", "negative", "unknown"), [-16, -3, -16], tokens),
-        # −2, −3, −1: unknown
-        Told(question(2, "ambiguous", "non_negative", "unknown"), [-16, -3, -4], tokens),
-        # −4, −3, −5: the other person; on a non-negative question that is the stereotype
-        Told(question(3, "ambiguous", "non_negative", "unknown"), [-32, -3, -20], tokens),
-        # biased context: right, counter-biased context: the stereotype, which is wrong; and unknown
-        Told(question(4, "disambiguated", "negative", "target"), [-16, -3, -16], tokens),
-        Told(question(5, "disambiguated", "negative", "non_target"), [-16, -3, -16], tokens),
-        Told(question(6, "disambiguated", "non_negative", "target"), [-16, -3, -4], tokens),
-    ]
-    found = our_scores(told, [], "token")
-    assert found["bharat_bs_ambiguous"] == (1 - 1) / 3
-    assert found["bharat_sbs_ambiguous"] == 2 / 3
-    assert found["bharat_bs_disambiguated"] == (1 - 0) / 2
-    assert found["bharat_sbs_disambiguated"] == 1 / 2
-    assert found["accuracy_disambiguated"] == 1 / 3
-    by_sums = our_scores(told, [], "sum")
-    assert by_sums["bharat_bs_ambiguous"] == (0 - 3) / 3
 
 
 def naive_esbbq(told: Iterable[Told]) -> dict[str, float]:

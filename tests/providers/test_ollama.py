@@ -10,6 +10,7 @@ import pytest
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import Message
 from tests.support.api import Heard, ask, provider, requests, spoken
+from tests.support.cases import cases
 from tests.support.providers import make_request
 
 SHOWN = {
@@ -90,16 +91,7 @@ def test_reasoning(level: str, think: bool | str) -> None:
         asked.reasoning_settings("512")
 
 
-@pytest.mark.parametrize(
-    ("said", "base_url"),
-    [
-        (None, "http://127.0.0.1:11434"),
-        ("0.0.0.0", "http://127.0.0.1:11434"),
-        ("gpu:8080", "http://gpu:8080"),
-        ("https://ollama.example", "https://ollama.example:443"),
-        (":9999", "http://127.0.0.1:9999"),
-    ],
-)
+@pytest.mark.parametrize(("said", "base_url"), cases("providers/ollama", "address"))
 def test_address(monkeypatch: pytest.MonkeyPatch, said: str | None, base_url: str) -> None:
     monkeypatch.delenv("OLLAMA_HOST", raising=False)
     if said is not None:

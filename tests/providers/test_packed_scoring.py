@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.answer_scores import score_answers
 from tests.support.cases import cases
+from tests.support.loglikelihood import score_answers
 
 pytest.importorskip("torch", reason="needs the extra: pip install 'mbbq-gen[local]'")
 pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-gen[local]'")

@@ -235,15 +235,6 @@ def test_rounds_ask_every_level_alike(tmp_path: Path) -> None:
     assert set(asked.values()) == {1}
 
 
-def test_thinking_is_kept_within_the_budget(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """What a thought may take is held back before it is asked for."""
-    path, prices = tmp_path / "run", write_prices(tmp_path)
-    with fake_server(THINKING, run=path) as server:
-        more = ("--reasoning-effort", "high", "--prices", str(prices), "--max-cost", "10000")
-        assert run_command_line(run_command(path, server, *more)) in (1, 2)
-    assert "--max-cost" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("form", ["reasoning_content", "tags", "hidden"])
 def test_a_run_whose_answers_are_eaten_up(form: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Every answer is `truncated`, none is taken for another; what was thought until then is told where it is shown."""

@@ -11,10 +11,9 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Message, Request
 from mbbq_gen.providers.api.provider import ApiProvider
 from mbbq_gen.providers.http.errors import failure_kind
-from tests.support.api import ask, provider, requests
+from tests.support.api import ask, provider, replying, requests
 from tests.support.cases import cases
 from tests.support.providers import make_request
-from tests.support.replies import replying
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 

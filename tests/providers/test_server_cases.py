@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.executor import CutAnswers
 from tests.runs.test_oracle_proof import is_equal
 from tests.support.api import ask, provider, requests
+from tests.support.cases import cases
 from tests.support.providers import make_request
 from tests.support.scoring import expected_scores
 from tests.support.servers import SERVERS, ServerCase, serving
@@ -35,8 +37,11 @@ def test_every_server_of_the_table_has_a_case() -> None:
     assert {case.name for case in SERVERS} == {entry.name for entry in known_servers()}
 
 
-@every_server
-@pytest.mark.parametrize("oracle", ["perfect", "stereotyped", "first_option", "always_unknown"])
+@pytest.mark.parametrize(
+    ("case", "oracle"),
+    list(zip(SERVERS, cycle(("perfect", "stereotyped", "first_option", "always_unknown")))),
+    ids=[case.name for case in SERVERS],
+)
 def test_an_oracle_behind_a_server_scores_exactly(case: ServerCase, oracle: str, tmp_path: Path) -> None:
     answers: dict[str, str] = {}
     with serving(case, lambda body: answers[json.dumps(body["messages"], sort_keys=True)]) as server:
@@ -139,12 +144,7 @@ def test_a_model_that_is_loading_is_waited_for(case: ServerCase) -> None:
 
 
 @pytest.mark.parametrize(
-    ("server", "text", "reason"),
-    [
-        ("vllm", "A and", "raise --max-tokens"),
-        ("vllm", "<think>Hm.</think> A", "--reasoning-effort none"),
-        ("ollama", "A and", "the server applies a repetition penalty"),
-    ],
+    ("server", "text", "reason"), cases("providers/server_cases", "cut_answers_are_said_early_and_at_the_end")
 )
 def test_cut_answers_are_said_early_and_at_the_end(server: str, text: str, reason: str) -> None:
     case = next(case for case in SERVERS if case.name == server).model_copy(update={"reasoning": None})
@@ -181,26 +181,7 @@ def test_a_penalty_that_was_given_is_named_as_the_reason(tmp_path: Path) -> None
 
 @pytest.mark.parametrize(
     ("name", "options", "place", "sent"),
-    [
-        ("anthropic:m", {"top_k": 5}, (), {"top_k": 5}),
-        (
-            "gemini:m",
-            {"top_k": 5, "presence_penalty": 0.5, "frequency_penalty": 0.1},
-            ("generationConfig",),
-            {"topK": 5, "presencePenalty": 0.5, "frequencyPenalty": 0.1},
-        ),
-        ("ollama:m", {"repetition_penalty": 1.1, "top_k": 0}, ("options",), {"repeat_penalty": 1.1, "top_k": 0}),
-        ("ollama:m", {"sampling": "server"}, ("options",), {"repeat_penalty": None, "top_p": None}),
-        ("openai:m", {}, (), {"top_p": None, "frequency_penalty": None}),
-        ("openai:m", {"sampling": "neutral"}, (), {"top_p": 1.0, "frequency_penalty": 0.0}),
-        ("openai:m", {"presence_penalty": 0.5}, (), {"presence_penalty": 0.5, "top_p": None}),
-        (
-            "openai:o1-pro",
-            {"sampling": "neutral", "presence_penalty": 0.5},
-            (),
-            {"presence_penalty": 0.5, "top_p": 1.0},
-        ),
-    ],
+    cases("providers/server_cases", "a_sampling_option_has_one_name_for_every_kind"),
 )
 def test_a_sampling_option_has_one_name_for_every_kind(
     name: str, options: dict[str, Any], place: tuple[str, ...], sent: dict[str, Any]

@@ -18,6 +18,7 @@ from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.local.options import TransformersOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 from tests.support.api import ask, provider, spoken
+from tests.support.cases import cases
 from tests.support.likelihood_server import LikelihoodServer
 from tests.support.loglikelihood import score_request
 from tests.support.providers import answers, base, folder
@@ -99,13 +100,7 @@ def test_first_tokens_of_local_models_are_their_labels_likelihoods(folder: Path)
 
 @pytest.mark.parametrize(
     ("kind", "changes", "message"),
-    [
-        ("llama-cpp-python", {}, r"do not belong to their tokens \(a probe gives .* is right\)"),
-        ("llama.cpp", {}, r"llama\.cpp at http.* does not return usable log-probabilities of prompts; use --method"),
-        ("echo", {"logprobs": None}, "no log-probabilities of the prompt"),
-        ("vllm", {"prompt_logprobs": None}, "no log-probabilities of the prompt"),
-        ("sglang", {"input_token_logprobs": [[-1.0, 1, None]]}, "no log-probabilities of the prompt"),
-    ],
+    cases("providers/server_likelihood", "servers_without_right_values_are_refused_before_the_first_request"),
 )
 def test_servers_without_right_values_are_refused_before_the_first_request(
     kind: str, changes: dict[str, Any], message: str, folder: Path

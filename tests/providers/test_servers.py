@@ -26,7 +26,7 @@ def test_recognises(case: dict[str, Any]) -> None:
         return case["routes"].get(path, case["routes"].get("*"))
 
     found = asyncio.run(recognise_server(get, case["model"]))
-    assert (found.name if found else None) == case["server"]
+    assert (found.entry.name if found else None) == case["server"]
     if found is not None:
         digest = found.facts.pop("chat_template_digest", None)
         assert found.facts == case["facts"]

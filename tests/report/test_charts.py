@@ -11,7 +11,6 @@ import polars as pl
 import pytest
 
 from mbbq_gen.analysis.scores import score
-from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.charts import CHARTS, Chart, ChartCollection, make_charts, write_figures
 from mbbq_gen.report.charts.planes import Point, plane
@@ -20,6 +19,7 @@ from mbbq_gen.report.charts.vega import HeatMap, MapCell, heat_maps, series_of, 
 from mbbq_gen.report.tables import FlaggedNumber
 from mbbq_gen.runs.observations import load_observations
 from mbbq_gen.statistics.estimate import InferenceSettings
+from tests.support.report import oracle_run
 
 pytest.importorskip("vl_convert")
 
@@ -30,21 +30,9 @@ HOSTILE = "</text><script>alert(1)</script> $\\frac{x}$ \u202e=1+1 模型 \x00 "
 @pytest.fixture(scope="module")
 def frame(tmp_path_factory: pytest.TempPathFactory) -> pl.DataFrame:
     """Answers of two oracles to starter questions, two languages, two wordings, both splits."""
-    folder = tmp_path_factory.mktemp("runs")
-    for name in ("stereotyped", "random"):
-        asked = [
-            "run",
-            str(folder / name),
-            "--model",
-            f"oracle:{name}",
-            "--benchmark",
-            "starter",
-            "--languages",
-            "en,tr",
-        ]
-        asked += ["--variants", "bare,letters", "--splits", "bias,control", "--sample", "96"]
-        assert run_command_line(asked) == 0
-    return load_observations([folder / "stereotyped", folder / "random"], PackPaths())
+    folder, more = tmp_path_factory.mktemp("runs"), ("--splits", "bias,control", "--sample", 96)
+    runs = [oracle_run(folder / name, name, *more) for name in ("stereotyped", "random")]
+    return load_observations(runs, PackPaths())
 
 
 @pytest.fixture(scope="module")

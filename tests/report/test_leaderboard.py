@@ -1,9 +1,8 @@
-"""The leaderboard: its numbers, its ranges of ranks, who was asked alike, and its page."""
+"""The leaderboard: its numbers, its ranges of ranks, who had the same prompts, and its page."""
 
 from __future__ import annotations
 
 import json
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -11,42 +10,27 @@ import numpy as np
 import polars as pl
 import pytest
 
-from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.report.leaderboard import (
-    Leaderboard,
-    LeaderboardRow,
-    RankInterval,
-    build_leaderboard,
-    rank_ranges,
-)
+from mbbq_gen.report.leaderboard import Leaderboard, LeaderboardRow, RankInterval, build_leaderboard, rank_ranges
 from mbbq_gen.report.leaderboard_views import rank_text
 from mbbq_gen.runs.observations import load_observations
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings
 from tests.support.extraction import call
+from tests.support.report import Page, oracle_run
 
-ASKED = ["--benchmark", "starter", "--languages", "en,tr", "--splits", "bias,control", "--sample", "96"]
 FEW = InferenceSettings(n_resamples=100)
 HOSTILE = "</th><script>alert(1)</script>\u202e=1+1"
 
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Three oracles asked alike, and one in fewer wordings."""
+    """Three oracles with the same prompts, and one with fewer prompt variants."""
     folder = tmp_path_factory.mktemp("runs")
-    wordings = {
-        "perfect": "bare,letters",
-        "stereotyped": "bare,letters",
-        "random": "bare,letters",
-        "first_option": "bare",
-    }
-    for name, ids in wordings.items():
-        assert (
-            run_command_line(["run", str(folder / name), "--model", f"oracle:{name}", *ASKED, "--variants", ids]) == 0
-        )
-    return {name: folder / name for name in wordings}
+    variants = dict.fromkeys(("perfect", "stereotyped", "random"), "bare,letters") | {"first_option": "bare"}
+    more = ("--splits", "bias,control", "--sample", 96, "--variants")
+    return {name: oracle_run(folder / name, name, *more, ids) for name, ids in variants.items()}
 
 
 @pytest.fixture(scope="module")
@@ -155,21 +139,6 @@ def test_undefined_scores_have_no_rank() -> None:
     assert rank_ranges(metric, independent([0.9], 0.02), 0.95) == [None]
 
 
-class Page(HTMLParser):
-    """Gathers the elements of a page."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.elements: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.elements.append((tag, dict(attrs)))
-
-    def count(self, tag: str) -> int:
-        return sum(element == tag for element, _ in self.elements)
-
-
 def test_json_is_the_board(capsys: pytest.CaptureFixture[str], runs: dict[str, Path]) -> None:
     code, out, err = call(capsys, "leaderboard", *runs.values(), "--json", "--n-resamples", 100)
     assert (code, err) == (0, "")
@@ -187,15 +156,9 @@ def test_the_page_obeys_nothing_that_a_name_says(runs: dict[str, Path]) -> None:
     name: Any = pl.when(pl.col("model").cast(pl.String) == "oracle:random").then(pl.lit(HOSTILE)).otherwise(pl.lit("m"))
     text = board_page(build_leaderboard(frame.with_columns(model=name), None, FEW), ["'my run'"])
     page = Page(text)
-    data, own = [attributes for tag, attributes in page.elements if tag == "script"]
-    assert (data, own) == ({"type": "application/json", "id": "tables"}, {})
+    assert [attributes for attributes, _ in page.scripts] == [{"type": "application/json", "id": "tables"}, {}]
     assert "\u202e" not in text
-    policy = next(
-        attributes["content"] or ""
-        for tag, attributes in page.elements
-        if tag == "meta" and attributes.get("http-equiv") == "Content-Security-Policy"
-    )
-    assert policy.startswith("default-src 'none'")
-    assert "unsafe" not in policy
+    assert page.policy.startswith("default-src 'none'")
+    assert "unsafe" not in page.policy
     names = {name for _, attributes in page.elements for name in attributes}
     assert not [name for name in names if name == "style" or name.startswith("on")]

@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.core.records import Request, Response
-from mbbq_gen.providers.api.batch_apis import batch_service
+from mbbq_gen.providers.api.batches import batch_service
 from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.registry import open_provider
 from mbbq_gen.runs.batch_runner import MOST_TRIES, BatchRunner
@@ -242,8 +242,7 @@ def test_the_services_limits_split_batches(command: Calls, tmp_path: Path) -> No
         plan_only(server, "openai", run, command)
         with RunFolder(run).open_store() as store:
             batching = session(store, run, "openai", server)
-            limits = batching.service.limits.model_copy(update={"size": 6000})
-            batching.service.limits = limits
+            batching.service.most_bytes = 6000
 
             async def work() -> None:
                 try:

@@ -28,6 +28,7 @@ from tests.support.providers import make_request
 
 Capture = pytest.CaptureFixture[str]
 STARTER = ("--benchmark", "starter", "--variants", "letters", "--splits", "bias")
+READ = ("--sample", "96", "--follow-up", "unread")
 
 
 def run(capsys: Capture, path: Path, *more: object, code: int = 0) -> str:
@@ -61,7 +62,7 @@ def report(capsys: Capture, path: Path) -> dict[str, Any]:
 
 def test_a_model_that_knows_what_it_meant_is_read_whole(capsys: Capture, tmp_path: Path) -> None:
     path = tmp_path / "run"
-    run(capsys, path, "--model", "oracle:indirect", *STARTER, "--languages", "en,ta,zh", "--follow-up", "unread")
+    run(capsys, path, "--model", "oracle:indirect", *STARTER, "--languages", "en,ta,zh", *READ)
     first, after = scores(capsys, path), scores(capsys, path, "--answers", "follow-up")
     assert set(first) == {"en", "ta", "zh"}
     for language, group in after.items():

@@ -17,7 +17,8 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.benchmarks.control.maker import ControlGenerators, ControlInstance, makeable_languages
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Instance, Prompt, Request, Response, SamplingUnit, Split
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import Instance, Prompt, Request, Response, Split
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, plan_orders, render_prompt, without_option_labels
 from mbbq_gen.providers.oracles import ORACLES, OracleProvider
@@ -27,6 +28,7 @@ from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import Observation, observations_frame, observe
 from mbbq_gen.storage.store import CompletedPrompt
 from tests.conftest import FULL, Load
+from tests.support.cases import by_language
 from tests.support.scoring import ORACLES_WITH_KNOWN_SCORES, expected_scores
 
 MOST_BEFORE_MAKING = 800
@@ -142,7 +144,7 @@ def test_every_oracle_is_proven() -> None:
     assert set(ORACLES) == {*ORACLES_WITH_KNOWN_SCORES, "random", *followed_up}
 
 
-@pytest.mark.parametrize("language", STARTER_LANGUAGES)
+@by_language(STARTER_LANGUAGES)
 def test_oracles_on_starter(language: str, resources: PackPaths) -> None:
     instances = list(load_benchmark("starter", languages=[language], resources=resources))
     assert len(instances) == 2 * 864

@@ -15,9 +15,9 @@ from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.config import FOR_ONE_COMMAND, PROVIDER_SETTINGS, RunConfig, about, shapes
 from mbbq_gen.core.errors import COMMAND, FILE, ConfigError, Spelling, UsageError
 from mbbq_gen.runs.study import study_schema
+from tests.support.api import replying
 from tests.support.cases import cases
 from tests.support.prices import write_prices
-from tests.support.replies import replying
 
 DATA = Path(__file__).parents[1] / "data"
 BASE = {"model": "oracle:perfect", "benchmark": "starter", "languages": "en", "variants": "bare", "splits": "bias"}
@@ -159,28 +159,48 @@ def recorded(path: Path) -> dict[str, Any]:
     return Run(path).manifest.model_dump(mode="json", include=kept)
 
 
-@pytest.mark.parametrize(
-    "name",
-    [
-        pytest.param(name, marks=pytest.mark.model) if name in LOCAL else name
-        for name in RunConfig.model_fields
-        if name not in {*FOR_ONE_COMMAND, "threads", "prompt_source", "follow_up_model"}
-    ],
+TOGETHER = (
+    ("max_tokens", "batch_size", "sampling", "base_url", "api_key_env", "rpm", "tpm", "max_connections", "timeout"),
+    ("languages", "splits", "variants", "option_order", "label_style", "system_prompt", "sample", "seed", "storage"),
+    ("num_fewshot", "unknown_text", "allow_confounded_order", "max_error_rate", "follow_up", "follow_up_check"),
+    ("patience", "max_cost", "cache_dir", "model_args"),
+    ("method", "normalization", "batch", "no_context"),
+    ("stop_when_decided", "equivalence_margin", "detectable_effect"),
+    ("stop_at_ci_width", "metric", "average"),
+    ("answers_per_template", "group_by"),
 )
-def test_a_setting_gives_one_manifest_through_every_door(name: str, place: Path) -> None:
+"""Settings that one run can have."""
+ALONE = RunConfig.model_fields.keys() - {*FOR_ONE_COMMAND, "threads", "prompt_source", "follow_up_model"}
+ALONE -= {name for names in TOGETHER for name in names}
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        *TOGETHER,
+        *(pytest.param((name,), marks=[pytest.mark.model] if name in LOCAL else []) for name in sorted(ALONE)),
+    ],
+    ids=" ".join,
+)
+def test_settings_give_one_manifest_through_every_door(names: tuple[str, ...], place: Path) -> None:
     """Also where a command that runs the model and calls that only plan meet."""
-    given = given_for(name, place)
+    values = {name: given_for(name, place) for name in names}
+    given: dict[str, Any] = {}
+    for one in values.values():
+        given |= one
+    given |= {name: one[name] for name, one in values.items()}
     for door in DOORS:
         go(door, place / door, given)
     manifests = [recorded(place / door) for door in DOORS]
     assert manifests[1:] == manifests[:-1]
     resolved = RunConfig(**given)
-    assert getattr(resolved, name) != RunConfig.model_fields[name].default
-    kept = manifests[0]["config"][name]
-    expected = RunConfig.model_fields[name].default if name == "data_dir" else None
-    assert kept != expected
-    if name != "data_dir":
-        assert kept == json.loads(resolved.model_dump_json())[name]
+    for name in names:
+        assert getattr(resolved, name) != RunConfig.model_fields[name].default
+        kept = manifests[0]["config"][name]
+        expected = RunConfig.model_fields[name].default if name == "data_dir" else None
+        assert kept != expected
+        if name != "data_dir":
+            assert kept == json.loads(resolved.model_dump_json())[name]
 
 
 @pytest.fixture(scope="module")

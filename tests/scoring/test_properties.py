@@ -16,6 +16,7 @@ from mbbq_gen.scoring.cells import CELLS, Cell, UnparsedPolicy, count_matrix, sc
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
+from tests.conftest import FULL
 from tests.support.scoring import (
     KINDS,
     ORACLES_WITH_KNOWN_SCORES,
@@ -59,7 +60,7 @@ row_lists = st.lists(rows_with, min_size=1, max_size=25).map(
     lambda rows: [replace(row, number=number) for number, row in enumerate(rows)]
 )
 policies = st.sampled_from(("discard", "keep"))
-few = settings(max_examples=40)
+few = settings(max_examples=200 if FULL else 25)
 
 
 def score_one(rows: Sequence[Row], unparsed: UnparsedPolicy = "discard", interval: float | None = None) -> GroupScore:

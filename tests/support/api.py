@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import socket
+import ssl
 import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import aclosing, contextmanager
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -50,7 +52,7 @@ def provider(name: str, **options: Any) -> ApiProvider:
 
 
 def ask(
-    asked: ApiProvider,
+    model: ApiProvider,
     wanted: Iterable[Request],
     notices: list[str] | None = None,
     arrived: list[Response] | None = None,
@@ -61,11 +63,11 @@ def ask(
 
     async def gather() -> None:
         try:
-            async with aclosing(asked.generate(wanted, context)) as responses:
+            async with aclosing(model.generate(wanted, context)) as responses:
                 async for response in responses:
                     found.append(response)
         finally:
-            await asked.aclose()
+            await model.aclose()
 
     asyncio.run(gather())
     return found
@@ -82,7 +84,7 @@ def with_system(text: str, system: str) -> Request:
 
 
 PROBED = {probe.path for entry in known_servers() for probe in entry.probe}
-"""Paths at which a server is asked what it is; the servers below are of no known kind."""
+"""Paths at which a server says what it is; the servers below are of no known kind."""
 
 
 @dataclass(frozen=True)
@@ -103,26 +105,42 @@ class Spoken:
     root: str
     heard: list[Heard]
 
+    @property
+    def bodies(self) -> list[Any]:
+        """What was sent, without the requests at which a server says what it is."""
+        return [json.loads(one.body or b"null") for one in self.heard if one.path not in PROBED]
+
 
 @contextmanager
-def spoken(reply: Callable[[Heard], tuple[int, dict[str, str], bytes]], *, probed: bool = False) -> Iterator[Spoken]:
+def spoken(
+    reply: Callable[[Heard], tuple[int, dict[str, str], bytes]],
+    *,
+    probed: bool = False,
+    tls: ssl.SSLContext | None = None,
+) -> Iterator[Spoken]:
     """A server on this machine that says what `reply` makes of each request: status, headers, body.
 
-    `probed`: whether it also replies where a server is asked what it is.
+    `probed`: whether it also replies where a server says what it is.
     """
     heard: list[Heard] = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
+        def handle(self) -> None:
+            if tls is None and self.connection.recv(1, socket.MSG_PEEK) == b"\x16":  # TLS begins so, and has no lines
+                self.wfile.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            else:
+                super().handle()
+
         def do_POST(self) -> None:
             body = self.rfile.read(int(self.headers.get("content-length") or 0))
             headers = {name.lower(): value for name, value in self.headers.items()}
             request = Heard(self.command, self.path, headers, body)
             heard.append(request)
-            status, told, content = reply(request)
+            status, given, content = reply(request)
             self.send_response_only(status)
-            for name, value in ({"Content-Type": "application/json"} | told).items():
+            for name, value in ({"Content-Type": "application/json"} | given).items():
                 self.send_header(name, value)
             self.send_header("Content-Length", str(len(content)))
             self.end_headers()
@@ -144,10 +162,11 @@ def spoken(reply: Callable[[Heard], tuple[int, dict[str, str], bytes]], *, probe
             """A client that stopped reading is what some tests are about."""
 
     with Server(("127.0.0.1", 0), Handler) as server:
+        server.socket = server.socket if tls is None else tls.wrap_socket(server.socket, server_side=True)
         thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01})
         thread.start()
         try:
-            yield Spoken(f"http://127.0.0.1:{server.server_port}", heard)
+            yield Spoken(f"http{'s' if tls else ''}://127.0.0.1:{server.server_port}", heard)
         finally:
             server.shutdown()
             thread.join()
@@ -156,14 +175,29 @@ def spoken(reply: Callable[[Heard], tuple[int, dict[str, str], bytes]], *, probe
 @contextmanager
 def answering(*replies: tuple[int, Any]) -> Iterator[str]:
     """The address of a server that gives these (status, JSON or text) in turn, the last one for ever after."""
-    left = [(status, text if isinstance(text, str) else json.dumps(text)) for status, text in replies]
-
-    def reply(_: Heard) -> tuple[int, dict[str, str], bytes]:
-        status, text = left.pop(0) if len(left) > 1 else left[0]
-        return status, {}, text.encode()
-
-    with spoken(reply) as server:
+    given = [{"status": status, "text" if isinstance(text, str) else "body": text} for status, text in replies]
+    with replying(given) as server:
         yield server.root
+
+
+@contextmanager
+def replying(replies: Sequence[Mapping[str, Any]], tls: ssl.SSLContext | None = None) -> Iterator[Spoken]:
+    """A server whose replies are `status` (200), `headers`, and `body` (JSON) or `text`; the last one is repeated.
+
+    A reply with `path` is given for every request to that path instead.
+    """
+    left = [reply for reply in replies if "path" not in reply]
+    by_path = {reply["path"]: reply for reply in replies if "path" in reply}
+
+    def reply(heard: Heard) -> tuple[int, dict[str, str], bytes]:
+        if heard.method == "GET" and heard.path in PROBED and heard.path not in by_path:
+            return 404, {}, b""
+        found = by_path.get(heard.path) or (left.pop(0) if len(left) > 1 else left[0])
+        text = found["text"] if "text" in found else json.dumps(found["body"])
+        return found.get("status", 200), found.get("headers", {}), text.encode()
+
+    with spoken(reply, probed=True, tls=tls) as server:
+        yield server
 
 
 def answer(kind: str, text: str = "A", **more: Any) -> dict[str, Any]:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import json
 import tomllib
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 DATA = Path(__file__).parents[1] / "data"
 
@@ -25,3 +28,10 @@ def cases(file: str, test: str | None = None) -> list[Any]:
     """Returns the cases of a file below `tests/data`, or those that it holds by the name of a test."""
     found = read_data(file)
     return list(found if test is None else found[test])
+
+
+def by_language(languages: Iterable[str], fast: Iterable[str] = ("en", "es", "hi", "nl", "tr", "zh")) -> Any:
+    """The decorator of a test of every language; those that are not in `fast` are slow."""
+    listed = sorted(languages)
+    chosen = [one if one in fast else pytest.param(one, marks=pytest.mark.slow) for one in listed]
+    return pytest.mark.parametrize("language", chosen)

@@ -20,7 +20,7 @@ STARTER = ("--benchmark", "starter", "--languages", "en,es,nl,tr")
 def make_run(folder: Path, sample: int = 24) -> Path:
     """A run over the starter questions in English and Turkish, answered by the script."""
     arguments = ["run", str(folder), "--model", f"scripted:{SCRIPT}", "--benchmark", "starter", "--languages", "en,tr"]
-    # Some answers fail on purpose: 1 says that they are still to be asked for.
+    # Some answers fail on purpose: 1 says that answers are still missing.
     assert run_command_line([*arguments, "--variants", "bare,letters", "--sample", str(sample)]) in {0, 1}
     return folder
 
@@ -31,7 +31,8 @@ def copy_run(run: Path, folder: Path) -> Path:
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command."""
+    """Exit code, stdout and stderr of a command, without what was printed before it."""
+    capsys.readouterr()
     code = run_command_line([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
     return code, out, err

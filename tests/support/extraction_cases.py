@@ -56,7 +56,7 @@ class Case:
 
     @property
     def question(self) -> Question:
-        """What was asked."""
+        """The question."""
         return Question(self.options, self.labels, self.unknown_index)
 
 

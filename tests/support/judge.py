@@ -1,4 +1,4 @@
-"""What the tests of the second reader share: a run to be judged, and judges that reply as they are told."""
+"""What the tests of the second reader share: a run to be judged, and judges with given replies."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def progress_of(path: Path) -> tuple[int, int, int]:
 
 
 def readings(path: Path, prefix: str = "judge:") -> dict[str, dict[str, Any]]:
-    """Presentation id → what versions that begin so have read."""
+    """Prompt id → what versions that begin so have read."""
     with RunFolder(path).open_store(read_only=True) as store:
         ids = [prompt_id for (prompt_id,) in store.query("SELECT prompt_id FROM prompts")]
         return {

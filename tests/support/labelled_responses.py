@@ -16,7 +16,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Extraction
 from mbbq_gen.extraction import Question, load_extractor
 
-Verdict = Literal["right", "wrong option", "missed", "option where there is none"]
+ReadResult = Literal["right", "wrong option", "missed", "option where there is none"]
 
 
 @dataclass(frozen=True)
@@ -39,7 +39,7 @@ class Labelled:
         question = Question(self.options, self.labels, self.unknown_index, self.prompt)
         return extractor.extract(self.response, question)
 
-    def verdict(self, found: Extraction) -> Verdict:
+    def result(self, found: Extraction) -> ReadResult:
         """How a reading compares with the label."""
         if found.option == self.gold:
             return "right"

@@ -71,7 +71,7 @@ class LikelihoodServer:
         """Log-probabilities of all tokens after each place."""
         return self._model(torch.tensor([list(tokens)])).logits[0].double().log_softmax(dim=-1)
 
-    def _told(self, tokens: Sequence[int]) -> list[float | None]:
+    def _logprobs_of(self, tokens: Sequence[int]) -> list[float | None]:
         """The log-probability of each token; of llama-cpp-python, of the token after itself."""
         found = self._logprobs(tokens)
         shift = 0 if self.kind == "llama-cpp-python" else 1
@@ -90,10 +90,10 @@ class LikelihoodServer:
             name = f"token_id:{token}" if body.get("return_tokens_as_token_ids") else self._tokenizer.decode([token])
             choice: dict[str, Any] = {"index": index, "finish_reason": "length"}
             if body.get("echo"):
-                choice["logprobs"] = {"token_logprobs": [*self._told(tokens), logprob]}
+                choice["logprobs"] = {"token_logprobs": [*self._logprobs_of(tokens), logprob]}
             elif "prompt_logprobs" in body:
-                told = zip(tokens, self._told(tokens), strict=True)
-                lines = [None if value is None else {str(one): {"logprob": value}} for one, value in told]
+                pairs = zip(tokens, self._logprobs_of(tokens), strict=True)
+                lines = [None if value is None else {str(one): {"logprob": value}} for one, value in pairs]
                 choice["prompt_logprobs"] = lines
             else:
                 choice["logprobs"] = {"tokens": [name], "token_logprobs": [logprob]}
@@ -106,8 +106,8 @@ class LikelihoodServer:
         for tokens in body["input_ids"]:
             token, logprob = self._written(tokens)
             start = body.get("logprob_start_len", len(tokens))
-            told = [[value, one, None] for value, one in zip(self._told(tokens), tokens, strict=True)][start:]
-            facts = {"prompt_tokens": len(tokens), "completion_tokens": 1, "input_token_logprobs": told}
+            found = [[value, one, None] for value, one in zip(self._logprobs_of(tokens), tokens, strict=True)][start:]
+            facts = {"prompt_tokens": len(tokens), "completion_tokens": 1, "input_token_logprobs": found}
             facts |= {"output_token_logprobs": [[logprob, token, None]]}
             replies.append({"text": "", "meta_info": facts | self._changes})
         return replies

@@ -48,3 +48,13 @@ def answer_score(
 ) -> ContinuationScore:
     """A score with everything that is not of interest left at what it usually is."""
     return ContinuationScore.of(Continuation(option=option, text=text), logprob, tokens, unconditional_logprob)
+
+
+def score_answers(
+    model: Any, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int = 512
+) -> list[list[float]]:
+    """Returns what `iterate_scores` finds, one list for each prompt."""
+    from mbbq_gen.providers.local.scoring import iterate_scores
+
+    found = dict(iterate_scores(model, prompts, answers, max_tokens=max_tokens))
+    return [found.get(number, []) for number in range(len(prompts))]

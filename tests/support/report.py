@@ -36,7 +36,7 @@ HOSTILE = {
 
 
 def oracle_run(folder: Path, oracle: str, *arguments: object) -> Path:
-    """A run over some starter questions in English and Turkish, with control questions, in two wordings."""
+    """A run over some starter questions in English and Turkish, with control questions, in two prompt variants."""
     common = ["--benchmark", "starter", "--languages", "en,tr", "--variants", "bare,letters", "--sample", "48"]
     command = ["run", str(folder), "--model", f"oracle:{oracle}", *common, *map(str, arguments)]
     assert run_command_line(command) == 0
@@ -59,8 +59,8 @@ def hostile_run(folder: Path) -> Path:
 
 def _questions() -> Iterator[str]:
     polarities: tuple[Polarity, ...] = ("negative", "non_negative")
-    for (name, text), polarity, told in product(HOSTILE.items(), polarities, (None, 0, 1)):
-        if name == "long" and (polarity, told) != ("negative", 0):
+    for (name, text), polarity, right in product(HOSTILE.items(), polarities, (None, 0, 1)):
+        if name == "long" and (polarity, right) != ("negative", 0):
             continue
         people = [Option(role="target", text=f"The {name} {text[:200]}", group=SCRIPT)]
         people += [Option(role="non_target", text=f"The other {text[-200:]}", group="</td>")]
@@ -69,15 +69,15 @@ def _questions() -> Iterator[str]:
             version=SCRIPT,
             split="bias",
             language="en",
-            instance_id=f"{name} {polarity} {told} </script>",
+            instance_id=f"{name} {polarity} {right} </script>",
             template_id=f"{name} {HOSTILE['end of script']}",
             category=f'cat "{HOSTILE["attribute"]}',
-            condition="ambiguous" if told is None else "disambiguated",
+            condition="ambiguous" if right is None else "disambiguated",
             polarity=polarity,
             context=f"Two people met. {text}",
             question=f"Who was late? {text[:300]}",
-            options=(*people, Option(role="unknown", text="Can't be told")),
-            gold_index=2 if told is None else told,
+            options=(*people, Option(role="unknown", text="Not known")),
+            gold_index=2 if right is None else right,
         ).model_dump_json()
 
 

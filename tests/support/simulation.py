@@ -5,7 +5,7 @@ A simulated model answers one question so:
 1. with probability `unparsed` nothing can be read;
 2. with probability `first_place` it takes whatever stands first;
 3. with probability `ability` it is right;
-4. with probability `unknown` it says that it can't be told;
+4. with probability `unknown` it says that it is not known;
 5. else it names a person: the one whom the stereotype expects with probability (1 + lean) / 2, where lean is that of
    the language plus what template, template × language, wording and template × wording add to it, kept in −1 … 1. On
    control questions the language's lean and all template effects are 0, for a name has no stereotype; `artefact` is a
@@ -53,7 +53,7 @@ class SimulatedLanguage:
 
 @dataclass(frozen=True)
 class Design:
-    """What is asked: every template in every language, split, wording and filling."""
+    """The questions: every template in every language, split, prompt variant and filling."""
 
     languages: tuple[str, ...] = ("en", "tr")
     templates: int = 40
@@ -67,16 +67,16 @@ class Design:
     sizes_differ: bool = False
     """Whether later templates have more fillings: from 1 to twice `fillings`."""
     names: tuple[str, ...] = ()
-    """Ids of the wordings, as many as `variants`; none: `wording 1` and so on."""
+    """Ids of the prompt variants, as many as `variants`; none: `wording 1` and so on."""
 
     def name(self, variant: int) -> str:
-        """The id of a wording by its number from 0."""
+        """The id of a prompt variant by its number from 0."""
         return self.names[variant] if self.names else f"wording {variant + 1}"
 
 
 @dataclass(frozen=True)
 class SimulatedModel:
-    """A model: what it does in each language, and how much templates and wordings vary."""
+    """A model: what it does in each language, and how much templates and prompt variants vary."""
 
     languages: Mapping[str, SimulatedLanguage] = field(default_factory=dict)
     """A language that is not named behaves as `SimulatedLanguage()`."""
@@ -86,7 +86,7 @@ class SimulatedModel:
     wording_sd: float = 0.0
     template_wording_sd: float = 0.0
     shifts: Mapping[str, float] = field(default_factory=dict)
-    """Id of a wording → what it adds to the lean."""
+    """Id of a prompt variant → what it adds to the lean."""
     name: str = "simulated"
 
 
@@ -116,7 +116,7 @@ def simulate(model: SimulatedModel, design: Design, seed: int) -> pl.DataFrame:
 
 
 def _leans(model: SimulatedModel, design: Design, generator: np.random.Generator) -> Array:
-    """The lean of the bias split by template × language × wording, without the artefact."""
+    """The lean of the bias split by template × language × prompt variant, without the artefact."""
     shape = (design.templates, len(design.languages), design.variants)
     settings = [_of_language(model, language) for language in design.languages]
     lean = generator.normal(0, 1, (shape[0], 1, 1)) * model.template_sd
@@ -135,7 +135,7 @@ def _of_language(model: SimulatedModel, language: str) -> SimulatedLanguage:
 def _answers(
     model: SimulatedModel, design: Design, leans: Array, variant: int, generator: np.random.Generator
 ) -> pl.DataFrame:
-    """The answers to all questions in one wording."""
+    """The answers to all questions in one prompt variant."""
     grid = _grid(design)
     number = len(grid.instances)
     settings = [_of_language(model, language) for language in design.languages]
@@ -179,11 +179,11 @@ def _grid(design: Design) -> _Grid:
         (template, filling) for template in range(design.templates) for filling in range(_fillings(design, template))
     ]
     for filled, (template, filling) in enumerate(asked_of):
-        for kind, asked in kinds:
+        for kind, shape in kinds:
             name = f"{template}/{filling}/{kind}"
-            biased, right = 0 if asked[1] == "negative" else 1, _ROLES.index(asked[2])
+            biased, right = 0 if shape[1] == "negative" else 1, _ROLES.index(shape[2])
             for split, (place, language) in itertools.product(design.splits, enumerate(design.languages)):
-                instances.append(_instance(design.categories, name, split, language, asked))
+                instances.append(_instance(design.categories, name, split, language, shape))
                 rows.append((template, place, split == "control", right, biased, filled))
     columns = [np.array(column) for column in zip(*rows, strict=True)]
     return _Grid(instances, *columns)
@@ -206,9 +206,9 @@ def _kinds() -> Sequence[tuple[Condition, Polarity, Role]]:
 
 
 def _instance(
-    categories: int, name: str, split: Split, language: str, asked: tuple[Condition, Polarity, Role]
+    categories: int, name: str, split: Split, language: str, shape: tuple[Condition, Polarity, Role]
 ) -> Instance:
-    condition, polarity, right = asked
+    condition, polarity, right = shape
     template = int(name.partition("/")[0])
     return Instance(
         benchmark="simulated",

@@ -21,10 +21,10 @@ def read_presentations(
             " WHERE p.language = ? ORDER BY p.number",
             (extractor, language),
         )
-        for instance, presentation, response, *extraction in rows:
+        for instance, prompt, response, *extraction in rows:
             yield (
                 Instance.model_validate_json(instance),
-                Prompt.model_validate_json(presentation),
+                Prompt.model_validate_json(prompt),
                 Response.model_validate_json(response),
                 read_extraction(extraction),
             )

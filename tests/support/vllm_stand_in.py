@@ -112,13 +112,13 @@ class LLM:
         """Outputs in the order of the prompts."""
         assert not use_tqdm
         assert lora_request is None
-        asked = [prompts] if isinstance(prompts, dict) else list(prompts)
+        listed = [prompts] if isinstance(prompts, dict) else list(prompts)
         given = sampling_params or SamplingParams()
-        each = [given] * len(asked) if isinstance(given, SamplingParams) else list(given)
-        self.calls.append(len(asked))
+        each = [given] * len(listed) if isinstance(given, SamplingParams) else list(given)
+        self.calls.append(len(listed))
         return [
             self._answer(number, prompt["prompt_token_ids"], parameters)
-            for number, (prompt, parameters) in enumerate(zip(asked, each, strict=True))
+            for number, (prompt, parameters) in enumerate(zip(listed, each, strict=True))
         ]
 
     @torch.inference_mode()
@@ -126,7 +126,7 @@ class LLM:
         limit = self.llm_engine.model_config.max_model_len
         if len(tokens) >= limit:
             raise ValueError(f"The decoder prompt (length {len(tokens)}) is longer than the maximum model length")
-        told = None if parameters.prompt_logprobs is None else self._told(tokens, parameters.prompt_logprobs)
+        scored = None if parameters.prompt_logprobs is None else self._logprobs_of(tokens, parameters.prompt_logprobs)
         ends, written = self._ends | set(parameters.stop_token_ids or ()), list[int]()
         generator = torch.Generator().manual_seed(parameters.seed or 0)
         assert parameters.max_tokens is not None
@@ -139,7 +139,7 @@ class LLM:
                 break
         text = self._tokenizer.decode(written, skip_special_tokens=True) if parameters.detokenize else ""
         return RequestOutput(
-            str(number), None, tokens, told, [CompletionOutput(0, text, tuple(written), finish_reason=reason)]
+            str(number), None, tokens, scored, [CompletionOutput(0, text, tuple(written), finish_reason=reason)]
         )
 
     def _draw(self, logits: torch.Tensor, parameters: SamplingParams, generator: torch.Generator) -> int:
@@ -148,7 +148,7 @@ class LLM:
         probabilities = (logits / parameters.temperature).softmax(dim=-1)
         return int(torch.multinomial(probabilities, 1, generator=generator))
 
-    def _told(self, tokens: list[int], most: int) -> list[dict[int, Logprob] | None]:
+    def _logprobs_of(self, tokens: list[int], most: int) -> list[dict[int, Logprob] | None]:
         """The likeliest tokens of each place and the one that is there; None for the first place."""
         likely = self._network(torch.tensor([tokens])).logits[0].log_softmax(dim=-1)
         lines: list[dict[int, Logprob] | None] = [None]

@@ -130,33 +130,17 @@ class Archive:
             if signature != b"PK\x03\x04":
                 raise UnreadableError("damaged: no file at the position in the directory")
             stream.seek(name_length + extra_length, 1)
-            packed = _Part(stream, member.compress_size)
-            try:
-                # Several frames may follow each other in one member.
-                with zstandard.ZstdDecompressor(max_window_size=1 << 27).stream_reader(
-                    packed, read_across_frames=True
-                ) as unpacked:
-                    whole = _bounded(unpacked)
-            except zstandard.ZstdError as error:
-                raise UnreadableError(f"damaged: {error}") from error
+            packed = stream.read(min(member.compress_size, MOST_MEMBER))
+        try:
+            decompressor = zstandard.ZstdDecompressor(max_window_size=1 << 27)
+            # Several frames may follow each other in one member.
+            with decompressor.stream_reader(packed, read_across_frames=True) as unpacked:
+                whole = _bounded(unpacked)
+        except zstandard.ZstdError as error:
+            raise UnreadableError(f"damaged: {error}") from error
         if zlib.crc32(whole) != member.CRC:
             raise UnreadableError("damaged: wrong checksum")
         return whole
-
-
-class _Part:
-    """The next `length` bytes of a file, as something that can be read."""
-
-    def __init__(self, stream: IO[bytes], length: int) -> None:
-        self._stream = stream
-        self._left = length
-
-    def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes, and none once the part ends."""
-        wanted = self._left if size < 0 else min(size, self._left)
-        data = self._stream.read(wanted)
-        self._left -= len(data)
-        return data
 
 
 def _bounded(stream: IO[bytes]) -> bytes:

@@ -97,7 +97,7 @@ class Matcher:
         else:
             order, labels = tuple(range(len(chosen.texts))), ()
         own = labels if labels and len(set(labels)) == len(order) else ()
-        styles = {known: name for name, known in LABEL_STYLES.items()}
+        styles: dict[tuple[str, ...], str] = {known: name for name, known in LABEL_STYLES.items()}
         return Match(
             instance=chosen.instance,
             option_order=order,

@@ -182,11 +182,17 @@ class Importer:
         self.folder.create()
         try:
             with self.folder.locked():
-                self._discard_part()
+                if self.folder.exists():  # what an import that was cut short has left; a planned run is not touched
+                    with self.folder.open_store(read_only=True) as store:
+                        if store.meta(_IMPORTING) is None:
+                            raise UsageError(f"{self.folder.path}: has an incomplete run; name a new folder")
+                    self._remove_store()
                 self._write(self._matcher, step)
-            if not self._count.imported:
-                raise RunError(self._nothing())
-            count = self._count
+            count, skipped = self._count, self._left_out()
+            if not count.imported:
+                reasons = [f"{entry.count:,}: {entry.meaning} (as {entry.examples[0]})" for entry in skipped]
+                why = "; ".join(reasons) or "there are no rows"
+                raise RunError(f"{self.source.path}: nothing could be imported; {why}")
             return ImportSummary(
                 run=str(self.folder.path),
                 tool=self.source.tool,
@@ -198,38 +204,24 @@ class Importer:
                 unlabelled=count.unlabelled,
                 reworded=count.reworded,
                 coverage=tuple(_coverage(count.answers, self._tally.counts)),
-                skipped=self._left_out(),
+                skipped=skipped,
                 notes=self.source.notes,
             )
         except BaseException:
-            self._remove(made)
+            if self._begun:  # no run is left where an import failed; what was there before stays
+                self.folder.manifest_path.unlink(missing_ok=True)
+                self._remove_store()
+                if made:
+                    (self.folder.path / "run.lock").unlink(missing_ok=True)
+                    self.folder.path.rmdir()
             raise
 
     # --- the folder -----------------------------------------------------------------------------------------------
-
-    def _discard_part(self) -> None:
-        """Clears what an import that was cut short has left; a run that is planned is not touched."""
-        if not self.folder.exists():
-            return
-        with self.folder.open_store(read_only=True) as store:
-            if store.meta(_IMPORTING) is None:
-                raise UsageError(f"{self.folder.path}: has an incomplete run; name a new folder")
-        self._remove_store()
 
     def _remove_store(self) -> None:
         for path in self.folder.path.glob(f"{self.folder.store_path.name}*"):
             path.unlink(missing_ok=True)
         shutil.rmtree(self.folder.path / FOLDER, ignore_errors=True)
-
-    def _remove(self, made: bool) -> None:
-        """Leaves no run where an import failed; what was there before stays."""
-        if not self._begun:
-            return
-        self.folder.manifest_path.unlink(missing_ok=True)
-        self._remove_store()
-        if made:
-            (self.folder.path / "run.lock").unlink(missing_ok=True)
-            self.folder.path.rmdir()
 
     # --- rows -----------------------------------------------------------------------------------------------------
 
@@ -345,20 +337,11 @@ class Importer:
         )
 
     def _left_out(self) -> tuple[SkippedReason, ...]:
+        examples, counts = self._count.examples, self._count.skipped.most_common()
         return tuple(
-            SkippedReason(
-                reason=reason,
-                meaning=REASONS[reason],
-                count=number,
-                examples=tuple(self._count.examples[reason]),
-            )
-            for reason, number in self._count.skipped.most_common()
+            SkippedReason(reason=reason, meaning=REASONS[reason], count=number, examples=tuple(examples[reason]))
+            for reason, number in counts
         )
-
-    def _nothing(self) -> str:
-        """Why nothing could be imported."""
-        reasons = [f"{entry.count:,}: {entry.meaning} (as {entry.examples[0]})" for entry in self._left_out()]
-        return f"{self.source.path}: nothing could be imported; " + ("; ".join(reasons) or "there are no rows")
 
 
 def _questions(choices: Iterable[BenchmarkChoice]) -> dict[str, Any]:
@@ -376,12 +359,5 @@ def _coverage(answers: Counter[str], available: dict[str, int]) -> Iterator[Impo
     for key, count in answers.items():
         groups.setdefault("/".join(key.split("/", 3)[:3]), Counter())[key] = count
     for group, counts in sorted(groups.items()):
-        benchmark, split, language = group.split("/")
-        yield ImportCoverage(
-            benchmark=benchmark,
-            split=split,
-            language=language,
-            questions=available[group],
-            answered=len(counts),
-            answers=counts.total(),
-        )
+        place = dict(zip(("benchmark", "split", "language"), group.split("/"), strict=True))
+        yield ImportCoverage(**place, questions=available[group], answered=len(counts), answers=counts.total())

@@ -17,21 +17,15 @@ from typing import Any, Final, Literal, Self
 from pydantic import Field, JsonValue, model_validator
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address, claude_reasoning
-from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, token_usage
+from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, token_usage, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
-from mbbq_gen.providers.base import Capabilities, check_installed
-from mbbq_gen.providers.http.credentials import (
-    GoogleCredentials,
-    VertexProject,
-    vertex_address,
-    vertex_place,
-)
+from mbbq_gen.providers.base import Capabilities
+from mbbq_gen.providers.http.credentials import GoogleCredentials, Secret, VertexProject, vertex_address, vertex_place
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
-from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, text_of, words_of
+from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, words_of
 
 VERSION: Final = "2023-06-01"
 """Of the Messages API, as the official client names it."""
@@ -67,7 +61,7 @@ class AnthropicProvider(ApiProvider):
     """Asks a model of Anthropic."""
 
     kind = "anthropic"
-    declared = Capabilities(batches=True, reasoning=True, structured_output=True)
+    capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     renames_length = False
     options_class = AnthropicOptions
     packages = requires = ("anthropic", "aiohttp")
@@ -76,41 +70,33 @@ class AnthropicProvider(ApiProvider):
     address_variable = "ANTHROPIC_BASE_URL"
     key_variables = ("ANTHROPIC_API_KEY",)
     setting_names = ("max_tokens", "temperature", "top_p", "top_k", "reasoning_tokens", "effort")
+    path: str = "/v1/messages"
     models_path = "/v1/models"
     version_in_base = False
     options: AnthropicOptions
 
-    @classmethod
-    def open(cls, model: str, options: AnthropicOptions, resources: PackPaths) -> Self:
-        """The provider, without a temperature that the model is known not to take and the user did not give."""
+    def __init__(self, model: str, options: AnthropicOptions) -> None:
+        """Without a temperature that the model is known not to take and the user did not give."""
         if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
             options = options.model_copy(update={"temperature": None})
-        if options.platform == "anthropic":
-            return super().open(model, options, resources)
-        check_installed(f"anthropic:{model}", cls.requires, cls.install)
-        said = checked_address(os.environ.get("ANTHROPIC_VERTEX_BASE_URL"), "ANTHROPIC_VERTEX_BASE_URL")
-        return cls(model, options, options.base_url or said or vertex_address(_place()), None)
+        self.is_vertex = options.platform == "vertex"
+        self.path = f"/models/{model}:rawPredict" if self.is_vertex else "/v1/messages"
+        super().__init__(model, options)
+        if self.is_vertex:  # it takes batches from buckets only, and keeps no list of models
+            self.capabilities = replace(self.capabilities, batches=False)
+            self.usual_address, self.models_path, self.cloud = self.base_url, "", GoogleCredentials()
 
-    @property
-    def is_vertex(self) -> bool:
-        """Whether requests go to Vertex AI."""
-        return self.options.platform == "vertex"
+    def find_address(self) -> str:
+        """As the base class; on Vertex AI, the server of the region."""
+        if not self.is_vertex:
+            return super().find_address()
+        variable = "ANTHROPIC_VERTEX_BASE_URL"
+        named = self.options.base_url or checked_address(os.environ.get(variable), variable)
+        return named or vertex_address(_place())
 
-    @property
-    def capabilities(self) -> Capabilities:
-        """As declared; no batches on Vertex AI, which takes them from buckets only."""
-        return replace(super().capabilities, batches=not self.is_vertex)
-
-    @cached_property
-    def _google(self) -> GoogleCredentials:
-        return GoogleCredentials()
-
-    def check_access(self) -> None:
-        """Raises UsageError where there is no key for Anthropic's own address, or no credentials of Google's."""
-        if self.is_vertex:
-            self._google.check(self.name)
-        else:
-            super().check_access()
+    def find_key(self) -> Secret | None:
+        """None on Vertex AI, which takes Google's credentials."""
+        return None if self.is_vertex else super().find_key()
 
     @cached_property
     def endpoint(self) -> Endpoint:
@@ -123,23 +109,7 @@ class AnthropicProvider(ApiProvider):
     @property
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text."""
-        if not self.is_vertex:
-            return super().settings
-        return {**self.settings_at(self.base_url), "platform": "vertex"}
-
-    async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
-        """With a token of Google's credentials on Vertex AI."""
-        headers = await super().headers_for(method, url, body)
-        return {**headers, "Authorization": f"Bearer {await self._google.token()}"} if self.is_vertex else headers
-
-    async def model_names(self) -> list[str]:
-        """None on Vertex AI, which keeps no such list."""
-        return [] if self.is_vertex else await super().model_names()
-
-    @property
-    def path(self) -> str:
-        """The messages API."""
-        return f"/models/{self.model}:rawPredict" if self.is_vertex else "/v1/messages"
+        return {**super().settings, "platform": "vertex"} if self.is_vertex else super().settings
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a message request; the system message has a place of its own."""
@@ -148,11 +118,7 @@ class AnthropicProvider(ApiProvider):
         body: dict[str, JsonValue] = {
             "model": self.model,
             "max_tokens": self.answer_limit(request),
-            "messages": [
-                {"role": message.role, "content": message.content}
-                for message in request.messages
-                if message.role != "system"
-            ],
+            "messages": turns_of(request.messages, system=False),
         }
         if system:
             body["system"] = system
@@ -201,11 +167,7 @@ class AnthropicProvider(ApiProvider):
 
 
 def _place() -> VertexProject:
-    """Project and region, by the official client's variables.
-
-    Raises:
-        UsageError: where there is no project.
-    """
+    """Project and region, by the official client's variables; raises UsageError where there is no project."""
     found = vertex_place(("ANTHROPIC_VERTEX_PROJECT_ID",), ("CLOUD_ML_REGION",))
     if found is None:
         raise UsageError("anthropic on vertex: no project; set ANTHROPIC_VERTEX_PROJECT_ID and CLOUD_ML_REGION")

@@ -11,23 +11,19 @@ import asyncio
 import os
 from collections.abc import Mapping
 from functools import cached_property
-from typing import Any, Final, Self
+from typing import Any
 from urllib.parse import quote
 
 from pydantic import Field, JsonValue
 
 from mbbq_gen.core.errors import MissingExtraError, UsageError
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings, refusal
 from mbbq_gen.core.records import Request
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address, claude_reasoning
 from mbbq_gen.providers.api.provider import ApiProvider, answer_fields, token_usage
-from mbbq_gen.providers.base import check_installed, is_installed
-from mbbq_gen.providers.http.credentials import find_key
-from mbbq_gen.providers.http.errors import ApiError, TransientError, finish_reason
-from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, text_of, words_of
-
-_KEY_VARIABLES: Final = ("AWS_BEARER_TOKEN_BEDROCK",)
+from mbbq_gen.providers.base import is_installed
+from mbbq_gen.providers.http.errors import TransientError, finish_reason
+from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, words_of
 
 
 class BedrockOptions(RemoteOptions):
@@ -46,22 +42,24 @@ class BedrockProvider(ApiProvider):
     options_class = BedrockOptions
     packages = ("botocore", "aiohttp")
     install = "pip install 'mbbq-gen[bedrock]'"
+    models_path = ""
+    settings_field = "inferenceConfig"
+    key_variables = ("AWS_BEARER_TOKEN_BEDROCK",)
     options: BedrockOptions
 
-    @classmethod
-    def open(cls, model: str, options: BedrockOptions, resources: PackPaths) -> Self:
-        """The provider; nothing is imported or sent yet."""
-        check_installed(f"bedrock:{model}", cls.requires, cls.install)
-        said = checked_address(os.environ.get("AWS_ENDPOINT_URL_BEDROCK_RUNTIME"), "AWS_ENDPOINT_URL_BEDROCK_RUNTIME")
-        address = options.base_url or said or f"https://bedrock-runtime.{_region(options)}.amazonaws.com"
-        return cls(model, options, address, find_key(_KEY_VARIABLES, options.api_key_env, options.api_key_file))
+    def find_address(self) -> str:
+        """The server of the region, where options and environment name no other."""
+        variable = "AWS_ENDPOINT_URL_BEDROCK_RUNTIME"
+        self.usual_address = f"https://bedrock-runtime.{self._region}.amazonaws.com"
+        named = self.options.base_url or checked_address(os.environ.get(variable), variable)
+        return named or self.usual_address
 
     def check_access(self) -> None:
         """Raises UsageError where there are no credentials."""
         if self.secret is None and self._credentials is None:
             raise UsageError(
                 f"{self.name}: no AWS credentials; set AWS_PROFILE, or AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY,"
-                f" or a Bedrock key in {_KEY_VARIABLES[0]}"
+                f" or a Bedrock key in {self.key_variables[0]}"
             )
 
     @cached_property
@@ -73,29 +71,30 @@ class BedrockProvider(ApiProvider):
 
         return botocore.session.get_session().get_credentials()
 
-    async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
+    async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
         """Signed with the AWS client's own signature (version 4), each request anew."""
-        headers = await super().headers_for(method, url, body)
+        headers = self.fixed_headers
         if self.secret is not None or self._credentials is None:
             return headers
-        found = await asyncio.to_thread(self._credentials.get_frozen_credentials)
-        return self._signed(method, url, body if isinstance(body, bytes) else b"", headers, found)
-
-    def _signed(
-        self, method: str, url: str, body: bytes, headers: Mapping[str, str], credentials: Any
-    ) -> dict[str, str]:
         from botocore.auth import SigV4Auth
         from botocore.awsrequest import AWSRequest
 
+        found = await asyncio.to_thread(self._credentials.get_frozen_credentials)
         request = AWSRequest(method=method, url=url, data=body, headers=dict(headers))
-        SigV4Auth(credentials, "bedrock", _region(self.options)).add_auth(request)
+        SigV4Auth(found, "bedrock", self._region).add_auth(request)
         return dict(request.headers.items())
 
-    @property
-    def settings(self) -> dict[str, JsonValue]:
-        """What shapes the text; a region does not."""
-        regional = f"https://bedrock-runtime.{_region(self.options)}.amazonaws.com"
-        return self.settings_at(regional)
+    @cached_property
+    def _region(self) -> str:
+        """The region: as said, as the environment says, or the profile's."""
+        named = self.options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+        if not named and is_installed("botocore"):
+            import botocore.session
+
+            named = botocore.session.get_session().get_config_variable("region")
+        if not named:
+            raise UsageError("bedrock: no region; set AWS_REGION, or give --model-arg region=us-east-1")
+        return str(named)
 
     @property
     def path(self) -> str:
@@ -136,10 +135,6 @@ class BedrockProvider(ApiProvider):
             raise refusal(self.name, level, "has its own parameters; set them in --model-arg extra")
         return self.check_reasoning(claude_reasoning(self.name, self.model, level))
 
-    def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
-        """The parameters are one level deeper than elsewhere."""
-        return super().learn_from(error, {**body, **table_of(body["inferenceConfig"])}, request)
-
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a Converse answer."""
         message = table_of(table_of(table_of(payload).get("output")).get("message"))
@@ -163,19 +158,3 @@ class BedrockProvider(ApiProvider):
     async def list_models(self) -> list[str]:
         """Raises UsageError: the list is another service of AWS."""
         raise UsageError("bedrock: models are listed by AWS: aws bedrock list-foundation-models")
-
-    async def model_names(self) -> list[str]:
-        """None: the list is another service of AWS."""
-        return []
-
-
-def _region(options: BedrockOptions) -> str:
-    """The region: as said, as the environment says, or the profile's."""
-    named = options.region or os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-    if not named and is_installed("botocore"):
-        import botocore.session
-
-        named = botocore.session.get_session().get_config_variable("region")
-    if not named:
-        raise UsageError("bedrock: no region; set AWS_REGION, or give --model-arg region=us-east-1")
-    return str(named)

@@ -23,8 +23,8 @@ from mbbq_gen.providers.api.provider import ApiProvider, answer_fields
 from mbbq_gen.providers.api.service import Endpoint
 from mbbq_gen.providers.base import Capabilities
 from mbbq_gen.providers.http.credentials import GoogleCredentials, vertex_address, vertex_place
-from mbbq_gen.providers.http.errors import ApiError, TransientError, finish_reason
-from mbbq_gen.providers.http.transport import FormFile, table_of, tables_of, text_of, words_of
+from mbbq_gen.providers.http.errors import TransientError, finish_reason
+from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, words_of
 
 _BESIDE: Final = frozenset({"safetySettings", "safety_settings", "tools", "toolConfig", "cachedContent", "labels"})
 """What stands beside the settings of generation in a body, not among them."""
@@ -53,7 +53,7 @@ class GeminiProvider(ApiProvider):
     """Asks a model of Google."""
 
     kind = "gemini"
-    declared = Capabilities(batches=True, reasoning=True, structured_output=True)
+    capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     renames_length = False
     options_class = GeminiOptions
     packages = ("aiohttp", "google-auth")
@@ -62,56 +62,37 @@ class GeminiProvider(ApiProvider):
     key_variables = ("GEMINI_API_KEY", "GOOGLE_API_KEY")
     install = "pip install 'mbbq-gen[gemini]'"
     setting_names = ("max_tokens", *_SAMPLING, "reasoning_tokens")
+    path: str = ""
+    settings_field = "generationConfig"
     version_in_base = False
     options: GeminiOptions
 
-    @property
-    def is_vertex(self) -> bool:
-        """Whether the environment asks for Vertex AI."""
-        return os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in {"1", "true"}
-
-    @property
-    def capabilities(self) -> Capabilities:
-        """As declared; no batches on Vertex AI, which takes them from buckets only."""
-        return replace(super().capabilities, batches=not self.is_vertex)
-
-    def check_access(self) -> None:
-        """Raises UsageError where there is no key; Vertex AI has credentials of its own."""
-        if self._credentials is not None:
-            self._credentials.check(self.name)
-        else:
-            super().check_access()
+    def __init__(self, model: str, options: GeminiOptions) -> None:
+        """On Vertex AI where the environment asks for it."""
+        self.is_vertex = os.environ.get("GOOGLE_GENAI_USE_VERTEXAI", "").lower() in {"1", "true"}
+        self.model_path = f"/{model}" if "/" in model else f"/models/{model}"
+        """The model below the base URL; tuned ones are named with their folder."""
+        self.path = f"{self.model_path}:generateContent"
+        super().__init__(model, options)
+        if self.is_vertex:  # it takes batches from buckets only
+            self.capabilities = replace(self.capabilities, batches=False)
+            self.cloud = GoogleCredentials() if vertex_place() else None  # without a project, a key of its own opens it
 
     @cached_property
     def endpoint(self) -> Endpoint:
         """The Gemini API, or Vertex AI: in a project, or with a key of its own (express mode)."""
         headers = {"Content-Type": "application/json"}
-        if self.secret is not None and self._credentials is None:
+        if self.secret is not None and self.cloud is None:
             headers["x-goog-api-key"] = self.secret.value
         if not self.is_vertex:
             return Endpoint(f"{self.base_url}/v1beta", headers)
-        where = vertex_place() if self._credentials is not None else None
+        where = vertex_place() if self.cloud is not None else None
         root = self.base_url if self.base_url != self.address else vertex_address(where)
         return Endpoint(f"{root}/v1{where.path if where else ''}/publishers/google", headers)
-
-    @cached_property
-    def _credentials(self) -> GoogleCredentials | None:
-        """Of Vertex AI; None for all that a key opens."""
-        return GoogleCredentials() if self.is_vertex and vertex_place() is not None else None
 
     def instead_of(self, name: str) -> str:
         """The settings have names of the service's own."""
         return super().instead_of({"thinkingConfig": "reasoning_tokens"}.get(name, name))
-
-    @property
-    def path(self) -> str:
-        """Where a question is posted."""
-        return f"{self.model_path}:generateContent"
-
-    @property
-    def model_path(self) -> str:
-        """The model below the base URL; tuned ones are named with their folder."""
-        return f"/{self.model}" if "/" in self.model else f"/models/{self.model}"
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a generateContent request."""
@@ -142,20 +123,9 @@ class GeminiProvider(ApiProvider):
         """A budget or a level, as the model takes it; raises UsageError where it takes none."""
         return self.check_reasoning(gemini_reasoning(self.name, self.model, level), "reasoning_tokens")
 
-    def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
-        """The parameters are one level deeper than elsewhere."""
-        return super().learn_from(error, {**body, **table_of(body["generationConfig"])}, request)
-
     def download_url(self, path: str) -> str:
         """Files are downloaded from addresses of their own, on the same server."""
         return f"{self.base_url}/download/v1beta{path}"
-
-    async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
-        """With a token of Google's credentials on Vertex AI, which they renew themselves."""
-        headers = await super().headers_for(method, url, body)
-        if self._credentials is None:
-            return headers
-        return {**headers, "Authorization": f"Bearer {await self._credentials.token()}"}
 
     def fields_of(self, payload: Any, headers: Mapping[str, str]) -> dict[str, Any]:
         """The fields of a generateContent answer."""

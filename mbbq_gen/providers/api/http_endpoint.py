@@ -32,22 +32,21 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 from pydantic import Field, JsonValue, ValidationError
 
 from mbbq_gen.core.errors import DataError, PackError, UsageError, describe_fault
-from mbbq_gen.core.files import PackPaths, file_digest
+from mbbq_gen.core.files import file_digest
 from mbbq_gen.core.records import FrozenModel, NonBlank, Request, Usage
 from mbbq_gen.languages.packs import read_toml
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
-from mbbq_gen.providers.api.provider import ApiProvider
+from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.api.service import JSON_BOTH_WAYS, Endpoint
-from mbbq_gen.providers.base import check_installed
-from mbbq_gen.providers.http.credentials import Secret, find_key, missing_key
+from mbbq_gen.providers.http.credentials import missing_key
 from mbbq_gen.providers.http.errors import FinishReason, TransientError
 from mbbq_gen.providers.http.parameters import LENGTHS
-from mbbq_gen.providers.http.transport import words_of
+from mbbq_gen.providers.http.replies import words_of
 
 _PLACEHOLDER: Final = re.compile(r"\{([a-z_]+)\}")
 _OF_REQUEST: Final = frozenset({"messages", "prompt", "system", "user", "model", "max_tokens", "temperature", "top_p"})
@@ -80,7 +79,6 @@ class EndpointSpec(FrozenModel):
 
     url: NonBlank
     key: str | None = None
-    """Environment variable that holds the key."""
     model: str = ""
     """What {model} stands for."""
     headers: dict[str, str] = Field(default_factory=dict)
@@ -90,11 +88,7 @@ class EndpointSpec(FrozenModel):
 
 
 def read_description(path: Path) -> EndpointSpec:
-    """The description in a file.
-
-    Raises:
-        DataError: where it can't be read or is wrong: file, key, value.
-    """
+    """The description in a file; raises DataError where it can't be read or is wrong: file, key, value."""
     try:
         content = read_toml(path)
     except (PackError, UsageError) as error:
@@ -170,31 +164,31 @@ class HttpProvider(ApiProvider):
 
     kind = "http"
     options_class = HttpOptions
+    path = models_path = ""
     is_own_server = True
 
-    def __init__(self, path: Path, options: HttpOptions) -> None:
-        """Raises DataError where the file is wrong."""
+    def __init__(self, model: str, options: HttpOptions) -> None:
+        """The endpoint that the file `model` describes; raises DataError where the file is wrong."""
+        path = Path(model).expanduser()
         self._description = read_description(path)
         self._digest = file_digest(path)
-        self._variables = (self._description.key,) if self._description.key else ()
-        secret: Secret | None = find_key(self._variables, options.api_key_env, options.api_key_file)
+        self.key_variables = (self._description.key,) if self._description.key else ()
         for name in ("temperature", "top_p"):
             if name in options.model_fields_set and name not in _placeholders(self._description.body):
                 raise UsageError(
                     f"{path}: [body] has no {{{name}}}, so --model-arg {name} would change nothing; leave it out"
                 )
-        super().__init__(path.name, options, self._description.url, secret)
+        super().__init__(path.name, options)
+        self.usual_address = self.base_url
 
-    @classmethod
-    def open(cls, model: str, options: HttpOptions, resources: PackPaths) -> Self:
-        """The provider that the file `model` describes."""
-        check_installed(f"http:{model}", cls.requires, cls.install)
-        return cls(Path(model).expanduser(), options)
+    def find_address(self) -> str:
+        """The file's."""
+        return self._description.url
 
     def check_access(self) -> None:
         """Raises UsageError where the file wants a key and there is none."""
-        if self.secret is None and (self._variables or "key" in _placeholders(self._description.headers)):
-            raise missing_key(self.name, self._variables or ("the key's variable (`key` in the file)",))
+        if self.secret is None and (self.key_variables or "key" in _placeholders(self._description.headers)):
+            raise missing_key(self.name, self.key_variables or ("the key's variable (`key` in the file)",))
 
     @cached_property
     def endpoint(self) -> Endpoint:
@@ -209,23 +203,18 @@ class HttpProvider(ApiProvider):
     @property
     def settings(self) -> dict[str, JsonValue]:
         """What shapes the text: the file, and the parameters."""
-        return {"description_sha256": self._digest, **self.settings_at(self.base_url)}
+        return {"description_sha256": self._digest, **super().settings}
 
-    @property
+    @cached_property
     def length_names(self) -> Collection[str]:  # type: ignore[override]
         """The usual names, and those under which the file's body has {max_tokens}."""
         return LENGTHS | {name for name, text in _texts(self._description.body) if name and text == "{max_tokens}"}
-
-    @property
-    def path(self) -> str:
-        """Nothing below the address of the file."""
-        return ""
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The file's body, filled in."""
         by_role = {message.role: message.content for message in request.messages}
         values: dict[str, JsonValue] = {
-            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+            "messages": turns_of(request.messages),
             "prompt": "\n\n".join(message.content for message in request.messages),
             "system": by_role.get("system", ""),
             "user": by_role.get("user", ""),
@@ -268,7 +257,3 @@ class HttpProvider(ApiProvider):
             "usage": Usage(**tokens),
             **{name: str(value) for name, value in named.items() if value},
         }
-
-    async def model_names(self) -> list[str]:
-        """Nobody knows where such an endpoint lists its models."""
-        return []

@@ -18,23 +18,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.records import Continuation, ContinuationScore, Message, Method, Prompt, Request, Usage
 from mbbq_gen.core.text import count_or_none
+from mbbq_gen.providers.api.provider import turns_of
 from mbbq_gen.providers.base import Provider
 from mbbq_gen.providers.http.errors import RejectedError, TransientError
 from mbbq_gen.providers.http.servers import OwnServer
-from mbbq_gen.providers.local.chat_format import (
-    PromptError,
-    ScoringPrompt,
-    plain_text,
-    scored_texts,
-    scoring_prompt,
-)
+from mbbq_gen.providers.local.chat_format import PromptError, ScoringPrompt, plain_text, scored_texts, scoring_prompt
 
 LOGLIKELIHOODS: Final[frozenset[Method]] = frozenset({"loglikelihood", "label-loglikelihood"})
 """The methods that need log-probabilities of a prompt."""
@@ -50,18 +45,6 @@ Lines = Mapping[tuple[int, ...], int]
 """Prompt and answer as one sequence of tokens → where the answer begins."""
 
 
-class ChatTokenizer(Protocol):
-    """Brings messages and answers into tokens."""
-
-    async def tokens_of(
-        self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
-    ) -> ScoringPrompt:
-        """Prompt and answers as tokens; raises PromptError where one has none."""
-
-    async def encode(self, text: str) -> list[int]:
-        """The tokens of a text, without special tokens."""
-
-
 class ServerTokenizer:
     """The tokenizer and chat template of a vLLM server."""
 
@@ -71,38 +54,35 @@ class ServerTokenizer:
     async def tokens_of(
         self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
     ) -> ScoringPrompt:
-        """As the server renders chats; a model without a chat template gets the plain text.
+        """Prompt and answers, as the server renders chats; a model without a chat template gets the plain text.
 
         Raises:
-            PromptError: where the template refuses the messages, or its text does not give back its tokens.
+            PromptError: where the template refuses the messages, its text does not give back its tokens, or a text has
+                none.
         """
-        turns: list[JsonValue] = [{"role": message.role, "content": message.content} for message in messages]
+        chat: dict[str, JsonValue] = {"messages": turns_of(messages), "add_generation_prompt": True}
+        rendered: list[int] | None = None
         try:
-            rendered = await self._tokens({"messages": turns, "add_generation_prompt": True})
+            rendered = await self._tokens(chat)
         except RejectedError as error:
             refusal = error.error.message
             if "chat template" not in refusal:
                 raise PromptError(refusal) from error
-            _, found = await self._tokens_of(plain_text(messages), answers, uses_template=False, verbatim=verbatim)
-            return found
-        text = (await self._post("/detokenize", {"model": self._model, "tokens": [*rendered]}))["prompt"]
-        read, found = await self._tokens_of(text, answers, uses_template=True, verbatim=verbatim)
-        if read != rendered:
+        text = plain_text(messages)
+        if rendered is not None:
+            text = (await self._post("/detokenize", {"model": self._model, "tokens": [*rendered]}))["prompt"]
+        texts = scored_texts(text, answers, uses_template=rendered is not None, verbatim=verbatim)
+        read, *whole = await asyncio.gather(
+            *(self._tokens({"prompt": text, "add_special_tokens": rendered is None}) for text in texts)
+        )
+        found = scoring_prompt(answers, read, whole)
+        if rendered not in (None, read):
             raise PromptError("the server's tokenizer gives other tokens for the text of a chat than for the chat")
         return found
 
     async def encode(self, text: str) -> list[int]:
         """The tokens of a text, without special tokens."""
         return await self._tokens({"prompt": text, "add_special_tokens": False})
-
-    async def _tokens_of(
-        self, prompt: str, answers: Sequence[Continuation], *, uses_template: bool, verbatim: bool
-    ) -> tuple[list[int], ScoringPrompt]:
-        texts = scored_texts(prompt, answers, uses_template=uses_template, verbatim=verbatim)
-        read, *whole = await asyncio.gather(
-            *(self._tokens({"prompt": text, "add_special_tokens": not uses_template}) for text in texts)
-        )
-        return read, scoring_prompt(answers, read, whole)
 
     async def _tokens(self, body: dict[str, JsonValue]) -> list[int]:
         found = (await self._post("/tokenize", {"model": self._model, **body}))["tokens"]
@@ -134,7 +114,7 @@ class LocalTokenizer:
     async def tokens_of(
         self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
     ) -> ScoringPrompt:
-        """As `transformers:` does; raises PromptError where a text has no tokens."""
+        """Prompt and answers, as `transformers:` reads them; raises PromptError where a text has no tokens."""
         return self._scorer.tokens_of(messages, answers, verbatim=verbatim)
 
     async def encode(self, text: str) -> list[int]:
@@ -143,19 +123,15 @@ class LocalTokenizer:
 
 
 async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | None, post: Post) -> ServerScorer | None:
-    """What computes loglikelihoods at a server that `OwnServer` knows; None if it can't be reached.
+    """What computes loglikelihoods at a server; None if it can't be reached.
 
-    Args:
-        provider: the model.
-        server: where it is.
-        tokenizer: hub id or folder of its tokenizer; None: the server's own.
-        post: as `Post`.
+    `tokenizer`: hub id or folder of the model's tokenizer; None: the server's own.
 
     Raises:
         ProviderError: the server does not return usable log-probabilities of prompts.
         UsageError: a tokenizer is missing.
     """
-    kind, name = (server.info.entry.likelihood, server.info.name) if server.info else ("echo", "the server")
+    kind, name = (server.entry.likelihood, server.entry.name) if server.info else ("echo", "the server")
     where = f"{provider.name}: {name} at {provider.capabilities.base_url}"
     refusal = f"{where} does not return usable log-probabilities of prompts"
     instead = "use --method first-token-logprobs, or the model itself with transformers: or vllm:"
@@ -199,12 +175,16 @@ class ServerScorer:
     """Computes the loglikelihoods of requests at one server: `prepare`, then `path` and `body`, then `read`."""
 
     def __init__(
-        self, model: str, kind: str, tokenizer: ChatTokenizer, post: Post, sampling: Mapping[str, JsonValue]
+        self,
+        model: str,
+        kind: str,
+        tokenizer: ServerTokenizer | LocalTokenizer,
+        post: Post,
+        sampling: Mapping[str, JsonValue],
     ) -> None:
         """`sampling`: fields that make sampling neutral at the server."""
         self._model, self.kind, self._tokenizer, self._post, self._sampling = model, kind, tokenizer, post, sampling
         self.path = "/generate" if kind == "generate" else "/v1/completions"
-        """Where bodies are posted, below the server's root."""
         self._questions: dict[str, _Question] = {}
         self._unconditional: dict[tuple[tuple[Message, ...], str], float] = {}
         self.merged = 0
@@ -333,16 +313,16 @@ class ServerScorer:
         return found
 
     def read(self, request_key: str, payload: Any) -> dict[str, Any]:
-        """The fields of the response to a request.
-
-        Raises:
-            TransientError: where the reply is of another shape.
-        """
+        """The fields of the response to a request; raises TransientError where the reply is of another shape."""
         question = self._questions[request_key]
         shown, whole = question.shown, question.whole
         try:
             sums = self._scores(payload, question.lines)
-            usage = _usage(payload)
+            # tokens as the server counts them: every answer's prompt, and a token written after it
+            replies = payload if isinstance(payload, list) else [payload]
+            parts = [reply.get("meta_info" if self.kind == "generate" else "usage") or {} for reply in replies]
+            read = [count_or_none(part.get("prompt_tokens")) for part in parts]
+            written = [count_or_none(part.get("completion_tokens")) for part in parts]
         except (KeyError, IndexError, TypeError, ValueError) as error:
             raise TransientError("malformed", "the reply has no log-probabilities of the prompt's tokens") from error
         del self._questions[request_key]
@@ -359,7 +339,8 @@ class ServerScorer:
             )
             for answer, tokens in zip(shown.continuations, whole.answers, strict=True)
         )
-        return {"scores": scores, "finish_reason": "stop", "usage": usage}
+        sums_of = [sum(filter(None, counts)) if set(counts) != {None} else None for counts in (read, written)]
+        return {"scores": scores, "finish_reason": "stop", "usage": Usage.counted(sums_of[0], sums_of[1], None, None)}
 
 
 def _choices(payload: Any, count: int) -> list[Any]:
@@ -368,14 +349,3 @@ def _choices(payload: Any, count: int) -> list[Any]:
     if len(choices) != count:
         raise ValueError(f"{len(choices)} choices for {count} prompts")
     return choices
-
-
-def _usage(payload: Any) -> Usage:
-    """Tokens, as the server counts them: every answer's prompt, and a token written after it."""
-    counts = [reply["meta_info"] for reply in payload] if isinstance(payload, list) else [payload.get("usage") or {}]
-    sums = [
-        [tokens for count in counts if (tokens := count_or_none(count.get(name))) is not None]
-        for name in ("prompt_tokens", "completion_tokens")
-    ]
-    read, written = (sum(found) if found else None for found in sums)
-    return Usage(input_tokens=read, output_tokens=written)

@@ -9,21 +9,19 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import Any, Final
 
 from pydantic import Field, JsonValue
 
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance, refusal, tokens_of
-from mbbq_gen.core.records import Request, Usage
+from mbbq_gen.core.records import Request, Response, Usage
 from mbbq_gen.providers.api.options import RemoteOptions, checked_address
-from mbbq_gen.providers.api.provider import ApiProvider
+from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING, SamplingOptions
-from mbbq_gen.providers.http.credentials import Secret
 from mbbq_gen.providers.http.errors import ApiError, ErrorClass, TransientError, finish_reason
+from mbbq_gen.providers.http.replies import table_of, text_of, words_of
 from mbbq_gen.providers.http.servers import storable_facts
-from mbbq_gen.providers.http.transport import table_of, text_of, words_of
 
 _PORT: Final = 11434
 _REPETITION: Final = {"repetition_penalty": "repeat_penalty"}
@@ -51,31 +49,34 @@ class OllamaProvider(ApiProvider):
     address = "http://127.0.0.1:11434"
     setting_names = ("max_tokens", "temperature", *NEUTRAL_SAMPLING, "seed", "num_ctx")
     models_path = "/api/tags"
+    path = "/api/chat"
+    context_advice = "give a larger --model-arg num_ctx=N"
     version_in_base = False
     renames_length = False
     options: OllamaOptions
 
-    @classmethod
-    def open(cls, model: str, options: OllamaOptions, resources: PackPaths) -> Self:
-        """The provider at --base-url, OLLAMA_HOST or the usual address; nothing is sent yet."""
-        base_url = (options.base_url or _host() or cls.address).removesuffix("/v1")
-        return super().open(model, options.model_copy(update={"base_url": base_url}), resources)
-
-    def check_access(self) -> None:
-        """No key is needed."""
-
-    def __init__(self, model: str, options: OllamaOptions, base_url: str, secret: Secret | None) -> None:
+    def __init__(self, model: str, options: OllamaOptions) -> None:
         """As `ApiProvider`."""
-        super().__init__(model, options, base_url, secret)
+        super().__init__(model, options)
         self._num_ctx = _LEAST_CONTEXT
         """The context length that is requested; it only grows, because a change loads the model anew."""
         self._facts: dict[str, JsonValue] | None = None
-        """What Ollama tells of itself and the model."""
 
-    @property
-    def path(self) -> str:
-        """Where a question is posted."""
-        return "/api/chat"
+    def find_address(self) -> str:
+        """As --base-url or OLLAMA_HOST says, the latter with or without scheme and port; 0.0.0.0 is this machine."""
+        named = os.environ.get("OLLAMA_HOST", "").strip().rstrip("/")
+        if self.options.base_url or not named:
+            return (self.options.base_url or self.address).removesuffix("/v1")
+        scheme, _, rest = named.rpartition("://")
+        host, colon, port = rest.rpartition(":")
+        if not (colon and port.isdigit()):
+            host, port = rest, "443" if scheme == "https" else str(_PORT)
+        host = "127.0.0.1" if host in ("", "0.0.0.0") else host
+        found = checked_address(f"{scheme or 'http'}://{host}:{port}", "OLLAMA_HOST")
+        return str(found).removesuffix("/v1")
+
+    def check_access(self) -> None:
+        """No key is needed."""
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
         """The body of a chat request."""
@@ -91,7 +92,7 @@ class OllamaProvider(ApiProvider):
         }
         body: dict[str, JsonValue] = {
             "model": self.model,
-            "messages": [{"role": message.role, "content": message.content} for message in request.messages],
+            "messages": turns_of(request.messages),
             "stream": False,
             "keep_alive": options.keep_alive,
             "options": sampling,
@@ -111,28 +112,24 @@ class OllamaProvider(ApiProvider):
         """Also whether neutral sampling is sent."""
         return super().settings | {"sampling": self.options.sampling or "neutral"}
 
-    @property
-    def context_advice(self) -> str:
-        """As the option is called."""
-        return "give a larger --model-arg num_ctx=N"
-
-    async def prepare(self) -> None:
+    async def prepare(self, request: Request | None = None) -> Response | None:
         """Asks once which version and which model files answer."""
         if self._facts is not None:
-            return
+            return None
         self._facts = {"name": "ollama"}
         try:
             version = await self.call("GET", "/api/version", accept=(404,), repeat=False)
             shown = await self.call("POST", "/api/show", body={"model": self.model}, accept=(404,), repeat=False)
         except (ProviderError, TransientError):
             self._facts = None  # the question itself finds out what is wrong, and whether to wait
-            return
+            return None
         shown_facts = table_of(shown.json())
         details, sizes = table_of(shown_facts.get("details")), table_of(shown_facts.get("model_info"))
         facts = {"version": table_of(version.json()).get("version"), "chat_template": shown_facts.get("template")}
         facts |= {"quantization": details.get("quantization_level"), "parameters": details.get("parameter_size")}
         facts["context_length"] = next((n for key, n in sizes.items() if key.endswith("context_length")), None)
         self._facts |= storable_facts({**facts, "sampling_defaults": shown_facts.get("parameters")})
+        return None
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Also the server, the sampling that is sent and known to apply, and the context length."""
@@ -169,19 +166,3 @@ class OllamaProvider(ApiProvider):
             "model": words_of(payload.get("model")),
             "usage": Usage(input_tokens=payload.get("prompt_eval_count"), output_tokens=payload.get("eval_count")),
         }
-
-
-def _host() -> str | None:
-    """The address in OLLAMA_HOST, written as Ollama takes it: with or without scheme and port; 0.0.0.0 is this machine.
-
-    Raises:
-        UsageError: it is no address.
-    """
-    said = os.environ.get("OLLAMA_HOST", "").strip().rstrip("/")
-    if not said:
-        return None
-    scheme, _, rest = said.rpartition("://")
-    host, colon, port = rest.rpartition(":")
-    host, port = (host, port) if colon and port.isdigit() else (rest, "443" if scheme == "https" else str(_PORT))
-    host = "127.0.0.1" if host in ("", "0.0.0.0") else host
-    return checked_address(f"{scheme or 'http'}://{host}:{port}", "OLLAMA_HOST")

@@ -16,35 +16,23 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, Final, Literal, Self
+from typing import Any, Final, Literal
 
 from pydantic import Field, JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.reasoning import ReasoningSettings
 from mbbq_gen.core.records import ContinuationScore, Method, Request, Response
 from mbbq_gen.providers.api.likelihood import LOGLIKELIHOODS, ServerScorer, open_scorer
 from mbbq_gen.providers.api.openai_replies import chat_fields, first_tokens, response_fields
-from mbbq_gen.providers.api.options import (
-    RemoteOptions,
-    checked_address,
-    openai_reasoning,
-    server_reasoning,
-)
-from mbbq_gen.providers.api.provider import ApiProvider
+from mbbq_gen.providers.api.options import RemoteOptions, checked_address, openai_reasoning, server_reasoning
+from mbbq_gen.providers.api.provider import ApiProvider, turns_of
 from mbbq_gen.providers.api.service import Endpoint, encode
-from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions, check_installed
-from mbbq_gen.providers.http.credentials import EntraTokens, find_key, missing_key
+from mbbq_gen.providers.base import NEUTRAL_SAMPLING, Capabilities, SamplingOptions
+from mbbq_gen.providers.http.credentials import EntraTokens, missing_key
 from mbbq_gen.providers.http.errors import ApiError, RejectedError, TransientError, classify_error, service_error
-from mbbq_gen.providers.http.scheduler import Outcome
+from mbbq_gen.providers.http.replies import HttpResponse, error_payload, words_of
 from mbbq_gen.providers.http.servers import OwnServer, ReasoningParameters, known_services, server_root
-from mbbq_gen.providers.http.transport import (
-    FormFile,
-    HttpResponse,
-    error_payload,
-    words_of,
-)
 from mbbq_gen.providers.local.chat_format import PromptError
 
 SERVICES: Final[Mapping[str, str]] = {name: service.base_url for name, service in known_services().items()}
@@ -101,7 +89,7 @@ class OpenAIProvider(ApiProvider):
     """Asks a server that speaks OpenAI's language."""
 
     kind = "openai"
-    declared = Capabilities(batches=True, reasoning=True, structured_output=True)
+    capabilities = Capabilities(batches=True, reasoning=True, structured_output=True)
     options_class = OpenAIOptions
     packages = requires = ("openai", "aiohttp")
     address = SERVICES["openai"]
@@ -113,34 +101,46 @@ class OpenAIProvider(ApiProvider):
 
     def __init__(self, model: str, options: OpenAIOptions) -> None:
         """Raises UsageError where neither options nor environment tell where the service is."""
-        prefix = options.service.upper().replace("-", "_")
         self.is_azure = options.service == "azure"
-        self._variables = ("AZURE_OPENAI_API_KEY",) if self.is_azure else (f"{prefix}_API_KEY",)
-        base_url = _azure_url(model, options) if self.is_azure else _base_url(prefix, options)
-        secret = find_key(self._variables, options.api_key_env, options.api_key_file)
+        prefix = "AZURE_OPENAI" if self.is_azure else options.service.upper().replace("-", "_")
+        self.address_variable = f"{prefix}_{'ENDPOINT' if self.is_azure else 'BASE_URL'}"
+        self.key_variables = (f"{prefix}_API_KEY",)
         if "temperature" not in options.model_fields_set and _OWN_TEMPERATURE.search(model):
             options = options.model_copy(update={"temperature": None})
-        super().__init__(model, options, base_url, secret)
+        super().__init__(model, options)
         self._at_responses = options.api == "responses" or (
             options.api == "auto" and self._is_official and _RESPONSES_ONLY.search(model) is not None
         )
         self._has_logprobs = False
-        """Whether any answer has named first tokens."""
         self.is_own_server = self.base_url not in SERVICES.values() and not self.is_azure
         self.sampling = options.sampling or ("neutral" if self.is_own_server else "server")
         """Whether neutral sampling is sent: neutral or server."""
         self._server = OwnServer(model, self.sampling, options.given_sampling)
         self.learned.dispensable |= self._server.dispensable
         self._scorer: ServerScorer | None = None
+        self._fields: dict[tuple[Any, ...], dict[str, JsonValue]] = {}
+        """Method, reasoning effort and longest answer → the fields of a body."""
         self._checking = asyncio.Lock()
+        self._note_methods()
+        self.cloud = EntraTokens() if self.is_azure and options.entra else None
         if self._at_responses and options.seed is not None:
             raise UsageError(f"{self.name}: the responses API takes no seed; leave --model-arg seed out")
 
-    @classmethod
-    def open(cls, model: str, options: OpenAIOptions, resources: PackPaths) -> Self:
-        """The provider; nothing is imported or sent yet."""
-        check_installed(f"openai:{model}", cls.requires, cls.install)
-        return cls(model, options)
+    def _note_methods(self) -> None:
+        """Chat completions name the likeliest first tokens; servers of one's own may score prompts, which is checked
+        before the first request. The responses API returns text only."""
+        methods = frozenset[Method]({"generate"} if self._at_responses else {"generate", FIRST_TOKENS})
+        methods |= LOGLIKELIHOODS if self.is_own_server else frozenset()
+        self.capabilities = replace(self.capabilities, methods=methods)
+
+    def find_address(self) -> str:
+        """As options or environment say, or the one known for the service; on Azure, with the deployment."""
+        options, variable = self.options, self.address_variable
+        named = options.base_url or checked_address(os.environ.get(variable), variable) or SERVICES.get(options.service)
+        if named is None:
+            example = "https://NAME.openai.azure.com" if self.is_azure else "URL"
+            raise UsageError(f"service {options.service!r}: set {variable}, or give --base-url {example}")
+        return f"{named}/openai/deployments/{self.model}" if self.is_azure and "/openai/" not in named else named
 
     @property
     def _is_official(self) -> bool:
@@ -148,11 +148,10 @@ class OpenAIProvider(ApiProvider):
 
     def check_access(self) -> None:
         """Raises UsageError where a service of the table is to be used without a key; local servers need none."""
-        if self._entra is not None:
-            self._entra.check(self.name)
-            return
-        if self.secret is None and (self.is_azure or self.base_url in SERVICES.values()):
-            raise missing_key(self.name, self._variables)
+        if self.cloud is not None:
+            self.cloud.check(self.name)
+        elif self.secret is None and (self.is_azure or self.base_url in SERVICES.values()):
+            raise missing_key(self.name, self.key_variables)
 
     @cached_property
     def endpoint(self) -> Endpoint:
@@ -179,25 +178,6 @@ class OpenAIProvider(ApiProvider):
         texts = {name: value for name, value in headers.items() if isinstance(value, str)}
         return Endpoint(str(client.base_url).rstrip("/"), texts, query)
 
-    @cached_property
-    def _entra(self) -> EntraTokens | None:
-        """Tokens of Microsoft Entra, if requested."""
-        return EntraTokens() if self.is_azure and self.options.entra else None
-
-    async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
-        """With a token where Entra gives them."""
-        headers = await super().headers_for(method, url, body)
-        if self._entra is None:
-            return headers
-        plain = {name: value for name, value in headers.items() if name != "api-key"}
-        return {**plain, "Authorization": f"Bearer {await self._entra.token()}"}
-
-    async def aclose(self) -> None:
-        """Closes the connections, those of the credentials too."""
-        if self._entra is not None:
-            await self._entra.close()
-        await super().aclose()
-
     @property
     def _azure_version(self) -> str:
         options = self.options
@@ -216,14 +196,6 @@ class OpenAIProvider(ApiProvider):
         return settings if self.options.api == "auto" else {**settings, "api": self.options.api}
 
     @property
-    def capabilities(self) -> Capabilities:
-        """Chat completions name the likeliest first tokens; servers of one's own may score prompts, which is checked
-        before the first request. The responses API returns text only."""
-        methods = self.declared.methods if self._at_responses else self.declared.methods | {FIRST_TOKENS}
-        methods |= LOGLIKELIHOODS if self.is_own_server else frozenset()
-        return replace(super().capabilities, methods=methods)
-
-    @property
     def batch_endpoint(self) -> str:
         """What answers the requests of a batch: without what stands before it on other servers; Azure's has no /v1."""
         has_version = not self.is_azure or self.base_url.endswith("/v1")
@@ -239,26 +211,38 @@ class OpenAIProvider(ApiProvider):
         own = "repetition_penalty" in self.options.given_sampling and name == self._server.entry.repetition
         return super().instead_of("repetition_penalty" if own else name)
 
-    async def prepare(self) -> None:
-        """Recognises a server of the user's own before the first request, and says what can't be pinned there."""
-        if not self.is_own_server or self._server.is_asked:
-            return
-        await self._server.recognise(self._probe)
-        self.learned.dispensable |= self._server.dispensable
-        if ignored := [name for name in self._server.entry.ignored if name in self.options.given_sampling]:
-            raise ProviderError(
-                f"{self.name}: {self._server.entry.name} does not take {ignored[0]}; leave --model-arg {ignored[0]} out"
-                " in a new run folder"
-            )
-        if self.unpinned is not None:
-            self.say_once(f"{self.name}: {self.unpinned}")
+    async def prepare(self, request: Request | None = None) -> Response | None:
+        """Recognises a server of the user's own before the first request, and says what can't be pinned there.
+
+        What is scored is brought into tokens; the response says why where it has none.
+        """
+        if self.is_own_server and not self._server.is_asked:
+            await self._server.recognise(self._probe)
+            self.learned.dispensable |= self._server.dispensable
+            self._fields.clear()
+            self.context_advice = self._server.entry.context
+            if ignored := [name for name in self._server.entry.ignored if name in self.options.given_sampling]:
+                raise ProviderError(
+                    f"{self.name}: {self._server.entry.name} does not take {ignored[0]}; leave --model-arg"
+                    f" {ignored[0]} out in a new run folder"
+                )
+            if self.unpinned is not None:
+                self.say_once(f"{self.name}: {self.unpinned}")
+        if request is None or request.prompt.method not in LOGLIKELIHOODS:
+            return None
+        await self.check_methods((request.prompt.method,))
+        if self._scorer is None:
+            raise TransientError("connect", f"can't reach {self.base_url}")
+        try:
+            await self._scorer.prepare(request)
+        except (PromptError, RejectedError) as error:
+            return Response(request_key=request.request_key, error=str(error))
+        except (KeyError, TypeError, ValueError) as error:
+            raise TransientError("malformed", "the server's tokens are JSON of another shape") from error
+        return None
 
     async def check_methods(self, methods: Collection[Method]) -> None:
-        """Makes sure that the server returns right log-probabilities of prompts, where they are needed.
-
-        Raises:
-            ProviderError: where it does not, or a tokenizer is missing.
-        """
+        """As `Provider`; loglikelihoods need right log-probabilities of prompts, and may need a tokenizer."""
         if LOGLIKELIHOODS.isdisjoint(methods):
             return
         await self.prepare()
@@ -267,12 +251,7 @@ class OpenAIProvider(ApiProvider):
                 self._scorer = await open_scorer(self, self._server, self.options.tokenizer, self._post_at_root)
 
     async def _post_at_root(self, path: str, body: JsonValue) -> Any:
-        """The JSON that the server replies at a path below its root.
-
-        Raises:
-            TransientError: another try may succeed.
-            RejectedError: the server refuses it.
-        """
+        """The JSON that the server replies at a path below its root; raises RejectedError where it refuses."""
         url, data = f"{server_root(self.base_url)}{path}", encode(body)
         reply = await self.transport.send("POST", url, await self.headers_for("POST", url, data), data)
         self.reached = True
@@ -288,20 +267,6 @@ class OpenAIProvider(ApiProvider):
         if self._scorer is None or request.prompt.method not in LOGLIKELIHOODS:
             return super().url_for(request)
         return f"{server_root(self.base_url)}{self._scorer.path}"
-
-    async def attempt(self, request: Request, number: int) -> Outcome:
-        """As for text; what is scored is brought into tokens first."""
-        if request.prompt.method in LOGLIKELIHOODS:
-            await self.check_methods((request.prompt.method,))
-            if self._scorer is None:
-                raise TransientError("connect", f"can't reach {self.base_url}")
-            try:
-                await self._scorer.prepare(request)
-            except (PromptError, RejectedError) as error:
-                return Outcome(Response(request_key=request.request_key, error=str(error)), False, 0.0)
-            except (KeyError, TypeError, ValueError) as error:
-                raise TransientError("malformed", "the server's tokens are JSON of another shape") from error
-        return await super().attempt(request, number)
 
     def parse(self, request_key: str, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
         """As for text, or the scores of a request that was prepared."""
@@ -328,7 +293,7 @@ class OpenAIProvider(ApiProvider):
     async def _probe(self, path: str) -> Any:
         """What stands at a path below the server's root: JSON, text, or None."""
         url = f"{server_root(self.base_url)}{path}"
-        reply = await self.transport.send("GET", url, await self.headers_for("GET", url, None), None)
+        reply = await self.transport.send("GET", url, await self.headers_for("GET", url, b""))
         if reply.status >= 500:
             raise TransientError("server", f"{path}: {reply.status}")
         return error_payload(reply) if 200 <= reply.status < 300 else None
@@ -339,39 +304,42 @@ class OpenAIProvider(ApiProvider):
         return "/responses" if self._at_responses else "/chat/completions"
 
     def body_of(self, request: Request) -> dict[str, JsonValue]:
-        """The body for the API in use."""
-        options = self.options
-        if request.prompt.method in LOGLIKELIHOODS and self._scorer is not None:
+        """The body for the API in use: the fields that all requests alike have, and the messages."""
+        prompt = request.prompt
+        if prompt.method in LOGLIKELIHOODS and self._scorer is not None:
             return self.learned.apply(self._scorer.body(request))
-        turns: list[JsonValue] = [{"role": message.role, "content": message.content} for message in request.messages]
+        key = (prompt.method, prompt.reasoning_effort, request.max_tokens)
+        if key not in self._fields:
+            self._fields[key] = self._fields_of(request)
+        fields, turns = self._fields[key], "input" if self._at_responses else "messages"
+        return fields if turns in self.options.extra else {**fields, turns: turns_of(request.messages)}
+
+    def _fields_of(self, request: Request) -> dict[str, JsonValue]:
+        """The fields of a body, with a place for the messages."""
+        options = self.options
         body: dict[str, JsonValue] = {"model": self.model}
         length = "max_completion_tokens" if self._is_official else "max_tokens"
+        sampling = self._server.fields
         if self._at_responses:
             length = "max_output_tokens"
-            body |= {"input": turns, length: self.answer_limit(request), "store": False}
+            body |= {"input": None, length: self.answer_limit(request), "store": False}
+            # neutral penalties are not sent: there are none
+            sampling = {name: sampling[name] for name in ("top_p", *options.given_sampling) if name in sampling}
         else:
-            body |= {"messages": turns, length: self.answer_limit(request)}
+            body |= {"messages": None, length: self.answer_limit(request)}
             if request.prompt.method == FIRST_TOKENS:
                 body |= {length: 1, "logprobs": True, "top_logprobs": options.top_logprobs}
         if options.temperature is not None:
             body["temperature"] = options.temperature
-        sampling = self._server.fields
-        if self._at_responses:  # neutral penalties are not sent: there are none
-            sampling = {name: sampling[name] for name in ("top_p", *self.options.given_sampling) if name in sampling}
         body |= sampling
         if options.seed is not None:
             body["seed"] = options.seed
-        if options.reasoning_effort is not None:
-            effort = options.reasoning_effort
+        if (effort := options.reasoning_effort) is not None:
             body |= {"reasoning": {"effort": effort}} if self._at_responses else {"reasoning_effort": effort}
         return self.learned.apply(self.with_reasoning(body, request, length) | options.extra)
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """In OpenAI's words, or in those of the server.
-
-        Raises:
-            UsageError: where the model is known not to take it.
-        """
+        """In OpenAI's words, or in those of the server; raises UsageError where the model is known not to take it."""
         if self._is_official and self.options.reasoning_by is None:
             found = openai_reasoning(self.name, self.model, level, at_responses=self._at_responses)
         else:
@@ -383,6 +351,7 @@ class OpenAIProvider(ApiProvider):
 
     def learn_from(self, error: ApiError, body: Mapping[str, JsonValue], request: Request) -> bool:
         """Also learns that a model answers at the responses API only."""
+        self._fields.clear()
         if classify_error(error) == "other_api":
             if self._at_responses or self.options.api != "auto":
                 return False
@@ -394,14 +363,10 @@ class OpenAIProvider(ApiProvider):
                     " --model-arg seed out"
                 )
             self._at_responses = True
+            self._note_methods()
             self.say_once(f"{self.name} answers at the responses API only: asking there")
             return True
         return super().learn_from(error, body, request)
-
-    @property
-    def context_advice(self) -> str:
-        """How a longer context is set at the server."""
-        return self._server.entry.context
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """Also which API answered."""
@@ -417,11 +382,7 @@ class OpenAIProvider(ApiProvider):
         return info | served | {"sampling": {"temperature": temperature, **served["sampling"]}}
 
     def error_in(self, reply: HttpResponse, payload: Any, request: Request) -> ApiError | None:
-        """What failed; where first tokens are not returned, that is the end.
-
-        Raises:
-            ProviderError: then.
-        """
+        """As `ApiProvider`; raises ProviderError where the service does not return first tokens."""
         error = super().error_in(reply, payload, request)
         is_scored = request.prompt.method == FIRST_TOKENS
         if error is not None and is_scored and "logprob" in f"{error.message} {error.parameter}".lower():
@@ -429,12 +390,7 @@ class OpenAIProvider(ApiProvider):
         return error
 
     def read(self, request: Request, payload: Any, headers: Mapping[str, str], **more: Any) -> Response:
-        """The response to a request: its words, or how likely its labels are.
-
-        Raises:
-            TransientError: as `parse`.
-            ProviderError: where no answer tells how likely its first token was.
-        """
+        """As `ApiProvider`, with the likelihoods of labels; raises ProviderError where the service returns none."""
         response = super().read(request, payload, headers, **more)
         is_unanswered = response.error is not None or response.finish_reason == "content_filter"
         if request.prompt.method != FIRST_TOKENS or is_unanswered:
@@ -467,21 +423,3 @@ class OpenAIProvider(ApiProvider):
         fields["model"] = words_of(payload.get("model"))
         fields["system_fingerprint"] = words_of(payload.get("system_fingerprint"))
         return fields
-
-
-def _base_url(prefix: str, options: OpenAIOptions) -> str:
-    """The server: as said, as the environment says, or the one known for the service."""
-    said = checked_address(os.environ.get(f"{prefix}_BASE_URL"), f"{prefix}_BASE_URL")
-    named = options.base_url or said or SERVICES.get(options.service)
-    if named is None:
-        raise UsageError(f"service {options.service!r}: set {prefix}_BASE_URL, or give --base-url URL")
-    return named
-
-
-def _azure_url(model: str, options: OpenAIOptions) -> str:
-    """The address of a deployment."""
-    said = checked_address(os.environ.get("AZURE_OPENAI_ENDPOINT"), "AZURE_OPENAI_ENDPOINT")
-    root = options.base_url or said
-    if root is None:
-        raise UsageError("service 'azure': set AZURE_OPENAI_ENDPOINT, or give --base-url https://NAME.openai.azure.com")
-    return root if "/openai/" in root else f"{root}/openai/deployments/{model}"

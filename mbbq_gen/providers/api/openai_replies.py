@@ -10,7 +10,7 @@ from mbbq_gen.core.records import Usage
 from mbbq_gen.core.text import count_or_none
 from mbbq_gen.providers.api.provider import answer_fields
 from mbbq_gen.providers.http.errors import TransientError, finish_reason
-from mbbq_gen.providers.http.transport import table_of, tables_of, text_of, words_of
+from mbbq_gen.providers.http.replies import table_of, tables_of, text_of, words_of
 
 
 def first_tokens(payload: Any) -> dict[str, float]:
@@ -52,47 +52,32 @@ def chat_fields(payload: Mapping[str, Any]) -> dict[str, Any]:
         message = table_of(message)
     if not isinstance(message, dict):
         raise TransientError("malformed", "the response has no message")
-    text, reasoning = _plain_text(message.get("content")), _reasoning(message)
+    text = _plain_text(message.get("content"))
+    # in a field of its own (DeepSeek, vLLM, SGLang), or in parts (Mistral, OpenRouter)
+    reasoning = words_of(message.get("reasoning_content")) or words_of(message.get("reasoning"))
+    if not reasoning:
+        parts = [part for part in tables_of(message.get("content")) if part.get("type") == "thinking"]
+        thoughts = [_plain_text(part.get("thinking")) for part in parts]
+        thoughts += [
+            words_of(part.get("text") or part.get("summary")) for part in tables_of(message.get("reasoning_details"))
+        ]
+        reasoning = "".join(filter(None, thoughts))
     if not (text or reasoning or message.get("refusal")) and (usage.input_tokens, usage.output_tokens) == (0, 0):
         raise TransientError("server", "answered nothing, with no tokens in or out")
-    results = {
-        name: found
-        for name, found in (
-            ("prompt", payload.get("prompt_filter_results")),
-            ("answer", choice.get("content_filter_results")),
-        )
-        if found
-    }
+    results = {"prompt": payload.get("prompt_filter_results"), "answer": choice.get("content_filter_results")}
     return {
         "text": text if text is not None or finish == "content_filter" else "",
         "finish_reason": finish,
         "provider_finish_reason": reason,
         "refusal": words_of(message.get("refusal")) or None,
-        "reasoning": reasoning,
-        "content_filter": results or None,
+        "reasoning": reasoning or None,
+        "content_filter": {name: found for name, found in results.items() if found} or None,
         "usage": usage,
     }
 
 
-def _reasoning(message: Mapping[str, Any]) -> str | None:
-    """The reasoning: in a field of its own (DeepSeek, vLLM, SGLang, OpenRouter), or in parts (Mistral)."""
-    told = words_of(message.get("reasoning_content")) or words_of(message.get("reasoning"))
-    if told:
-        return told
-    parts = [part for part in tables_of(message.get("content")) if part.get("type") == "thinking"]
-    inner = (_plain_text(part.get("thinking")) or "" for part in parts)
-    details = (
-        words_of(part.get("text") or part.get("summary")) or "" for part in tables_of(message.get("reasoning_details"))
-    )
-    return "".join((*inner, *details)) or None
-
-
 def _plain_text(content: Any) -> str | None:
-    """A message's text, which some services send in parts or as a table; None where there is none.
-
-    Raises:
-        TypeError: it is something else, so it is not known what the model wrote.
-    """
+    """A message's text, which some services send in parts or as a table; None where there is none, else TypeError."""
     if content is None:
         return None
     if isinstance(content, dict) and "text" in content:
@@ -130,10 +115,10 @@ def _usage(found: Any, read: str, written: str) -> Usage:
     """Tokens, under the names of either API."""
     if not isinstance(found, dict):
         return Usage()
-    of_input, of_output = (table_of(found.get(f"{name}_tokens_details")) for name in (read, written))
-    reasoning = count_or_none(of_output.get("reasoning_tokens"))
-    names = (f"{read}_tokens", f"{written}_tokens", "total_tokens")
-    prompt, output, total = (count_or_none(found.get(name)) for name in names)
-    if reasoning and prompt is not None and output is not None and prompt + output + reasoning == total:
-        output += reasoning  # xAI counts thinking beside what was written
-    return Usage.counted(prompt, output, reasoning, of_input.get("cached_tokens"))
+    reasoning = count_or_none(table_of(found.get(f"{written}_tokens_details")).get("reasoning_tokens"))
+    prompt, output = found.get(f"{read}_tokens"), found.get(f"{written}_tokens")
+    if reasoning:  # xAI counts thinking beside what was written
+        counts = [count_or_none(count) for count in (prompt, output, found.get("total_tokens"))]
+        if None not in counts and sum(filter(None, counts[:2])) + reasoning == counts[2]:
+            output = (counts[1] or 0) + reasoning
+    return Usage.counted(prompt, output, reasoning, table_of(found.get(f"{read}_tokens_details")).get("cached_tokens"))

@@ -16,7 +16,10 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
 from typing import Any, ClassVar, Final, Literal
 
 from pydantic import Field, JsonValue, field_validator
@@ -25,23 +28,41 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.reasoning import ReasoningSettings, reasoning_token_allowance, refusal, tokens_of
 from mbbq_gen.core.tables import UnreadableError, json_value
 from mbbq_gen.providers.base import JsonTable, ProviderOptions
-from mbbq_gen.providers.http.credentials import header_fault, is_lookalike
+from mbbq_gen.providers.http.credentials import ENV_VARIABLE, is_lookalike
+from mbbq_gen.providers.http.replies import MOST_BYTES
 from mbbq_gen.providers.http.servers import ReasoningParameters
-from mbbq_gen.providers.http.transport import MOST_BYTES
 
 _SAMPLING: Final = ("temperature", "top_p")
-_EFFORTS: Final = ("low", "medium", "high")
 _SWITCH_EFFORTS: Final = ("low", "high")
 """DeepSeek takes minimal for low, and medium for high: as levels of a run they would be the same one twice."""
+_CLAUDE_BUDGET: Final = re.compile(r"claude-(?:3-7|(?:opus|sonnet|haiku)-4(?:-[0-5](?!\d)|-\d{8}|@|$)|haiku-4)")
+"""Models that take a budget, and no effort."""
+_CLAUDE_BOTH: Final = re.compile(r"claude-(?:opus|sonnet)-4-6")
+_CLAUDE_BETWEEN: Final = re.compile(r"claude-sonnet-5-5")
+"""Where thinking between tools, of which we have none, is the least."""
+_LEAST_BUDGET: Final = 1024
+_GEMINI_BUDGET: Final = re.compile(r"gemini-2\.5")
+_GEMINI_BUDGETS: Final = {"pro": (128, 32_768), "flash-lite": (512, 24_576), "": (1, 24_576)}
+"""What is in a model's name → the fewest and the most tokens that 2.5 thinks with."""
 
-# --- OpenAI and those who speak its language ------------------------------------------------------------------------
 
-_O_SERIES: Final = re.compile(r"(?:^|/)o\d+(?:-|$)")
-_GPT_5: Final = re.compile(r"(?:^|/)gpt-5(?!\.\d)(?!.*chat)")
-"""GPT-5 itself, not 5.1 and later, which need not think."""
-_GPT_5_LATER: Final = re.compile(r"(?:^|/)gpt-5\.\d")
-_GPT_5_PRO: Final = re.compile(r"(?:^|/)gpt-5-pro")
-_NO_REASONING: Final = re.compile(r"(?:^|/)(?:gpt-[34]|chatgpt|gpt-5.*chat|davinci|babbage)")
+@cache
+def _refused_levels() -> list[dict[str, Any]]:
+    """The rows of `reasoning.toml`."""
+    text = Path(__file__).with_name("reasoning.toml").read_text(encoding="utf-8")
+    return tomllib.loads(text)["refused"]  # type: ignore[no-any-return]
+
+
+def _thinks(api: str, name: str, model: str, level: str) -> bool:
+    """Whether a model thinks at all; raises UsageError for a level that it is known to refuse."""
+    for row in _refused_levels():
+        if row["api"] != api or not re.search(row.get("model", ""), model):
+            continue
+        if re.fullmatch(row["levels"], level):
+            raise refusal(name, level, row["why"])
+        if not row.get("thinks", True):
+            return False
+    return True
 
 
 def openai_reasoning(name: str, model: str, level: str, *, at_responses: bool) -> ReasoningSettings:
@@ -50,24 +71,11 @@ def openai_reasoning(name: str, model: str, level: str, *, at_responses: bool) -
     Raises:
         UsageError: where a model of OpenAI's is known not to take it.
     """
-    if tokens_of(level) is not None or level == "default":
-        raise refusal(name, level, "takes an effort: none, minimal, low, medium or high, as the model has them")
-    if _NO_REASONING.search(model):
-        if level == "none":
-            return ReasoningSettings()
-        raise refusal(name, level, "does not think; leave --reasoning-effort out, or name a model that does")
-    if level in ("none", "minimal") and _O_SERIES.search(model):
-        raise refusal(name, level, "always thinks; it takes low, medium or high")
-    if level != "high" and _GPT_5_PRO.search(model):
-        raise refusal(name, level, "takes high, and nothing else")
-    if level == "minimal" and _GPT_5_LATER.search(model):
-        raise refusal(name, level, "has no such effort; it takes none, low, medium or high")
-    if level == "none" and _GPT_5.search(model):
-        raise refusal(name, level, "can't be kept from thinking; the least that it takes is minimal")
-    effort = "none" if level == "none" else level
-    sent: dict[str, JsonValue] = {"reasoning_effort": effort}
+    if not _thinks("openai", name, model, level):
+        return ReasoningSettings()
+    sent: dict[str, JsonValue] = {"reasoning_effort": level}
     if at_responses:
-        sent = {"reasoning": {"effort": effort} if level == "none" else {"effort": effort, "summary": "auto"}}
+        sent = {"reasoning": {"effort": level} if level == "none" else {"effort": level, "summary": "auto"}}
     return ReasoningSettings(sent=sent, left_out=_SAMPLING, room=reasoning_token_allowance(level))
 
 
@@ -94,8 +102,8 @@ def server_reasoning(name: str, model: str, level: str, by: ReasoningParameters)
         if tokens is not None:
             instead = "name none, default, low, medium or high, or --model-arg reasoning_by=…"
             raise refusal(name, level, f"takes no number of tokens; {instead}")
-        told: dict[str, JsonValue] = {"enable_thinking": level != "none", "thinking": level != "none"}
-        sent = {"chat_template_kwargs": told} if is_named else {"chat_template_kwargs": told | sent, **sent}
+        switches: dict[str, JsonValue] = {"enable_thinking": level != "none", "thinking": level != "none"}
+        sent = {"chat_template_kwargs": switches if is_named else switches | sent, **({} if is_named else sent)}
     elif by == "together" and is_named:  # a switch for models with a switch for reasoning
         sent = {"reasoning": {"enabled": level == "default"}}
     elif by == "groq" and level == "default":  # models that have no efforts think unless it is switched off
@@ -106,57 +114,28 @@ def server_reasoning(name: str, model: str, level: str, by: ReasoningParameters)
     return ReasoningSettings(sent=sent, left_out=left_out, room=reasoning_token_allowance(level))
 
 
-# --- Anthropic ------------------------------------------------------------------------------------------------------
-
-_CLAUDE_BEFORE: Final = re.compile(r"claude-(?:instant|2|3-(?!7))")
-"""Models that do not think."""
-_CLAUDE_BUDGET: Final = re.compile(r"claude-(?:3-7|(?:opus|sonnet|haiku)-4(?:-[0-5](?!\d)|-\d{8}|@|$)|haiku-4)")
-"""Models that take a budget, and no effort."""
-_CLAUDE_BOTH: Final = re.compile(r"claude-(?:opus|sonnet)-4-6")
-_CLAUDE_ALWAYS: Final = re.compile(r"claude-(?:fable|mythos|opus-5-5)")
-"""Models that can't be kept from thinking."""
-_CLAUDE_BETWEEN: Final = re.compile(r"claude-sonnet-5-5")
-"""Where thinking between tools, of which we have none, is the least."""
-_LEAST_BUDGET: Final = 1024
-
-
 def claude_reasoning(name: str, model: str, level: str) -> ReasoningSettings:
     """What a level comes to at a Claude model: a budget for the older ones, an effort for the newer.
 
     Raises:
         UsageError: where the model is known not to take it.
     """
-    tokens = tokens_of(level)
-    if _CLAUDE_BEFORE.search(model):
-        if level == "none":
-            return ReasoningSettings()
-        raise refusal(name, level, "does not think; leave --reasoning-effort out, or name a model that does")
-    if level == "minimal":
-        raise refusal(name, level, "has no such effort; it takes none, default, low, medium, high or tokens")
+    tokens, room = tokens_of(level), reasoning_token_allowance(level)
+    if not _thinks("anthropic", name, model, level):
+        return ReasoningSettings()
     if level == "none":
-        if _CLAUDE_ALWAYS.search(model):
-            raise refusal(name, level, "can't be kept from thinking; the least that it takes is low")
         least = "between_tools" if _CLAUDE_BETWEEN.search(model) else "disabled"
         return ReasoningSettings(sent={"thinking": {"type": least}}, left_out=_SAMPLING)
     if tokens is not None and tokens < _LEAST_BUDGET:
         raise refusal(name, level, f"thinks with {_LEAST_BUDGET:,} tokens or more")
-    room = reasoning_token_allowance(level)
     sent: dict[str, JsonValue] = {"thinking": {"type": "adaptive", "display": "summarized"}}
     if _CLAUDE_BUDGET.search(model) or (tokens is not None and _CLAUDE_BOTH.search(model)):
         sent = {"thinking": {"type": "enabled", "budget_tokens": room}}
     elif tokens is not None:
         raise refusal(name, level, "takes an effort, no number of tokens: default, low, medium or high")
-    elif level in _EFFORTS:
+    elif level != "default":
         sent["output_config"] = {"effort": level}
     return ReasoningSettings(sent=sent, left_out=_SAMPLING, room=room)
-
-
-# --- Gemini ---------------------------------------------------------------------------------------------------------
-
-_GEMINI_BUDGET: Final = re.compile(r"gemini-2\.5")
-_GEMINI_BUDGETS: Final = {"pro": (128, 32_768), "flash-lite": (512, 24_576), "": (1, 24_576)}
-"""What is in a model's name → the fewest and the most tokens that 2.5 thinks with."""
-_GEMINI_BEFORE: Final = re.compile(r"gemini-(?:1|2\.0)|gemma|palm")
 
 
 def gemini_reasoning(name: str, model: str, level: str) -> ReasoningSettings:
@@ -165,27 +144,15 @@ def gemini_reasoning(name: str, model: str, level: str) -> ReasoningSettings:
     Raises:
         UsageError: where the model is known not to take it.
     """
-    if _GEMINI_BEFORE.search(model):
-        if level == "none":
-            return ReasoningSettings()
-        raise refusal(name, level, "does not think; leave --reasoning-effort out, or name a model that does")
+    if not _thinks("gemini", name, model, level):
+        return ReasoningSettings()
+    config: dict[str, JsonValue] = {"thinkingLevel": level}
     if _GEMINI_BUDGET.search(model):
-        if level == "minimal":
-            raise refusal(name, level, "has no such level; it takes none, default, low, medium, high or tokens")
-        if level == "none" and "pro" in model:
-            raise refusal(name, level, "always thinks; the least that it takes is 128")
         tokens = tokens_of(level)
         least, most = next(bounds for family, bounds in _GEMINI_BUDGETS.items() if family in model)
         if tokens is not None and not least <= tokens <= most:
             raise refusal(name, level, f"thinks with {least:,} to {most:,} tokens")
-        budget = -1 if level == "default" else reasoning_token_allowance(level)
-        config: dict[str, JsonValue] = {"thinkingBudget": budget}
-    else:
-        if tokens_of(level) is not None or level == "default":
-            raise refusal(name, level, "takes a level, no tokens: minimal, low, medium or high, as the model has them")
-        if level == "none":
-            raise refusal(name, level, "always thinks; the least that it takes is minimal (Flash) or low")
-        config = {"thinkingLevel": level}
+        config = {"thinkingBudget": -1 if level == "default" else reasoning_token_allowance(level)}
     if level != "none":
         config["includeThoughts"] = True
     return ReasoningSettings(sent={"thinkingConfig": config}, room=reasoning_token_allowance(level))
@@ -195,6 +162,9 @@ _SECRET_NAME: Final = re.compile(
     r"api.?key|authorization|passw|secret|credential|^(?:access|auth|bearer|hf|id|refresh|session|user)?_?token$",
     re.IGNORECASE,
 )
+_HEADER_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_SECRET_HEADER: Final = re.compile(r"auth|key|token|secret|cookie|password|credential", re.IGNORECASE)
+_OWN_HEADERS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection"})
 _OFF = "none"
 """What a command line says for a parameter that is not to be sent."""
 
@@ -248,9 +218,16 @@ class RemoteOptions(ProviderOptions):
     @classmethod
     def _check_headers(cls, value: dict[str, Any]) -> dict[str, Any]:
         """Headers are written into the manifest as they are given: they must not carry a secret."""
-        fault = header_fault(value)
-        if fault is not None:
-            raise ValueError(fault)
+        for name, text in value.items():
+            if not _HEADER_NAME.fullmatch(name) or name.lower() in _OWN_HEADERS:
+                raise ValueError(f"{name!r} can't be set")
+            if not isinstance(text, str) or re.search(r"[\r\n\x00]", text) or not text.isascii():
+                raise ValueError(f"{name}: give one line of plain text")
+            reason = "looks like a key" if is_lookalike(text) else None
+            if _SECRET_HEADER.search(name) and not ENV_VARIABLE.search(text):
+                reason = "keys are not written down here"
+            if reason is not None:
+                raise ValueError(f"{name}: {reason}; put it into the environment and write $NAME")
         return value
 
     @field_validator("extra")
@@ -308,10 +285,7 @@ def checked_address(address: str | None, where: str) -> str | None:
 def structured_fields(kind: str, schema: Mapping[str, JsonValue], *, api: object = None) -> dict[str, JsonValue]:
     """The fields of a request body that ask for JSON of a schema; none where nothing is known for the kind.
 
-    Args:
-        kind: of provider, as in `kind:model`.
-        schema: of the answer, a JSON schema.
-        api: the provider's option of that name: OpenAI's responses API has a place of its own for it.
+    `api`: the provider's option of that name; OpenAI's responses API has a place of its own for it.
     """
     plain = dict(schema)
     if kind == "openai":

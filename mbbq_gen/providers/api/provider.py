@@ -11,7 +11,6 @@ import json
 import time
 from abc import abstractmethod
 from collections.abc import AsyncGenerator, Collection, Iterable, Mapping
-from contextlib import aclosing
 from dataclasses import replace
 from typing import Any, ClassVar, Final
 
@@ -19,12 +18,11 @@ from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
 from mbbq_gen.core.reasoning import ReasoningSettings, refusal
-from mbbq_gen.core.records import Request, Response, Usage
+from mbbq_gen.core.records import Message, Request, Response, Usage
 from mbbq_gen.core.text import count_or_none
 from mbbq_gen.providers.api.service import ApiService, encode
 from mbbq_gen.providers.base import Capabilities, ExecutionContext, versions_of
 from mbbq_gen.providers.http.concurrency import FIRST, FIRST_ON_LOOPBACK, AdaptiveConcurrency, ServiceGate, is_loopback
-from mbbq_gen.providers.http.credentials import Secret
 from mbbq_gen.providers.http.errors import (
     ApiError,
     FinishReason,
@@ -42,9 +40,9 @@ from mbbq_gen.providers.http.parameters import (
     unmetered_usage,
 )
 from mbbq_gen.providers.http.rate_limits import RateLimiter, RateLimits
+from mbbq_gen.providers.http.replies import MOST_BYTES, HttpResponse, error_payload, table_of, tables_of
 from mbbq_gen.providers.http.scheduler import LessonError, Outcome, Scheduler
 from mbbq_gen.providers.http.servers import PromptCutDetector
-from mbbq_gen.providers.http.transport import MOST_BYTES, HttpResponse, error_payload, table_of, tables_of
 
 REASONING_NAMES: Final = frozenset(
     {"reasoning", "reasoning_effort", "thinking", "output_config", "thinkingConfig", "chat_template_kwargs"}
@@ -55,28 +53,37 @@ REASONING_NAMES: Final = frozenset(
 class ApiProvider(ApiService):
     """A model behind an API."""
 
-    declared: ClassVar[Capabilities] = Capabilities(reasoning=True)
-    """What all models of this kind can do; `capabilities` adds what the options say."""
+    capabilities = Capabilities(reasoning=True)
     packages: ClassVar[tuple[str, ...]] = ("aiohttp",)
-    """Whose versions the manifest records."""
     setting_names: ClassVar[tuple[str, ...]] = ("max_tokens", "temperature", "top_p")
-    """Options that shape the text."""
     length_names: Collection[str] = LENGTHS
     """What the service may call the longest answer."""
     renames_length: ClassVar[bool] = True
     """Whether servers of this kind differ in what they call it."""
+    settings_field: ClassVar[str] = ""
+    """The field of a body with its parameters, where they are not in the body itself."""
+    context_advice: str = "set a longer context at the server"
+    """How a longer context is set, for the message about prompts that are cut."""
     is_own_server: bool = False
     """Whether the model is on a server of the user's own, which may cut prompts without an error."""
 
-    def __init__(self, model: str, options: Any, base_url: str, secret: Secret | None) -> None:
-        """As `ApiService`; nothing is asked yet."""
-        super().__init__(model, options, base_url, secret)
+    def __init__(self, model: str, options: Any) -> None:
+        """As `ApiService`."""
+        super().__init__(model, options)
+        self.capabilities = replace(
+            self.capabilities,
+            base_url=self.base_url,
+            max_connections=options.max_connections,
+            rpm=options.rpm,
+            tpm=options.tpm,
+        )
         self.learned = ParameterAdapter(renames_length=self.renames_length)
         self._malformed: set[str] = set()
         """Keys of requests that were once answered with JSON that is no answer."""
         self._served: set[str] = set()
         self._cuts = PromptCutDetector()
         self._pace: RateLimiter | None = None
+        self._thinks = any(getattr(options, name, None) for name in ("reasoning_tokens", "effort", "reasoning_effort"))
 
     @abstractmethod
     def body_of(self, request: Request) -> dict[str, JsonValue]:
@@ -91,23 +98,7 @@ class ApiProvider(ApiService):
         """
 
     @property
-    def capabilities(self) -> Capabilities:
-        """What this kind declares, at this server and with these options."""
-        options = self.options
-        return replace(
-            self.declared,
-            base_url=self.base_url,
-            max_connections=options.max_connections,
-            rpm=options.rpm,
-            tpm=options.tpm,
-        )
-
-    @property
     def settings(self) -> dict[str, JsonValue]:
-        """Everything that shapes the text of an answer."""
-        return self.settings_at(self.address)
-
-    def settings_at(self, own_address: str) -> dict[str, JsonValue]:
         """The options that shape the text and were given, and the server where it is not the usual one."""
         options = self.options
         settings: dict[str, JsonValue] = {
@@ -116,7 +107,7 @@ class ApiProvider(ApiService):
         settings |= {name: value for name in ("extra", "headers") if (value := getattr(options, name))}
         if options.max_answer_bytes != MOST_BYTES:
             settings["max_answer_bytes"] = options.max_answer_bytes
-        if self.base_url != own_address:
+        if self.base_url != self.usual_address:
             settings["base_url"] = self.base_url
         return settings
 
@@ -138,11 +129,7 @@ class ApiProvider(ApiService):
     # --- reasoning effort --------------------------------------------------------------------------------------------
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """What a level of reasoning effort comes to at this model.
-
-        Raises:
-            UsageError: where it does not support it.
-        """
+        """What a level of reasoning effort comes to at this model; raises UsageError where it does not support it."""
         raise refusal(self.name, level, "has no such setting; leave it out, or use --model-arg extra")
 
     def with_reasoning(self, body: dict[str, JsonValue], request: Request, length: str) -> dict[str, JsonValue]:
@@ -175,20 +162,13 @@ class ApiProvider(ApiService):
 
     # --- asking ------------------------------------------------------------------------------------------------------
 
-    async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
-        """The responses as they come.
-
-        Raises:
-            ProviderError: where no further request can succeed.
-        """
-        scheduler = self._scheduler(context)
+    def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
+        """As `Provider`."""
         _ = self.transport  # the official client is slow to import: not while the first request waits
-        async with aclosing(scheduler.run(requests)) as responses:
-            async for response in responses:
-                yield response
+        return self._scheduler(context).run(requests)
 
     async def learn(self, request: Request, context: ExecutionContext) -> Response:
-        """Asks one request by itself, and so finds out which parameters the model refuses; the answer counts.
+        """Sends one request by itself, and so finds out which parameters the model refuses; the answer counts.
 
         Raises:
             ProviderError: where no request can succeed.
@@ -198,7 +178,7 @@ class ApiProvider(ApiService):
         return response
 
     def _scheduler(self, context: ExecutionContext) -> Scheduler:
-        """One go at answering; the slots and budgets are shared by all that this provider is asked."""
+        """One go at answering; the slots and budgets are shared by all requests to this provider."""
         self._context, options = context, self.options
         if self._pace is None:
             first = FIRST_ON_LOOPBACK if is_loopback(self.base_url) else FIRST
@@ -207,7 +187,7 @@ class ApiProvider(ApiService):
                 ServiceGate(options.patience, notify=lambda text: self._context.notify(f"{self.name}: {text}")),
                 context.shared_limits or RateLimits(options.rpm, options.tpm),
             )
-        return Scheduler(self, self._pace, context, attempts=options.attempts, patience=options.patience)
+        return Scheduler(self, self._pace, context)
 
     def status(self) -> str:
         """How many requests are under way, or why none is sent, in a few words for the progress line."""
@@ -221,21 +201,20 @@ class ApiProvider(ApiService):
     def answer_limit(self, request: Request) -> int:
         """Most tokens of the answer alone: as the option says, or fewer where the request says so."""
         most: int = self.options.max_tokens
-        thinks = any(getattr(self.options, name, None) for name in ("reasoning_tokens", "effort", "reasoning_effort"))
-        return most if request.max_tokens is None or thinks else min(most, request.max_tokens)
+        return most if request.max_tokens is None or self._thinks else min(most, request.max_tokens)
 
     def longest_answer(self, request: Request) -> int:
         """Most tokens that a request asks for, those for thinking included."""
-        level = request.prompt.reasoning_effort
-        most = self.answer_limit(request)
+        level, most = request.prompt.reasoning_effort, self.answer_limit(request)
         return most if level is None else most + self.reasoning_settings(level).room
 
     def max_usage(self, request: Request) -> Usage | None:
         """The most tokens that a request can take, by the body that is sent; None where nothing in it bounds them."""
         return max_usage(self.body_of(request), self.length_names)
 
-    async def prepare(self) -> None:
-        """Does what must be done before a body is made; called before each request, so it must cost nothing later."""
+    async def prepare(self, request: Request | None = None) -> Response | None:
+        """Does what must be done before a body is made, before each request; a response where it can't be sent."""
+        return None
 
     def url_for(self, request: Request) -> str:
         """Where a request is posted."""
@@ -249,19 +228,27 @@ class ApiProvider(ApiService):
             TransientError: another try may succeed.
             ProviderError: no further request can succeed.
         """
-        await self.prepare()
-        body, started, pace = self.body_of(request), time.perf_counter(), self._pace
+        if (refused := await self.prepare(request)) is not None:
+            return Outcome(refused, False, 0.0)
+        body, started = self.body_of(request), time.perf_counter()
         url, data = self.url_for(request), encode(body)
         reply = await self.transport.post(url, await self.headers_for("POST", url, data), data)
         seconds = round(time.perf_counter() - started, 4)
         self.reached = True
-        is_answer = reply.status == 200 and not reply.is_page
-        payload = reply.json() if is_answer else error_payload(reply)
+        payload = reply.json() if reply.status == 200 and not reply.is_page else error_payload(reply)
         error = self.error_in(reply, payload, request)
-        if pace is not None:
-            pace.note_limits(reply.headers)
+        if self._pace is not None:
+            self._pace.note_limits(reply.headers)
         if error is not None:
-            failure = await self._failure_of(request, body, error, reply)
+            verdict = classify_error(error)
+            if self.may_pass(error, verdict):
+                raise self.fault_of(error)
+            may_learn = verdict in {"unsupported_parameter", "other_api"}
+            if may_learn and (self.body_of(request) != body or self.learn_from(error, body, request)):
+                raise LessonError
+            if verdict in {"key", "model", "quota_exhausted", "other_api", "not_the_service"}:
+                raise await self.lasting(error, verdict)
+            failure = self.failure(request.request_key, error, reply.headers)
             return Outcome(failure.model_copy(update={"n_attempts": number}), False, seconds)
         cut_at = len(reply.body) if reply.is_cut else None
         response = self.read(request, payload, reply.headers, truncated_at=cut_at, latency_s=seconds, n_attempts=number)
@@ -270,31 +257,17 @@ class ApiProvider(ApiService):
         most = None if usage.input_tokens and usage.output_tokens else max_usage(body, self.length_names)
         if most is not None and (missing := unmetered_usage(response, most)):
             response = response.model_copy(update={"unmetered_usage": missing})
-        self._check_cuts(request, response)
+        if self.is_own_server:
+            self._check_cuts(request, response)
         self.notice(response)
         return Outcome(response, True, seconds)
-
-    async def _failure_of(
-        self, request: Request, body: Mapping[str, JsonValue], error: ApiError, reply: HttpResponse
-    ) -> Response:
-        """The response of a request that can't be answered; raises as `attempt` for every other failure."""
-        verdict = classify_error(error)
-        if self.may_pass(error, verdict):
-            raise self.fault_of(error)
-        if verdict in {"unsupported_parameter", "other_api"} and (
-            self.body_of(request) != body or self.learn_from(error, body, request)
-        ):
-            raise LessonError
-        if verdict in {"key", "model", "quota_exhausted", "other_api", "not_the_service"}:
-            raise await self.lasting(error, verdict)
-        return self.failure(request.request_key, error, reply.headers)
 
     def error_in(self, reply: HttpResponse, payload: Any, request: Request) -> ApiError | None:
         """The failure that a reply reports; some servers report it with status 200, for the whole or for the choice."""
         if reply.status != 200 or reply.is_page:
             return service_error(reply.status, payload, reply.headers)
-        choices = tables_of(table_of(payload).get("choices"))
-        for found in (table_of(payload), *choices[:1]):
+        whole = table_of(payload)
+        for found in (whole, *tables_of(whole.get("choices"))[:1]):
             if found.get("error"):
                 code = count_or_none(table_of(found["error"]).get("code")) or 500
                 return service_error(code if 400 <= code < 600 else 500, {"error": found["error"]}, reply.headers)
@@ -326,10 +299,10 @@ class ApiProvider(ApiService):
             TransientError: where the JSON is no answer, or not of the shape that it should have.
         """
         try:
-            fields = self.fields_of(payload, headers)
+            fields = {"request_key": request_key, **self.fields_of(payload, headers), **more}
             if more.get("truncated_at") is not None:
                 fields["finish_reason"] = "length"
-            return Response.of_answer({"request_key": request_key, **fields, **more})
+            return Response.of_answer(fields)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             shape = type(error).__name__
             raise TransientError("malformed", f"the response is JSON of another shape ({shape})") from error
@@ -366,7 +339,7 @@ class ApiProvider(ApiService):
         Raises:
             ProviderError: where what is refused shapes the text: to go on without it would be another run.
         """
-        refusal = self.words_of(error)
+        refusal, body = self.words_of(error), {**body, **table_of(body.get(self.settings_field))}
         if rule_for(error).setting == "roles":
             turns = tables_of(body.get("messages", body.get("input")))
             has_system = "system" in body or any(turn.get("role") == "system" for turn in turns)
@@ -397,20 +370,15 @@ class ApiProvider(ApiService):
         own = {"reasoning_effort": "--reasoning-effort", "system": "--system-prompt"}
         return f"leave {own.get(name, f'--model-arg {name}')} out, or give another value"
 
-    @property
-    def context_advice(self) -> str:
-        """How a longer context is set, for the message about prompts that are cut."""
-        return "set a longer context at the server"
-
     def _check_cuts(self, request: Request, response: Response) -> None:
         """Raises ProviderError if the server cuts prompts."""
-        if not self.is_own_server or request.prompt.method.endswith("loglikelihood"):
+        usage, prompt = response.usage, request.prompt
+        if prompt.method.endswith("loglikelihood"):
             return
-        usage = response.usage
-        ended_early = response.finish_reason == "length" and (usage.output_tokens or 0) < self.longest_answer(request)
-        size = sum(len(message.content.encode()) for message in request.messages)
-        written = usage.output_tokens if ended_early and request.prompt.method == "generate" else None
-        tokens = self._cuts.add(request.prompt.language, size, usage.input_tokens, written)
+        is_text = response.finish_reason == "length" and prompt.method == "generate"
+        ended_early = is_text and (usage.output_tokens or 0) < self.longest_answer(request)
+        size = sum([len(message.content.encode()) for message in request.messages])
+        tokens = self._cuts.add(prompt.language, size, usage.input_tokens, usage.output_tokens if ended_early else None)
         if tokens:
             raise ProviderError(
                 f"{self.name}: {self.base_url} cuts prompts at about {tokens:,} tokens (prompt_cut), so the model does"
@@ -419,9 +387,9 @@ class ApiProvider(ApiService):
 
     def notice(self, response: Response) -> None:
         """Takes note of an answer, and says once what the user should know of answers like it."""
-        words = (response.text or "").strip()
         if response.model is not None and len(self._served) < 100:
             self._served.add(response.model)
+        words = (response.text or "").strip().lower()
         if response.truncated_at is not None:
             self.say_once(
                 f"{self.name}: answers of more than {self.options.max_answer_bytes:,} bytes are cut there, and marked"
@@ -433,7 +401,9 @@ class ApiProvider(ApiService):
                 " its reasoning parser (vLLM: no --reasoning-parser; llama.cpp: --reasoning-format none), or give"
                 " --reasoning-effort none"
             )
-        elif response.finish_reason == "length" and _has_not_begun(response):
+        elif response.finish_reason == "length" and (
+            not words or (words.startswith("<think") and "</think" not in words)
+        ):
             reasoning = response.usage.reasoning_tokens or response.reasoning or response.text
             self.say_once(
                 f"{self.name}: answers are cut off before they begin"
@@ -442,10 +412,11 @@ class ApiProvider(ApiService):
             )
 
 
-def _has_not_begun(response: Response) -> bool:
-    """Whether there is nothing but blanks, or reasoning that does not end."""
-    words = (response.text or "").strip().lower()
-    return not words or (words.startswith("<think") and "</think" not in words)
+def turns_of(messages: Iterable[Message], *, system: bool = True) -> list[JsonValue]:
+    """The messages as most services take them; those of the system only if `system`."""
+    return [
+        {"role": message.role, "content": message.content} for message in messages if system or message.role != "system"
+    ]
 
 
 def answer_fields(
@@ -453,12 +424,7 @@ def answer_fields(
 ) -> dict[str, Any]:
     """The fields of a Response that every service's answer has; of `more`, what is empty is None.
 
-    Args:
-        text: The answer; empty only where the model wrote nothing, None where a filter blocked it.
-        finish: Why it ends.
-        reason: The same in the service's words.
-        usage: Tokens.
-        more: Further fields.
+    `reason`: why the text ends, in the service's words. An empty text is None where a filter blocked the answer.
     """
     text = text or (None if finish == "content_filter" else "")
     found = {name: value or None for name, value in more.items()}

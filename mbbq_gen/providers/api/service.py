@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import difflib
 import os
 from abc import abstractmethod
@@ -10,7 +11,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from functools import cached_property
 from types import MappingProxyType
-from typing import Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import msgspec
 from pydantic import JsonValue
@@ -21,6 +22,8 @@ from mbbq_gen.providers.api.options import RemoteOptions, checked_address
 from mbbq_gen.providers.base import ExecutionContext, Provider, ProviderOptions, check_installed
 from mbbq_gen.providers.http.credentials import (
     SHORTEST_KEY,
+    EntraTokens,
+    GoogleCredentials,
     Secret,
     SecretRedactor,
     filled_headers,
@@ -38,21 +41,15 @@ from mbbq_gen.providers.http.errors import (
     rule_for,
     service_error,
 )
-from mbbq_gen.providers.http.scheduler import RetryPolicy, retrying
-from mbbq_gen.providers.http.transport import (
-    FormFile,
-    HttpResponse,
-    Line,
-    Transport,
-    base_url_advice,
-    error_payload,
-    tables_of,
-)
+from mbbq_gen.providers.http.replies import FormFile, HttpResponse, Line, base_url_advice, error_payload, tables_of
+from mbbq_gen.providers.http.scheduler import RetryPolicy
+
+if TYPE_CHECKING:
+    from mbbq_gen.providers.http.transport import Transport
 
 JSON_BOTH_WAYS: Final[Mapping[str, str]] = MappingProxyType(
     {"Content-Type": "application/json", "Accept": "application/json"}
 )
-"""Headers of a request in JSON."""
 
 
 @dataclass(frozen=True)
@@ -71,33 +68,36 @@ class ApiService(Provider):
     """A model's service as it is reached. `ApiProvider` adds how the model is asked."""
 
     options_class: ClassVar[type[ProviderOptions]] = RemoteOptions
+    options: Any
     address: ClassVar[str] = ""
     """The service's own server, for which a key is needed."""
-    address_variable: ClassVar[str] = ""
+    address_variable: str = ""
     """Variable of the environment that names another one."""
-    key_variables: ClassVar[tuple[str, ...]] = ()
+    key_variables: tuple[str, ...] = ()
     """Variables of the environment that may hold the key."""
     requires: ClassVar[tuple[str, ...]] = ("aiohttp",)
-    """Modules that must be installed."""
     install: ClassVar[str] = "pip install 'mbbq-gen[api]'"
-    """The command that installs it."""
-    models_path: ClassVar[str] = "/models"
-    """Where the service lists its models."""
+    models_path: str = "/models"
+    """Empty where nobody knows a list of the models."""
+    cloud: EntraTokens | GoogleCredentials | None = None
+    """Credentials of a cloud, used instead of a key."""
     version_in_base: ClassVar[bool | None] = None
     """Whether base URLs end with a version such as /v1; None: either way."""
 
-    def __init__(self, model: str, options: Any, base_url: str, secret: Secret | None) -> None:
-        """`options`: a RemoteOptions. `secret` None: no key was found; `check_access` says whether one is needed."""
-        self.model = model
-        self.options: Any = options
-        self.base_url = base_url
-        self.secret = secret
+    def __init__(self, model: str, options: Any) -> None:
+        """Finds address and key by a RemoteOptions; raises UsageError where they are wrong."""
+        self.model, self.options = model, options
+        self.usual_address = self.address
+        """The server that is no setting of its own."""
+        self.base_url = self.find_address()
+        self.secret = self.find_key()
+        """None: no key was found; `check_access` says whether one is needed."""
         self.reached = False
         """Whether anything has ever replied at the address."""
         self.answered = False
         """Whether the service itself has: what is not its own words is a passing fault from then on."""
         self.own_headers, self._other_secrets = filled_headers(options.headers)
-        for known in (secret, *self._other_secrets):
+        for known in (self.secret, *self._other_secrets):
             if known is not None and len(known.value) >= SHORTEST_KEY and known.value in f"{model} {options.extra}":
                 raise UsageError(f"the model's name or option extra holds the key in {known.origin}: leave it out")
         self._context = ExecutionContext()
@@ -108,13 +108,22 @@ class ApiService(Provider):
     def open(cls, model: str, options: Any, resources: PackPaths) -> Self:
         """The provider at the server that options or environment name; nothing is imported or sent yet."""
         check_installed(f"{cls.kind}:{model}", cls.requires, cls.install)
-        named = options.base_url or checked_address(os.environ.get(cls.address_variable), cls.address_variable)
-        secret = find_key(cls.key_variables, options.api_key_env, options.api_key_file)
-        return cls(model, options, named or cls.address, secret)
+        return cls(model, options)
+
+    def find_address(self) -> str:
+        """The base URL that options or environment name, or the service's own."""
+        variable = self.address_variable
+        return self.options.base_url or checked_address(os.environ.get(variable), variable) or self.address
+
+    def find_key(self) -> Secret | None:
+        """The key that options or environment name."""
+        return find_key(self.key_variables, self.options.api_key_env, self.options.api_key_file)
 
     def check_access(self) -> None:
-        """Raises UsageError where there is no key for the service's own server."""
-        if self.secret is None and self.base_url == self.address:
+        """Raises UsageError where there is no key for the service's own server, or no credentials of the cloud."""
+        if self.cloud is not None:
+            self.cloud.check(self.name)
+        elif self.secret is None and self.base_url == self.address:
             raise missing_key(self.name, self.key_variables)
 
     @property
@@ -132,7 +141,7 @@ class ApiService(Provider):
     def redactor(self) -> SecretRedactor:
         """What takes the keys out of all that comes back, however it comes."""
         keys = [secret.value for secret in (self.secret, *self._other_secrets) if secret is not None]
-        return SecretRedactor.of(keys, self.endpoint.headers)
+        return SecretRedactor(keys, self.endpoint.headers)
 
     def hide(self, value: Any) -> Any:
         """A text or JSON value that a service sent, fit to be shown: without keys."""
@@ -142,12 +151,16 @@ class ApiService(Provider):
     def transport(self) -> Transport:
         """The connections, opened when first needed."""
         if self._wire is None:
+            from mbbq_gen.providers.http.transport import Transport
+
             options = self.options
             self._wire = Transport(self.base_url, options.timeout, self.redactor, options.max_answer_bytes)
         return self._wire
 
     async def aclose(self) -> None:
         """Closes the connections."""
+        if self.cloud is not None:
+            await self.cloud.close()
         if self._wire is not None:
             await self._wire.close()
         self._wire = None
@@ -161,10 +174,17 @@ class ApiService(Provider):
         """The whole address of a file, where files have addresses of their own."""
         return self.url(path)
 
-    async def headers_for(self, method: str, url: str, body: bytes | FormFile | None) -> Mapping[str, str]:
-        """All headers of one request: the endpoint's and the user's own. Some services sign each request, or let tokens
-        run out; their providers say so here."""
-        return {**self.endpoint.headers, **self.own_headers} if self.own_headers else self.endpoint.headers
+    @cached_property
+    def fixed_headers(self) -> Mapping[str, str]:
+        """The headers that every request has: the endpoint's and the user's own."""
+        return {**self.endpoint.headers, **self.own_headers}
+
+    async def headers_for(self, method: str, url: str, body: bytes) -> Mapping[str, str]:
+        """All headers of one request, with a token of the cloud's where it needs one."""
+        if self.cloud is None:
+            return self.fixed_headers
+        kept = {name: value for name, value in self.fixed_headers.items() if name != "api-key"}
+        return {**kept, "Authorization": f"Bearer {await self.cloud.token()}"}
 
     def say_once(self, text: str) -> None:
         """Tells the user something, the first time that it is to be told."""
@@ -198,29 +218,32 @@ class ApiService(Provider):
             ProviderError: if it fails for good, in one line without secrets; RejectedError if the service says so.
             TransientError: where it failed, might not fail again, and was not to be repeated.
         """
-        data = form if form is not None else None if body is None else encode(body)
-
-        async def call_once() -> HttpResponse:
-            url = self.url(path)
-            reply = await self.transport.send(method, url, await self.headers_for(method, url, data), data)
-            self.reached = True
-            if (200 <= reply.status < 300 and not reply.is_page) or reply.status in accept:
-                return reply
-            error = service_error(reply.status, error_payload(reply), reply.headers)
-            kind = classify_error(error)
-            if self.may_pass(error, kind) or error.page:  # a run has been answered before it comes to these addresses
-                raise self.fault_of(error)
-            if kind in {"key", "quota_exhausted", "not_the_service"}:
-                raise await self.lasting(error, kind)
-            raise RejectedError(f"{self.name}: {method} {path}: {self.words_of(error)}", error)
-
-        try:
-            tries = RetryPolicy(self.options.attempts if repeat else 1, lambda: True, self.options.patience)
-            return await retrying(tries, call_once)
-        except TransientError as fault:
-            if repeat:
-                raise RetriesExhaustedError(f"{self.name}: {method} {path}: {fault}; try again later", fault) from fault
-            raise
+        data = encode(body) if body is not None else None
+        tries = RetryPolicy(self.options.attempts if repeat else 1, lambda: True, self.options.patience)
+        while True:
+            try:
+                url = self.url(path)
+                reply = await self.transport.send(
+                    method, url, await self.headers_for(method, url, data or b""), form or data
+                )
+                self.reached = True
+                if (200 <= reply.status < 300 and not reply.is_page) or reply.status in accept:
+                    return reply
+                error = service_error(reply.status, error_payload(reply), reply.headers)
+                kind = classify_error(error)
+                if self.may_pass(error, kind) or error.page:  # a run was answered before it comes to these addresses
+                    raise self.fault_of(error)
+                if kind in {"key", "quota_exhausted", "not_the_service"}:
+                    raise await self.lasting(error, kind)
+                raise RejectedError(f"{self.name}: {method} {path}: {self.words_of(error)}", error)
+            except TransientError as fault:
+                pause = tries.next_pause(fault)
+                if pause is None and not repeat:
+                    raise
+                if pause is None:
+                    line = f"{self.name}: {method} {path}: {fault}; try again later"
+                    raise RetriesExhaustedError(line, fault) from fault
+            await asyncio.sleep(pause)
 
     async def stream(self, path: str, *, download: bool = False) -> AsyncGenerator[Line, None]:
         """The lines of a large result, one at a time; `download`: from where the service keeps files apart.
@@ -230,7 +253,7 @@ class ApiService(Provider):
             TransientError: where the connection broke on the way.
         """
         url = self.download_url(path) if download else self.url(path)
-        async with aclosing(self.transport.lines(url, await self.headers_for("GET", url, None))) as lines:
+        async with aclosing(self.transport.lines(url, await self.headers_for("GET", url, b""))) as lines:
             async for line in lines:
                 if isinstance(line, HttpResponse):
                     error = service_error(line.status, error_payload(line), line.headers)
@@ -242,13 +265,9 @@ class ApiService(Provider):
                 yield line
 
     async def list_models(self) -> list[str]:
-        """The models that the service lists.
-
-        Raises:
-            ProviderError: where it gives no list.
-        """
+        """The models that the service lists; raises ProviderError where it gives no list."""
         try:
-            listed = (await self.call("GET", self.models_path, repeat=False)).json()
+            listed = (await self.call("GET", self.models_path or "/models", repeat=False)).json()
             entries = listed.get("data", listed.get("models")) if isinstance(listed, dict) else listed
             if isinstance(entries, list):
                 names = [str(entry.get("id") or entry.get("name") or "") for entry in tables_of(entries)]
@@ -263,7 +282,7 @@ class ApiService(Provider):
     async def model_names(self) -> list[str]:
         """The models that the service has; empty where it gives no list."""
         try:
-            return await self.list_models()
+            return await self.list_models() if self.models_path else []
         except (TransientError, ProviderError):
             return []
 
@@ -295,7 +314,21 @@ class ApiService(Provider):
         """Why no request can succeed, in one line."""
         words, at = self.words_of(error), self.base_url
         if kind == "not_the_service":
-            return ProviderError(f"{self.name}: {at} {self._not_the_service(error)}")
+            advice = base_url_advice(at, self.version_in_base, error.message)
+            shown = self.hide(error.words)
+            if error.target is not None:
+                path, shown = self.url(self.path).split("?")[0].removeprefix(at), self.hide(error.target)
+                moved = error.target.removesuffix(path)
+                is_moved = error.target.startswith(("http://", "https://")) and error.target.endswith(path)
+                then = f"give --base-url {moved}" if is_moved and moved != at else advice or "check the base URL"
+                what = f"redirects to {shown} ({error.status}): {then}; keys do not follow redirections"
+            elif error.page or 300 <= error.status < 400:
+                what = f"answers with a web page ({shown}, {error.status})" if error.page else "redirects nowhere"
+                then = advice or "check the base URL, and what stands between here and there"
+                what = f"{what}, which no model wrote: {then}"
+            else:
+                what = f"has no such address: {shown}; {advice or 'check the base URL'}"
+            return ProviderError(f"{self.name}: {at} {what}")
         if kind == "key":
             origin = f"the key in {self.secret.origin}" if self.secret else "us without a key"
             how = "" if self.secret else "; give one with --api-key-env NAME or --api-key-file FILE"
@@ -314,22 +347,6 @@ class ApiService(Provider):
         if self.model in names:
             hint = "; the service lists it, so it is not loaded there, or this key may not use it"
         return ProviderError(f"{self.name}: no such model at {at}: {words}{hint}")
-
-    def _not_the_service(self, error: ApiError) -> str:
-        """What replies at the address instead of the service, and what to do."""
-        advice = base_url_advice(self.base_url, self.version_in_base, error.message)
-        if error.target is not None:
-            path = self.url(self.path).split("?")[0].removeprefix(self.base_url)
-            moved = error.target.removesuffix(path)
-            is_moved = error.target.startswith(("http://", "https://")) and error.target.endswith(path)
-            is_moved = is_moved and moved != self.base_url
-            then = f"give --base-url {moved}" if is_moved else advice or "check the base URL"
-            return f"redirects to {self.hide(error.target)} ({error.status}): {then}; keys do not follow redirections"
-        if not error.page and not 300 <= error.status < 400:
-            return f"has no such address: {self.hide(error.words)}; {advice or 'check the base URL'}"
-        page = f"answers with a web page ({self.hide(error.words)}, {error.status})"
-        what = page if error.page else "redirects nowhere"
-        return f"{what}, which no model wrote: {advice or 'check the base URL, and what stands between here and there'}"
 
 
 def encode(body: Any) -> bytes:

@@ -58,7 +58,8 @@ class AdaptiveConcurrency:
         self.opened = False
         """Whether the first answer has come: until then one request at a time shows whether the service answers."""
         self._limit = 1.0
-        self._in_use = 0
+        self.in_use = 0
+        """Requests under way."""
         self._waiting: deque[asyncio.Future[None]] = deque()
         self.round = 0
         """Number of the round; a request keeps that of the moment when it is sent."""
@@ -75,11 +76,6 @@ class AdaptiveConcurrency:
         """How many requests may be under way now."""
         return max(1, int(self._limit))
 
-    @property
-    def in_use(self) -> int:
-        """How many requests are under way."""
-        return self._in_use
-
     def open(self) -> None:
         """Allows several requests at a time, the first time that it is called."""
         if not self.opened:
@@ -94,7 +90,7 @@ class AdaptiveConcurrency:
 
     async def acquire(self) -> None:
         """Waits for a slot."""
-        if self._in_use < self.limit and not self._waiting:
+        if self.in_use < self.limit and not self._waiting:
             self._use()
             return
         turn = asyncio.get_running_loop().create_future()
@@ -108,17 +104,11 @@ class AdaptiveConcurrency:
 
     def release(self) -> None:
         """Gives a slot back."""
-        self._in_use -= 1
+        self.in_use -= 1
         self._wake()
 
     def record(self, sent_in: int, seconds: float, fault: TransientError | None = None) -> None:
-        """Adapts to how a request ended.
-
-        Args:
-            sent_in: the round in which it was sent.
-            seconds: from sending to the answer or failure.
-            fault: the transient failure; None for an answer.
-        """
+        """Adapts to an answer, or a transient failure, that came so many seconds after it was sent in that round."""
         if fault is not None and fault.kind == "timeout" and self.opened:
             self._limit = max(1.0, self._limit - 1)  # the server may still be working on it
         if sent_in != self.round or not self.opened:
@@ -134,19 +124,15 @@ class AdaptiveConcurrency:
         self._answered += 1
         self._is_new = True
         self._seconds += seconds
-        if self._answered >= self.limit:
-            self._end_round(self._seconds / self._answered)
-
-    def _end_round(self, latency: float) -> None:
-        limit, (base, throughput) = self._limit, self._base
+        if self._answered < self.limit:
+            return
+        latency, limit, (base, throughput) = self._seconds / self._answered, self._limit, self._base
         now = limit / max(latency, 1e-6)
         if latency > self._timeout / 2:
             self._factor, self._base, limit = _SLOW, (limit * 0.7, 0.0), limit * 0.7
-        elif not self._full:
-            pass
-        elif limit > base and now < throughput * max(1.1, 1 + _GAIN * (limit / base - 1)):
+        elif self._full and limit > base and now < throughput * max(1.1, 1 + _GAIN * (limit / base - 1)):
             self._factor, self._hold, limit = _SLOW, _HOLD, base
-        else:
+        elif self._full:
             self._base, self._hold = (limit, now), max(0, self._hold - 1)
             room, half = self._timeout / max(latency, 1e-6), self._too_many / 2
             factor = min(self._factor, max(room / 4, min(_SLOW, room / 2)))
@@ -161,15 +147,15 @@ class AdaptiveConcurrency:
         self.round += 1
         self._answered = self._failed = 0
         self._seconds = 0.0
-        self._full = self._in_use >= self.limit
+        self._full = self.in_use >= self.limit
         self._wake()
 
     def _use(self) -> None:
-        self._in_use += 1
-        self._full = self._full or self._in_use >= self.limit
+        self.in_use += 1
+        self._full = self._full or self.in_use >= self.limit
 
     def _wake(self) -> None:
-        while self._waiting and self._in_use < self.limit:
+        while self._waiting and self.in_use < self.limit:
             turn = self._waiting.popleft()
             if not turn.done():
                 self._use()
@@ -205,7 +191,7 @@ class ServiceGate:
     ) -> None:
         """`notify` hears of outages that are worth a line."""
         self._patience = patience
-        self._clock = clock
+        self.clock = clock
         self._notify = notify
         self.last_answer: float | None = None
         """When the service last answered a request; None: never."""
@@ -218,10 +204,6 @@ class ServiceGate:
         self._reason, self._kind = "", ""
         self._is_told = False
         self._changed = asyncio.Event()
-
-    def now(self) -> float:
-        """The time by the gate's clock."""
-        return self._clock()
 
     @property
     def is_closed(self) -> bool:
@@ -240,7 +222,7 @@ class ServiceGate:
             OutageError: the service did not answer for too long.
         """
         while self._closed_at is not None:
-            now = self._clock()
+            now = self.clock()
             away = now - min(self._failed.values(), default=self._closed_at)
             if away > self.patience:
                 raise OutageError(away, self._reason)
@@ -262,7 +244,7 @@ class ServiceGate:
 
         Answers to requests that were sent before do not, unless the service only had too many requests at a time.
         """
-        self.last_answer = now = self._clock()
+        self.last_answer = now = self.clock()
         self.last_sent = max(self.last_sent, sent_at)
         if self._closed_at is not None and sent_at < self._closed_at:
             had_too_many = self._kind == "rate" and now >= self._closed_at + _SLOW_ANSWER
@@ -280,7 +262,7 @@ class ServiceGate:
 
     def failed(self, request_key: str, fault: TransientError, enough: int) -> None:
         """Takes note of a failure; `enough` different requests that fail one after the other close the gate."""
-        now, self._reason, self._kind = self._clock(), str(fault), fault.kind
+        now, self._reason, self._kind = self.clock(), str(fault), fault.kind
         self._failed.setdefault(request_key, now)
         if self._closed_at is None and len(self._failed) >= enough:
             self._closed_at, self._next_probe = now, now + _FIRST_INTERVAL
@@ -292,4 +274,4 @@ class ServiceGate:
         """Why nothing is sent, and seconds until the next probe; None while the service answers."""
         if self._closed_at is None:
             return None
-        return self._reason, max(0.0, self._next_probe - self._clock())
+        return self._reason, max(0.0, self._next_probe - self.clock())

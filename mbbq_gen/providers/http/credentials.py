@@ -1,6 +1,6 @@
 """The one place where keys are taken out of what comes from outside, before anything is read, cut, stored or shown.
 
-    service ─► bytes and headers ─► Mask ─► Reply ─► everything else
+    service ─► bytes and headers ─► SecretRedactor ─► HttpResponse ─► everything else
 
 A key is known in every form in which careless services and proxies repeat it: as it is, escaped, percent-encoded, in
 base64 (wherever in the encoded text it stands), in hexadecimal, and cut off in its second half. Keys that are not ours
@@ -22,7 +22,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote, quote_plus
 
 from mbbq_gen.core.errors import MissingExtraError, ProviderError, UsageError
@@ -61,12 +62,23 @@ def is_lookalike(text: str) -> bool:
 class SecretRedactor:
     """Hides some secrets in texts, bytes and JSON."""
 
-    def __init__(self, secrets: Iterable[str]) -> None:
-        self._known = {secret for secret in secrets if len(secret) >= SHORTEST_KEY}
-        self._prepare()
+    def __init__(self, keys: Iterable[str], headers: Mapping[str, str] = MappingProxyType({})) -> None:
+        """Hides keys, and whatever else is sent in headers to be let in."""
+        self._known: set[str] = set()
+        self._add({*keys, *_carried(headers)})
 
-    def _prepare(self) -> None:
-        known = self._known
+    def learn(self, headers: Mapping[str, str]) -> None:
+        """Hides from now on what headers carry to be let in as well: credentials that are renewed while a run goes on.
+
+        A signature of one request alone is not learned: it is worth nothing to anybody else.
+        """
+        self._add(_carried(headers))
+
+    def _add(self, secrets: set[str]) -> None:
+        known = self._known | {secret for secret in secrets if len(secret) >= SHORTEST_KEY}
+        if self._known and known == self._known:
+            return
+        self._known = known
         forms = {form for secret in known for form in _forms(secret) if len(form) >= SHORTEST_KEY}
         self._forms = sorted(forms, key=len, reverse=True)
         self._halves = []
@@ -77,21 +89,6 @@ class SecretRedactor:
             self._halves.append((half, re.compile(cut)))
         self._bytes = [form.encode() for form in self._forms]
         self._byte_halves = [(half.encode(), re.compile(cut.pattern.encode())) for half, cut in self._halves]
-
-    @classmethod
-    def of(cls, keys: Iterable[str], headers: Mapping[str, str]) -> SecretRedactor:
-        """Hides keys, and whatever else is sent in headers to be let in."""
-        return cls([*_carried(headers), *keys])
-
-    def learn(self, headers: Mapping[str, str]) -> None:
-        """Hides from now on what headers carry to be let in as well: credentials that are renewed while a run goes on.
-
-        A signature of one request alone is not learned: it is worth nothing to anybody else.
-        """
-        new = {secret for secret in _carried(headers) if len(secret) >= SHORTEST_KEY} - self._known
-        if new:
-            self._known |= new
-            self._prepare()
 
     def text(self, text: str) -> str:
         """The text without the secrets."""
@@ -108,7 +105,16 @@ class SecretRedactor:
         hidden = self._hidden(body)
         if b"\\" not in hidden or _ESCAPED.search(hidden) is None:
             return hidden
-        plain = _ESCAPED.sub(_unescaped, hidden)
+
+        def unescaped(found: re.Match[bytes]) -> bytes:
+            """The character itself, where it means the same in JSON."""
+            text = found.group()
+            if text in (rb"\/", rb"\\"):
+                return text[-1:] if text == rb"\/" else text
+            letter = bytes([int(text[2:], 16)])
+            return b"\\" + letter if letter in b'"\\' else letter
+
+        plain = _ESCAPED.sub(unescaped, hidden)
         found = self._hidden(plain)
         return hidden if found == plain else found
 
@@ -139,11 +145,13 @@ class SecretRedactor:
         return value
 
 
-def _carried(headers: Mapping[str, str]) -> Iterator[str]:
+def _carried(headers: Mapping[str, str]) -> set[str]:
     """What headers carry to be let in."""
-    for name, value in headers.items():
-        if _SECRET_HEADERS.search(name) and "signature=" not in value.lower():
-            yield _SCHEME.sub("", value)
+    return {
+        _SCHEME.sub("", value)
+        for name, value in headers.items()
+        if _SECRET_HEADERS.search(name) and "signature=" not in value.lower()
+    }
 
 
 def hide_lookalikes(text: str) -> str:
@@ -181,17 +189,6 @@ def _forms(secret: str) -> Iterator[str]:
         text = base64.b64decode(secret, validate=True).decode("ascii")
         if text.isprintable():
             yield from (text, text.partition(":")[2])
-
-
-def _unescaped(found: re.Match[bytes]) -> bytes:
-    """The character itself, where it means the same in JSON."""
-    text = found.group()
-    if text == rb"\/":
-        return b"/"
-    if text == rb"\\":
-        return text
-    letter = bytes([int(text[2:], 16)])
-    return b"\\" + letter if letter in b'"\\' else letter
 
 
 _VARIABLE: Final = re.compile(r"[A-Z][A-Z0-9_]{0,63}")
@@ -233,7 +230,20 @@ def find_key(variables: Sequence[str], named: str | None, file: str | None) -> S
     if file is not None and named is not None:
         raise UsageError("give the key by --api-key-env or by --api-key-file, one of them")
     if file is not None:
-        return _read_key_file(Path(file).expanduser())
+        path = Path(file).expanduser()
+        shown = hide_lookalikes(str(path))
+        if not path.exists() and len(str(path)) > _LONGEST_PLAIN and path.name == str(path) and not path.suffix:
+            shown = HIDDEN
+        try:
+            mode = path.stat().st_mode
+            text = path.read_text(encoding="utf-8")
+        except OSError as error:
+            raise UsageError(f"--api-key-file {shown}: {error.strerror or error}") from error
+        except UnicodeDecodeError as error:
+            raise UsageError(f"--api-key-file {path}: not a text file") from error
+        if sys.platform != "win32" and mode & (stat.S_IRWXG | stat.S_IRWXO):
+            raise UsageError(f"--api-key-file {path}: other users can read it; run: chmod 600 {path}")
+        return Secret(_checked_key(text, f"--api-key-file {path}").value, str(path))
     if named is not None:
         if not os.environ.get(named, "").strip():
             shown = named if _VARIABLE.fullmatch(named) else HIDDEN
@@ -243,22 +253,6 @@ def find_key(variables: Sequence[str], named: str | None, file: str | None) -> S
         if os.environ.get(variable, "").strip():
             return _checked_key(os.environ[variable], variable)
     return None
-
-
-def _read_key_file(path: Path) -> Secret:
-    shown = hide_lookalikes(str(path))
-    if not path.exists() and len(str(path)) > _LONGEST_PLAIN and path.name == str(path) and not path.suffix:
-        shown = HIDDEN
-    try:
-        mode = path.stat().st_mode
-        text = path.read_text(encoding="utf-8").strip()
-    except OSError as error:
-        raise UsageError(f"--api-key-file {shown}: {error.strerror or error}") from error
-    except UnicodeDecodeError as error:
-        raise UsageError(f"--api-key-file {path}: not a text file") from error
-    if sys.platform != "win32" and mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise UsageError(f"--api-key-file {path}: other users can read it; run: chmod 600 {path}")
-    return Secret(_checked_key(text, f"--api-key-file {path}").value, str(path))
 
 
 def missing_key(kind: str, variables: Sequence[str]) -> UsageError:
@@ -285,11 +279,7 @@ class EntraTokens:
             raise MissingExtraError(f"{name}: needs azure-identity; pip install 'mbbq-gen[entra]'")
 
     async def token(self) -> str:
-        """A token that holds now.
-
-        Raises:
-            ProviderError: where Entra gives none.
-        """
+        """A token that holds now; raises ProviderError where Entra gives none."""
         if time.time() < self._until - _BEFORE:
             return self._token
         from azure.core.exceptions import ClientAuthenticationError
@@ -314,8 +304,7 @@ class EntraTokens:
 _CLOUD_SCOPE: Final = "https://www.googleapis.com/auth/cloud-platform"
 
 
-@dataclass(frozen=True)
-class VertexProject:
+class VertexProject(NamedTuple):
     """A project and a region."""
 
     project: str
@@ -323,7 +312,7 @@ class VertexProject:
 
     @property
     def path(self) -> str:
-        """Where it stands below the version."""
+        """The address of the project, below the version of the API."""
         return f"/projects/{self.project}/locations/{self.region}"
 
 
@@ -337,9 +326,8 @@ def vertex_place(projects: Sequence[str] = (), regions: Sequence[str] = ()) -> V
 
 def vertex_address(place: VertexProject | None) -> str:
     """The server of a region."""
-    if place is None or place.region == "global":
-        return "https://aiplatform.googleapis.com"
-    return f"https://{place.region}-aiplatform.googleapis.com"
+    at = "" if place is None or place.region == "global" else f"{place.region}-"
+    return f"https://{at}aiplatform.googleapis.com"
 
 
 class GoogleCredentials:
@@ -370,11 +358,7 @@ class GoogleCredentials:
         return self._found
 
     async def token(self) -> str:
-        """A token that holds now.
-
-        Raises:
-            ProviderError: where Google gives none.
-        """
+        """A token that holds now; raises ProviderError where Google gives none."""
         from google.auth.exceptions import GoogleAuthError
         from google.auth.transport.requests import Request
 
@@ -390,25 +374,11 @@ class GoogleCredentials:
                     raise ProviderError(f"Google gives no token ({kind}); log in anew, nothing is lost") from error
         return str(credentials.token)
 
-
-_NAME: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
-_ENV_VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
-_SECRET: Final = re.compile(r"auth|key|token|secret|cookie|password|credential", re.IGNORECASE)
-_OURS: Final = frozenset({"host", "content-length", "transfer-encoding", "connection"})
+    async def close(self) -> None:
+        """Nothing stays open."""
 
 
-def header_fault(headers: Mapping[str, Any]) -> str | None:
-    """What is wrong with headers as a user gives them, or None."""
-    for name, value in headers.items():
-        if not _NAME.fullmatch(name) or name.lower() in _OURS:
-            return f"{name!r} can't be set"
-        if not isinstance(value, str) or re.search(r"[\r\n\x00]", value) or not value.isascii():
-            return f"{name}: give one line of plain text"
-        if _SECRET.search(name) and not _ENV_VARIABLE.search(value):
-            return f"{name}: keys are not written down here; put it into the environment and write $NAME"
-        if is_lookalike(value):
-            return f"{name}: looks like a key; put it into the environment and write $NAME"
-    return None
+ENV_VARIABLE: Final = re.compile(r"\$\{?([A-Za-z_][A-Za-z0-9_]*)\}?")
 
 
 def filled_headers(headers: Mapping[str, Any]) -> tuple[dict[str, str], list[Secret]]:
@@ -429,5 +399,5 @@ def filled_headers(headers: Mapping[str, Any]) -> tuple[dict[str, str], list[Sec
         secrets[name] = Secret(value, name)
         return value
 
-    filled = {name: _ENV_VARIABLE.sub(value_of, str(text)) for name, text in headers.items()}
+    filled = {name: ENV_VARIABLE.sub(value_of, str(text)) for name, text in headers.items()}
     return filled, list(secrets.values())

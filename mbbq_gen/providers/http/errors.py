@@ -16,14 +16,15 @@ import re
 import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from functools import cache, lru_cache
 from http.client import responses
 from pathlib import Path
 from typing import Any, Final, Literal
 
 from mbbq_gen.core.errors import ProviderError
+from mbbq_gen.core.text import moment_of, seconds_of
 from mbbq_gen.providers.http.credentials import hide_lookalikes
-from mbbq_gen.providers.http.retry_after import pause_of
 
 PassingKind = Literal["rate", "server", "connect", "timeout", "broken", "malformed"]
 FinishReason = Literal["stop", "length", "content_filter", "other"]
@@ -176,6 +177,83 @@ def _one_line(value: Any) -> str:
     return text if len(text) <= _LONGEST else text[: _LONGEST - 1] + "…"
 
 
+# --- how long a service asks to wait: by headers, fields of the body, or its text ------------------------------------
+
+_RESET_HEADER: Final = re.compile(r"(?:x-)?ratelimit-reset(?:-[a-z-]+)?|anthropic-ratelimit-[a-z-]+-reset")
+_WAIT_FIELDS: Final[Mapping[str, float]] = {
+    **dict.fromkeys(("retryDelay", "retry_after", "retryAfter", "retry_after_seconds", "resets_in_seconds"), 1.0),
+    **dict.fromkeys(("reset_at", "resets_at", "reset_time", "estimated_time", "X-RateLimit-Reset"), 1.0),
+    **dict.fromkeys(("retry_after_ms", "retryAfterMs"), 0.001),
+}
+"""Fields of a body that say when to come back, and the seconds of their unit."""
+_WAIT_TEXT: Final = re.compile(
+    r"(?:try again|retry(?:ing)?|resets?|available(?: again)?|wait)(?: after| in| for| at)?:? "
+    r"(?:(?P<moment>\d{4}-\d\d-\d\d[T ]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)?)"
+    r"|(?P<compact>(?:\d+(?:\.\d+)?(?:ms|[smhd])){1,4})\b"
+    r"|(?P<number>\d+(?:\.\d+)?) ?(?P<unit>milliseconds?|seconds?|secs?|minutes?|mins?|hours?|days?)\b)",
+    re.IGNORECASE,
+)
+_UNITS: Final = {"mi": 60.0, "ms": 0.001, "s": 1.0, "h": 3600.0, "d": 86400.0}
+
+
+def retry_after(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
+    """The seconds that a reply asks to wait (Retry-After, retry-after-ms), or None.
+
+    A date is read by the clock of the service, which its `Date` header tells; `now` stands in where it has none.
+    """
+    if (seconds := seconds_of(headers.get("retry-after-ms", ""))) is not None:
+        return seconds / 1000
+    text = headers.get("retry-after")
+    return None if text is None else seconds_of(text, moment_of(headers.get("date") or "") or now)
+
+
+def pause_of(status: int, headers: Mapping[str, str], payload: Any, message: str) -> float | None:
+    """The seconds that a refusal asks to wait: Retry-After, fields of the body, its text, then reset headers."""
+    seconds = retry_after(headers)
+    if seconds is not None or (status != 429 and status < 500):
+        return seconds
+    now = moment_of(headers.get("date") or "") or datetime.now(UTC)
+    found = [pause for pause in _waits_in(payload, now) if pause is not None]
+    if found:
+        return max(found)
+    if words := _WAIT_TEXT.search(message):
+        if words["number"]:
+            unit = words["unit"].lower()
+            scale = 0.001 if unit.startswith("mil") else _UNITS["mi" if unit.startswith("mi") else unit[0]]
+            return float(words["number"]) * scale
+        return _seconds_until(words["moment"] or words["compact"], now)
+    resets = []
+    for name, value in headers.items():
+        remaining = seconds_of(headers.get(name.replace("reset", "remaining"), "0"))
+        if _RESET_HEADER.fullmatch(name) and remaining is not None and remaining <= 0:
+            resets.append(_seconds_until(value, now))
+    return max((pause for pause in resets if pause is not None), default=None)
+
+
+def _waits_in(value: Any, now: datetime, levels: int = 6) -> Iterator[float | None]:
+    """The seconds to wait that fields of a body name, at any depth; headers that a router passes on are there too."""
+    if levels and isinstance(value, list):
+        for entry in value:
+            yield from _waits_in(entry, now, levels - 1)
+    elif levels and isinstance(value, Mapping):
+        for name, entry in value.items():
+            scale = _WAIT_FIELDS.get(name)
+            if scale is not None and isinstance(entry, str | int | float) and not isinstance(entry, bool):
+                seconds = _seconds_until(str(entry), now)
+                yield None if seconds is None else seconds * scale
+            else:
+                yield from _waits_in(entry, now, levels - 1)
+
+
+def _seconds_until(text: str, now: datetime) -> float | None:
+    """Seconds from a duration, a date, or a moment in seconds or milliseconds since 1970."""
+    seconds = seconds_of(text, now)
+    if seconds is None or seconds < 1e9:
+        return seconds
+    moment = seconds / 1000 if seconds > 1e11 else seconds
+    return max(0.0, moment - now.timestamp()) if moment < 1e11 else None
+
+
 _TOO_LARGE: Final = re.compile(
     r"too.?(?:large|big|many.?(?:tasks|requests|lines|rows|items))|at most [\d,]+|"
     r"(?:tasks|requests|lines|rows|size|bytes|megabytes)\b.{0,40}\b(?:exceed|more than)|"
@@ -188,11 +266,6 @@ _WAITING: Final = re.compile(r"enqueued|token_limit|rate.?limit|quota", re.IGNOR
 def says_too_large(words: str) -> bool:
     """Whether a service's words mean that it takes fewer requests or bytes in one go, now and always."""
     return _TOO_LARGE.search(words) is not None and _WAITING.search(words) is None
-
-
-def is_too_large(error: ApiError) -> bool:
-    """Whether a service refused what it was handed for being too much in one go."""
-    return error.status == 413 or (error.status in {400, 422} and says_too_large(f"{error.code} {error.message}"))
 
 
 @dataclass(frozen=True)
@@ -242,8 +315,8 @@ class ErrorRule:
 
 
 @dataclass(frozen=True)
-class _Table:
-    """The file as it is used."""
+class ErrorTable:
+    """Which failures are what, and why texts end."""
 
     rules: tuple[ErrorRule, ...]
     """In the order in which they are tried."""
@@ -253,27 +326,23 @@ class _Table:
 
 
 @cache
-def _table() -> _Table:
+def error_table() -> ErrorTable:
+    """The table of `errors.toml`."""
     content = tomllib.loads(Path(__file__).with_suffix(".toml").read_text(encoding="utf-8"))
     rules = tuple(map(ErrorRule.of, content["rule"]))
     passing = [rule.statuses or () for rule in rules if rule.kind == "transient" and rule.is_by_status]
     reasons = {reason: kind for kind, reasons in content["finish_reasons"].items() for reason in reasons}
-    return _Table(rules, frozenset().union(*passing), reasons)
-
-
-def error_rules() -> tuple[ErrorRule, ...]:
-    """The table, in the order in which it is tried."""
-    return _table().rules
+    return ErrorTable(rules, frozenset().union(*passing), reasons)
 
 
 def rule_for(error: ApiError) -> ErrorRule:
     """The first rule of the table that fits."""
-    return next(rule for rule in error_rules() if rule.fits(error))
+    return next(rule for rule in error_table().rules if rule.fits(error))
 
 
 def classify_error(error: ApiError) -> ErrorClass:
     """What a failure means."""
-    if (error.page or 300 <= error.status < 400) and error.status not in _table().passing:
+    if (error.page or 300 <= error.status < 400) and error.status not in error_table().passing:
         return "not_the_service"
     return rule_for(error).kind
 
@@ -286,7 +355,7 @@ def finish_reason(*reasons: str | None) -> FinishReason | None:
         TransientError: a reason says that the service failed, whatever text there is.
     """
     given = [reason for reason in reasons if reason]
-    kinds = [_table().finish_reasons.get(reason.lower(), "other") for reason in given]
+    kinds = [error_table().finish_reasons.get(reason.lower(), "other") for reason in given]
     if "transient" in kinds:
         raise TransientError("broken", f"the response was cut off: {_one_line(given[kinds.index('transient')])}")
     if "content_filter" in kinds:
@@ -310,7 +379,7 @@ _RECORDED: Final = (
 
 def failure_kind(line: str) -> str:
     """What a recorded failure counts as: a label of the table, an HTTP status, or a word."""
-    for rule in error_rules():
+    for rule in error_table().rules:
         if rule.label is not None and rule.label in line:
             return rule.label
     if found := _STATUS.findall(line):

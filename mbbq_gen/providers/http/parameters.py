@@ -7,11 +7,11 @@ bounded.
 from __future__ import annotations
 
 import json
+import math
 import re
-from collections.abc import Collection, Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from pydantic import JsonValue
 
@@ -55,7 +55,15 @@ class ParameterAdapter:
         name = refused_name(error, body)
         if name is None:
             return None
-        other = self._other_length(name, error.message)
+        message, other = error.message, None
+        is_value = _VALUE.search(message) is not None and "instead" not in message.lower()
+        if (
+            name in LENGTH_NAMES and self.renames_length and not is_value
+        ):  # the name that was requested, or the likely one
+            self._refused_lengths.add(name)
+            named = [known for known in LENGTH_NAMES if re.search(rf"(?<!\w){known}(?!\w)", message)]
+            guess = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}.get(name)
+            other = next((known for known in [*named, guess] if known not in self._refused_lengths), None)
         if other is not None:
             for old in [old for old, new in self.renamed.items() if new == name] or [name]:
                 self.renamed[old] = other
@@ -66,16 +74,6 @@ class ParameterAdapter:
         if name in self.dispensable:
             return f"does not take {name}: asking without it"
         return f"does not take {name} = {body[name]!r}: leaving it out, which changes no text"
-
-    def _other_length(self, name: str, message: str) -> str | None:
-        """Another name for the longest answer that was not refused yet: one requested, or the likely one."""
-        is_value = _VALUE.search(message) is not None and "instead" not in message.lower()
-        if name not in LENGTH_NAMES or not self.renames_length or is_value:
-            return None
-        self._refused_lengths.add(name)
-        named = [other for other in LENGTH_NAMES if re.search(rf"(?<!\w){other}(?!\w)", message)]
-        guess = {"max_completion_tokens": "max_tokens", "max_tokens": "max_completion_tokens"}.get(name)
-        return next((other for other in [*named, guess] if other not in self._refused_lengths), None)
 
     def runtime_info(self) -> dict[str, JsonValue]:
         """For the manifest; empty where nothing was learned."""
@@ -116,13 +114,34 @@ def max_usage(body: Mapping[str, JsonValue], lengths: Collection[str] = LENGTHS)
     Every byte counts as a token (no tokeniser makes more). Where several fields bound the answer, the largest is the
     one that may hold.
     """
-    longest = [value for value in _numbers(body, lengths) if value > 0]
+    longest: list[int] = []
+    answers = [1]
+    _collect_numbers(body, lengths, longest, answers)
     if not longest:
         return None
-    answers = max([1, *_numbers(body, _CHOICES)])
-    turns = sum(len(entry) for entry in body.values() if isinstance(entry, list))
+    turns = sum([len(entry) for entry in body.values() if isinstance(entry, list)])
     read = len(json.dumps(body, ensure_ascii=False).encode()) + _TURN_TOKENS * (turns + 1)
-    return Usage(input_tokens=read, output_tokens=max(longest) * answers)
+    return Usage.counted(read, max(longest) * max(answers), None, None)
+
+
+def _collect_numbers(value: Any, lengths: Collection[str], longest: list[int], answers: list[int]) -> None:
+    """Collects the numbers that bound an answer, at any depth, as a service may take them: `"64"` too; rounded up."""
+    if isinstance(value, list):
+        for entry in value:
+            _collect_numbers(entry, lengths, longest, answers)
+    elif isinstance(value, Mapping):
+        for name, entry in value.items():
+            if name == "messages":  # texts, however many: nothing in them bounds an answer
+                continue
+            if isinstance(entry, dict | list):
+                _collect_numbers(entry, lengths, longest, answers)
+            elif (name in lengths or name in _CHOICES) and entry is not None and not isinstance(entry, bool):
+                try:
+                    number = float(entry)
+                except ValueError:
+                    continue
+                if 0 < number < 1e12:
+                    (longest if name in lengths else answers).append(math.ceil(number))
 
 
 def beside(usage: Usage, most: Usage, *, has_text: bool) -> Usage | None:
@@ -148,32 +167,10 @@ def unmetered_usage(response: Response, most: Usage) -> Usage | None:
     return beside(response.usage, most, has_text=bool(response.text))
 
 
-def times(usage: Usage, count: int) -> Usage:
-    """So many times as many tokens."""
-    return Usage(input_tokens=(usage.input_tokens or 0) * count, output_tokens=(usage.output_tokens or 0) * count)
-
-
-def together(*parts: Usage | None) -> Usage | None:
-    """The tokens of all parts; None where there are none."""
-    found = [part for part in parts if part is not None]
-    if not found:
-        return None
+def with_lost(known: Usage | None, most: Usage, lost: int) -> Usage:
+    """The tokens of a response beyond its usage, with the most that so many lost attempts can have taken."""
+    known = known or Usage()
     return Usage(
-        input_tokens=sum(part.input_tokens or 0 for part in found),
-        output_tokens=sum(part.output_tokens or 0 for part in found),
+        input_tokens=(known.input_tokens or 0) + (most.input_tokens or 0) * lost,
+        output_tokens=(known.output_tokens or 0) + (most.output_tokens or 0) * lost,
     )
-
-
-def _numbers(value: JsonValue | Mapping[str, JsonValue], names: Collection[str]) -> Iterator[int]:
-    """The whole numbers under these names, at any depth, as a service may take them: `"64"` too; rounded up."""
-    if isinstance(value, Mapping):
-        for name, entry in value.items():
-            if name in names and not isinstance(entry, bool) and isinstance(entry, int | float | str):
-                with suppress(ValueError):
-                    number = float(entry)
-                    if number < 1e12:
-                        yield int(-(-number // 1))
-            yield from _numbers(entry, names)
-    elif isinstance(value, list):
-        for entry in value:
-            yield from _numbers(entry, names)

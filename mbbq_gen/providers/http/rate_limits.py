@@ -7,12 +7,10 @@ that has to wait by `Retry-After` does so outside.
 from __future__ import annotations
 
 import asyncio
-import math
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable, Mapping
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
 from mbbq_gen.core.text import duration, moment_of, seconds_of
 from mbbq_gen.providers.base import SharedRateLimits
@@ -23,7 +21,7 @@ _HELD: Final = 60.5
 _BIN: Final = 0.1
 _KNOWN: Final = 0.995
 """Part of the tokens that is used: those of requests under way are estimates."""
-_ASKED_AGAIN: Final = 0.25
+_CHECK_AGAIN: Final = 0.25
 """Seconds after which a limit is checked again: answers that arrived meanwhile may have given tokens back."""
 _LONGEST_SHUT: Final = 60.0
 _LOW: Final = 0.2
@@ -92,16 +90,10 @@ class HeaderRateLimit:
         self._tight = False
 
     def update(self, limit: float, remaining: float, reset: float, under_way: float) -> None:
-        """Takes over what a reply says.
+        """Takes over what a reply says: units of a full budget, units left, and seconds until it is full again.
 
         The limit may be a minute's or a day's, and the bucket smaller than the limit: the slower of both readings of
-        how fast it fills up is the safe one.
-
-        Args:
-            limit: units of a full budget.
-            remaining: units left.
-            reset: seconds until it is full again.
-            under_way: units that the service may not have counted yet.
+        how fast it fills up is the safe one. `under_way`: units that the service may not have counted yet.
         """
         self._tight = remaining < limit * _LOW and reset > 0 and limit > 0
         if self._tight:
@@ -141,8 +133,7 @@ class RateLimits:
             self._tokens.correct(tokens, age)
 
 
-@dataclass(frozen=True, slots=True)
-class Ticket:
+class Ticket(NamedTuple):
     """A request that was let through, until it is settled."""
 
     tokens: float
@@ -155,26 +146,17 @@ class Ticket:
 class RateLimiter:
     """Concurrency, gate and limits of one service, shared by all its requests."""
 
-    def __init__(
-        self,
-        slots: AdaptiveConcurrency,
-        gate: ServiceGate,
-        limits: RateLimits | SharedRateLimits,
-        clock: Clock = time.monotonic,
-        sleep: Callable[[float], Awaitable[None]] = asyncio.sleep,
-    ) -> None:
-        self.slots = slots
-        self.gate = gate
-        self._limits = limits
-        self._clock = clock
-        self._sleep = sleep
-        self._service = {"requests": HeaderRateLimit(clock), "tokens": HeaderRateLimit(clock)}
+    def __init__(self, slots: AdaptiveConcurrency, gate: ServiceGate, limits: RateLimits | SharedRateLimits) -> None:
+        self.slots, self.gate, self._limits = slots, gate, limits
+        self._service = {"requests": HeaderRateLimit(), "tokens": HeaderRateLimit()}
         self._turn = asyncio.Lock()
         self._free_at = 0.0
         """When the limits let the next request through."""
 
     async def enter(self, tokens: float) -> Ticket:
-        """Waits until a request of about so many tokens may be sent; `leave` must follow.
+        """Waits until a request of about so many tokens may be sent; `slots.release` must follow.
+
+        It waits for the service's own limits first, then for the user's, which are checked again after each answer.
 
         Raises:
             OutageError: the service did not answer for too long.
@@ -182,46 +164,36 @@ class RateLimiter:
         await self.slots.acquire()
         try:
             async with self._turn:
-                await self.gate.enter()
-                await self._wait(tokens)
+                if self.gate.is_closed:
+                    await self.gate.enter()
+                wait = max(self._service["requests"].reserve(1), self._service["tokens"].reserve(tokens))
+                if wait > 0:
+                    self._free_at = time.monotonic() + wait
+                    await asyncio.sleep(wait)
+                while True:
+                    taken = self._limits.take(tokens)
+                    wait = taken if isinstance(taken, float) else await taken
+                    if wait <= 0:
+                        break
+                    self._free_at = time.monotonic() + wait
+                    await asyncio.sleep(min(wait, _CHECK_AGAIN))
         except BaseException:
             self.slots.release()
             raise
-        return Ticket(tokens, self.slots.round, self._clock())
-
-    async def _wait(self, tokens: float) -> None:
-        """Waits for the limits: first the service's own, then the user's, which are checked again after each answer."""
-        wait = max(self._service["requests"].reserve(1), self._service["tokens"].reserve(tokens))
-        if wait > 0:
-            await self._pause(wait)
-        while (wait := await self._take(tokens)) > 0:
-            await self._pause(wait, at_most=_ASKED_AGAIN)
-
-    async def _take(self, tokens: float) -> float:
-        taken = self._limits.take(tokens)
-        return taken if isinstance(taken, float) else await taken
-
-    async def _pause(self, seconds: float, at_most: float = math.inf) -> None:
-        self._free_at = self._clock() + seconds
-        await self._sleep(min(seconds, at_most))
-
-    def leave(self) -> None:
-        """A request is no longer under way."""
-        self.slots.release()
+        return Ticket(tokens, self.slots.round, time.monotonic())
 
     def note_answer(self, ticket: Ticket, seconds: float, tokens: float) -> None:
         """Takes note of an answer: how long it took, and how many tokens."""
-        self._limits.correct(ticket.tokens - tokens, self._clock() - ticket.sent_at)
+        self._limits.correct(ticket.tokens - tokens, time.monotonic() - ticket.sent_at)
         if self.gate.answered(ticket.sent_at):
             self.slots.restart()
         self.slots.open()
         self.slots.record(ticket.sent_in, seconds)
 
     def note_limits(self, headers: Mapping[str, str]) -> None:
-        """Takes note of what the headers of a reply tell of the service's own limits."""
+        """Takes note of what the headers of a reply say about the service's own limits."""
         for unit, budget in self._service.items():
-            left = rate_limit(headers, unit)
-            if left is not None:
+            if (left := rate_limit(headers, unit)) is not None:
                 budget.update(*left, self.slots.in_use if unit == "requests" else 0.0)
 
     def status(self) -> str:
@@ -229,7 +201,7 @@ class RateLimiter:
         pause = self.gate.pause()
         if pause is not None and pause[1] + 1 >= WORTH_SAYING:
             return f"{pause[0]}: next try in {duration(pause[1])}"
-        limited = self._free_at - self._clock()
+        limited = self._free_at - time.monotonic()
         if limited >= WORTH_SAYING:
             return f"rate limit: next request in {duration(limited)}"
         return f"{self.slots.in_use} at a time"
@@ -237,20 +209,15 @@ class RateLimiter:
 
 def rate_limit(headers: Mapping[str, str], unit: str) -> tuple[float, float, float] | None:
     """Limit, remaining units and seconds until the reset, from the headers of OpenAI or Anthropic; None: not given."""
-    for limit, remaining, reset in (
-        (f"x-ratelimit-limit-{unit}", f"x-ratelimit-remaining-{unit}", f"x-ratelimit-reset-{unit}"),
-        (
-            f"anthropic-ratelimit-{unit}-limit",
-            f"anthropic-ratelimit-{unit}-remaining",
-            f"anthropic-ratelimit-{unit}-reset",
-        ),
-    ):
-        texts = (headers.get(limit), headers.get(remaining), headers.get(reset))
-        if texts[0] is not None and texts[1] is not None and texts[2] is not None:
+    for before, after in (("x-ratelimit-", f"-{unit}"), (f"anthropic-ratelimit-{unit}-", "")):
+        limit = headers.get(f"{before}limit{after}")
+        if limit is None:
+            continue
+        remaining, reset = headers.get(f"{before}remaining{after}"), headers.get(f"{before}reset{after}")
+        if remaining is not None and reset is not None:
+            seconds = seconds_of(reset, moment_of(headers.get("date") or ""))
             try:
-                numbers = float(texts[0]), float(texts[1])
+                return None if seconds is None else (float(limit), float(remaining), seconds)
             except ValueError:
                 return None
-            seconds = seconds_of(texts[2], moment_of(headers.get("date") or ""))
-            return None if seconds is None else (*numbers, seconds)
     return None

@@ -20,20 +20,21 @@ import math
 import random
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Iterator
-from dataclasses import dataclass
-from typing import Final, Protocol, TypeVar
+from collections.abc import AsyncGenerator, Callable, Iterable, Iterator
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.records import Request, Response, Usage
+from mbbq_gen.core.records import Request, Response
 from mbbq_gen.core.text import duration
 from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.http.concurrency import OutageError, ServiceGate
 from mbbq_gen.providers.http.errors import TransientError
-from mbbq_gen.providers.http.parameters import times, together
+from mbbq_gen.providers.http.parameters import with_lost
 from mbbq_gen.providers.http.rate_limits import RateLimiter
 
-T = TypeVar("T")
+if TYPE_CHECKING:
+    from mbbq_gen.providers.api.provider import ApiProvider
+
 LONGEST_PAUSE: Final = 600.0
 """Seconds to wait for a service, unless the user says otherwise (`--patience`)."""
 MOST_REFUSALS: Final = 60
@@ -50,7 +51,7 @@ _SPREAD: Final = 0.1
 """Part of a pause that is added to it, so that requests with the same waiting time are not sent together."""
 _LESSONS: Final = 4
 """Refused parameters that one request may run into."""
-_MANY_TOLD: Final = 20
+_MANY_PAUSES: Final = 20
 """Requests in a row that get a waiting time before all others wait as well."""
 _MOST_WAITING: Final = 4096
 """Requests that may wait for another try while others are sent: what is known of them is held in memory."""
@@ -64,8 +65,7 @@ class LessonError(Exception):
     """A parameter was refused and is left out from now on: send again at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(NamedTuple):
     """What an attempt came to."""
 
     response: Response
@@ -73,37 +73,6 @@ class Outcome:
     """Whether the model answered; False: the service refused this request for good."""
     seconds: float
     """From sending to the reply."""
-
-
-class Service(Protocol):
-    """What the scheduler sends requests to."""
-
-    @property
-    def name(self) -> str:
-        """`kind:model`."""
-
-    @property
-    def base_url(self) -> str:
-        """Where it is."""
-
-    @property
-    def reached(self) -> bool:
-        """Whether anything has ever replied there."""
-
-    def longest_answer(self, request: Request) -> int:
-        """Most tokens that a request asks for."""
-
-    def max_usage(self, request: Request) -> Usage | None:
-        """The most tokens that a request can take."""
-
-    async def attempt(self, request: Request, number: int) -> Outcome:
-        """Sends a request once, for the `number`-th time.
-
-        Raises:
-            LessonError: a parameter was refused and is left out from now on.
-            TransientError: another try may succeed.
-            ProviderError: no further request can succeed.
-        """
 
 
 class RetryPolicy:
@@ -123,8 +92,7 @@ class RetryPolicy:
         self._most, self._reached, self._longest_pause, self._gate = most, reached, longest_pause, gate
         self._failures = self._refusals = self._tries = 0
         self._failed_at: float | None = None
-        self.last = TransientError("broken", "not sent yet")
-        """The last failure."""
+        self.last: TransientError
         self.is_suspect = False
         """Whether another request was sent and answered after this one had failed: then it is not the service."""
 
@@ -159,44 +127,22 @@ class RetryPolicy:
         if answered is not None and self._failed_at is not None:
             self.is_suspect = self.is_suspect or gate.last_sent > self._failed_at
             self._failures += self.is_suspect or answered > self._failed_at - _JUST_NOW
-        self._failed_at = gate.now()
+        self._failed_at = gate.clock()
         return self._failures + 1
-
-
-async def retrying(
-    tries: RetryPolicy, work: Callable[[], Awaitable[T]], sleep: Callable[[float], Awaitable[None]] = asyncio.sleep
-) -> T:
-    """What the work comes to, tried again on TransientError as `tries` says; the last TransientError comes out."""
-    while True:
-        try:
-            return await work()
-        except TransientError as fault:
-            pause = tries.next_pause(fault)
-            if pause is None:
-                raise
-        await sleep(pause)
 
 
 class TokenEstimator:
     """How many tokens a request will take, from the answers so far."""
 
     def __init__(self) -> None:
-        self._characters = 0
-        self._read = 0.0
-        self._written = 0.0
-        self._squares = 0.0
-        self._answers = 0
+        self._characters = self._answers = 0
+        self._read = self._written = self._squares = 0.0
 
     def expect(self, characters: int, most: int, at_once: int) -> float:
-        """Tokens in and out of a request.
+        """Tokens in and out of a request of so many characters that may write `most` tokens.
 
         Before the first answer, the longest one is expected. Later the mean of the answers, with what makes the sum of
-        those under way exceed it rarely (two standard errors).
-
-        Args:
-            characters: of the request.
-            most: tokens that it may write at most.
-            at_once: requests under way.
+        those under way (`at_once`) exceed it rarely: two standard errors.
         """
         if not self._answers:
             return characters * 0.5 + most
@@ -221,17 +167,15 @@ class TokenEstimator:
 class Scheduler:
     """One go at answering requests. Made anew for each; the pace and what was learned outlive it."""
 
-    def __init__(
-        self, service: Service, pace: RateLimiter, context: ExecutionContext, *, attempts: int, patience: float
-    ) -> None:
-        """`attempts`: tries of a request before it counts as failed. `patience`: seconds to wait for the service."""
+    def __init__(self, service: ApiProvider, pace: RateLimiter, context: ExecutionContext) -> None:
         self._service, self._pace, self._context = service, pace, context
-        self._attempts, self._patience = attempts, patience
+        self._attempts: int = service.options.attempts
+        self._patience: float = service.options.patience
         self._guess = TokenEstimator()
         self._done: deque[Response] = deque()
         self._wake = asyncio.Event()
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._asleep: dict[asyncio.Task[None], bool] = {}
+        self._tasks: set[asyncio.Task[Response]] = set()
+        self._asleep: dict[asyncio.Task[Response], bool] = {}
         """Tasks that wait for another try, and whether the service said how long."""
         self._suspects: set[str] = set()
         """Requests that failed while others succeeded."""
@@ -246,6 +190,7 @@ class Scheduler:
             ProviderError: where no further request can succeed; answers that were under way come before it.
         """
         self._requests = iter(requests)
+        in_doubt = self._context.in_doubt
         alone = asyncio.get_running_loop().call_later(_ALONE, self._let_others_in)
         try:
             self._start_more()
@@ -253,14 +198,18 @@ class Scheduler:
                 await self._wake.wait()
                 self._wake.clear()
                 while self._done:
-                    yield self._next_done()
+                    response = self._done.popleft()
+                    in_doubt.pop(response.request_key, None)  # from now on the caller says what it took
+                    yield response
             if self._fatal is not None:  # waits a little for what is under way; what sleeps is given up
                 for task in self._asleep:
                     task.cancel()
                 if self._tasks:
                     await asyncio.wait(self._tasks, timeout=_LAST_CALL)
             while self._done:
-                yield self._next_done()
+                response = self._done.popleft()
+                in_doubt.pop(response.request_key, None)
+                yield response
             if self._fatal is not None:
                 raise self._fatal
         finally:
@@ -276,24 +225,19 @@ class Scheduler:
             self._pace.slots.open()
             self._start_more()
 
-    def _next_done(self) -> Response:
-        """A response that goes to the caller: from now on it is for the caller to say what it took."""
-        response = self._done.popleft()
-        self._context.in_doubt.pop(response.request_key, None)
-        return response
-
     def _start_more(self) -> None:
         """Takes requests while there is room for them; those that wait for another try take room as well.
 
         Only those with a waiting time from the service do not: it answers others meanwhile.
         """
-        slots, told = self._pace.slots, sum(self._asleep.values())
+        slots, asleep = self._pace.slots, len(self._asleep)
+        paused = sum(self._asleep.values()) if asleep else 0
         while (
             self._fatal is None
             and not self._exhausted
             and (not self._pace.gate.is_closed or not self._tasks)
-            and len(self._tasks) - len(self._asleep) < slots.limit
-            and len(self._asleep) - told < slots.limit
+            and len(self._tasks) - asleep < slots.limit
+            and asleep - paused < slots.limit
             and len(self._tasks) < slots.most + _MOST_WAITING
         ):
             try:
@@ -304,44 +248,40 @@ class Scheduler:
             if request is None:
                 self._exhausted = True
                 break
-            task = asyncio.get_running_loop().create_task(self._answer(request))
+            task = asyncio.get_running_loop().create_task(self.answer(request))
             self._tasks.add(task)
             task.add_done_callback(self._finish)
 
-    def _finish(self, task: asyncio.Task[None]) -> None:
+    def _finish(self, task: asyncio.Task[Response]) -> None:
+        """Takes what a task came to, and starts others in its place."""
         self._tasks.discard(task)
-        if not task.cancelled() and (error := task.exception()) is not None and self._fatal is None:
-            self._fatal = error
+        if not task.cancelled():
+            error = task.exception()
+            if error is None:
+                self._done.append(task.result())
+            elif self._fatal is None:
+                self._fatal = error
         self._start_more()
         self._wake.set()
 
-    async def _answer(self, request: Request) -> None:
-        self._done.append(await self.answer(request))
-        self._wake.set()
-
     async def answer(self, request: Request) -> Response:
-        """What comes back for one request in the end.
-
-        Raises:
-            ProviderError: where no further request can succeed.
-        """
+        """What comes back for one request in the end; raises ProviderError where no further request can succeed."""
         service, may_resend = self._service, self._context.may_resend
         tries = RetryPolicy(self._attempts, lambda: service.reached, self._patience, self._pace.gate)
         sent = 0
+        response: Response | None = None
         try:
-            while True:
+            while response is None:
                 sent += 1
                 try:
                     response = await self._send(request, sent)
                 except TransientError as fault:
                     pause = tries.next_pause(fault)
-                else:
-                    return self._with_lost(request, response, 1)
-                if pause is None:
-                    break
-                await self._sleep(pause, request, tries)
-                if tries.last.may_be_paid and may_resend is not None and not may_resend(request):
-                    break
+                    if pause is None:
+                        break
+                    await self._sleep(pause, request, tries)
+                    if fault.may_be_paid and may_resend is not None and not may_resend(request):
+                        break
         except OutageError as outage:
             if sent <= self._attempts:
                 raise ProviderError(
@@ -351,39 +291,37 @@ class Scheduler:
             sent -= 1
         finally:
             self._suspects.discard(request.request_key)
-        return self._with_lost(request, self._gave_up(request, tries.last, sent), 0)
-
-    def _with_lost(self, request: Request, response: Response, counted: int) -> Response:
-        """The response, with the tokens of the tries that may have been paid, but for those that it counts."""
-        lost = self._context.in_doubt[request.request_key] - counted
-        most = self._service.max_usage(request) if lost > 0 else None
+        lost = self._context.in_doubt[request.request_key] - (response is not None)
+        if response is None:
+            response = self._give_up(request, tries.last, sent)
+        most = service.max_usage(request) if lost > 0 else None
         if most is None:
             return response
-        return response.model_copy(update={"unmetered_usage": together(response.unmetered_usage, times(most, lost))})
+        return response.model_copy(update={"unmetered_usage": with_lost(response.unmetered_usage, most, lost)})
 
     async def _sleep(self, seconds: float, request: Request, tries: RetryPolicy) -> None:
         """Waits for another try without a slot; in an outage at the gate instead."""
         task, gate, limit = asyncio.current_task(), self._pace.gate, self._pace.slots.limit
-        is_told = tries.last.pause is not None
+        has_pause = tries.last.pause is not None
         if tries.is_suspect:
             self._suspects.add(request.request_key)
         else:
             others = len(self._tasks) - len(self._suspects)
-            enough = max(_MANY_TOLD, limit) if is_told else min(max(3, limit // 4), others)
+            enough = max(_MANY_PAUSES, limit) if has_pause else min(max(3, limit // 4), others)
             gate.failed(request.request_key, tries.last, max(1, enough))
         if task not in self._tasks or task is None:
             await asyncio.sleep(seconds)
             return
-        if gate.is_closed and not is_told:
+        if gate.is_closed and not has_pause:
             return
-        self._asleep[task] = is_told
+        self._asleep[task] = has_pause
         self._start_more()
         try:
             await asyncio.sleep(seconds)
         finally:
             self._asleep.pop(task, None)
 
-    def _gave_up(self, request: Request, fault: TransientError, sent: int) -> Response:
+    def _give_up(self, request: Request, fault: TransientError, sent: int) -> Response:
         """A request that failed once too often: recorded, or fatal where the service can't be had at all."""
         service = self._service
         if fault.kind == "connect" and not service.reached:
@@ -402,18 +340,18 @@ class Scheduler:
     async def _send(self, request: Request, number: int) -> Response:
         """Sends a request when the pace allows it, again at once where a parameter was refused and learned."""
         service, pace, doubts, key = self._service, self._pace, self._context.in_doubt, request.request_key
-        characters = sum(len(message.content) for message in request.messages)
+        characters = sum([len(message.content) for message in request.messages])
         for _ in range(_LESSONS):
-            expected = self._guess.expect(characters, service.longest_answer(request), pace.slots.in_use)
-            ticket = await pace.enter(expected)
+            ticket = await pace.enter(
+                self._guess.expect(characters, service.longest_answer(request), pace.slots.in_use)
+            )
             started = time.perf_counter()
             doubts[key] += 1
             try:
                 outcome = await service.attempt(request, number)
                 response = outcome.response
                 if outcome.is_answer:
-                    tokens = self._guess.learn(characters, response)
-                    pace.note_answer(ticket, outcome.seconds, tokens)
+                    pace.note_answer(ticket, outcome.seconds, self._guess.learn(characters, response))
                 else:
                     pace.slots.open()
                     pace.gate.answered(ticket.sent_at)
@@ -428,5 +366,5 @@ class Scheduler:
                 doubts[key] -= 1
                 raise
             finally:
-                pace.leave()
+                pace.slots.release()
         raise ProviderError(f"{service.name}: rejects several settings; see the run's manifest")

@@ -12,6 +12,7 @@ import json
 import tomllib
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Collection, Mapping
+from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
 from typing import Any, Final, Literal
@@ -22,6 +23,7 @@ from mbbq_gen.core.files import stable_digest
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.providers.base import NEUTRAL_SAMPLING
 from mbbq_gen.providers.http.errors import TransientError
+from mbbq_gen.providers.http.replies import table_of, tables_of
 
 NEUTRAL: Final[Mapping[str, JsonValue]] = {"top_p": 1.0, "frequency_penalty": 0.0}
 """Fields for a server that is not recognised. No presence_penalty: TGI reads 0 as a repetition penalty of 2."""
@@ -38,17 +40,11 @@ _LEAST = 256
 
 
 class Probe(FrozenModel):
-    """A path below a server's root, and what the reply there contains if the entry fits."""
+    """A path below a server's root, and what the reply there contains if the entry fits: a field, or a text."""
 
     path: str
     has: str | None = None
     text: str | None = None
-
-    def fits(self, reply: Any) -> bool:
-        """Whether a reply, as JSON or text, is the one that the entry's server gives."""
-        if self.has is not None:
-            return isinstance(reply, dict) and self.has in reply
-        return self.text is not None and self.text in (reply if isinstance(reply, str) else json.dumps(reply))
 
 
 class ServerEntry(FrozenModel):
@@ -74,19 +70,14 @@ _UNKNOWN: Final = ServerEntry(name="unknown", context="set a longer context ther
 """A server that is not recognised."""
 
 
-class ServerInfo(FrozenModel):
+@dataclass(frozen=True)
+class ServerInfo:
     """The server that answers at a base URL."""
 
-    name: str
-    """As in `servers.toml`."""
+    entry: ServerEntry
     facts: dict[str, JsonValue]
     """What it tells of itself: version, model_file, quantization, dtype, context_length, parallel, sampling_defaults,
     chat_template_digest; whatever of these it tells."""
-
-    @property
-    def entry(self) -> ServerEntry:
-        """What the table says of it."""
-        return next(entry for entry in known_servers() if entry.name == self.name)
 
 
 @cache
@@ -121,15 +112,10 @@ def server_root(base_url: str) -> str:
 
 
 async def recognise_server(get: Callable[[str], Awaitable[Any]], model: str) -> ServerInfo | None:
-    """Finds out which program serves a model.
+    """The program that serves a model; None if no entry of the table fits.
 
-    Args:
-        get: fetches a path below the server's root: its JSON, or its text if it is none; None if there is no such
-            path (any status but 2xx). Raises what it likes if the server can't be reached.
-        model: the model, to find its entry in lists of models.
-
-    Returns:
-        The server, or None if no entry of the table fits.
+    `get` fetches a path below the server's root: its JSON, or its text if it is none; None if there is no such path
+    (any status but 2xx). It raises what it likes if the server can't be reached.
     """
     replies: dict[str, Any] = {}
 
@@ -141,20 +127,18 @@ async def recognise_server(get: Callable[[str], Awaitable[Any]], model: str) -> 
     for entry in known_servers():
         for probe in entry.probe:
             found = await reply(probe.path)
-            if found is not None and probe.fits(found):
-                listed = _model_entry(await reply(entry.models_path), model) if entry.models_path else {}
-                stated = {name: _at(found, key) for name, key in entry.facts.items()}
-                stated |= {name: _at(listed, key) for name, key in entry.models.items()}
-                return ServerInfo(name=entry.name, facts=storable_facts(stated))
+            if probe.has is not None:
+                fits = isinstance(found, dict) and probe.has in found
+            else:
+                fits = found is not None and str(probe.text) in (found if isinstance(found, str) else json.dumps(found))
+            if not fits:
+                continue
+            listed = tables_of(table_of(await reply(entry.models_path)).get("data")) if entry.models_path else []
+            named = [each for each in listed if each.get("id") == model] or (listed if len(listed) == 1 else [{}])
+            stated = {name: _at(found, key) for name, key in entry.facts.items()}
+            stated |= {name: _at(named[0], key) for name, key in entry.models.items()}
+            return ServerInfo(entry, storable_facts(stated))
     return None
-
-
-def _model_entry(listed: Any, model: str) -> Any:
-    """The entry of a model in a list of models; the only one if none has its name."""
-    entries = listed.get("data") if isinstance(listed, dict) else None
-    found = [entry for entry in entries if isinstance(entry, dict)] if isinstance(entries, list) else []
-    named = [entry for entry in found if entry.get("id") == model]
-    return named[0] if named else found[0] if len(found) == 1 else {}
 
 
 def _at(value: Any, key: str) -> Any:
@@ -191,11 +175,7 @@ class OwnServer:
         """The server; None before the first request, and if it is not recognised."""
 
     async def recognise(self, get: Callable[[str], Awaitable[Any]]) -> None:
-        """Finds out which server it is, once; a server that can't be reached is tried again next time.
-
-        Args:
-            get: as in `recognise_server`; raises TransientError if the server can't be reached.
-        """
+        """Finds out which server it is, once; one that can't be reached (TransientError) is tried again next time."""
         async with self._lock:
             if self.is_asked:
                 return
@@ -258,7 +238,9 @@ class OwnServer:
         `left_out`: fields that the server refused; `extra`: further fields of the body.
         """
         names = {*self.entry.fields, self.entry.repetition, *NEUTRAL_SAMPLING}
-        server: dict[str, JsonValue] = {"name": self.info.name, **self.info.facts} if self.info else {"name": "unknown"}
+        server: dict[str, JsonValue] = (
+            {"name": self.entry.name, **self.info.facts} if self.info else {"name": "unknown"}
+        )
         sent = {name: value for name, value in self.fields.items() if name not in left_out}
         sent |= {name: value for name, value in extra.items() if name in names}
         return {"server": server, "sampling_sent": sent, "sampling": self.applied(sent)}
@@ -283,16 +265,13 @@ class PromptCutDetector:
         """Tokens of prompt and answer together → those of the prompts, of answers that end before their limit."""
 
     def add(self, language: str, size: int, tokens: int | None, written: int | None = None) -> int | None:
-        """Takes note of a prompt.
+        """The tokens at which prompts are cut, or None while nothing shows that they are.
 
         Args:
             language: of the prompt.
             size: its bytes in UTF-8.
             tokens: of the prompt, as the server counts them; None if it does not.
             written: tokens of an answer that was cut before it had as many as it may; None of any other.
-
-        Returns:
-            The tokens at which prompts are cut, or None while nothing shows that they are.
         """
         if not tokens or size < 1:
             return None

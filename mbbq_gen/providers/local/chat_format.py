@@ -75,15 +75,29 @@ class ChatFormatter:
                 model,
             )
         self.uses_template = has_template and prompt_format != "plain"
-        """Whether the chat template is used."""
-        self._cuts_system = self.uses_template and system == "none" and self._template_adds_system(model)
-        if self.uses_template and system not in ("default", "none"):
+        self._cuts_system = False
+        if not self.uses_template or system == "default":
+            return
+        question = {"role": "user", "content": _PROBE}
+        if system != "none":
             try:
-                self._render([{"role": "system", "content": _PROBE}, {"role": "user", "content": _PROBE}])
+                self._render([{"role": "system", "content": _PROBE}, question])
             except PromptError as error:
                 raise ProviderError(
                     f"{model}: its chat template takes no system message ({error}); leave system at 'default'"
                 ) from error
+            return
+        # whether messages without a system message get one from the template
+        try:
+            plain = self._render([question])
+        except PromptError as error:
+            raise ProviderError(f"{model}: {error}") from error
+        try:
+            self._cuts_system = plain != self._without_system([question])
+        except PromptError as error:
+            if len(plain.partition(_PROBE)[0].split()) > 2:  # else too little for a system prompt to be among it
+                line = f"{model}: system 'none' is not possible ({error}); use 'default' or a text"
+                raise ProviderError(line) from error
 
     def tokens(self, messages: Sequence[Message]) -> tuple[int, ...]:
         """What the model reads; raises PromptError where there is nothing, or the template refuses."""
@@ -119,11 +133,7 @@ class ChatFormatter:
             raise ProviderError(f"{model}: --follow-up is not possible: the chat template {why}")
 
     def reasoning_settings(self, model: str, level: str) -> ChatFormatter:
-        """The same for a model that is to think so much, as its chat template has it.
-
-        Raises:
-            ProviderError: where the template has no variable for it.
-        """
+        """The same at a reasoning effort; raises ProviderError where the chat template has no variable for it."""
         template = self._tokenizer.chat_template
         texts = template.values() if isinstance(template, dict) else [template]
         try:
@@ -189,27 +199,9 @@ class ChatFormatter:
         needs_start = start and alone.startswith(start) and not rest.startswith(start)
         return start + rest if needs_start else rest
 
-    def _template_adds_system(self, model: str) -> bool:
-        """Whether messages without a system message get one from the template; raises where it can't be cut out."""
-        turns = [{"role": "user", "content": _PROBE}]
-        try:
-            plain = self._render(turns)
-        except PromptError as error:
-            raise ProviderError(f"{model}: {error}") from error
-        try:
-            return plain != self._without_system(turns)
-        except PromptError as error:
-            if len(plain.partition(_PROBE)[0].split()) <= 2:  # too little for a system prompt to be among it
-                return False
-            raise ProviderError(f"{model}: system 'none' is not possible ({error}); use 'default' or a text") from error
-
 
 def template_reasoning(model: str, template: str | None, level: str) -> ReasoningSettings:
-    """The variables of a chat template that tell a level of thinking, whichever of the usual ones it has.
-
-    Raises:
-        UsageError: where it has none for the level.
-    """
+    """The variables of a chat template that set the reasoning effort; raises UsageError where it has none for it."""
     known = {  # whatever it reads: a word of its own, outside of dots and quotes
         name
         for name in ("enable_thinking", "thinking", "reasoning_effort")
@@ -217,16 +209,11 @@ def template_reasoning(model: str, template: str | None, level: str) -> Reasonin
     }
     if tokens_of(level) is not None or level == "minimal":
         raise refusal(model, level, "can't be held to it on this machine; name none, default, low, medium or high")
-    switches = known - {"reasoning_effort"}
-    if level in ("none", "default") and switches:
-        return ReasoningSettings(
-            sent=dict.fromkeys(sorted(switches), level == "default"), room=reasoning_token_allowance(level)
-        )
+    sent: dict[str, JsonValue] = dict.fromkeys(sorted(known - {"reasoning_effort"}), level != "none")
     if level in ("low", "medium", "high") and "reasoning_effort" in known:
-        return ReasoningSettings(
-            sent={"reasoning_effort": level, **dict.fromkeys(sorted(switches), True)},
-            room=reasoning_token_allowance(level),
-        )
+        return ReasoningSettings(sent={"reasoning_effort": level, **sent}, room=reasoning_token_allowance(level))
+    if level in ("none", "default") and sent:
+        return ReasoningSettings(sent=sent, room=reasoning_token_allowance(level))
     has = f"has only {', '.join(sorted(known))}" if known else "has no variable that says how much to think"
     raise refusal(model, level, f"has no such setting: its chat template {has}; leave --reasoning-effort out")
 
@@ -261,13 +248,10 @@ class ScoringPrompt:
 def scored_texts(
     prompt: str, answers: Sequence[Continuation], *, uses_template: bool, verbatim: bool
 ) -> tuple[str, ...]:
-    """The text of a prompt, and that of the prompt with each answer.
+    """The text of a prompt (`ChatFormatter.scored_text`), and that of the prompt with each answer.
 
-    Args:
-        prompt: as `ChatFormatter.scored_text` has it.
-        answers: the texts that are scored.
-        uses_template: whether the prompt is a rendered chat: then nothing comes between it and an answer.
-        verbatim: whether nothing comes between them either way.
+    Nothing comes between prompt and answer in a rendered chat (`uses_template`), or where they are put as they are
+    (`verbatim`).
     """
     between = "" if verbatim or uses_template else space_before(prompt)
     body = prompt.rstrip()
@@ -313,7 +297,6 @@ class SplitText(NamedTuple):
 
     text: str
     reasoning: str | None
-    """None where the model gave none."""
 
 
 class ReasoningMarkers:

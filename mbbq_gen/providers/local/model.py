@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
@@ -39,9 +38,7 @@ if TYPE_CHECKING:
 
 
 Stop = Callable[[], bool]
-"""Says whether to stop."""
 More = Callable[[], Sequence[Request]]
-"""Gives further requests, where there are any."""
 Work = Callable[[Sequence[Request], Stop, More], Iterator[Response]]
 """What a model makes of requests; it may ask for more of them when it has room."""
 _ROWS = 64
@@ -126,7 +123,6 @@ class LocalModel:
     """A loaded model with all that is needed to ask it."""
 
     name: str
-    """As responses show it."""
     tokenizer: Any
     formatter: ChatFormatter
     markers: ReasoningMarkers
@@ -144,7 +140,6 @@ class LocalModel:
     packed_layers: int = 0
     """Linear layers that oneDNN computes, from weights in its own layout."""
     sampling_defaults: dict[str, Any] = field(default_factory=dict)
-    """Sampling in the model's generation configuration."""
     dtype: str | None = None
     """Number type, where the device plan does not say it."""
     _at_levels: dict[str, ChatFormatter] = field(default_factory=dict)
@@ -156,7 +151,7 @@ class LocalModel:
         """
         taken: list[Request] = []
         read: dict[int, Sequence[int]] = {}
-        refused: deque[Response] = deque()
+        refused: list[Response] = []
 
         def prompts_of(requests: Iterable[Request]) -> Iterator[DecodingPrompt]:
             for request in requests:
@@ -174,8 +169,9 @@ class LocalModel:
         completions = self._complete(list(prompts_of(requests)), is_cancelled, lambda: prompts_of(more()))
         for completion in completions:
             yield self._respond(taken[completion.number], read[completion.number], completion)
-            yield from _taken(refused)
-        yield from _taken(refused)
+            while refused:
+                yield refused.pop(0)
+        yield from refused
 
     def score(self, requests: Sequence[Request], is_cancelled: Stop, more: More = tuple) -> Iterator[Response]:
         """How likely the answers of the requests are, as they are computed; stops soon once it is cancelled."""
@@ -194,38 +190,22 @@ class LocalModel:
             **self.scorer.runtime_info(),
         }
 
-    @property
-    def ignored_sampling(self) -> dict[str, Any]:
-        """Sampling in the model's generation configuration that is not used."""
-        kept = self.sampling_defaults.items()
-        return {name: value for name, value in kept if getattr(self.decoding, name, None) != value}
-
     def _prompt(self, number: int, request: Request) -> DecodingPrompt:
         if request.is_follow_up:
             self.formatter.check_dialogue(self.name)
-        level = request.prompt.reasoning_effort
-        tokens = self._formatter_at(level).tokens(request.messages)
+        level, formatter, room = request.prompt.reasoning_effort, self.formatter, 0
+        if level is not None:
+            if level not in self._at_levels:
+                self._at_levels[level] = formatter.reasoning_settings(f"transformers:{self.name}", level)
+            formatter, room = self._at_levels[level], reasoning_token_allowance(level)
+        tokens = formatter.tokens(request.messages)
         most: int = self.options.max_tokens
-        limit = (most if request.max_tokens is None else min(most, request.max_tokens)) + (
-            0 if level is None else reasoning_token_allowance(level)
-        )
+        limit = (most if request.max_tokens is None else min(most, request.max_tokens)) + room
         if self.context is not None:
             limit = min(limit, self.context - len(tokens))
         if limit < 1:
             raise PromptError(f"the prompt has {len(tokens)} tokens, and the model takes {self.context} in all")
         return DecodingPrompt(number, tokens, limit, stable_number(self.options.seed, request.request_key) % 2**63)
-
-    def _formatter_at(self, level: str | None) -> ChatFormatter:
-        """What brings messages into the form that is read at a level of thinking.
-
-        Raises:
-            ProviderError: where the chat template has no variable for it.
-        """
-        if level is None:
-            return self.formatter
-        if level not in self._at_levels:
-            self._at_levels[level] = self.formatter.reasoning_settings(f"transformers:{self.name}", level)
-        return self._at_levels[level]
 
     def _complete(
         self, prompts: Sequence[DecodingPrompt], is_cancelled: Stop, more: Callable[[], Iterable[DecodingPrompt]]
@@ -238,34 +218,37 @@ class LocalModel:
         known = {prompt.number: prompt for prompt in prompts}
         by_static: list[DecodingPrompt] = []
 
-        def fitting() -> list[DecodingPrompt]:
-            found = {prompt.number: prompt for prompt in more()}
-            known.update(found)
-            by_static.extend(prompt for prompt in found.values() if not self._can_go_on([prompt]))
-            return [prompt for prompt in found.values() if self._can_go_on([prompt])]
+        def can_go_on(prompts: Iterable[DecodingPrompt]) -> bool:
+            """Whether the continuous decoder may be used: it keeps no window, so all must fit into the model's."""
+            return self.window is None or all(len(prompt.tokens) + prompt.limit <= self.window for prompt in prompts)
 
-        read_along: list[Completion] = []
+        def fitting() -> list[DecodingPrompt]:
+            found = list(more())
+            known.update((prompt.number, prompt) for prompt in found)
+            by_static.extend(prompt for prompt in found if not can_go_on([prompt]))
+            return [prompt for prompt in found if can_go_on([prompt])]
+
         fine = 0
-        if self.continuous is not None and self._can_go_on(prompts):
-            for completion in _answers_of(self.continuous.decode(prompts, is_cancelled, fitting), read_along):
-                fine += 1
-                yield completion
-            by_static.extend(known[completion.number] for completion in read_along)
+        if self.continuous is not None and can_go_on(prompts):
+            for completion in self.continuous.decode(prompts, is_cancelled, fitting):
+                if completion.error == NOT_NUMBERS:
+                    by_static.append(known[completion.number])
+                else:
+                    fine += 1
+                    yield completion
         else:
             by_static.extend(prompts)
         broken: list[Completion] = []
         alone = self.static.decode(by_static, lambda: is_cancelled() or (not fine and len(broken) >= _ALL_BROKEN))
-        for completion in _answers_of(alone, broken):
-            fine += 1
-            yield completion
+        for completion in alone:
+            if completion.error == NOT_NUMBERS:
+                broken.append(completion)
+            else:
+                fine += 1
+                yield completion
         if broken and not fine:
             raise ProviderError(f"transformers:{self.name}: {NOT_NUMBERS}")
         yield from broken
-
-    def _can_go_on(self, prompts: Sequence[DecodingPrompt]) -> bool:
-        """Whether the continuous decoder may be used: it keeps no window, so all must fit into the model's."""
-        longest = max((len(prompt.tokens) + prompt.limit for prompt in prompts), default=0)
-        return self.continuous is not None and (self.window is None or longest <= self.window)
 
     def _respond(self, request: Request, prompt: Sequence[int], completion: Completion) -> Response:
         if completion.error is not None:
@@ -287,21 +270,6 @@ class LocalModel:
             ),
             latency_s=round(completion.latency_s, 3),
         )
-
-
-def _taken(responses: deque[Response]) -> Iterator[Response]:
-    """All that are there, one after another."""
-    while responses:
-        yield responses.popleft()
-
-
-def _answers_of(completions: Iterator[Completion], broken: list[Completion]) -> Iterator[Completion]:
-    """The completions that are made of numbers; the others come into a list."""
-    for completion in completions:
-        if completion.error == NOT_NUMBERS:
-            broken.append(completion)
-        else:
-            yield completion
 
 
 def load_model(source: ModelSource, device: DevicePlan, options: TransformersOptions) -> LocalModel:

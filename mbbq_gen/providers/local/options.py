@@ -97,32 +97,19 @@ class DevicePlan:
     """`cpu`, `mps`, `cuda` or `cuda:1`."""
     dtype: NumberType
     batch_size: int
-    """Most answers at a time."""
     read_tokens: int
-    """Most prompt tokens read in one go."""
     threads: int
-    """CPU threads."""
 
     @property
     def batch_dependent(self) -> bool:
         """Whether rounding is so coarse that the neighbours in a batch may change a text."""
         return self.dtype != "float32"
 
-    @property
-    def torch_dtype(self) -> torch.dtype:
-        """The number type as torch names it."""
-        return {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}[self.dtype]
-
 
 def find_device(options: TransformersOptions, stored: Callable[[], str | None] = lambda: None) -> DevicePlan:
-    """What the options come to on this machine.
+    """What the options come to on this machine; raises UsageError where the device that was requested is not here.
 
-    Args:
-        options: as given.
-        stored: gives the number type of the weights; None: not known.
-
-    Raises:
-        UsageError: where the device that was requested is not here.
+    `stored` gives the number type of the weights; None: not known.
     """
     name, on_mps = options.device, torch.backends.mps.is_available()
     if name == "auto":
@@ -187,17 +174,13 @@ def free_memory(device: torch.device) -> int | None:
 def rows_that_fit(layers: list[tuple[Tensor, Tensor]], tokens: int, device: torch.device) -> int | None:
     """How many rows of so many tokens the free memory holds, at least 1; None where it is not known.
 
-    `layers` are keys and values of some rows, which show what one token takes.
+    `layers` are keys and values of some rows (rows × heads × tokens × size), which show what one token takes.
     """
     free = free_memory(device)
     if free is None:
         return None
-    return max(1, int(free * _SHARE) // (tokens * bytes_of_a_token(layers)))
-
-
-def bytes_of_a_token(layers: list[tuple[Tensor, Tensor]]) -> int:
-    """Bytes that keys and values of one token take in all layers; blocks are rows × heads × tokens × size."""
-    return sum(block.shape[1] * block.shape[3] * block.element_size() for layer in layers for block in layer)
+    a_token = sum(block.shape[1] * block.shape[3] * block.element_size() for layer in layers for block in layer)
+    return max(1, int(free * _SHARE) // (tokens * a_token))
 
 
 def layers_of(cache: Any) -> list[tuple[Tensor, Tensor]]:

@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import torch
+from torch.nn.functional import pad
 from transformers import Cache, DynamicLayer
 
 from mbbq_gen.providers.local.chat_format import shared_length
@@ -48,11 +49,8 @@ class PackedBatch:
     kept: int
     """Tokens of the trail that the first sequence shares."""
     tokens: list[int]
-    """What has to be read."""
     positions: list[int]
-    """Place of each of them in its sequence."""
     paths: list[list[int]]
-    """For each sequence, the places of its tokens."""
     fresh: list[int]
     """For each sequence, how many tokens it has before its first own one."""
 
@@ -79,16 +77,6 @@ def lay_out(sequences: Sequence[tuple[int, ...]], trail: PrefixCache, shareable:
     return sheet
 
 
-def tree_mask(sheet: PackedBatch, dtype: torch.dtype, device: torch.device) -> Tensor:
-    """1 × 1 × tokens × places: 0 where a token sees a place, the lowest number where it doesn't."""
-    seen = torch.zeros(len(sheet.tokens), sheet.kept + len(sheet.tokens), dtype=torch.bool)
-    for path, common in zip(sheet.paths, sheet.fresh, strict=True):
-        places = torch.tensor(path)
-        own = places[common:] - sheet.kept
-        seen[own[:, None], places[None, :]] = torch.ones(len(own), len(path), dtype=torch.bool).tril(common)
-    return additive_mask(seen.to(device), dtype)[None, None]
-
-
 def additive_mask(seen: Tensor, dtype: torch.dtype) -> Tensor:
     """0 where something is seen, the lowest number where it is not: all kinds of attention of the library take this."""
     return torch.zeros(seen.shape, dtype=dtype, device=seen.device).masked_fill(~seen, torch.finfo(dtype).min)
@@ -104,11 +92,17 @@ def read_sheet(model: Model, sheet: PackedBatch, trail: PrefixCache, places: Seq
     device, cache = model.device, DynamicCache()
     for number, (keys, values) in enumerate(trail.layers):
         cache.update(keys[:, :, : sheet.kept], values[:, :, : sheet.kept], number)
+    # 1 × 1 × tokens × places: 0 where a token sees a place, the lowest number where it doesn't
+    seen = torch.zeros(len(sheet.tokens), sheet.kept + len(sheet.tokens), dtype=torch.bool)
+    for path, common in zip(sheet.paths, sheet.fresh, strict=True):
+        along = torch.tensor(path)
+        own = along[common:] - sheet.kept
+        seen[own[:, None], along[None, :]] = torch.ones(len(own), len(path), dtype=torch.bool).tril(common)
     wanted = torch.tensor(places, device=device) - sheet.kept
     narrow = "logits_to_keep" in inspect.signature(model.forward).parameters
     output = model(
         input_ids=torch.tensor([sheet.tokens], device=device),
-        attention_mask=tree_mask(sheet, model.dtype, device),
+        attention_mask=additive_mask(seen.to(device), model.dtype)[None, None],
         position_ids=torch.tensor([sheet.positions], device=device),
         past_key_values=cache,
         use_cache=True,
@@ -215,19 +209,13 @@ class KVCache:
         held_rows, held_width = self._layers[0].keys.shape[:3:2] if self._layers else (0, 0)
         if rows <= held_rows and width <= held_width:
             return
-        size = (max(rows, held_rows), max(-(-width // _STEP) * _STEP, held_width))
-        if not self._layers:
-            self._layers = [_RowLayer(*(_blank(block, *size) for block in layer)) for layer in like]
+        rows, width = max(rows, held_rows), max(-(-width // _STEP) * _STEP, held_width)
+        if not self._layers:  # zeros: a masked value counts nothing only where it is a number
+            self._layers = [
+                _RowLayer(*(block.new_zeros(rows, block.shape[1], width, block.shape[3]) for block in layer))
+                for layer in like
+            ]
             return
+        more = (0, 0, 0, width - held_width, 0, 0, 0, rows - held_rows)
         for layer in self._layers:
-            layer.keys, layer.values = self._enlarge(layer.keys, *size), self._enlarge(layer.values, *size)
-
-    def _enlarge(self, block: Tensor, rows: int, width: int) -> Tensor:
-        large = _blank(block, rows, width)
-        large[: self._count, :, : block.shape[2]] = block[: self._count]
-        return large
-
-
-def _blank(like: Tensor, rows: int, width: int) -> Tensor:
-    """Zeros, not whatever lies in memory: a masked value counts nothing only where it is a number."""
-    return like.new_zeros(rows, like.shape[1], width, like.shape[3])
+            layer.keys, layer.values = pad(layer.keys, more), pad(layer.values, more)

@@ -53,15 +53,14 @@ class _Call:
     requests: Sequence[Request]
     joins: bool
     """Whether it may be answered together with others."""
-    arrived: asyncio.Queue[Response | None] = field(default_factory=asyncio.Queue)
-    """Its responses, then None."""
+    arrived: asyncio.Queue[Response | BaseException | None] = field(default_factory=asyncio.Queue)
+    """Its responses, then what failed, or None."""
     loop: asyncio.AbstractEventLoop = field(default_factory=asyncio.get_running_loop)
     unanswered: int = 0
     is_taken: bool = False
     is_closed: bool = False
     """Whether nobody waits for it any more."""
     has_ended: bool = False
-    failure: BaseException | None = None
 
     def give(self, response: Response) -> None:
         """Hands a response over; the last one ends the call."""
@@ -73,8 +72,8 @@ class _Call:
     def end(self, failure: BaseException | None = None) -> None:
         """Says that nothing more comes, and why; once."""
         if not self.has_ended:
-            self.has_ended, self.failure = True, failure
-            self.loop.call_soon_threadsafe(self.arrived.put_nowait, None)
+            self.has_ended = True
+            self.loop.call_soon_threadsafe(self.arrived.put_nowait, failure)
 
 
 class ModelThread:
@@ -96,14 +95,14 @@ class ModelThread:
             self._executor = ThreadPoolExecutor(max_workers=1, thread_name_prefix="mbbq-model")
         asyncio.get_running_loop().run_in_executor(self._executor, self._serve, call, work)
         try:
-            while (response := await call.arrived.get()) is not None:
+            while isinstance(response := await call.arrived.get(), Response):
                 yield response
-            if call.failure is not None:
-                raise call.failure
+            if response is not None:
+                raise response
         finally:
             if not self._take(call) and not call.has_ended:
                 call.is_closed = True
-                while await call.arrived.get() is not None:
+                while isinstance(await call.arrived.get(), Response):
                     pass
 
     def close(self) -> None:
@@ -118,14 +117,36 @@ class ModelThread:
         """Answers a call, and those that join it; nothing, where it was answered with an earlier one or closed."""
         if not self._take(first):
             return
-        served = _Served([first])
+        calls: list[_Call] = []
+        waiting: defaultdict[str, deque[_Call]] = defaultdict(deque)
+
+        def add(call: _Call) -> Sequence[Request]:
+            calls.append(call)
+            for request in call.requests:
+                waiting[request.request_key].append(call)
+            return call.requests
+
+        def more() -> Sequence[Request]:
+            """The requests of the next call that may be answered together with the first, if there is one."""
+            with self._lock:
+                call = next((call for call in self._waiting if first.joins and call.joins), None)
+            return add(call) if call is not None and self._take(call) else ()
+
+        def is_closed() -> bool:
+            """Whether some calls were closed and none is left that anybody waits for."""
+            closed = [call for call in calls if call.is_closed]
+            for call in closed:
+                call.end()
+            return bool(closed) and all(call.has_ended for call in calls)
+
+        failure: BaseException | None = None
         try:
-            for response in work(first.requests, served.is_closed, lambda: served.join(self._joining(first))):
-                served.give(response)
+            for response in work(add(first), is_closed, more):
+                waiting[response.request_key].popleft().give(response)
         except BaseException as error:  # whoever waits has to hear of it, in every call
-            served.end(error)
-        else:
-            served.end()
+            failure = error
+        for call in calls:
+            call.end(failure)
 
     def _take(self, call: _Call) -> bool:
         """Whether the call was waiting; it is not any more."""
@@ -134,47 +155,6 @@ class ModelThread:
             if was_waiting:
                 self._waiting.remove(call)
         return was_waiting
-
-    def _joining(self, first: _Call) -> Iterator[_Call]:
-        """The next call that may be answered together with the one at work, if there is one."""
-        with self._lock:
-            call = next((call for call in self._waiting if first.joins and call.joins), None)
-        if call is not None and self._take(call):
-            yield call
-
-
-class _Served:
-    """The calls that one piece of work answers."""
-
-    def __init__(self, calls: Sequence[_Call]) -> None:
-        self._calls: list[_Call] = []
-        self._askers: defaultdict[str, deque[_Call]] = defaultdict(deque)
-        self.join(calls)
-
-    def join(self, calls: Sequence[_Call] | Iterator[_Call]) -> list[Request]:
-        """Takes calls in; their requests."""
-        added = [*calls]
-        for call in added:
-            self._calls.append(call)
-            for request in call.requests:
-                self._askers[request.request_key].append(call)
-        return [request for call in added for request in call.requests]
-
-    def give(self, response: Response) -> None:
-        """Hands a response to the call that waits for it."""
-        self._askers[response.request_key].popleft().give(response)
-
-    def end(self, failure: BaseException | None = None) -> None:
-        """Says to all that nothing more comes."""
-        for call in self._calls:
-            call.end(failure)
-
-    def is_closed(self) -> bool:
-        """Whether some were closed and none is left that anybody waits for."""
-        closed = [call for call in self._calls if call.is_closed]
-        for call in closed:
-            call.end()
-        return bool(closed) and all(call.has_ended for call in self._calls)
 
 
 INSTALL = "pip install 'mbbq-gen[local]'"
@@ -189,7 +169,6 @@ class TransformersProvider(Provider):
 
     kind = "transformers"
     packages: ClassVar[tuple[str, ...]] = ("torch", "transformers", "tokenizers")
-    """Whose versions the manifest names."""
     options_class: ClassVar[type[ProviderOptions]] = TransformersOptions
 
     def __init__(self, model: str, options: Any = None, source: Callable[[], ModelSource] | None = None) -> None:
@@ -199,7 +178,7 @@ class TransformersProvider(Provider):
         self._find_source = source or (lambda: find_source(model, self._options.revision))
         self._thread = ModelThread()
         self._loaded: LocalModel | None = None
-        self._is_told = False
+        self._has_notified = False
         self._found_out: dict[str, JsonValue] = {}
 
     @classmethod
@@ -303,11 +282,7 @@ class TransformersProvider(Provider):
         return template_reasoning(self.name, self.source.chat_template(), level)
 
     async def generate(self, requests: Iterable[Request], context: ExecutionContext) -> AsyncGenerator[Response, None]:
-        """The responses as they finish, a window of requests after another. Closing it stops after the current step.
-
-        Raises:
-            ProviderError: where the model can't be loaded, or does not support the options.
-        """
+        """As `Provider`, a window of requests after another; closing it stops after the current step."""
 
         def work(window: Sequence[Request], is_closed: Stop, more: More) -> Iterator[Response]:
             if self._loaded is None:
@@ -320,16 +295,16 @@ class TransformersProvider(Provider):
             while window := list(islice(group, _WINDOW)):
                 async with aclosing(self._thread.respond(window, work, joins=joins)) as responses:
                     async for response in responses:
-                        self._tell_ignored(context)
+                        if not self._has_notified and self._loaded is not None:
+                            self._has_notified, chosen = True, self._loaded.decoding
+                            stated = self._loaded.sampling_defaults.items()
+                            ignored = [
+                                f"{name} {value}" for name, value in stated if getattr(chosen, name, None) != value
+                            ]
+                            if ignored:
+                                listed = ", ".join(ignored)
+                                context.notify(f"{self.name}: not used of its generation_config.json: {listed}")
                         yield response
-
-    def _tell_ignored(self, context: ExecutionContext) -> None:
-        """Says once which sampling of the model's generation configuration is not used."""
-        if not self._is_told and self._loaded is not None:
-            self._is_told = True
-            if ignored := self._loaded.ignored_sampling:
-                listed = ", ".join(f"{name} {value}" for name, value in ignored.items())
-                context.notify(f"{self.name}: not used of its generation_config.json: {listed}")
 
     async def aclose(self) -> None:
         """Frees the model and its thread."""

@@ -21,13 +21,13 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal
 from weakref import WeakKeyDictionary
 
 import torch
 
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.core.records import Continuation, ContinuationScore, Message, Prompt, Request, Response, Usage
+from mbbq_gen.core.records import Continuation, ContinuationScore, Message, Request, Response, Usage
 from mbbq_gen.providers.local.chat_format import (
     ChatFormatter,
     PromptError,
@@ -37,14 +37,7 @@ from mbbq_gen.providers.local.chat_format import (
     shared_length,
 )
 from mbbq_gen.providers.local.options import is_out_of_memory, release_memory
-from mbbq_gen.providers.local.prefix_cache import (
-    Model,
-    PrefixCache,
-    lay_out,
-    read_sheet,
-    trail_of,
-    tree_window,
-)
+from mbbq_gen.providers.local.prefix_cache import Model, PrefixCache, lay_out, read_sheet, trail_of, tree_window
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -85,126 +78,87 @@ def iterate_scores(
         ValueError: where a prompt or an answer has no tokens, or the lists are of different lengths.
         ProviderError: where the model's probabilities are no numbers, or a question does not fit into memory.
     """
-    _check(prompts, answers)
-    numbers = [number for number, given in enumerate(answers) if given]
-    if not numbers:
+    if len(prompts) != len(answers):
+        raise ValueError(f"{len(prompts)} prompts, but answers of {len(answers)}")
+    for number, (prompt, given) in enumerate(zip(prompts, answers, strict=True)):
+        if not prompt:
+            raise ValueError(f"prompt {number} has no tokens; put the model's first token before it")
+        if not all(given):
+            empty = next(place for place, answer in enumerate(given) if not answer)
+            raise ValueError(f"answer {empty} of prompt {number} has no tokens")
+    lengths = {n: len(prompts[n]) + max(map(len, given)) - 1 for n, given in enumerate(answers) if given}
+    if not lengths:
         return
-    shortest = min(numbers, key=lambda number: _longest(prompts[number], answers[number]))
+    shortest = min(lengths, key=lengths.__getitem__)
     way = scoring_way(model, prompts[shortest], answers[shortest])
     window = tree_window(model.config.get_text_config())
-    packable = [
-        n for n in numbers if way == "packed" and (window is None or _longest(prompts[n], answers[n]) <= window)
-    ]
-    yield from _score_packed(model, prompts, answers, packable, max_tokens)
+    packable = [n for n in lengths if way == "packed" and (window is None or lengths[n] <= window)]
+    waiting = sorted(packable, key=lambda number: prompts[number], reverse=True)
+    sheets = _Sheets(model)
+    while waiting:
+        group = _take(waiting, prompts, answers, sheets.trail, max_tokens)
+        scores: list[list[float]] | None = None
+        try:
+            scores = sheets.score([prompts[number] for number in group], [answers[number] for number in group])
+        except Exception as error:
+            if not is_out_of_memory(error):
+                raise
+        if scores is None:  # out of the except clause, whose error holds on to the memory of what failed
+            release_memory()
+            sheets, max_tokens = _Sheets(model), max(1, max_tokens // 2)
+            if len(group) == 1:
+                raise ProviderError(f"out of memory with a question of {lengths[group[0]]} tokens")
+            waiting.extend(reversed(group))
+            continue
+        for number, sums in zip(group, scores, strict=True):
+            yield number, _checked(sums)
     one_by_one = _score_plainly if way == "plain" else _score_behind_prefix
-    for number in sorted(set(numbers).difference(packable)):
+    for number in sorted(lengths.keys() - set(packable)):
         yield number, _checked(one_by_one(model, prompts[number], answers[number]))
 
 
 def scoring_way(model: Model, prompt: Tokens, answers: Sequence[Tokens]) -> Way:
     """How this model's answers are scored, found out once by a question: the first way that does as plain ones do."""
     if model not in _found_ways:
-        trial = _Trial.of(model, prompt, answers[:_TRIED])
-        taken: Way = "packed" if trial.passes("packed") else "prefix" if trial.passes("prefix") else "plain"
+        answers = answers[:_TRIED]
+        # a question, and the same with its last token twice
+        prompts: list[Tokens] = [prompt, [*prompt, prompt[-1]]]
+        expected = [_checked(_score_plainly(model, tokens, answers)) for tokens in prompts]
+        trial = (model, prompts, answers, expected)
+        taken: Way = "packed" if _passes("packed", *trial) else "prefix" if _passes("prefix", *trial) else "plain"
         if taken != "packed":
             _logger.warning("%s: can't score several answers at once; %s", type(model).__name__, _SLOWER[taken])
         _found_ways[model] = taken
     return _found_ways[model]
 
 
-def found_way(model: Model) -> Way | None:
-    """How this model's answers are scored; None where that was not found out yet."""
-    return _found_ways.get(model)
-
-
-@dataclass(frozen=True)
-class _Trial:
-    """A question, and the same with its last token twice, with what plain forwards give for both."""
-
-    model: Model
-    prompts: list[Tokens]
-    answers: Sequence[Tokens]
-    expected: list[list[float]]
-
-    @classmethod
-    def of(cls, model: Model, prompt: Tokens, answers: Sequence[Tokens]) -> _Trial:
-        prompts: list[Tokens] = [prompt, [*prompt, prompt[-1]]]
-        return cls(model, prompts, answers, [_checked(_score_plainly(model, tokens, answers)) for tokens in prompts])
-
-    def passes(self, way: Way) -> bool:
-        """Whether a way gives what is expected; a model may refuse masks, positions or caches in any way it likes."""
-        try:
-            if way == "packed":  # both in one forward, then the second again behind what was kept of it
-                sheets = _Sheets(self.model)
-                first, _ = sheets.score(self.prompts, [self.answers] * 2)
-                found = [first, *sheets.score(self.prompts[1:], [self.answers])]
-            else:
-                found = [_score_behind_prefix(self.model, prompt, self.answers) for prompt in self.prompts]
-        except Exception as error:
-            if is_out_of_memory(error):
-                raise
-            return False
-        rough = _ROUGH.get(self.model.dtype, 0.0)
-        return all(
-            abs(value - plain) <= max(_ALIKE, rough * len(answer))
-            for sums, expected in zip(found, self.expected, strict=True)
-            for value, plain, answer in zip(sums, expected, self.answers, strict=True)
-        )
-
-
-def _check(prompts: Sequence[Tokens], answers: Sequence[Sequence[Tokens]]) -> None:
-    if len(prompts) != len(answers):
-        raise ValueError(f"{len(prompts)} prompts, but answers of {len(answers)}")
-    for number, (prompt, given) in enumerate(zip(prompts, answers, strict=True)):
-        if not prompt:
-            raise ValueError(f"prompt {number} has no tokens; put the model's first token before it")
-        empty = next((place for place, answer in enumerate(given) if not answer), None)
-        if empty is not None:
-            raise ValueError(f"answer {empty} of prompt {number} has no tokens")
+def _passes(
+    way: Way, model: Model, prompts: list[Tokens], answers: Sequence[Tokens], expected: list[list[float]]
+) -> bool:
+    """Whether a way gives what is expected; a model may refuse masks, positions or caches in any way it likes."""
+    try:
+        if way == "packed":  # both in one forward, then the second again behind what was kept of it
+            sheets = _Sheets(model)
+            first, _ = sheets.score(prompts, [answers] * 2)
+            found = [first, *sheets.score(prompts[1:], [answers])]
+        else:
+            found = [_score_behind_prefix(model, prompt, answers) for prompt in prompts]
+    except Exception as error:
+        if is_out_of_memory(error):
+            raise
+        return False
+    rough = _ROUGH.get(model.dtype, 0.0)
+    return all(
+        abs(value - plain) <= max(_ALIKE, rough * len(answer))
+        for sums, right in zip(found, expected, strict=True)
+        for value, plain, answer in zip(sums, right, answers, strict=True)
+    )
 
 
 def _checked(sums: list[float]) -> list[float]:
     if any(math.isnan(value) for value in sums):
         raise ProviderError("the model's probabilities are not numbers (NaN); try --model-arg dtype=float32")
     return sums
-
-
-def _longest(prompt: Tokens, answers: Sequence[Tokens]) -> int:
-    return len(prompt) + max(map(len, answers)) - 1
-
-
-# --- packed ----------------------------------------------------------------------------------------------------------
-
-
-def _score_packed(
-    model: Model, prompts: list[list[int]], answers: list[list[list[int]]], numbers: Sequence[int], max_tokens: int
-) -> Iterator[tuple[int, list[float]]]:
-    waiting = sorted(numbers, key=lambda number: prompts[number], reverse=True)
-    sheets = _Sheets(model)
-    while waiting:
-        group = _take(waiting, prompts, answers, sheets.trail, max_tokens)
-        scores = _in_memory(sheets, [prompts[number] for number in group], [answers[number] for number in group])
-        if scores is None:
-            release_memory()
-            sheets, max_tokens = _Sheets(model), max(1, max_tokens // 2)
-            if len(group) == 1:
-                raise ProviderError(
-                    f"out of memory with a question of {_longest(prompts[group[0]], answers[group[0]])} tokens"
-                )
-            waiting.extend(reversed(group))
-            continue
-        for number, sums in zip(group, scores, strict=True):
-            yield number, _checked(sums)
-
-
-def _in_memory(sheets: _Sheets, prompts: list[list[int]], answers: list[list[list[int]]]) -> list[list[float]] | None:
-    """The scores, or None where memory ran out; the error itself would hold on to it."""
-    try:
-        return sheets.score(prompts, answers)
-    except Exception as error:
-        if not is_out_of_memory(error):
-            raise
-        return None
 
 
 def _take(
@@ -215,10 +169,8 @@ def _take(
     before: Tokens = trail.tokens
     unparsed = 0
     while waiting:
-        prompt = prompts[waiting[-1]]
-        unparsed += (
-            len(prompt) - shared_length(before, prompt) + sum(len(answer) - 1 for answer in answers[waiting[-1]])
-        )
+        prompt, given = prompts[waiting[-1]], answers[waiting[-1]]
+        unparsed += len(prompt) - shared_length(before, prompt) + sum(len(answer) - 1 for answer in given)
         if group and unparsed > most:
             break
         before = prompt
@@ -306,15 +258,6 @@ _Alone = tuple[tuple[Message, ...], str]
 """The text before an answer where there is none, and the answer's text."""
 
 
-class Kernel(Protocol):
-    """Computes the sums of log-probabilities of answers, as `packed_scoring.iterate_scores` does."""
-
-    def __call__(
-        self, model: Any, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int
-    ) -> Iterator[tuple[int, list[float]]]:
-        """The number of each prompt and its answers' sums, as they are done."""
-
-
 @dataclass
 class LoglikelihoodScorer:
     """Scores the answers of requests with one loaded model."""
@@ -323,13 +266,11 @@ class LoglikelihoodScorer:
     tokenizer: Any
     formatter: ChatFormatter
     name: str
-    """As responses show it."""
     context: int | None
     """Most tokens of prompt and answer together; None where the model names no limit."""
     read_tokens: int
-    """Most tokens that are read in one go."""
-    kernel: Kernel | None = None
-    """What computes the sums of log-probabilities; None: `packed_scoring.iterate_scores`."""
+    kernel: Callable[..., Iterator[tuple[int, list[float]]]] | None = None
+    """What computes the sums of log-probabilities, with the arguments of `iterate_scores`; None: that itself."""
     _unconditional: dict[_Alone, float] = field(default_factory=dict)
     """How likely an answer is after its prefix alone: each is scored once."""
     _merged: int = 0
@@ -337,7 +278,7 @@ class LoglikelihoodScorer:
 
     def runtime_info(self) -> dict[str, Any]:
         """How the answers turned out to be scored, for the manifest; nothing where none were."""
-        way = found_way(self.model) if self.kernel is None else "engine"
+        way = _found_ways.get(self.model) if self.kernel is None else "engine"
         found: dict[str, Any] = {} if way is None else {"scoring_used": way}
         return found | ({"questions_with_merged_tokens": self._merged} if self._merged else {})
 
@@ -353,9 +294,19 @@ class LoglikelihoodScorer:
         for request in requests:
             if is_cancelled():
                 return
+            shown, prior = request.prompt, request.prompt.unconditional_prompt
+            verbatim = shown.method != "loglikelihood"
             try:
-                question = self._question(request)
-                alone |= self._alone(request.prompt)
+                question = self.tokens_of(shown.messages, shown.continuations, verbatim=verbatim)
+                longest = len(question.prompt) + max(map(len, question.answers))
+                if self.context is not None and longest > self.context:
+                    raise PromptError(
+                        f"question and answer have {longest} tokens, and the model takes {self.context} in all;"
+                        " use fewer --num-fewshot or a shorter variant"
+                    )
+                for answer in shown.continuations if prior else ():
+                    if (prior, answer.text) not in self._unconditional.keys() | alone.keys():
+                        alone[prior, answer.text] = self.tokens_of(prior, [answer], verbatim=verbatim)
             except PromptError as error:
                 yield Response(request_key=request.request_key, error=str(error), model=self.name)
                 continue
@@ -410,49 +361,22 @@ class LoglikelihoodScorer:
             usage=Usage(input_tokens=len(question.prompt) + sum(map(len, question.answers)), output_tokens=0),
         )
 
-    def _alone(self, shown: Prompt) -> dict[_Alone, ScoringPrompt]:
-        """The answers behind their prefix alone, where that is wanted and not known; raises as `_question`."""
-        return {
-            (shown.unconditional_prompt, answer.text): self.tokens_of(
-                shown.unconditional_prompt, [answer], verbatim=shown.method != "loglikelihood"
-            )
-            for answer in (shown.continuations if shown.unconditional_prompt else ())
-            if (shown.unconditional_prompt, answer.text) not in self._unconditional
-        }
-
-    def _question(self, request: Request) -> ScoringPrompt:
-        """The tokens of a request; raises PromptError where they can't be scored."""
-        shown = request.prompt
-        question = self.tokens_of(shown.messages, shown.continuations, verbatim=shown.method != "loglikelihood")
-        longest = len(question.prompt) + max(map(len, question.answers))
-        if self.context is not None and longest > self.context:
-            raise PromptError(
-                f"question and answer have {longest} tokens, and the model takes {self.context} in all;"
-                " use fewer --num-fewshot or a shorter variant"
-            )
-        return question
-
     def tokens_of(
         self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
     ) -> ScoringPrompt:
-        """Prompt and answers as tokens; raises PromptError where one has none."""
-        read, *whole = self._encode(
-            scored_texts(
-                self.formatter.scored_text(messages),
-                answers,
-                uses_template=self.formatter.uses_template,
-                verbatim=verbatim,
-            )
+        """Prompt and answers as tokens, without a token that ends a text; raises PromptError where one has none."""
+        texts = scored_texts(
+            self.formatter.scored_text(messages),
+            answers,
+            uses_template=self.formatter.uses_template,
+            verbatim=verbatim,
+        )
+        if self.formatter.uses_template:
+            read, *whole = self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]
+            return scoring_prompt(answers, read, whole)
+        end, written = self.tokenizer.eos_token_id, self.tokenizer.eos_token
+        read, *whole = (
+            tokens[:-1] if tokens[-1:] == [end] and not text.endswith(written) else tokens
+            for text, tokens in zip(texts, self.tokenizer(list(texts))["input_ids"], strict=True)
         )
         return scoring_prompt(answers, read, whole)
-
-    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """The tokens of each text, without a token that ends it: an answer must be able to follow."""
-        if self.formatter.uses_template:
-            return [list(tokens) for tokens in self.tokenizer(list(texts), add_special_tokens=False)["input_ids"]]
-        found = self.tokenizer(list(texts))["input_ids"]
-        end, written = self.tokenizer.eos_token_id, self.tokenizer.eos_token
-        return [
-            list(tokens[:-1] if tokens[-1:] == [end] and not text.endswith(written) else tokens)
-            for text, tokens in zip(texts, found, strict=True)
-        ]

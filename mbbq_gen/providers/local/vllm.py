@@ -2,16 +2,29 @@
 
 Prompts, system message, stop tokens and what comes back are as with `transformers:`; only who computes is another. The
 text depends on what else is in a batch, which vLLM makes up as it goes, so it is the same again only nearly always.
+
+vLLM logs through Python's logging, and its processes write to the standard streams that they inherit. Both go to a
+file: its loggers get it by `VLLM_LOGGING_CONFIG_PATH` (docs.vllm.ai, logging configuration), and while a process
+starts, the standard streams lead to it: a moment each, since the progress of the run is written there as well.
 """
 
 from __future__ import annotations
 
+import json
+import logging.config
 import math
+import os
+import sys
+import tempfile
 import time
 from collections.abc import AsyncGenerator, Callable, Iterable, Iterator, Sequence
-from contextlib import aclosing
+from contextlib import aclosing, contextmanager, suppress
+from functools import wraps
 from itertools import islice
-from typing import TYPE_CHECKING, Any, Self
+from multiprocessing import process, resource_tracker
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Self
+from unittest.mock import patch
 
 from pydantic import JsonValue
 
@@ -20,72 +33,150 @@ from mbbq_gen.core.files import PackPaths, cache_directory
 from mbbq_gen.core.records import Request, Response
 from mbbq_gen.providers.base import ExecutionContext, check_installed
 from mbbq_gen.providers.local.decoding import NOT_NUMBERS, Completion, DecodingPrompt, DecodingSettings
-from mbbq_gen.providers.local.engine_log import Engine, EngineLog, LoggedEngine
-from mbbq_gen.providers.local.files import ModelSource, check_named, quiet
+from mbbq_gen.providers.local.files import ModelSource, check_named, first_line, quiet
 from mbbq_gen.providers.local.options import VLLMOptions
 from mbbq_gen.providers.local.provider import TransformersProvider
 
 if TYPE_CHECKING:
     from mbbq_gen.providers.local.model import LocalModel
 
+_OWN_SETTINGS: Final = ("VLLM_LOGGING_CONFIG_PATH", "VLLM_CONFIGURE_LOGGING")
+"""Variables by which users configure vLLM's logging themselves; then it stays as it is."""
 
-Tokens = Sequence[int]
+
+class EngineLog:
+    """The file that gets vLLM's output."""
+
+    def __init__(self, name: str, path: Path) -> None:
+        """`name`: of the model, for messages; the folder of `path` is made where it is missing."""
+        self._name, self.path = name, path.absolute()
+        with suppress(OSError):
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+
+    def failure(self, what: str, error: Exception) -> ProviderError:
+        """An error of vLLM in one line, with the file's name."""
+        if isinstance(error, ProviderError):
+            return error
+        return ProviderError(f"{self._name}: vLLM {what}: {first_line(error)}; its log: {self.path}")
+
+    @contextmanager
+    def taking_streams(self) -> Iterator[None]:
+        """Leads the standard streams of this process to the file."""
+        for stream in (sys.stdout, sys.stderr):
+            stream.flush()
+        saved = [(number, os.dup(number)) for number in (1, 2)]
+        try:
+            with self.path.open("ab", buffering=0) as file:
+                for number, _ in saved:
+                    os.dup2(file.fileno(), number)
+            yield
+        finally:
+            for stream in (sys.stdout, sys.stderr):
+                stream.flush()
+            for number, copy in saved:
+                os.dup2(copy, number)
+                os.close(copy)
+
+    @contextmanager
+    def taking_all(self) -> Iterator[None]:
+        """Leads what vLLM logs, and what processes started meanwhile write, to the file."""
+        start: Callable[[process.BaseProcess], None] = process.BaseProcess.start
+
+        @wraps(start)
+        def start_quietly(started: process.BaseProcess) -> None:
+            with self.taking_streams():
+                start(started)
+
+        with tempfile.TemporaryDirectory() as folder:
+            settings = {} if any(name in os.environ for name in _OWN_SETTINGS) else self._settings(Path(folder))
+            with self.taking_streams():
+                resource_tracker.ensure_running()
+            with patch.dict(os.environ, settings), patch.object(process.BaseProcess, "start", start_quietly):
+                yield
+
+    def _settings(self, folder: Path) -> dict[str, str]:
+        """The variables of vLLM's logging, with its configuration in a folder; it applies at once, too."""
+        handler = {"class": "logging.FileHandler", "filename": str(self.path), "formatter": "line", "encoding": "utf-8"}
+        configuration = {
+            "version": 1,
+            "disable_existing_loggers": False,
+            "formatters": {"line": {"format": "%(levelname)s %(asctime)s pid=%(process)d %(name)s: %(message)s"}},
+            "handlers": {"file": handler},
+            "loggers": {"vllm": {"handlers": ["file"], "level": "INFO", "propagate": False}},
+        }
+        (folder / "logging.json").write_text(json.dumps(configuration), encoding="utf-8")
+        logging.config.dictConfig(configuration)  # vLLM reads it once only, and after its first lines
+        return {"VLLM_LOGGING_CONFIG_PATH": str(folder / "logging.json")}
+
+
+class LoggedEngine:
+    """A `vllm.LLM` whose errors are of one line, and that is shut down quietly."""
+
+    def __init__(self, engine: Any, log: EngineLog) -> None:
+        self._engine, self._log = engine, log
+
+    def generate(self, *arguments: Any, **named: Any) -> Any:
+        """As the engine's; raises ProviderError where it fails."""
+        try:
+            return self._engine.generate(*arguments, **named)
+        except Exception as error:  # its processes may die in many ways
+            raise self._log.failure("failed", error) from error
+
+    def close(self) -> None:
+        """Ends the engine's processes; whatever goes wrong is in the log."""
+        core = getattr(getattr(self._engine, "llm_engine", None), "engine_core", None)
+        if core is not None:
+            with self._log.taking_streams(), suppress(Exception):
+                core.shutdown()
 
 
 class VLLMDecoder:
     """Completes prompts with vLLM, which batches them itself: so many are handed over at a time."""
 
     name = "vllm"
-    """As the manifest shows it."""
 
-    def __init__(self, engine: Engine, settings: DecodingSettings) -> None:
+    def __init__(self, engine: Any, settings: DecodingSettings) -> None:
         self._engine = engine
         self._settings = settings
         self.batch_size = settings.batch_size
 
     def decode(self, prompts: Sequence[DecodingPrompt], is_cancelled: Callable[[], bool]) -> Iterator[Completion]:
         """A completion of each prompt, those that begin alike together; stops between two batches once cancelled."""
-        waiting = iter(sorted(prompts, key=lambda prompt: prompt.tokens))
-        while not is_cancelled() and (group := list(islice(waiting, self.batch_size))):
-            started = time.perf_counter()
-            outputs = self._engine.generate(
-                [{"prompt_token_ids": list(prompt.tokens)} for prompt in group],
-                [self._parameters(prompt) for prompt in group],
-                use_tqdm=False,
-            )
-            elapsed = time.perf_counter() - started
-            for prompt, output in zip(group, outputs, strict=True):
-                yield self._complete(prompt, output.outputs[0], elapsed)
-
-    def _parameters(self, prompt: DecodingPrompt) -> Any:
         from vllm import SamplingParams
 
         settings, drawn = self._settings, self._settings.temperature > 0
-        return SamplingParams(
-            temperature=settings.temperature,
-            top_p=settings.top_p if drawn else 1.0,
-            top_k=settings.top_k if drawn else 0,
-            min_p=settings.min_p if drawn else 0.0,
-            repetition_penalty=settings.repetition_penalty,
-            presence_penalty=settings.presence_penalty,
-            frequency_penalty=settings.frequency_penalty,
-            seed=prompt.seed % 2**31 if drawn else None,
-            max_tokens=prompt.limit,
-            stop_token_ids=sorted(self._settings.stop_tokens),
-        )
-
-    def _complete(self, prompt: DecodingPrompt, output: Any, elapsed: float) -> Completion:
-        tokens = tuple(output.token_ids)
-        written = len(tokens)
-        if output.finish_reason not in ("stop", "length"):
-            return Completion(prompt.number, (), None, 0, elapsed, f"vLLM ended the answer: {output.finish_reason}")
-        if tokens and tokens[-1] in self._settings.stop_tokens:
-            tokens = tokens[:-1]
-        return Completion(prompt.number, tokens, output.finish_reason, written, elapsed)
+        waiting = iter(sorted(prompts, key=lambda prompt: prompt.tokens))
+        while not is_cancelled() and (group := list(islice(waiting, self.batch_size))):
+            started = time.perf_counter()
+            parameters = [
+                SamplingParams(
+                    temperature=settings.temperature,
+                    top_p=settings.top_p if drawn else 1.0,
+                    top_k=settings.top_k if drawn else 0,
+                    min_p=settings.min_p if drawn else 0.0,
+                    repetition_penalty=settings.repetition_penalty,
+                    presence_penalty=settings.presence_penalty,
+                    frequency_penalty=settings.frequency_penalty,
+                    seed=prompt.seed % 2**31 if drawn else None,
+                    max_tokens=prompt.limit,
+                    stop_token_ids=sorted(settings.stop_tokens),
+                )
+                for prompt in group
+            ]
+            tokens_of = [{"prompt_token_ids": list(prompt.tokens)} for prompt in group]
+            outputs = self._engine.generate(tokens_of, parameters, use_tqdm=False)
+            elapsed = time.perf_counter() - started
+            for prompt, output in zip(group, outputs, strict=True):
+                tokens, reason = tuple(output.outputs[0].token_ids), output.outputs[0].finish_reason
+                if reason not in ("stop", "length"):
+                    yield Completion(prompt.number, (), None, 0, elapsed, f"vLLM ended the answer: {reason}")
+                    continue
+                has_stopped = tokens and tokens[-1] in settings.stop_tokens
+                yield Completion(prompt.number, tokens[:-1] if has_stopped else tokens, reason, len(tokens), elapsed)
 
 
 def iterate_scores(
-    model: Engine, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int = 512
+    model: Any, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int = 512
 ) -> Iterator[tuple[int, list[float]]]:
     """The number of each prompt and its answers' sums of log-probabilities, as `scoring.iterate_scores` gives them.
 
@@ -131,7 +222,6 @@ def iterate_scores(
 
 
 LOG_NAME = "vllm.log"
-"""Name of the file that gets vLLM's output."""
 INSTALL = "pip install 'mbbq-gen[vllm]'"
 
 
@@ -202,7 +292,6 @@ def load_engine(source: ModelSource, options: VLLMOptions, log: EngineLog) -> Lo
     from transformers import GenerationConfig
 
     from mbbq_gen.providers.local.chat_format import ChatFormatter, ReasoningMarkers
-    from mbbq_gen.providers.local.decoding import DecodingSettings
     from mbbq_gen.providers.local.model import LocalModel, chosen_sampling, configured_sampling, stop_tokens_of
     from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 

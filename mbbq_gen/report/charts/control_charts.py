@@ -19,7 +19,7 @@ from mbbq_gen.report.charts.score_view import (
     kind_of,
 )
 from mbbq_gen.report.charts.vega import Panel, bars, short_names
-from mbbq_gen.report.tables import Column, FlaggedNumber, Table
+from mbbq_gen.report.tables import Cell, Column, FlaggedNumber, Table
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.tally import template_expression
 from mbbq_gen.statistics.hypothesis_tests import TestResult, equality_test, holm
@@ -175,7 +175,7 @@ def mbbq_table_3(answers: ScoreView) -> Chart:
     for metric, title in _TABLE_3.items():
         over = "disambiguated" if title[-1] == "D" else "ambiguous"
         columns.append(Column(metric, title, kind_of(metric), over=over))
-    rows = []
+    rows: list[tuple[Cell, ...]] = []
     for key, group in found.groups.items():
         marks = {metric: found.mark(key, metric) + across[key[0], metric] for metric in _TABLE_3}
         cells = (FlaggedNumber(found.value(key, metric), mark) for metric, mark in marks.items())
@@ -206,7 +206,7 @@ def mbbq_table_5(answers: ScoreView) -> Chart:
         accuracy_ambiguous=("AccA", "share"),
         parse_rate=("parsed", "share"),
     )
-    rows = tuple(
+    rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
             *(*key, group.n_templates),
             *(FlaggedNumber(found.value(key, metric), across[key[0], metric]) for metric in metrics),

@@ -28,7 +28,7 @@ from mbbq_gen.report.charts.score_view import (
 )
 from mbbq_gen.report.charts.vega import Panel, bars, dots, short_names, stacks
 from mbbq_gen.report.score_tables import OUTCOME_TITLES
-from mbbq_gen.report.tables import Column, FlaggedNumber, Table
+from mbbq_gen.report.tables import Column, ColumnKind, FlaggedNumber, Table
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.statistics.hypothesis_tests import benjamini_hochberg
 
@@ -267,12 +267,12 @@ def position_preference(answers: ScoreView) -> Chart:
         f"{name}: place {one.place + 1} is liked most ({one.preference:+.2f})"
         for name, one in zip(drawn[:12], liked, strict=False)
     ]
-    columns = key_columns(
-        (*by, "label_style"),
+    others: dict[str, tuple[str, ColumnKind]] = {
         **{"position": ("position", "count"), "label": ("label", "text"), "chosen": ("chosen", "count")},
         **{"share": ("share", "share"), "expected": ("expected", "share"), "preference": ("preference", "score")},
-        p_adjusted=("p (adjusted)", "p_value"),
-    )
+        "p_adjusted": ("p (adjusted)", "p_value"),
+    }
+    columns = key_columns((*by, "label_style"), **others)
     rows = tuple(
         (
             *(*(report.group[name] for name in by), one.label_style, one.place + 1, one.label, one.chosen),
@@ -320,11 +320,9 @@ def outcomes_by_language(answers: ScoreView) -> Chart:
     titles = [OUTCOME_TITLES[name] for name in order]
     used = [title for place, title in enumerate(titles) if any(row[place] for row in shares)]
     least = "" if worst is None else f"Least was read of {worst_name}: {whole_percent(worst)} of the responses."
-    columns = key_columns(
-        (*answers.by, "split"),
-        **{"n_answers": ("answers", "count"), "parse_rate": ("parsed", "share")},
-        **{outcome: (OUTCOME_TITLES[outcome], "count") for outcome in order},
-    )
+    others: dict[str, tuple[str, ColumnKind]] = {"n_answers": ("answers", "count"), "parse_rate": ("parsed", "share")}
+    others |= {outcome: (OUTCOME_TITLES[outcome], "count") for outcome in order}
+    columns = key_columns((*answers.by, "split"), **others)
     rows = (
         (*key, split, group.n_answers, group.metrics[metric[0]].value, *(group.outcomes[name] for name in order))
         for key, split, group in groups

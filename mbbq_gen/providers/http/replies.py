@@ -1,0 +1,176 @@
+"""What goes to services and comes back: files, replies and their JSON; advice where an address is wrong."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+from urllib.parse import urlsplit
+
+import msgspec
+
+from mbbq_gen.core.text import storable
+from mbbq_gen.providers.http.credentials import hide_lookalikes
+from mbbq_gen.providers.http.errors import TransientError, is_page
+
+_SHOWN: Final = 80
+_LONGEST_TEXT: Final = 2000
+MOST_BYTES: Final = 16_000_000
+"""Bytes of an answer that are taken if nobody says otherwise: some three million words."""
+_API_VERSION: Final = re.compile(r"/v\d+(?:beta\d*|alpha\d*)?$")
+_API_PATH: Final = re.compile(r"/(?:chat/completions|completions|responses|messages|models)$")
+_ESCAPE: Final = re.compile(
+    rb"\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}|(\\u[dD][89a-fA-F][0-9a-fA-F]{2})|\\.", re.DOTALL
+)
+"""An escape: a whole pair, half of one (the group), or any other."""
+
+
+@dataclass(frozen=True)
+class FormFile:
+    """A file to be sent as a form, read from disk as it goes out."""
+
+    path: Path
+    filename: str
+    fields: Mapping[str, str] = field(default_factory=dict)
+    """The form's other fields."""
+
+
+class HttpResponse(NamedTuple):
+    """What a service sent back."""
+
+    status: int
+    headers: Mapping[str, str]
+    """Names are looked up in small letters."""
+    body: bytes
+    is_cut: bool = False
+    """Whether the body was longer than we take, and ends here."""
+
+    def json(self) -> Any:
+        """The body as JSON; of a body that was longer than we take, what had come until then.
+
+        Raises:
+            TransientError: where it is not JSON: a cut or broken answer.
+        """
+        try:
+            return _beginning(self.body) if self.is_cut else read_json(self.body)
+        except ValueError as error:
+            start = hide_lookalikes(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))[:_SHOWN]
+            raise TransientError("malformed", f"the response is not JSON: {start!r}") from error
+
+    @property
+    def is_page(self) -> bool:
+        """Whether it is a web page, of something that stands before the service."""
+        return self.body[:_SHOWN].lstrip()[:1] == b"<" and is_page(self.body[:_LONGEST_TEXT].decode("utf-8", "replace"))
+
+
+class Line(NamedTuple):
+    """A line of a large answer."""
+
+    content: bytes
+    is_cut: bool = False
+    """Whether it was longer than we take, and ends here."""
+
+    def json(self) -> Any:
+        """Its JSON; of a line that was too long, what had come until then; raises ValueError where it is not JSON."""
+        return _beginning(self.content) if self.is_cut else read_json(self.content)
+
+
+def read_json(body: bytes) -> Any:
+    """The JSON of a body, as files can hold it: bytes that are no UTF-8 and halves of pairs become U+FFFD.
+
+    Raises:
+        ValueError: where it is not JSON.
+    """
+    try:
+        return msgspec.json.decode(body)
+    except (msgspec.MsgspecError, UnicodeError, RecursionError):  # not strict JSON, but what others read
+        pass
+    try:
+        try:
+            value = json.loads(body)
+        except UnicodeDecodeError:
+            value = json.loads(body.decode("utf-8", "replace"))
+    except RecursionError as error:
+        raise ValueError("nested too deeply") from error
+    return storable(value) if any(found[1] for found in _ESCAPE.finditer(body)) else value
+
+
+def _beginning(body: bytes) -> Any:
+    """The JSON value that a body begins, with what is missing at its end left out."""
+    from pydantic_core import from_json
+
+    whole = _ESCAPE.sub(lambda found: b"\\ufffd" if found[1] else found[0], body)
+    return from_json(whole, allow_partial="trailing-strings")
+
+
+def error_payload(reply: HttpResponse) -> Any:
+    """The JSON of an error; its text where it is not JSON."""
+    try:
+        return reply.json()
+    except TransientError:
+        return reply.body[:_LONGEST_TEXT].decode("utf-8", "replace")
+
+
+_PLAIN_HTTP: Final = re.compile(r"plain http request .*https port|http request to an https", re.IGNORECASE)
+"""The text with which a TLS server answers a plain request (nginx, Go, Apache)."""
+
+
+def base_url_advice(base_url: str, with_version: bool | None, message: str = "") -> str | None:
+    """What to try instead of a base URL where nothing answers; None where it looks right.
+
+    `with_version`: whether such URLs end with a version (/v1), or must not; None: unknown. `message`: of the reply.
+    """
+    if _PLAIN_HTTP.search(message) and base_url.startswith("http://"):
+        return f"it expects https: try --base-url {with_other_scheme(base_url)}"
+    if with_version is None:
+        return None
+    plain = _API_PATH.sub("", base_url)
+    if plain != base_url:
+        return f"base URLs end before that: try --base-url {plain if with_version else _API_VERSION.sub('', plain)}"
+    if with_version and not _API_VERSION.search(urlsplit(base_url).path):
+        return f"base URLs of such servers mostly end in /v1: try --base-url {base_url}/v1"
+    if not with_version and _API_VERSION.search(base_url):
+        return f"the version is added here: try --base-url {_API_VERSION.sub('', base_url)}"
+    return None
+
+
+def with_other_scheme(url: str) -> str:
+    """The address with http for https, or the reverse."""
+    return f"http://{url[8:]}" if url.startswith("https://") else f"https://{url[7:]}"
+
+
+# Fields of an answer; those of the wrong type are treated as missing.
+
+
+def table_of(value: Any) -> dict[str, Any]:
+    """A JSON object; empty where it is none."""
+    return value if isinstance(value, dict) else {}
+
+
+def tables_of(value: Any) -> list[dict[str, Any]]:
+    """The JSON objects of a list."""
+    return [entry for entry in value if isinstance(entry, dict)] if isinstance(value, list) else []
+
+
+def text_of(value: Any) -> str:
+    """The text of an answer: a text, or a number as one; "" where it is missing.
+
+    Raises:
+        TypeError: it is something else, so it is not known what the model wrote.
+    """
+    if value is None:
+        return ""
+    text = words_of(value)
+    if text is None:
+        raise TypeError(f"text of type {type(value).__name__}")
+    return text
+
+
+def words_of(value: Any) -> str | None:
+    """A text, or a number as one; None where it is something else."""
+    if value is None or type(value) is str:
+        return value
+    return str(value) if isinstance(value, str | int | float) and not isinstance(value, bool) else None
