@@ -40,7 +40,6 @@ from mbbq_gen.scoring.columns import (
 )
 from mbbq_gen.scoring.observations import GoldLabels
 from mbbq_gen.storage.queries import parse_completed
-from mbbq_gen.storage.schema import Value
 from mbbq_gen.storage.store import ANSWER_ROW, NORMALISE, CompletedPrompt, Part, RunStore, StoredPrompt
 
 if TYPE_CHECKING:
@@ -263,9 +262,6 @@ def store_extractions(store: RunStore, language: str, version: str, extractions:
     store.add_extractions(version, extractions)
 
 
-# --- which reading came before which ---------------------------------------------------------------------------------
-
-
 def previous_extraction(store: RunStore, language: str, version: str, resources: PackPaths) -> str | None:
     """The version whose extractions of a language those of `version` are compared with; None where there is none.
 
@@ -287,9 +283,6 @@ def _order(store: RunStore, language: str) -> list[str]:
     return found
 
 
-# --- extractions as a table ----------------------------------------------------------------------------------------
-
-
 def observations(
     store: RunStore,
     versions: Mapping[str, Sequence[str]],
@@ -307,30 +300,26 @@ def observations(
     """
     import polars as pl
 
-    read = [_answers(batch, model) for batch in store.answer_rows(versions, part, follow_up=follow_up)]
+    read = []
+    for batch in store.answer_rows(versions, part, follow_up=follow_up):
+        rows = answer_table(batch, ANSWER_ROW)
+        orders = {order: json.dumps([*map(int, order)]) for order in rows["option_order"].unique()}
+        rows = rows.with_columns(pl.col("option_order").replace_strict(orders), model=model_by_method(model))
+        texts = pl.col(pl.String).cast(pl.Categorical)  # few different ones
+        read.append(rows.select(_ANSWER).with_columns(texts))
     answers = pl.concat(read) if read else pl.DataFrame(schema=dict.fromkeys(ANSWER_COLUMNS, pl.String))
     return without_places(observations_from_columns(questions or store.questions(part), answers, gold))
 
 
-def answer_table(rows: Sequence[Sequence[object]]) -> polars.DataFrame:
-    """Answers, rows of ANSWER_COLUMNS with method and reasoning effort, as a table."""
+_ANSWER: Final = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
+
+
+def answer_table(rows: Sequence[Sequence[object]], names: Sequence[str] = _ANSWER) -> polars.DataFrame:
+    """Answers as a table; `names`: the columns of the rows."""
     import polars as pl
 
-    names = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
     kinds = {name: pl.Int8() if name == "option" else pl.String() for name in names}
     return pl.DataFrame(rows, schema=kinds, orient="row")
-
-
-def _answers(batch: list[tuple[Value, ...]], model: str) -> polars.DataFrame:
-    """Rows of the store (`ANSWER_ROW`) as a table of answers."""
-    import polars as pl
-
-    kinds = {name: pl.Int8() if name == "option" else pl.String() for name in ANSWER_ROW}
-    rows = pl.DataFrame(batch, schema=kinds, orient="row")
-    orders = {order: json.dumps([*map(int, order)]) for order in rows["option_order"].unique()}
-    answers = rows.with_columns(pl.col("option_order").replace_strict(orders), model=model_by_method(model))
-    columns = (*ANSWER_COLUMNS, METHOD, REASONING_EFFORT)
-    return answers.select(columns).with_columns(pl.col(pl.String).cast(pl.Categorical))  # few different texts
 
 
 _TOGETHER: Final = 500

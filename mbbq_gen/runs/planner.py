@@ -225,7 +225,7 @@ class Planner:
         reasoning = {level: self.provider.reasoning_settings(level) for level in self.settings.reasoning_effort}
         instructions = [settings.instruction_language] if settings.instruction_language else settings.languages
         kinds = ["", "axes/"] if any(parse_variant_name(variant) for variant in settings.variants) else [""]
-        prompts = [("prompts", f"{kind}{code}") for kind in kinds for code in instructions]
+        prompts: list[tuple[PackKind, str]] = [("prompts", f"{kind}{code}") for kind in kinds for code in instructions]
         packs = pack_digests(self.resources, settings.languages) | _digests(self.resources, prompts)
         draft = PromptPlan(self.settings, self.resources, self.load, self.step)
         store.clear_plan()
@@ -260,8 +260,9 @@ class Planner:
 def pack_digests(resources: PackPaths, languages: Iterable[str]) -> dict[str, str]:
     """Pack file (kind/name) → sha256, for every pack that answers in these languages are read with."""
     names = [*languages, *(name for name in ("_shared",) if resources.find("extractors", name))]
-    wanted = [(kind, name) for kind in PACK_KINDS for name in names]
-    return _digests(resources, [*wanted, *(("extractors", f"people/{name}") for name in names)])
+    wanted: list[tuple[PackKind, str]] = [(kind, name) for kind in PACK_KINDS for name in names]
+    wanted += [("extractors", f"people/{name}") for name in names]
+    return _digests(resources, wanted)
 
 
 def _digests(resources: PackPaths, wanted: Iterable[tuple[PackKind, str]]) -> dict[str, str]:

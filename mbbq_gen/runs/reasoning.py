@@ -122,9 +122,6 @@ def load_reasoning_frames(
     return ReasoningFrames(frames[0], frames[1], pl.DataFrame(facts, schema=schema))
 
 
-# --- single reasoning traces ---------------------------------------------------------------------------------------
-
-
 def stored_reasoning(store: RunStore, prompt_id: str, version: str) -> ReasoningExtraction | None:
     """What a version of the reader read in the reasoning before an answer; None where it has read none."""
     record = reasoning_record(store, prompt_id, version)

@@ -264,9 +264,6 @@ def _load(folder: RunFolder, name: str, where: PackPaths, choice: Choice) -> _Lo
     return _Loaded(side, manifest, extractors, items, in_rounds)
 
 
-# --- what shaped the numbers -----------------------------------------------------------------------------------------
-
-
 def _differing(before: _Loaded, after: _Loaded) -> Iterator[ChangedSetting]:
     """Everything that is not the same, by area."""
     ours, theirs = _shaping(before), _shaping(after)
@@ -302,9 +299,6 @@ def _flat(values: Mapping[str, JsonValue], above: str = "") -> dict[str, JsonVal
         else:
             found[f"{above}{name}"] = value
     return found
-
-
-# --- pairs -----------------------------------------------------------------------------------------------------------
 
 
 def _paired(before: polars.DataFrame, after: polars.DataFrame) -> tuple[polars.DataFrame, MatchCounts]:
@@ -362,9 +356,6 @@ def _flips(pairs: polars.DataFrame, examples: int) -> Iterator[Flip]:
         first, second = row.pop("answer"), row.pop("answer_after")
         shown = tuple(FlipExample(**example) for example in row.pop("examples"))
         yield Flip(first=first, second=second, examples=shown, **row)
-
-
-# --- scores ----------------------------------------------------------------------------------------------------------
 
 
 def _group_changes(before: _Loaded, after: _Loaded, pairs: polars.DataFrame, choice: Choice) -> list[GroupChange]:

@@ -223,8 +223,6 @@ def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
         store.set_meta(IN_ROUNDS, "yes")
 
 
-# --- scores of runs that looked before they stopped -------------------------------------------------------------------
-
 _MOST_SHOWN: Final = 0.9999
 """Confidence above which only "more than" is said."""
 

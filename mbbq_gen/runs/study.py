@@ -156,9 +156,6 @@ def _slug(name: str) -> str:
     return re.sub(r"[^\w.]+", "-", name).strip("-.") or "_"
 
 
-# --- runs in a folder ------------------------------------------------------------------------------------------------
-
-
 def resolve_run_paths(paths: Sequence[Path]) -> list[Path]:
     """The named run folders: a study's file or folder stands for its runs, in order of their names."""
     found: list[Path] = []

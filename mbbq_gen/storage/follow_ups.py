@@ -107,8 +107,6 @@ class FollowUpTable:
         """How many answers are followed up."""
         return int(self._store.value("SELECT count(*) FROM follow_ups"))
 
-    # --- reading ----------------------------------------------------------------------------------------------------
-
     def unread(self, language: str, version: str) -> list[tuple[str, str, tuple[Prompt, Instance, Response]]]:
         """The replies in a language that this extractor version has not read.
 

@@ -180,18 +180,11 @@ class Database:
             self._db.execute("BEGIN IMMEDIATE")
             try:
                 yield
-            except BaseException:
-                self._roll_back()
-                raise
-            try:
                 self._db.execute("COMMIT")
-            except sqlite3.Error:
-                self._roll_back()
+            except BaseException:
+                if self._db.in_transaction:
+                    self._db.execute("ROLLBACK")
                 raise
-
-    def _roll_back(self) -> None:
-        if self._db.in_transaction:
-            self._db.execute("ROLLBACK")
 
     def text(self, record: str) -> str:
         """The JSON of a stored record, which stands in its table or in a file."""
@@ -229,21 +222,14 @@ def _plain_errors(path: Path) -> Iterator[None]:
     try:
         yield
     except sqlite3.DatabaseError as error:
-        raise RunError(_describe(error, path)) from error
+        name, line = getattr(error, "sqlite_errorname", ""), f"{path}: {error}"
+        if name == "SQLITE_FULL" or name.startswith("SQLITE_IOERR"):
+            line = f"{path}: can't write ({error}); free some space and repeat the command, nothing is lost"
+        elif name in {"SQLITE_NOTADB", "SQLITE_CORRUPT"}:
+            line = f"{path}: not a run store ({error}); name another run folder"
+        raise RunError(line) from error
     except OSError as error:
         raise RunError(f"{path}: {error.strerror or error}; fix this and repeat the command") from error
-
-
-def _describe(error: sqlite3.DatabaseError, path: Path) -> str:
-    name = getattr(error, "sqlite_errorname", "")
-    if name == "SQLITE_FULL" or name.startswith("SQLITE_IOERR"):
-        return f"{path}: can't write ({error}); free some space and repeat the command, nothing is lost"
-    if name in {"SQLITE_NOTADB", "SQLITE_CORRUPT"}:
-        return f"{path}: not a run store ({error}); name another run folder"
-    return f"{path}: {error}"
-
-
-# --- rows and conditions ----------------------------------------------------------------------------------------------
 
 
 def response_row(response: Response, received_at: str) -> tuple[Value, ...]:
@@ -289,8 +275,6 @@ def by_language(versions: Mapping[str, Sequence[str]]) -> tuple[str, list[str]]:
     pairs = ", ".join(["(?, ?)"] * len(wanted)) or "(NULL, NULL)"
     return f"(p.language, e.extractor) IN (VALUES {pairs})", [text for pair in wanted for text in pair]
 
-
-# --- read-only connections --------------------------------------------------------------------------------------------
 
 _copies: Final[dict[Path, Path]] = {}
 """Database → its copy, of this process: whoever opens it later sees what was added."""

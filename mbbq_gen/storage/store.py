@@ -121,17 +121,15 @@ class RunStore(Database):
 
     def clear_plan(self) -> None:
         """Deletes instances and prompts of an interrupted plan; responses stay."""
-        with self._writing():
-            self._db.execute("DELETE FROM prompts")
-            self._db.execute("DELETE FROM instances")
+        self.change(("DELETE FROM prompts", [()]), ("DELETE FROM instances", [()]))
 
-    def add_instances(self, instances: Iterable[tuple[Instance, str]]) -> int:
-        """Stores instances with their JSON; returns their number. RunError where two have the same key."""
-        key, count = "", 0
+    def add_instances(self, instances: Iterable[tuple[Instance, str]]) -> None:
+        """Stores instances with their JSON; RunError where two have the same key."""
+        key = ""
 
         def rows() -> Iterator[tuple[Value, ...]]:
-            nonlocal key, count
-            for count, (instance, record) in enumerate(instances, 1):  # noqa: B007 - how many there were
+            nonlocal key
+            for instance, record in instances:
                 key, *columns = question_row(instance)
                 columns[_CONTEXT] -= _SIGN
                 yield (
@@ -145,7 +143,6 @@ class RunStore(Database):
                 self._db.executemany(f"INSERT INTO instances VALUES ({marks(32)})", rows())
             except sqlite3.IntegrityError as error:
                 raise duplicate_key(key) from error
-        return count
 
     def outlines(self) -> Iterator[SamplingUnit]:
         """The sampling units of the selected instances, by key."""
@@ -158,9 +155,8 @@ class RunStore(Database):
 
     def select_only(self, keys: Set[str]) -> None:
         """Leaves all instances but these out of the run: they serve as examples."""
-        with self._writing():
-            others = [(key,) for (key,) in self._db.execute("SELECT key FROM instances") if key not in keys]
-            self._db.executemany("UPDATE instances SET asked = 0 WHERE key = ?", others)
+        others = [(key,) for (key,) in self.query("SELECT key FROM instances") if key not in keys]
+        self.change(("UPDATE instances SET asked = 0 WHERE key = ?", others))
 
     def instances(self) -> Iterator[Instance]:
         """The selected instances, by key."""
@@ -209,20 +205,16 @@ class RunStore(Database):
 
     def add_prompts(self, prompts: Iterable[tuple[Prompt, str]]) -> int:
         """Stores prompts with their request keys; returns their number."""
-        count = 0
-
-        def rows() -> Iterator[tuple[Value, ...]]:
-            nonlocal count
-            for count, (prompt, request_key) in enumerate(prompts, 1):  # noqa: B007 - how many there were
-                yield (
-                    *(prompt.prompt_id, prompt.instance_key, prompt.language, request_key, prompt.variant),
-                    *(prompt.label_style, "".join(map(str, prompt.option_order)), prompt.method),
-                    *(prompt.reasoning_effort, prompt.model_dump_json()),
-                )
-
+        rows = (
+            (
+                *(prompt.prompt_id, prompt.instance_key, prompt.language, request_key, prompt.variant),
+                *(prompt.label_style, "".join(map(str, prompt.option_order)), prompt.method),
+                *(prompt.reasoning_effort, prompt.model_dump_json()),
+            )
+            for prompt, request_key in prompts
+        )
         with self._writing():
-            self._db.executemany(f"INSERT INTO prompts VALUES (NULL, {marks(10)})", rows())
-        return count
+            return self._db.executemany(f"INSERT INTO prompts VALUES (NULL, {marks(10)})", rows).rowcount
 
     def count_instances(self) -> int:
         """The number of selected instances."""
@@ -405,11 +397,8 @@ class RunStore(Database):
 
     def add_extractions(self, extractor: str, rows: Iterable[tuple[str, Extraction]]) -> None:
         """Stores extractions (prompt id, extraction) of an extractor version; an older one of it is replaced."""
-        with self._writing():
-            self._db.executemany(
-                f"INSERT OR REPLACE INTO extractions VALUES ({marks(8)})",
-                ((prompt_id, extractor, *extraction_row(found)) for prompt_id, found in rows),
-            )
+        values = ((prompt_id, extractor, *extraction_row(found)) for prompt_id, found in rows)
+        self.change((f"INSERT OR REPLACE INTO extractions VALUES ({marks(8)})", values))
 
     def answer_rows(
         self, extractors: Mapping[str, Sequence[str]], part: Part | None = None, *, follow_up: bool = False

@@ -12,11 +12,10 @@ from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.core.records import PARSED, Extraction, Instance, Request
-from mbbq_gen.extraction import load_extractor
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
 from mbbq_gen.providers.synthetic import PERSONALITIES, SyntheticProvider
-from mbbq_gen.runs.extraction import extract_response
+from mbbq_gen.runs.extraction import extract_response, load_reader
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame, observe
 from mbbq_gen.storage.store import CompletedPrompt
@@ -40,7 +39,7 @@ def requests_of(language: str, resources: PackPaths, every: int) -> Iterator[Req
 
 def read(provider: SyntheticProvider, request: Request, resources: PackPaths) -> Extraction:
     answered = CompletedPrompt(request.prompt, request.instance, provider.respond(request))
-    return extract_response(answered, load_extractor(request.prompt.language, resources))
+    return extract_response(answered, load_reader("rules", request.prompt.language, resources))
 
 
 @pytest.mark.parametrize("name", PERSONALITIES)
