@@ -17,6 +17,7 @@ from mbbq_gen.annotation.judge_runner import (
     judge_requests,
     name_of,
     new_judge,
+    pending_judge_requests,
     selected_extractions,
 )
 from mbbq_gen.annotation.review import ANNOTATIONS_NAME, load_annotations
@@ -30,8 +31,10 @@ from mbbq_gen.providers.prices import price_of, read_prices, token_counter
 from mbbq_gen.runs.cost_estimate import JudgeEstimate
 from mbbq_gen.runs.cost_report import cost_report
 from mbbq_gen.runs.executor import cost_guard_with, execute_planned, is_above
+from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.statistics.estimate import InferenceSettings
+from mbbq_gen.storage.store import RunStore
 
 
 class Judging:
@@ -174,3 +177,22 @@ class Judging:
                 cost=judge_cost(store, judge, prices),
                 sampling=InferenceSettings(confidence=confidence_level, seed=seed),
             )
+
+
+def estimate_judge_of_plan(
+    draft: PromptPlan, store: RunStore, answer_tokens: int, *, model: str, where: PackPaths, price_file: str | None
+) -> JudgeEstimate:
+    """The estimate of a judge of all answers of a plan, which have so many tokens."""
+    judge = new_judge(model, {}, where)
+    provider = judge_provider(model, {}, judge.prompt, where)
+    base_url, longest = provider.capabilities.base_url, provider.settings.get("max_tokens")
+    return estimate_judge(
+        pending_judge_requests(draft.prompts(store), store.instance, judge),
+        judge,
+        token_counter(provider.kind, provider.model),
+        price_of(provider.kind, provider.model, read_prices(price_file), base_url=base_url),
+        base_url=base_url,
+        limits=(None, None),
+        longest=longest if isinstance(longest, int) else None,
+        unwritten=answer_tokens,
+    )

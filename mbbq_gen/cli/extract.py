@@ -364,7 +364,7 @@ def _find_one(store: RunStore, path: Path, identifier: str) -> CompletedPrompt:
 
 
 def _answer_json(
-    answered: CompletedPrompt, question: Question, stored: dict[str, Extraction], told: Explanation | None
+    answered: CompletedPrompt, question: Question, stored: dict[str, Extraction], found: Explanation | None
 ) -> dict[str, Any]:
     prompt = answered.prompt
     return {
@@ -376,8 +376,8 @@ def _answer_json(
         "labels": list(question.labels),
         "unknown_index": question.unknown_index,
         "response": answered.response.model_dump(),
-        "explanation": told.model_dump() if told else None,
-        "stored_extractions": {version: found.model_dump() for version, found in stored.items()},
+        "explanation": found.model_dump() if found else None,
+        "stored_extractions": {version: extraction.model_dump() for version, extraction in stored.items()},
     }
 
 
