@@ -221,12 +221,11 @@ class Score(PackCommand):
             more["confidences"] = confidence_shares(frame, by)
         if paths and self.helping.ray is None:
             more["follow_ups"] = follow_up_reports(paths, self.where, sampling, gold)
-        return extras.ScoreReport(
-            **dict(score(frame, by, [metric.name for metric in metrics], sampling, gold=gold)),
-            **{name: tuple(entries) for name, entries in more.items()},
-            extractor=self.statistics.extractor,
-            correction=labelled and correction(frame, labelled, by, metrics, sampling),
-        )
+        fields: dict[str, Any] = dict(score(frame, by, [metric.name for metric in metrics], sampling, gold=gold))
+        fields |= {name: tuple(entries) for name, entries in more.items()}
+        if labelled is not None:
+            fields["correction"] = correction(frame, labelled, by, metrics, sampling)
+        return extras.ScoreReport(**fields, extractor=self.statistics.extractor)
 
     def _write(self, report: ScoreReport) -> None:
         """Writes the files that are wanted, and the scores of a single run into its folder."""
