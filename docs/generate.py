@@ -17,7 +17,7 @@ from typing import Any
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
-from mbbq_gen.analysis import comparison_table, correction_table, follow_up, score_extras
+from mbbq_gen.analysis import comparison_table, correction, follow_up, score_extras
 from mbbq_gen.analysis import scores as score_tables
 from mbbq_gen.analysis.scores import WARNINGS, MetricDefinition
 from mbbq_gen.annotation.judge import shipped_prompt
@@ -96,7 +96,7 @@ RECORDS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
         follow_up,
         ("FollowUpReport", "FollowUpGroup", "FollowUpChange", "ChoiceShares", "CheckAgreement"),
     ),
-    ("Corrected scores", correction_table, ("Correction", "CorrectedGroup", "CorrectedScore", "ExtractionFlag")),
+    ("Corrected scores", correction, ("Correction", "CorrectedGroup", "CorrectedScore", "ExtractionFlag")),
     (
         "Comparisons: `compare --json`",
         comparison_table,
