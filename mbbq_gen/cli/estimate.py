@@ -60,7 +60,7 @@ class Estimate(PackCommand):
     packs: RunPacks = None
 
     def _run(self) -> None:
-        from mbbq_gen.annotation.judging import estimate_judge_of_plan
+        from mbbq_gen.annotation.judge_runner import estimate_judge_of_plan
         from mbbq_gen.report.run_tables import estimate_blocks
         from mbbq_gen.runs.resolve import resolve
         from mbbq_gen.runs.run_estimate import run_estimate
