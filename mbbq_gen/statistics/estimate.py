@@ -326,11 +326,11 @@ class Estimate:
         return self.n_templates >= MIN_TEMPLATES and (near or self.boundary is not None)
 
     def from_sides(self, confidence: float) -> Ends | None:
-        """The interval of a difference that the intervals of its sides make, where one of few templates has room.
+        """The interval of a difference that the intervals of its sides make, where one has room.
 
         A side near an end of its scale has room for a template far off; the difference lies in the middle of its own.
         """
-        if self.operands is None or self.n_templates >= FEW_TEMPLATES or not any(one.has_room for one in self.operands):
+        if self.operands is None or not any(one.has_room for one in self.operands):
             return None
         one, other = self.operands
         first, second = one.over_templates(confidence), other.over_templates(confidence)

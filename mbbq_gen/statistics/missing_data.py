@@ -8,7 +8,6 @@ from scipy import special
 
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Scenario
-from mbbq_gen.scoring.codes import FEW_TEMPLATES
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, correlation, number
 from mbbq_gen.statistics.intervals import Ends, interval_hull, mover_interval
@@ -159,11 +158,11 @@ def imbens_manski_margin(gap: float, error: float, effective: float, confidence:
 
 
 def _from_sides(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> Ends | None:
-    """The interval that those of a difference's sides make, where one of few templates has room for what was not seen.
+    """The interval that those of a difference's sides make, where one has room for what was not seen.
 
     As `Estimate.from_sides`: the lowest difference is that of the first's lowest and the second's highest value.
     """
-    if low.operands is None or high.operands is None or plain.operands is None or plain.n_templates >= FEW_TEMPLATES:
+    if low.operands is None or high.operands is None or plain.operands is None:
         return None
     if not any(side.has_room for side in (*low.operands, *high.operands, *plain.operands)):
         return None
