@@ -202,10 +202,8 @@ def estimate_judge(
                 yield ask.request.prompt.model_copy(update=changes)
 
     reply = REPLY_TOKENS if measured is None else measured
-    tokens = estimate(
-        *(unanswered(), counter, {_VARIANT: "letters"}, {_VARIANT: reply}),
-        longest=longest if isinstance(longest, int) else None,
-    )
+    most = longest if isinstance(longest, int) else None
+    tokens = estimate(unanswered(), counter, {_VARIANT: "letters"}, {_VARIANT: reply}, longest=most)
     tokens = tokens.model_copy(
         update={
             "input_tokens": tokens.input_tokens + unwritten,
