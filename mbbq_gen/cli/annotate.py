@@ -152,7 +152,7 @@ class Judge(JsonCommand):
     confidence_level: ConfidenceLevel = 0.95
 
     def _run(self) -> None:
-        from mbbq_gen.annotation.judging import Judging
+        from mbbq_gen.annotation.judge_runner import Judging
         from mbbq_gen.cli.loading import extracted
         from mbbq_gen.report.annotation_tables import judge_estimate_blocks, judge_report_blocks
         from mbbq_gen.runs.resolve import provider_options

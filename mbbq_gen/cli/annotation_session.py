@@ -216,8 +216,8 @@ class Session:
 
     def _annotation(self, entry: SheetEntry, right: int | None) -> Annotation:
         annotation = annotate_response(entry.stored, self._clock(), right=right)
-        told = chosen_text(right, entry.question.labels, entry.question.options)
-        self._console.print(f"{'right' if annotation.agrees else 'wrong'}: {told}", style="bold")
+        chosen = chosen_text(right, entry.question.labels, entry.question.options)
+        self._console.print(f"{'right' if annotation.agrees else 'wrong'}: {chosen}", style="bold")
         return annotation
 
     def _show(self, entry: SheetEntry, number: int, total: int) -> None:

@@ -128,7 +128,8 @@ class DataStats(JsonCommand):
         console = result_console()
         titles = ("rows", "paper", *_COLUMNS.values())
         for name, part in groupby(counts, key=lambda count: f"{count.benchmark}  {count.language}  {count.split}"):
-            alike, shown = list(part), []
+            alike = list(part)
+            shown = []
             for row in alike:
                 paper = "–" if row.published_rows is None else f"{row.published_rows:,}"
                 numbers = [f"{getattr(row, field):,}" for field in _COLUMNS]

@@ -17,9 +17,6 @@ from mbbq_gen.core.text import one_of
 
 if TYPE_CHECKING:
     from mbbq_gen.analysis.power import VarianceAssumptions
-    from mbbq_gen.runs.cost_estimate import JudgeEstimate
-    from mbbq_gen.runs.planner import PromptPlan
-    from mbbq_gen.storage.store import RunStore
 
 _ESTIMATED = {"Model", "Questions", "Prompts", "Sampling", "Scoring method", "Follow-up"}
 EstimateSettings = Annotated[
@@ -63,13 +60,14 @@ class Estimate(PackCommand):
     packs: RunPacks = None
 
     def _run(self) -> None:
+        from mbbq_gen.annotation.judge_runner import estimate_judge_of_plan
         from mbbq_gen.report.run_tables import estimate_blocks
         from mbbq_gen.runs.resolve import resolve
         from mbbq_gen.runs.run_estimate import run_estimate
 
         where, judge = self.where, None
         if self.judge is not None:
-            judge = partial(_judge, self.judge, where, self.config.prices)
+            judge = partial(estimate_judge_of_plan, model=self.judge, where=where, price_file=self.config.prices)
         found = run_estimate(
             *(resolve(self.config, where), where, _assumptions(self.pilot, where)),
             tokenizer=self.tokenizer,
@@ -91,28 +89,6 @@ def _assumptions(pilot: Path | None, where: PackPaths) -> VarianceAssumptions:
     except UsageError as error:
         say(f"{pilot}: {error}; interval widths use assumed variances")
         return DEFAULTS
-
-
-def _judge(
-    model: str, where: PackPaths, price_file: str | None, draft: PromptPlan, store: RunStore, answer_tokens: int
-) -> JudgeEstimate:
-    """The estimate of an LLM judge of all responses."""
-    from mbbq_gen.annotation import judge_runner
-    from mbbq_gen.providers.prices import price_of, read_prices, token_counter
-
-    found = judge_runner.new_judge(model, {}, where)
-    provider = judge_runner.judge_provider(model, {}, found.prompt, where)
-    base_url, longest = provider.capabilities.base_url, provider.settings.get("max_tokens")
-    return judge_runner.estimate_judge(
-        judge_runner.pending_judge_requests(draft.prompts(store), store.instance, found),
-        found,
-        token_counter(provider.kind, provider.model),
-        price_of(provider.kind, provider.model, read_prices(price_file), base_url=base_url),
-        base_url=base_url,
-        limits=(None, None),
-        longest=longest if isinstance(longest, int) else None,
-        unwritten=answer_tokens,
-    )
 
 
 class Design(PackCommand):

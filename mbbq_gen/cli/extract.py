@@ -5,8 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, get_args
 
@@ -16,11 +15,11 @@ from mbbq_gen.cli.output import echo, echo_json, open_lines, print_json, result_
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar
-from mbbq_gen.core.records import Extraction, Outcome, Response
+from mbbq_gen.core.records import Outcome, Response
 from mbbq_gen.core.text import all_of, one_of, shortened, words
 
 if TYPE_CHECKING:
-    from mbbq_gen.extraction import Explanation, Question
+    from mbbq_gen.extraction import Question
     from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.runs.run_folder import RunFolder
     from mbbq_gen.storage.store import CompletedPrompt, RunStore
@@ -272,35 +271,56 @@ class Explain(PackCommand):
             print_explanation(found, result_console())
 
     def _explain_answer(self, folder: RunFolder, identifier: str) -> None:
-        """Explains a stored response."""
-        from mbbq_gen.report.explanation import print_explanation, print_reasoning_trace
-        from mbbq_gen.runs.extraction import explain_answer, question_of
+        """Explains a stored response, or shows its loglikelihoods."""
+        from mbbq_gen.report import explanation as pages
+        from mbbq_gen.runs.extraction import explain_answer, question_of, scores_version
         from mbbq_gen.runs.reasoning import extract_reasoning, reasoning_text
         from mbbq_gen.storage.queries import stored_extractions
 
-        where, console = self.where, result_console()
+        console = result_console()
         with folder.open_store(read_only=True) as store:
             answered = _find_one(store, folder.path, identifier)
-            stored = stored_extractions(store, answered.prompt.prompt_id)
-            if answered.response.scores is not None:
-                _explain_likelihoods(answered, stored, store, as_json=self.as_json)
-                return
-        question, found = question_of(answered), explain_answer(answered, where)
-        reasoning = reasoning_text(answered.response, where)
-        extraction = None if reasoning is None else extract_reasoning(answered, reasoning, where)
+            prompt, response = answered.prompt, answered.response
+            stored = stored_extractions(store, prompt.prompt_id)
+            has_text, version = response.scores is None, scores_version(store) or ""
+            scores = () if has_text else store.option_scores(response.request_key)
+        question = question_of(answered)
+        found = explain_answer(answered, self.where) if has_text else None
+        reasoning = reasoning_text(response, self.where) if has_text else None
+        extraction = None if reasoning is None else extract_reasoning(answered, reasoning, self.where)
         if self.as_json:
             read = extraction and extraction.model_dump()
             trace = None if reasoning is None else {"text": reasoning.text, "extraction": read}
-            print_json({**_answer_json(answered, question, stored, found), "reasoning": trace})
+            shown = response if has_text else response.model_copy(update={"scores": scores})
+            fields = {
+                "prompt_id": prompt.prompt_id,
+                "instance_key": prompt.instance_key,
+                "variant": prompt.variant,
+                "prompt": question.prompt,
+                "options": list(question.options),
+                "labels": list(question.labels),
+                "unknown_index": question.unknown_index,
+                "response": shown.model_dump(),
+                "explanation": found and found.model_dump(),
+                "stored_extractions": {name: one.model_dump() for name, one in stored.items()},
+            }
+            print_json({**fields, "reasoning": trace} if has_text else fields)
             return
         _print_question(answered, question)
-        if found is None:
-            console.print(f"\nno response to read: {shortened(_why_unparsed(answered.response), 200)}")
+        if not has_text:
+            option = stored[version].option if version in stored else None
+            console.print(f"\n{prompt.method}: natural log-probabilities of {len(scores)} answers\n")
+            pages.print_likelihoods(scores, prompt.option_order, question.labels, option, console)
+            console.print()
+        elif found is None:
+            console.print(f"\nno response to read: {shortened(_why_unparsed(response), 200)}")
         else:
-            print_explanation(found, console)
-        _print_stored(question, stored)
+            pages.print_explanation(found, console)
+        for name, one in stored.items():
+            chosen = pages.chosen_text(one.option, question.labels, question.options)
+            console.print(f"stored    {name}: {one.outcome}, {chosen}, rule {one.rule}")
         if reasoning is not None and extraction is not None:
-            print_reasoning_trace(reasoning.text, extraction, question.labels, question.options, console)
+            pages.print_reasoning_trace(reasoning.text, extraction, question.labels, question.options, console)
 
     def _list(self, folder: RunFolder) -> None:
         """Lists extractions of the current rules."""
@@ -363,24 +383,6 @@ def _find_one(store: RunStore, path: Path, identifier: str) -> CompletedPrompt:
     return answered
 
 
-def _answer_json(
-    answered: CompletedPrompt, question: Question, stored: dict[str, Extraction], told: Explanation | None
-) -> dict[str, Any]:
-    prompt = answered.prompt
-    return {
-        "prompt_id": prompt.prompt_id,
-        "instance_key": prompt.instance_key,
-        "variant": prompt.variant,
-        "prompt": question.prompt,
-        "options": list(question.options),
-        "labels": list(question.labels),
-        "unknown_index": question.unknown_index,
-        "response": answered.response.model_dump(),
-        "explanation": told.model_dump() if told else None,
-        "stored_extractions": {version: found.model_dump() for version, found in stored.items()},
-    }
-
-
 def _print_question(answered: CompletedPrompt, question: Question) -> None:
     """The question, and the options with their roles."""
 
@@ -392,37 +394,6 @@ def _print_question(answered: CompletedPrompt, question: Question) -> None:
         role + (", correct" if prompt.option_order[n] == instance.gold_index else "") for n, role in enumerate(roles)
     ]
     _print_options(question.options, question.labels, notes)
-
-
-def _print_stored(question: Question, stored: Mapping[str, Extraction]) -> None:
-    """The stored extractions of the response, by version."""
-    from mbbq_gen.report.explanation import chosen_text
-
-    for version, found in stored.items():
-        chosen = chosen_text(found.option, question.labels, question.options)
-        result_console().print(f"stored    {version}: {found.outcome}, {chosen}, rule {found.rule}")
-
-
-def _explain_likelihoods(
-    answered: CompletedPrompt, stored: dict[str, Extraction], store: RunStore, *, as_json: bool
-) -> None:
-    """The loglikelihood of each answer, and the option chosen by the normalization of the run."""
-    from mbbq_gen.report.explanation import print_likelihoods
-    from mbbq_gen.runs.extraction import question_of, scores_version
-
-    shown, question = answered.prompt, question_of(answered)
-    scores = store.option_scores(answered.response.request_key)
-    if as_json:
-        response = answered.response.model_copy(update={"scores": scores})
-        print_json(_answer_json(replace(answered, response=response), question, stored, None))
-        return
-    extraction = stored.get(scores_version(store) or "")
-    _print_question(answered, question)
-    console = result_console()
-    console.print(f"\n{shown.method}: natural log-probabilities of {len(scores)} answers\n")
-    print_likelihoods(scores, shown.option_order, question.labels, extraction.option if extraction else None, console)
-    console.print()
-    _print_stored(question, stored)
 
 
 def _why_unparsed(response: Response) -> str:

@@ -123,8 +123,13 @@ class Import(PackCommand):
         parts = splits_of(self.splits) if self.splits else None
         for choice in choices:
             if choice.name == OWN_DATA:
-                given = {"instances": self.instances, "instances_field_map": self.instances_field_map}
-                yield choice, QuestionOptions(**given, languages=self.languages, packs=self.packs).load(parts)
+                source = QuestionOptions(
+                    instances=self.instances,
+                    instances_field_map=self.instances_field_map,
+                    languages=self.languages,
+                    packs=self.packs,
+                )
+                yield choice, source.load(parts)
                 continue
             info, codes, kept = find_benchmark(choice.name), words(self.languages or ""), parts
             if len(choices) > 1:

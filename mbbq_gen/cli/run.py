@@ -37,7 +37,6 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.helper_process import HelperProcess
     from mbbq_gen.runs.job import Job, JobResult
     from mbbq_gen.runs.study import Study
-    from mbbq_gen.storage.ledgers import StoredBatch
     from mbbq_gen.storage.store import RunStore
 
 
@@ -87,13 +86,12 @@ class BatchStatus(RunCommand):
         if is_writable(path):
             with _opened(path, self.packs) as run:
                 asyncio.run(in_session(run, work, spends=False))
-                batches = _batches(run.store)
+                _show(run.store, self.as_json)
         else:
             with RunFolder(path).require().open_store(read_only=True) as store:
                 _require_batches(path, store)
                 say(f"{path}: the folder is read-only, so the service is not called: batches as last stored")
-                batches = _batches(store)
-        _show(batches, self.as_json)
+                _show(store, self.as_json)
 
 
 class BatchCollect(RunCommand):
@@ -113,13 +111,11 @@ class BatchCollect(RunCommand):
         with _opened(self.run_path, self.packs) as run:
             while (under_way := asyncio.run(run_batches(run, mode_of(run.store), again=False))) and self.wait:
                 time.sleep(self.every)
-            batches, progress = _batches(run.store), run.store.progress()
-        if not under_way:
-            say(
-                f"{progress.answered:,} of {progress.requests:,} requests answered; next: mbbq-gen run"
-                f" {self.run_path} --collect"
-            )
-        _show(batches, self.as_json)
+            progress = run.store.progress()
+            if not under_way:
+                answered = f"{progress.answered:,} of {progress.requests:,} requests answered"
+                say(f"{answered}; next: mbbq-gen run {self.run_path} --collect")
+            _show(run.store, self.as_json)
 
 
 class BatchCancel(RunCommand):
@@ -144,22 +140,16 @@ class BatchCancel(RunCommand):
             asyncio.run(in_session(run, work, spends=False))
             say(f"{sum(counts)} batches cancelled")
             report_batches(run)
-            batches = _batches(run.store)
-        _show(batches, self.as_json)
+            _show(run.store, self.as_json)
 
 
-def _batches(store: RunStore) -> list[StoredBatch]:
-    from mbbq_gen.storage.ledgers import BatchTable
-
-    return BatchTable(store).batches()
-
-
-def _show(batches: list[StoredBatch], as_json: bool) -> None:
-    """The batches as JSON or as a table."""
+def _show(store: RunStore, as_json: bool) -> None:
+    """The batches of a run as JSON or as a table."""
     from mbbq_gen.report.run_tables import batch_blocks
     from mbbq_gen.runs.status import batch_lines
+    from mbbq_gen.storage.ledgers import BatchTable
 
-    lines = batch_lines(batches)
+    lines = batch_lines(BatchTable(store).batches())
     if as_json:
         print_json([line.model_dump(mode="json") for line in lines])
     else:

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from mbbq_gen.analysis.score_extras import ScoreReport, StoppedEstimate
     from mbbq_gen.runs.distributed.cluster import MapWorkers
     from mbbq_gen.runs.observations import Answers
+    from mbbq_gen.scoring.metrics import Metric
     from mbbq_gen.statistics.estimate import InferenceSettings
 
 
@@ -100,7 +101,9 @@ class Score(PackCommand):
         if self.group_by is not None:
             wanted = all_of("grouping", self.group_by, list(GROUPINGS)) if words(self.group_by) else []
         sampling = self.statistics.sampling(self.run_paths or [])
-        part = one_of("subset", self.subset, SUBSETS)
+        part, metrics = one_of("subset", self.subset, SUBSETS), metrics_of(self.metric)
+        if self.macro_average:
+            one_of("grouping", self.macro_average, GROUPINGS)
         answers = answers_of(self.answers, self.correct_with)
         self._check(answers, sampling, by_workers=helpers is not None)
         how = one_of("normalization", self.normalization, NORMALISATIONS) if self.normalization else None
@@ -112,7 +115,7 @@ class Score(PackCommand):
         for grouping, why in _kept_apart(frame, wanted, with_models=self.group_by is None):
             say(f"{why} are kept apart: added {grouping} to --group-by")
             wanted.append(grouping)
-        report = self._scored(frame, wanted, sampling, labelled).model_copy(
+        report = self._scored(frame, wanted, metrics, sampling, labelled).model_copy(
             update={"subset": part, "normalization": how, "answers": answers}
         )
         self._write(report)
@@ -184,7 +187,12 @@ class Score(PackCommand):
         return frame
 
     def _scored(
-        self, frame: polars.DataFrame, by: list[str], sampling: InferenceSettings, labelled: AnnotatedFrame | None
+        self,
+        frame: polars.DataFrame,
+        by: list[str],
+        metrics: list[Metric],
+        sampling: InferenceSettings,
+        labelled: AnnotatedFrame | None,
     ) -> ScoreReport:
         """The scores, and what is requested beside them."""
         from mbbq_gen.analysis import score_extras as extras
@@ -193,8 +201,8 @@ class Score(PackCommand):
         from mbbq_gen.analysis.scores import score
         from mbbq_gen.runs.observations import follow_up_reports
 
-        metrics, where, gold = metrics_of(self.metric), self.where, self.statistics.chosen_gold()
         paths, margin = list(self.run_paths or []), self.equivalence_margin
+        gold = self.statistics.chosen_gold()
         more: dict[str, Iterable[Any]] = {"stopped": _stopped_estimates(paths)}
         if self.macro_average:
             more["macro_averages"] = extras.macro_averages(frame, by, self.macro_average, metrics, sampling)
@@ -212,13 +220,12 @@ class Score(PackCommand):
         if self.jsonl is None:
             more["confidences"] = confidence_shares(frame, by)
         if paths and self.helping.ray is None:
-            more["follow_ups"] = follow_up_reports(paths, where, sampling, gold)
-        return extras.ScoreReport(
-            **dict(score(frame, by, [metric.name for metric in metrics], sampling, gold=gold)),
-            **{name: tuple(entries) for name, entries in more.items()},
-            extractor=self.statistics.extractor,
-            correction=labelled and correction(frame, labelled, by, metrics, sampling),
-        )
+            more["follow_ups"] = follow_up_reports(paths, self.where, sampling, gold)
+        fields: dict[str, Any] = dict(score(frame, by, [metric.name for metric in metrics], sampling, gold=gold))
+        fields |= {name: tuple(entries) for name, entries in more.items()}
+        if labelled is not None:
+            fields["correction"] = correction(frame, labelled, by, metrics, sampling)
+        return extras.ScoreReport(**fields, extractor=self.statistics.extractor)
 
     def _write(self, report: ScoreReport) -> None:
         """Writes the files that are wanted, and the scores of a single run into its folder."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final, Literal
+from typing import Any, Final, Literal
 
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.records import Alignment, Condition, Instance, Polarity
@@ -77,8 +77,8 @@ class SamplingUnit:
     def of(cls, instance: Instance) -> SamplingUnit:
         """What the choice needs of an instance."""
         names = ("benchmark", "split", "language", "category", "template_id", "condition", "polarity", "alignment")
-        twin = instance.parallel_id or instance.instance_id
-        return cls(instance.key, *(getattr(instance, name) for name in names), twin)
+        fields: dict[str, Any] = {name: getattr(instance, name) for name in names}
+        return cls(key=instance.key, twin=instance.parallel_id or instance.instance_id, **fields)
 
     @property
     def kind(self) -> Kind:

@@ -452,8 +452,7 @@ class NameGrammar(Pack):
         for form, rules in self.forms.items():
             if not rules or not rules[-1].is_unconditional:
                 raise ValueError(f"forms.{form}: the last rule must hold for every name")
-            asked = "".join(rule.last_vowel or "" for rule in rules)
-            if set(asked) - set(self.vowels):
+            if {sign for rule in rules for sign in rule.last_vowel or ""} - set(self.vowels):
                 raise ValueError(f"forms.{form}: last_vowel has letters that are not in grammar.vowels")
         for form in self.exceptions:
             if form not in self.forms:
@@ -486,10 +485,10 @@ class ControlSet(Pack):
     @model_validator(mode="after")
     def _check_forms(self) -> Self:
         if (rules := self.substitution) is not None:
-            asked = {*rules.cases, *rules.before_names.values(), *rules.behind_names.values()}
-            asked |= {*rules.articles_behind.values(), *filter(None, [rules.name_form])}
-            asked |= {case for kind in rules.declensions for case in kind.cases}
-            missing = sorted(asked - self.grammar.forms.keys())
+            needed = {*rules.cases, *rules.before_names.values(), *rules.behind_names.values()}
+            needed |= {*rules.articles_behind.values(), *filter(None, [rules.name_form])}
+            needed |= {case for kind in rules.declensions for case in kind.cases}
+            missing = sorted(needed - self.grammar.forms.keys())
             if missing:
                 raise ValueError(f"substitution: uses forms that [grammar.forms] does not have: {', '.join(missing)}")
         return self
