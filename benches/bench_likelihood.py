@@ -27,16 +27,17 @@ from typing import Any
 
 import torch
 from lm_eval_peer import CLOCKS, find_lm_eval, library_network, network_of, requests, wrap
+from tests.support.answer_scores import score_answers
 
 from mbbq_gen import benchmarks
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.files import cache_directory
-from mbbq_gen.core.records import Instance, SamplingUnit
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import Instance
 from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.local.files import smollm2_source
 from mbbq_gen.providers.local.model import LocalModel, load_model
 from mbbq_gen.providers.local.options import DevicePlan, TransformersOptions, find_device
-from tests.support.answer_scores import score_answers
 
 Scores = list[list[float]]
 ALONE = "one forward an answer"

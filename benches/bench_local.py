@@ -28,7 +28,8 @@ from transformers import GenerationConfig
 
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.files import PackPaths, cache_directory
-from mbbq_gen.core.records import Message, SamplingUnit
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import Message
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
 from mbbq_gen.prompts.sampling import balanced_sample

@@ -348,12 +348,13 @@ def _pairs(frame: pl.DataFrame, *names: str) -> list[PairDifference]:
 def comparison(grid: Grid) -> None:
     """Prints in how many per cent of the runs `compare` makes each statement about two languages."""
     metrics, runs = ("mbbq_bias_ambiguous", "diff_bias_disambiguated"), max(grid.runs // 8, 2)
-    head("world", "score", *STATEMENTS)
+    head("world", "context", *STATEMENTS)
     for title, (one, other) in PAIRS.items():
         model = SimulatedModel({"en": one, "tr": other})
         found = [_pairs(simulate(model, DESIGN, seed), *metrics) for seed in range(runs)]
         for name, pairs in zip(metrics, zip(*found, strict=True), strict=True):
-            row(title, name, *(f"{100 * sum(map(said, pairs)) / runs:.0f}" for said in STATEMENTS.values()))
+            context = METRICS[name].condition or ""
+            row(title, context, *(f"{100 * sum(map(said, pairs)) / runs:.0f}" for said in STATEMENTS.values()))
     model = SimulatedModel({"en": Language(first_place=0.5), "tr": Language()})
     frames = (simulate(model, replace(DESIGN, is_balanced=False), seed) for seed in range(runs))
     found = [_pairs(frame.filter(pl.col("polarity") == "negative"), BIAS.name) for frame in frames]

@@ -14,17 +14,16 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import typer
 from pydantic import BaseModel
 from typer.testing import CliRunner
 
-from mbbq_gen.analysis import comparison_table, correction_table, follow_up, score_extras
+from mbbq_gen.analysis import comparison_table, correction, follow_up, score_extras
 from mbbq_gen.analysis import scores as score_tables
 from mbbq_gen.analysis.scores import WARNINGS, MetricDefinition
 from mbbq_gen.annotation.judge import shipped_prompt
 from mbbq_gen.benchmarks import quality
 from mbbq_gen.benchmarks.registry import BENCHMARKS
-from mbbq_gen.cli.main import app
+from mbbq_gen.cli.main import all_commands, app
 from mbbq_gen.core import records
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.interchange.data_dictionary import data_dictionary, dictionary_page
@@ -97,7 +96,7 @@ RECORDS: tuple[tuple[str, ModuleType, tuple[str, ...]], ...] = (
         follow_up,
         ("FollowUpReport", "FollowUpGroup", "FollowUpChange", "ChoiceShares", "CheckAgreement"),
     ),
-    ("Corrected scores", correction_table, ("Correction", "CorrectedGroup", "CorrectedScore", "ExtractionFlag")),
+    ("Corrected scores", correction, ("Correction", "CorrectedGroup", "CorrectedScore", "ExtractionFlag")),
     (
         "Comparisons: `compare --json`",
         comparison_table,
@@ -140,7 +139,7 @@ def table(heads: Iterable[str], rows: Iterable[Iterable[object]]) -> str:
 def commands_page() -> str:
     """Returns the page of commands: the help text of each."""
     parts = [COMMANDS_HEAD]
-    for names in _commands(typer.main.get_command(app), ()):
+    for names in _commands(all_commands(), ()):
         shown = CliRunner().invoke(app, [*names, "--help"], prog_name="mbbq-gen", terminal_width=100, color=False)
         parts.append(f"## `{' '.join(('mbbq-gen', *names))}`\n\n```text\n{shown.stdout.strip()}\n```\n")
     return "\n".join(parts)

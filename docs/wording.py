@@ -14,13 +14,11 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from mbbq_gen.cli.main import app
+from mbbq_gen.cli.main import all_commands
 
 ROOT = Path(__file__).resolve().parent.parent
 RULES: dict[str, Any] = tomllib.loads((ROOT / "docs" / "wording.toml").read_text(encoding="utf-8"))
-COMMANDS = typer.main.get_command(app)
+COMMANDS = all_commands()
 _CODE = re.compile(r"```.*?```|^(?: {4}|\t).*?$|`[^`\n]*`|\]\([^)]*\)|!\[[^\]]*\]", re.DOTALL | re.MULTILINE)
 _SENTENCE_END = re.compile(r"(?<=[.!?:;])\s+|\n\s*\n|\n\s*[*#|-]|\n\s*\d+\.\s|\|")
 

@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
+from itertools import combinations, product
 from typing import Literal, get_args
 
 import numpy as np
 import polars as pl
 
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, Condition, FrozenModel, Method, Normalise, Split
-from mbbq_gen.scoring.cells import Array, Choice, UnparsedPolicy
+from mbbq_gen.scoring.cells import Array, Choice, UnparsedPolicy, quotient
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, question_expression, template_expression
 from mbbq_gen.statistics.estimate import (
@@ -25,7 +25,6 @@ from mbbq_gen.statistics.estimate import (
     InferenceSettings,
     number,
     ratio_of,
-    share_of,
     widening,
 )
 from mbbq_gen.statistics.panel import make_panel, resample_weights
@@ -33,6 +32,8 @@ from mbbq_gen.statistics.panel import make_panel, resample_weights
 CHOICES: tuple[Choice, ...] = ("target", "non_target", "unknown", "unparsed")
 _ROLES = 3
 """The choices that name a role come first."""
+_ALL_ALIKE = 1e-12
+"""Nearer to 1, chance alone makes all alike."""
 
 
 def choices(frame: pl.DataFrame) -> pl.DataFrame:
@@ -74,7 +75,8 @@ def pair_agreement(
 ) -> PairAgreement:
     """Agreement of two values of a column of `choices`, on questions that were put alike to both."""
     part = answers.filter((pl.col("condition") == condition) & (pl.col("choice") != "unparsed"))
-    alike = _ALIKE if column != "method" else _asked_alike(part, pair)
+    shared = _SHOWN if column != "method" else _shared_columns(part, pair)
+    alike = [name for name in _ALIKE if name not in _SHOWN or name in shared]
     pairs = _pairs(part, column, pair, alike)
     orders_differ = not pairs.height and "option_order" in alike and column != "option_order"
     if orders_differ:
@@ -118,21 +120,8 @@ _SHOWN = ("variant", "label_style", "option_order")
 """What methods may differ in beside themselves: likelihoods are measured after a prompt variant of their own."""
 
 
-def shared_columns(ours: pl.DataFrame, theirs: pl.DataFrame) -> tuple[str, ...]:
-    """Prompt variant, labels and order, where both methods have the same; none where one has others."""
-    is_alike = all(set(ours[name].unique()) & set(theirs[name].unique()) for name in _SHOWN)
-    return _SHOWN if is_alike else ()
-
-
-def _asked_alike(answers: pl.DataFrame, pair: tuple[str, str]) -> list[str]:
-    """What answers by two methods must share to be paired."""
-    text = answers.with_columns(pl.col("method", *_SHOWN).cast(pl.String))
-    shared = shared_columns(*(text.filter(pl.col("method") == method) for method in pair))
-    return [name for name in _ALIKE if name not in _SHOWN or name in shared]
-
-
-def _pairs(answers: pl.DataFrame, column: str, pair: tuple[str, str], alike: Sequence[str]) -> pl.DataFrame:
-    """The choices of both, question by question."""
+def _pairs(answers: pl.DataFrame, column: str, pair: Sequence[str], alike: Sequence[str]) -> pl.DataFrame:
+    """The choices of two values of a column, question by question; equal in the columns `alike`."""
     keys = [TEMPLATE, QUESTION, *(name for name in alike if name != column)]
     ours, theirs = (
         answers.filter(pl.col(column).cast(pl.String) == value)
@@ -143,19 +132,21 @@ def _pairs(answers: pl.DataFrame, column: str, pair: tuple[str, str], alike: Seq
     return ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
 
 
+def _shared_columns(answers: pl.DataFrame, methods: Sequence[str]) -> tuple[str, ...]:
+    """Prompt variant, labels and order, where both methods have the same; none where one has others."""
+    texts = answers.select(pl.col("method", *_SHOWN).cast(pl.String))
+    ours, theirs = (texts.filter(pl.col("method") == method) for method in methods)
+    is_alike = all(set(ours[name].unique()) & set(theirs[name].unique()) for name in _SHOWN)
+    return _SHOWN if is_alike else ()
+
+
 def cohen_kappa(tables: Array) -> Array:
     """Cohen's kappa of contingency tables (…, k, k); NaN where both always chose the same one, or nothing is there."""
     whole = tables.sum(axis=(-2, -1))
     safe = np.where(whole > 0, whole, np.nan)
     observed = np.trace(tables, axis1=-2, axis2=-1) / safe
-    return _beyond_chance(observed, (tables.sum(axis=-1) * tables.sum(axis=-2)).sum(axis=-1) / safe**2)
-
-
-def _beyond_chance(observed: Array, expected: Array) -> Array:
-    """(Observed − expected) / (1 − expected); NaN where chance alone makes all alike."""
-    room = 1 - expected
-    kappa: Array = np.divide(observed - expected, room, out=np.full(np.shape(room), np.nan), where=room > 1e-12)
-    return kappa
+    expected = (tables.sum(axis=-1) * tables.sum(axis=-2)).sum(axis=-1) / safe**2
+    return quotient(observed - expected, np.where(expected < 1 - _ALL_ALIKE, 1 - expected, 0.0))
 
 
 def jackknife(tables: Array, function: Callable[[Array], Array], weights: Array) -> Estimate:
@@ -163,7 +154,7 @@ def jackknife(tables: Array, function: Callable[[Array], Array], weights: Array)
 
     `tables` has templates as its first axis; `function` works on the others, with any axes before them.
     """
-    n, total = tables.shape[0], tables.sum(axis=0)
+    n, total, sizes = len(tables), tables.sum(axis=0), tables.sum(axis=tuple(range(1, tables.ndim)))
     influences = np.full(n, np.nan)
     if n > 1:
         without = np.asarray(function(total[None] - tables), dtype=float)
@@ -173,7 +164,7 @@ def jackknife(tables: Array, function: Callable[[Array], Array], weights: Array)
         value=float(function(total)) if n else math.nan,
         influence_values=influences,
         adjusted_influence=influences * widening(n) if n > 1 else influences,
-        template_weights=share_of(tables.sum(axis=tuple(range(1, tables.ndim)))),
+        template_weights=quotient(sizes, sizes.sum(), 0.0),
         bootstrap_values=function(np.tensordot(weights, tables, axes=(1, 0))),
         bounds=(-1.0, 1.0),
     )
@@ -214,26 +205,17 @@ def flips(answers: pl.DataFrame, factor: str, sampling: InferenceSettings) -> Fl
     if levels < 2:
         return None
     others = [name for name in _FACTORS if name != factor]
-    for loose in [
-        (),
-        *((name,) for name in ("option_order", "variant") if name in others),
-        tuple(n for n in others if n in ("option_order", "variant")),
-    ]:
-        held = [name for name in others if name not in loose]
-        keys = [TEMPLATE, QUESTION, *held]
+    both = tuple(name for name in others if name in ("option_order", "variant"))
+    for loose in ((), *((name,) for name in ("option_order", "variant") if name in others), both):
+        keys = [TEMPLATE, QUESTION, *(name for name in others if name not in loose)]
         part = answers.with_columns(pl.col(name).cast(pl.String) for name in [*keys, factor])
         one_each = part.unique([*keys, factor], keep="first", maintain_order=True)
-        counts = [(pl.col("choice") == choice).sum().cast(pl.Float64).alias(choice) for choice in CHOICES]
-        groups = one_each.group_by(keys).agg(counts)
-        repeated = groups.filter(pl.sum_horizontal(CHOICES) > 1)
-        if repeated.height:
-            return _flips_of(factor, levels, repeated, loose, sampling)
-    return None
-
-
-def _flips_of(
-    factor: str, levels: int, ratings: pl.DataFrame, loose: tuple[str, ...], sampling: InferenceSettings
-) -> Flips:
+        named = [(pl.col("choice") == choice).sum().cast(pl.Float64).alias(choice) for choice in CHOICES]
+        ratings = one_each.group_by(keys).agg(named).filter(pl.sum_horizontal(CHOICES) > 1)
+        if ratings.height:
+            break
+    else:
+        return None
     counts = ratings.select(CHOICES).to_numpy()
     raters = counts.sum(axis=1)
     pairs = raters * (raters - 1) / 2
@@ -262,7 +244,8 @@ def fleiss_kappa(sums: Array) -> Array:
     Questions may have different numbers of ratings. NaN where only one choice was ever made, or there is no question.
     """
     n = np.where(sums[..., 0] > 0, sums[..., 0], np.nan)
-    return _beyond_chance(sums[..., 1] / n, ((sums[..., 2:] / n[..., None]) ** 2).sum(axis=-1))
+    expected = ((sums[..., 2:] / n[..., None]) ** 2).sum(axis=-1)
+    return quotient(sums[..., 1] / n - expected, np.where(expected < 1 - _ALL_ALIKE, 1 - expected, 0.0))
 
 
 ALL = "all"
@@ -289,9 +272,7 @@ class MethodPair(FrozenModel):
     n_read: int
     """Pairs in which both ways chose a role."""
     equal_share: EstimateResult
-    """Share of these in which both chose the same role."""
     kappa: EstimateResult
-    """Cohen's kappa: 1 always alike, 0 as often as their habits alone would make it."""
     flips: tuple[Flip, ...]
     """Where they differ, most frequent first."""
 
@@ -328,7 +309,6 @@ class MethodAgreement(FrozenModel):
     model: str
     methods: tuple[Method, ...]
     normalization: Normalise
-    """How likelihoods were made comparable."""
     confidence_level: float
     n_resamples: int
     seed: int
@@ -342,50 +322,41 @@ def method_agreement(
     frame: pl.DataFrame, methods: Sequence[Method], sampling: InferenceSettings
 ) -> Iterator[MethodPair]:
     """Every two ways on every split, by language and for all languages where there are several."""
-    answers = choices(frame).with_columns(
-        pl.col("method", "split", "language", "variant", "label_style", "option_order").cast(pl.String)
-    )
+    answers = choices(frame).with_columns(pl.col("split", "language").cast(pl.String))
     languages = sorted(answers["language"].unique())
+    languages += [ALL] if len(languages) > 1 else []
     for split in [name for name in get_args(Split) if name in answers["split"]]:
         for first, second in combinations(methods, 2):
-            found = _paired(answers.filter(pl.col("split") == split), first, second)
-            for language in [*languages, *([ALL] if len(languages) > 1 else [])]:
-                part = found if language == ALL else found.filter(pl.col("language") == language)
-                yield _agreement(part, language, split, (first, second), sampling)
-
-
-def _paired(answers: pl.DataFrame, first: Method, second: Method) -> pl.DataFrame:
-    """The choices of both ways, pair by pair."""
-    ours, theirs = (answers.filter(pl.col("method") == method) for method in (first, second))
-    keys = ["language", TEMPLATE, QUESTION, "instance_id", *shared_columns(ours, theirs)]
-    columns = [*keys, "choice"]
-    return ours.select(columns).join(theirs.select(columns), on=keys, suffix="_other", nulls_equal=True)
-
-
-def _agreement(
-    pairs: pl.DataFrame, language: str, split: Split, methods: tuple[Method, Method], sampling: InferenceSettings
-) -> MethodPair:
-    templates, tables = _contingency(pairs)
-    read = tables[:, :_ROLES, :_ROLES]
-    equal_share, kappa = equality_and_kappa(templates, read, sampling)
-    whole = tables.sum(axis=0)
-    flips = [
-        Flip(first=ours, second=theirs, n=int(whole[row, column]))
-        for row, ours in enumerate(CHOICES)
-        for column, theirs in enumerate(CHOICES)
-        if row != column and whole[row, column]
-    ]
-    return MethodPair(
-        language=language,
-        split=split,
-        first=methods[0],
-        second=methods[1],
-        n_pairs=pairs.height,
-        n_read=int(read.sum()),
-        equal_share=equal_share,
-        kappa=kappa,
-        flips=tuple(sorted(flips, key=lambda flip: -flip.n)),
-    )
+            part = answers.filter(pl.col("split") == split)
+            keys = ["language", TEMPLATE, QUESTION, "instance_id", *_shared_columns(part, (first, second))]
+            ours, theirs = (
+                part.filter(pl.col("method").cast(pl.String) == method).select(
+                    *(pl.col(name).cast(pl.String) for name in keys), "choice"
+                )
+                for method in (first, second)
+            )
+            found = ours.join(theirs, on=keys, suffix="_other", nulls_equal=True)
+            for language in languages:
+                pairs = found if language == ALL else found.filter(pl.col("language") == language)
+                templates, tables = _contingency(pairs)
+                read, whole = tables[:, :_ROLES, :_ROLES], tables.sum(axis=0)
+                equal_share, kappa = equality_and_kappa(templates, read, sampling)
+                flips = [
+                    Flip(first=one, second=other, n=int(whole[row, column]))
+                    for (row, one), (column, other) in product(enumerate(CHOICES), repeat=2)
+                    if row != column and whole[row, column]
+                ]
+                yield MethodPair(
+                    language=language,
+                    split=split,
+                    first=first,
+                    second=second,
+                    n_pairs=pairs.height,
+                    n_read=int(read.sum()),
+                    equal_share=equal_share,
+                    kappa=kappa,
+                    flips=tuple(sorted(flips, key=lambda flip: -flip.n)),
+                )
 
 
 def method_scores(
@@ -393,38 +364,32 @@ def method_scores(
 ) -> Iterator[MethodScore]:
     """Every score by every way, by language and split; each beside how far it is from the first way's."""
     panel = make_panel(frame, ["language", "split", "method"], sampling)
-    places = {tuple(group.values()): place for place, group in enumerate(panel.groups)}
-    places_of_scores = list(dict.fromkeys((language, split) for language, split, _ in places))
+    keys = [tuple(group.values()) for group in panel.groups]
+    answers = {key: sum(tally.outcomes.values()) for key, tally in zip(keys, panel.tallies, strict=True)}
     for metric in metrics:
-        found = panel.estimates(metric)
-        for language, split in places_of_scores:
-            first = places.get((language, split, methods[0]))
+        found = dict(zip(keys, panel.estimates(metric), strict=True))
+        for language, split in dict.fromkeys(key[:2] for key in keys):
+            first = found.get((language, split, methods[0]))
             for method in methods:
-                place = places.get((language, split, method))
-                if place is None:
-                    continue
-                apart = None if first in (None, place) else found[place].subtract(found[first or 0])
-                yield MethodScore(
-                    language=str(language),
-                    split="control" if split == "control" else "bias",
-                    method=method,
-                    metric=metric.name,
-                    n_answers=sum(panel.tallies[place].outcomes.values()),
-                    score=found[place].score(sampling),
-                    minus_first=None if apart is None else apart.score(sampling),
-                )
+                if (own := found.get(key := (language, split, method))) is not None:
+                    is_apart = first is not None and own is not first
+                    yield MethodScore(
+                        language=str(language),
+                        split="control" if split == "control" else "bias",
+                        method=method,
+                        metric=metric.name,
+                        n_answers=answers[key],
+                        score=own.score(sampling),
+                        minus_first=own.subtract(first).score(sampling) if is_apart and first is not None else None,
+                    )
 
 
 def tie_rates(frame: pl.DataFrame, methods: Sequence[Method]) -> tuple[TieRates, ...]:
     """For every way, how many answers chose nobody."""
     answers = choices(frame).with_columns(pl.col("method", "outcome").cast(pl.String))
-    parts = [(method, answers.filter(pl.col("method") == method)) for method in methods]
-    return tuple(
-        TieRates(
-            method=method,
-            n_answers=part.height,
-            ties=int((part["outcome"] == "multiple").sum()),
-            unparsed=int((part["choice"] == "unparsed").sum()),
-        )
-        for method, part in parts
-    )
+    found = []
+    for method in methods:
+        part = answers.filter(pl.col("method") == method)
+        ties, unparsed = (part["outcome"] == "multiple").sum(), (part["choice"] == "unparsed").sum()
+        found.append(TieRates(method=method, n_answers=part.height, ties=int(ties), unparsed=int(unparsed)))
+    return tuple(found)

@@ -21,13 +21,13 @@ from typing import Literal, get_args
 import polars as pl
 
 from mbbq_gen.analysis.ability import Selection, keep_templates, select_templates, template_ability
-from mbbq_gen.analysis.comparison_levels import ComparedLevels, ComparisonSettings, holm_adjusted
+from mbbq_gen.analysis.comparison_levels import ComparedLevels, ComparisonSettings, CorrectedLevels, holm_adjusted
 from mbbq_gen.analysis.comparison_table import WARNINGS, Comparison, ComparisonTable
-from mbbq_gen.analysis.correction import AnnotatedFrame, CorrectedLevels
+from mbbq_gen.analysis.correction import AnnotatedFrame
 from mbbq_gen.core.errors import MbbqGenError, UsageError
 from mbbq_gen.core.records import NO_RESPONSE, Split
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.scoring.tally import TEMPLATE, grouping_columns, partition, template_expression
+from mbbq_gen.scoring.tally import GROUPINGS, TEMPLATE, partition, template_expression
 from mbbq_gen.statistics.estimate import InferenceSettings
 
 Across = Literal["language", "model", "variant", "reasoning_effort", "method", "extractor"]
@@ -78,16 +78,24 @@ def compare(
         frame = frame.filter(pl.col("split") == "control").with_columns(split=pl.lit("bias", frame.schema["split"]))
         if frame.is_empty():
             raise UsageError("--split control: no answers to control questions; run with --splits bias,control")
-    frame = _comparable(frame, across)
+    if across == "method":  # there a model counts as one
+        way = pl.format(" ({})", pl.col("method").cast(pl.String))
+        frame = frame.with_columns(pl.col("model").cast(pl.String).str.strip_suffix(way))
+    elif across != "model":  # the answers of the methods that have several levels, where any have
+        counts = frame.group_by("method").agg(pl.col(GROUPINGS[across]).drop_nulls().n_unique().alias("n"))
+        kept = counts.filter(pl.col("n") > 1)["method"]
+        frame = frame.filter(pl.col("method").is_in(kept.implode())) if kept.len() else frame
     parts = partition(frame, [name for name in within if name != across])
-    differences = len(metrics) * sum(_count_pairs(part, across) for _, part in parts)
+    levels = [part.filter(pl.col("split") == "bias")[GROUPINGS[across]].drop_nulls().n_unique() for _, part in parts]
+    pairs = [math.comb(count, 2) for count in levels]
     found: list[Comparison] = []
     left_out: list[str] = []
-    for group, part in parts:
-        wide = family.sampling(sampling, _count_pairs(part, across), differences)
-        annotated = None if labelled is None else _within(labelled.frame, group)
+    for (group, part), own_pairs in zip(parts, pairs, strict=True):
+        own = [pl.col(GROUPINGS[name]).cast(pl.String).eq_missing(pl.lit(value)) for name, value in group.items()]
+        annotated = None if labelled is None else labelled.frame.filter(pl.lit(value=True), *own)
+        wide = family.sampling(sampling, own_pairs, len(metrics) * sum(pairs))
+        how = ComparisonSettings(sampling, wide, margin, select)
         try:
-            how = ComparisonSettings(sampling, wide, margin, select)
             found.append(_compare_group(part, group, across, metrics, how=how, labelled=annotated))
         except MbbqGenError as error:
             if not may_leave_out or len(left_out) + 1 == len(parts):
@@ -111,35 +119,6 @@ def compare(
     )
 
 
-def _count_pairs(frame: pl.DataFrame, across: Across) -> int:
-    """How many pairs of levels the bias split of a group has."""
-    column = grouping_columns([across])[across]
-    return math.comb(frame.filter(pl.col("split") == "bias")[column].drop_nulls().n_unique(), 2)
-
-
-def _comparable(frame: pl.DataFrame, across: Across) -> pl.DataFrame:
-    """The answers that can be compared: those of the methods that have several levels, where any have.
-
-    Across methods, a model counts as one.
-    """
-    if across == "method":
-        way = pl.format(" ({})", pl.col("method").cast(pl.String))
-        return frame.with_columns(pl.col("model").cast(pl.String).str.strip_suffix(way))
-    if across == "model":
-        return frame
-    (column,) = grouping_columns([across]).values()
-    counts = frame.group_by("method").agg(pl.col(column).drop_nulls().n_unique())
-    kept = counts.filter(pl.col(column) > 1)["method"]
-    return frame.filter(pl.col("method").is_in(kept.implode())) if kept.len() else frame
-
-
-def _within(frame: pl.DataFrame, inside: dict[str, str | None]) -> pl.DataFrame:
-    """The rows of one group of groupings."""
-    for name, column in grouping_columns(list(inside)).items():
-        frame = frame.filter(pl.col(column).cast(pl.String).eq_missing(pl.lit(inside[name])))
-    return frame
-
-
 def _compare_group(
     frame: pl.DataFrame,
     within: dict[str, str | None],
@@ -150,8 +129,7 @@ def _compare_group(
     labelled: pl.DataFrame | None,
 ) -> Comparison:
     select, sampling = how.select, how.sampling
-
-    column = grouping_columns([across])[across]
+    column = GROUPINGS[across]
     bias = frame.filter(pl.col("split") == "bias")
     levels = sorted(str(level) for level in bias[column].drop_nulls().unique().to_list())
     inside = "".join(f" of {name} {value}" for name, value in within.items())
@@ -161,8 +139,10 @@ def _compare_group(
     frame = frame.filter(pl.col(column).cast(pl.String).is_in(levels))
     seen = bias.select(template_expression(), pl.col(column).cast(pl.String)).unique().drop_nulls()
     counted = seen.group_by(TEMPLATE).len().sort(TEMPLATE)
-    is_shared = counted["len"] == len(levels)
-    shared, left_out = counted.filter(is_shared)[TEMPLATE].to_list(), counted.filter(~is_shared)[TEMPLATE].to_list()
+    shared, left_out = (
+        counted.filter(is_it)[TEMPLATE].to_list()
+        for is_it in (pl.col("len") == len(levels), pl.col("len") != len(levels))
+    )
     is_answer = ~pl.col("outcome").cast(pl.String).is_in(sorted(NO_RESPONSE))
     control = frame.filter((pl.col("split") == "control") & (pl.col("condition") == "disambiguated") & is_answer)
     matched = (
@@ -225,17 +205,12 @@ class HypothesisFamily:
 def adjust_p_values(comparisons: Sequence[Comparison]) -> list[Comparison]:
     """The comparisons with the p values of each kind of test adjusted over all their pairs and metrics (Holm)."""
     pairs = [pair for comparison in comparisons for metric in comparison.metrics for pair in metric.pairs]
-    if not pairs:
-        return list(comparisons)
-    adjusted = iter(holm_adjusted(pairs))
-    return [
-        comparison.model_copy(
-            update={
-                "metrics": tuple(
-                    metric.model_copy(update={"pairs": tuple(next(adjusted) for _ in metric.pairs)})
-                    for metric in comparison.metrics
-                )
-            }
+    adjusted = iter(holm_adjusted(pairs) if pairs else ())
+    found = []
+    for comparison in comparisons:
+        metrics = tuple(
+            metric.model_copy(update={"pairs": tuple(next(adjusted) for _ in metric.pairs)})
+            for metric in comparison.metrics
         )
-        for comparison in comparisons
-    ]
+        found.append(comparison.model_copy(update={"metrics": metrics}))
+    return found

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import combinations
 from typing import Any
 
-import numpy as np
 import polars as pl
 
 from mbbq_gen.analysis.ability import Selection, TemplateSelection, split_panels
@@ -21,11 +20,21 @@ from mbbq_gen.analysis.comparison_table import (
     PairDifference,
     WarningCode,
 )
-from mbbq_gen.analysis.correction import CorrectedLevels, confidence_shares
-from mbbq_gen.analysis.correction_table import flags_of, gap
+from mbbq_gen.analysis.correction import (
+    ConfusionMatrix,
+    CorrectedDifference,
+    CorrectedScore,
+    confidence_shares,
+    confusion_matrices,
+    corrected_numbers,
+    extraction_errors,
+    flags_of,
+    gap,
+    labelled_groups,
+)
 from mbbq_gen.analysis.position import balanced_score, place_test, read_answers
 from mbbq_gen.core.records import Condition
-from mbbq_gen.scoring.cells import Array, Counts, count_matrix, scenario_matrix
+from mbbq_gen.scoring.cells import Counts, count_matrix, quotient, scenario_matrix
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES
 from mbbq_gen.scoring.metrics import METRICS, Fraction, Metric
 from mbbq_gen.scoring.tally import grouping_columns, item_scores
@@ -44,19 +53,15 @@ from mbbq_gen.statistics.hypothesis_tests import (
 )
 from mbbq_gen.statistics.intervals import LOW_PARSING
 from mbbq_gen.statistics.missing_data import (
-    MissingDataBounds,
     MissingDataPanels,
-    TippingPoint,
     missing_data_bounds,
-    parse_rate,
 )
-from mbbq_gen.statistics.panel import Panel
+from mbbq_gen.statistics.panel import Panel, plain_value
 
 
-def _rate(name: str, *fractions: Fraction, combine: Callable[..., Any] | None = None) -> Metric:
+def _rate(name: str, *fractions: Fraction, **combine: Any) -> Metric:
     """A metric that is only ever a part of another."""
-    metric = Metric(name, name, "", "BBQ §5", "", fractions, extremes=None)
-    return metric if combine is None else replace(metric, combine=combine)
+    return Metric(name, name, "", "BBQ §5", "", fractions, extremes=None, **combine)
 
 
 _MISLED = Fraction("counter_biased_contexts_biased", "counter_biased_contexts_denominator")
@@ -67,37 +72,21 @@ _CONTRARY = Fraction(
 """Where the truth fits the stereotype: how often the other person is answered."""
 
 
-@dataclass(frozen=True)
-class RateDirectionFactors:
-    """A bias as a product: how often a person is chosen wrongly, times how one-sidedly."""
-
-    rate: Metric
-    direction: Metric
-    """(Biased − counter-biased) / both, of the wrong choices of a person."""
-
-
-def _one_sided(misled: Array, contrary: Array) -> Array:
-    both = misled + contrary
-    found: Array = np.divide(misled - contrary, both, out=np.full(np.shape(both), np.nan), where=np.asarray(both > 0))
-    return found
-
-
-AMBIGUOUS_FACTORS = RateDirectionFactors(
-    rate=_rate("rate", Fraction("ambiguous_person_choices", "ambiguous_denominator")),
-    direction=_rate(
-        "direction", Fraction("ambiguous_biased", "ambiguous_person_choices", minus="ambiguous_counter_biased")
-    ),
+_AMBIGUOUS = (
+    _rate("rate", Fraction("ambiguous_person_choices", "ambiguous_denominator")),
+    _rate("direction", Fraction("ambiguous_biased", "ambiguous_person_choices", minus="ambiguous_counter_biased")),
 )
-DISAMBIGUATED_FACTORS = RateDirectionFactors(
-    rate=_rate("rate", _MISLED, _CONTRARY, combine=lambda misled, contrary: misled + contrary),
-    direction=_rate("direction", _MISLED, _CONTRARY, combine=_one_sided),
+_DISAMBIGUATED = (
+    _rate("rate", _MISLED, _CONTRARY, combine=lambda misled, contrary: misled + contrary),
+    _rate("direction", _MISLED, _CONTRARY, combine=lambda one, other: quotient(one - other, one + other)),
 )
 FACTORS = {
-    "mbbq_bias_ambiguous": AMBIGUOUS_FACTORS,
-    "diff_bias_ambiguous": AMBIGUOUS_FACTORS,
-    "diff_bias_disambiguated": DISAMBIGUATED_FACTORS,
+    "mbbq_bias_ambiguous": _AMBIGUOUS,
+    "diff_bias_ambiguous": _AMBIGUOUS,
+    "diff_bias_disambiguated": _DISAMBIGUATED,
 }
-"""Metric → its factors. In disambiguated contexts a third part is left over: "unknown" in one kind of context more."""
+"""Metric → a bias as a product: how often a person is chosen wrongly, and how one-sidedly (biased − counter-biased over
+both). In disambiguated contexts a third part is left over: "unknown" in one kind of context more."""
 
 
 def kitagawa_decomposition(
@@ -109,9 +98,8 @@ def kitagawa_decomposition(
     """
     if metric.name not in FACTORS or panel.sampling.average != "questions":
         return None
-    factors, sampling = FACTORS[metric.name], panel.sampling
-    rate = [panel.estimates(factors.rate)[place] for place in pair]
-    direction = [panel.estimates(factors.direction)[place] for place in pair]
+    sampling = panel.sampling
+    rate, direction = ([panel.estimates(part)[place] for place in pair] for part in FACTORS[metric.name])
     four = [*rate, *direction]
     gap_rate, gap_direction = rate[0].value - rate[1].value, direction[0].value - direction[1].value
     mean_rate, mean_direction = (rate[0].value + rate[1].value) / 2, (direction[0].value + direction[1].value) / 2
@@ -129,7 +117,7 @@ def kitagawa_decomposition(
     return DifferenceDecomposition(
         rate=by_rate.score(sampling),
         direction=by_direction.score(sampling),
-        unknown=None if factors is AMBIGUOUS_FACTORS else rest.score(sampling),
+        unknown=rest.score(sampling) if metric.condition == "disambiguated" else None,
     )
 
 
@@ -143,6 +131,55 @@ class ComparisonSettings:
     margin: float | None
     """What scores and differences are tested to be smaller than."""
     select: Selection | None
+
+
+class CorrectedLevels:
+    """Scores and differences of the levels with extraction errors removed, on the bias split."""
+
+    def __init__(
+        self,
+        frame: pl.DataFrame,
+        labelled: pl.DataFrame,
+        across: str,
+        levels: Sequence[str],
+        sampling: InferenceSettings,
+    ) -> None:
+        column = grouping_columns([across])[across]
+        kept = labelled.filter((pl.col("split") == "bias") & pl.col(column).cast(pl.String).is_in(list(levels)))
+        groups = labelled_groups(frame.filter(pl.col("split") == "bias"), kept, [across], sampling)
+        by_level = {group.group[across]: group for group in groups}
+        errors = {found.group[across]: found for found in extraction_errors(kept, [across], sampling.confidence)}
+        self._groups = [by_level[level] for level in levels]
+        self.errors = [errors.get(level) for level in levels]
+        """How often answers of each level are extracted wrongly; None for one without labels."""
+        self._labelled, self._sampling = kept, sampling
+
+    def score(self, metric: Metric, place: int) -> CorrectedScore:
+        """The corrected score of a level."""
+        return self._groups[place].score(metric)
+
+    def difference(self, metric: Metric, pair: tuple[int, int]) -> CorrectedDifference:
+        """The corrected difference of two levels."""
+        first, second = (self._groups[place] for place in pair)
+        one, other = first.estimate(metric), second.estimate(metric)
+        labels = first.n_labels + second.n_labels
+        if one is None or other is None:
+            reason = first.reason or second.reason
+            return CorrectedDifference(value=None, n_labels=labels, reason=reason, reason_code="undefined")
+        difference = one.minus(other)
+        return CorrectedDifference(
+            **corrected_numbers(difference, labels, self._sampling),
+            p_value=zero_test(difference, "the corrected scores are equal", self._sampling).p_value,
+        )
+
+    def error_gap(self, pair: tuple[int, int]) -> float | None:
+        """How much more often answers of the first level are extracted wrongly; None where that is not known."""
+        first, second = (error.rate.value if (error := self.errors[place]) else None for place in pair)
+        return gap(first, second)
+
+    def matrices(self) -> tuple[ConfusionMatrix, ...]:
+        """What answers say by how they are read."""
+        return tuple(confusion_matrices(self._labelled, self._sampling.confidence)) if self._labelled.height else ()
 
 
 class ComparedLevels:
@@ -166,7 +203,10 @@ class ComparedLevels:
         self._unread = MissingDataPanels(self._bias)
         kept = [name for name in (matched.kept if matched else ()) if name in set(self._bias.templates)]
         self._matched = self._bias.on_templates(kept) if len(kept) > 1 else None
-        self._why_unmatched = _why_unmatched(matched)
+        self._why_unmatched = "no answers to disambiguated control questions"
+        if matched is not None:
+            found = f"{matched.n_kept} of {matched.n_templates} templates are above chance in all levels"
+            self._why_unmatched = f"{found}; two are needed"
         self._confidences = {found.group[across]: found.shares for found in confidence_shares(self._frame, [across])}
         self._across, self._margin, self._is_cut = across, how.margin, is_cut
         self._is_crossed = how.sampling.prompt_effects == "random"
@@ -200,88 +240,85 @@ class ComparedLevels:
             for condition in conditions:
                 yield pair_agreement(answers, self._column, pair, condition, self._sampling)
 
-    # --- one level ---
-
     def _level(
         self, metric: Metric, place: int, scores: Sequence[Estimate], controls: Sequence[Estimate]
     ) -> LevelScore:
-        ends = self._unread.ends(metric)
+        ends, level = self._unread.ends(metric), self._levels[place]
+        hypothesis, tests = f"{metric.name} of {level} is 0", []
+        if metric.low < 0:
+            tests.append(zero_test(scores[place], hypothesis, self._sampling))
+            if not self._is_crossed:
+                alone = self._bias.template_scores(metric)[place]
+                tests.append(wilcoxon(alone, f"{hypothesis} in the middle of the templates"))
+            if self._margin is not None:
+                tests.append(tost(scores[place], self._margin, f"{metric.name} of {level}", self._sampling))
+
+        def value(name: str, panel: Panel) -> float | None:
+            return plain_value(METRICS[name], panel.tallies[place], self._sampling)
+
         return LevelScore(
-            level=self._levels[place],
+            level=level,
             n_answers=sum(self._bias.tallies[place].outcomes.values()),
-            parse_rate=_value("parse_rate", self._bias, place),
-            accuracy=_value(f"accuracy_{metric.condition or 'ambiguous'}", self._bias, place),
-            control_accuracy=_value("accuracy_disambiguated", self._control, place),
+            parse_rate=value("parse_rate", self._bias),
+            accuracy=value(f"accuracy_{metric.condition or 'ambiguous'}", self._bias),
+            control_accuracy=value("accuracy_disambiguated", self._control),
             score=scores[place].score(self._sampling),
             control=controls[place].score(self._sampling),
             adjusted=scores[place].subtract(controls[place]).score(self._sampling),
             bounds=None
             if ends is None
             else missing_data_bounds(ends[0][place], ends[1][place], scores[place], self._sampling),
-            tests=tuple(self._against_zero(metric, place, scores[place])),
-            confidences=self._confidences.get(self._levels[place], {}),
+            tests=tuple(tests),
+            confidences=self._confidences.get(level, {}),
             corrected=self._corrected.score(metric, place) if self._corrected else None,
             extraction_error=self._corrected.errors[place] if self._corrected else None,
         )
 
-    # --- pairs ---
-
     def _pair(
         self, metric: Metric, pair: tuple[int, int], scores: Sequence[Estimate], controls: Sequence[Estimate]
     ) -> PairDifference:
-        one, other = pair
+        (one, other), (first, second) = pair, (self._levels[place] for place in pair)
         difference = scores[one].subtract(scores[other])
         controlled = controls[one].subtract(controls[other])
         adjusted = difference.subtract(controlled)
         parts = kitagawa_decomposition(self._bias, metric, pair, difference)
-        found = difference.score(self._wide)
+        found, bounds = difference.score(self._wide), None
+        if (ends := self._unread.ends(metric)) is not None:
+            low, high = ends
+            lowest, highest = low[one].subtract(high[other]), high[one].subtract(low[other])
+            bounds = missing_data_bounds(lowest, highest, difference, self._wide)
+        if self._matched is None:
+            matched = no_score(self._why_unmatched)
+        else:
+            measured = self._matched.estimates(metric)
+            matched = measured[one].subtract(measured[other]).score(self._wide)
+        hypothesis = f"{metric.name} is equal in {first} and {second}"
+        tests = [zero_test(difference, hypothesis, self._sampling)]
+        if not self._is_crossed:
+            panel = self._bias.on_groups(pair)
+            ours, theirs = panel.template_scores(metric)
+            middle = f"{hypothesis} in the middle of the templates"
+            tests.append(wilcoxon(ours - theirs, middle, is_even=panel.has_even_counts(metric)))
+        if self._margin is not None:
+            what = f"the difference of {metric.name} of {first} and {second}"
+            tests.append(tost(difference, self._margin, what, self._sampling))
+        hypothesis = f"{metric.name} minus control is equal in {first} and {second}"
         return PairDifference(
-            first=self._levels[one],
-            second=self._levels[other],
+            first=first,
+            second=second,
             difference=found,
-            bounds=self._pair_bounds(metric, pair, difference),
-            tipping_point=self._tipping_point(metric, pair, found),
-            tests=tuple(self._tests_of_pair(metric, pair, difference)),
+            bounds=bounds,
+            tipping_point=self._unread.tipping_point(metric, pair, first_is_higher=(found.value or 0.0) > 0)
+            if found.excludes_zero
+            else None,
+            tests=tuple(tests),
             adjusted=adjusted.score(self._wide),
-            adjusted_test=self._adjusted_test(metric, pair, adjusted),
-            matched=self._matched_difference(metric, pair),
+            adjusted_test=zero_test(adjusted, hypothesis, self._sampling),
+            matched=matched,
             decomposition=parts,
             warnings=tuple(self._warnings_of_pair(metric, pair, found, controlled, parts)),
             corrected=self._corrected.difference(metric, pair) if self._corrected else None,
         )
-
-    def _pair_bounds(self, metric: Metric, pair: tuple[int, int], difference: Estimate) -> MissingDataBounds | None:
-        ends = self._unread.ends(metric)
-        if ends is None:
-            return None
-        (low, high), (one, other) = ends, pair
-        lowest, highest = low[one].subtract(high[other]), high[one].subtract(low[other])
-        return missing_data_bounds(lowest, highest, difference, self._wide)
-
-    def _tipping_point(self, metric: Metric, pair: tuple[int, int], found: EstimateResult) -> TippingPoint | None:
-        if not found.excludes_zero:
-            return None
-        return self._unread.tipping_point(metric, pair, first_is_higher=(found.value or 0.0) > 0)
-
-    def _matched_difference(self, metric: Metric, pair: tuple[int, int]) -> EstimateResult:
-        if self._matched is None:
-            return no_score(self._why_unmatched)
-        scores = self._matched.estimates(metric)
-        return scores[pair[0]].subtract(scores[pair[1]]).score(self._wide)
-
-    # --- tests ---
-
-    def _against_zero(self, metric: Metric, place: int, score: Estimate) -> Iterable[TestResult]:
-        """Is a level's score 0?"""
-        if metric.low >= 0:
-            return
-        hypothesis = f"{metric.name} of {self._levels[place]} is 0"
-        yield zero_test(score, hypothesis, self._sampling)
-        if not self._is_crossed:
-            yield wilcoxon(self._bias.template_scores(metric)[place], f"{hypothesis} in the middle of the templates")
-        if self._margin is not None:
-            what = f"{metric.name} of {self._levels[place]}"
-            yield tost(score, self._margin, what, self._sampling)
 
     def _left_out(self, scores: Sequence[Estimate]) -> tuple[str, ...]:
         """Levels whose score has no interval, where at least two have one."""
@@ -316,28 +353,6 @@ class ComparedLevels:
             reason = "the metric is no mean over answers: a question has no score of it"
             yield untestable("kruskal_wallis", "item", hypothesis, 0, reason, "not_applicable")
 
-    def _tests_of_pair(self, metric: Metric, pair: tuple[int, int], difference: Estimate) -> Iterable[TestResult]:
-        """Have two levels the same score?"""
-        one, other = pair
-        hypothesis = f"{metric.name} is equal in {self._levels[one]} and {self._levels[other]}"
-        yield zero_test(difference, hypothesis, self._sampling)
-        if not self._is_crossed:
-            panel = self._bias.on_groups(pair)
-            first, second = panel.template_scores(metric)
-            middle = f"{hypothesis} in the middle of the templates"
-            yield wilcoxon(first - second, middle, is_even=panel.has_even_counts(metric))
-        if self._margin is not None:
-            what = f"the difference of {metric.name} of {self._levels[one]} and {self._levels[other]}"
-            yield tost(difference, self._margin, what, self._sampling)
-
-    def _adjusted_test(self, metric: Metric, pair: tuple[int, int], adjusted: Estimate) -> TestResult:
-        """Have two levels the same score, the control questions' taken off?"""
-        one, other = (self._levels[place] for place in pair)
-        hypothesis = f"{metric.name} minus control is equal in {one} and {other}"
-        return zero_test(adjusted, hypothesis, self._sampling)
-
-    # --- warnings: what else the differences could come from ---
-
     def _warnings_of_pair(
         self,
         metric: Metric,
@@ -347,16 +362,24 @@ class ComparedLevels:
         parts: DifferenceDecomposition | None,
     ) -> Iterable[WarningCode]:
         """What a difference must be read with; `controlled`: the same difference on the control questions."""
-        if (parse_rate(self._bias, metric, pair) or 0.0) < LOW_PARSING:
+        shares = [number(metric.parse_rate(self._bias.total)[place]) for place in pair]
+        if min((share for share in shares if share is not None), default=0.0) < LOW_PARSING:
             yield "low_parse_rate"
-        rates = [number(float(METRICS["parse_rate"].value(self._bias.total)[place])) for place in pair]
+        rates = [number(METRICS["parse_rate"].value(self._bias.total)[place]) for place in pair]
         if abs((rates[0] or 0.0) - (rates[1] or 0.0)) > PARSING_GAP:
             yield "parse_rate_differs"
         read_gap = gap(*rates) or 0.0
         yield from flags_of(found, read_gap, self._corrected.error_gap(pair) if self._corrected else None)
         is_found = found.excludes_zero
-        if is_found and self._unparsed_could_explain(metric, pair, found):
-            yield "unparsed_could_explain"
+        if is_found and metric.extremes is not None and found.value is not None:
+            upper, lower = pair if found.value > 0 else pair[::-1]
+            totals = self._bias.cells.sum(axis=1)
+            least, most = (
+                metric.value(Counts(totals @ scenario_matrix(scenario) @ count_matrix(), "keep"))
+                for scenario in metric.extremes
+            )
+            if least[upper] <= most[lower]:  # unparsed answers that were most against it would turn its sign
+                yield "unparsed_could_explain"
         if is_found and parts is not None and not parts.direction.excludes_zero:
             yield "ability_could_explain"
         if is_found and self._position_could_explain(metric, pair):
@@ -370,18 +393,6 @@ class ComparedLevels:
             yield "few_templates"
         if self._is_cut:
             yield "templates_excluded"
-
-    def _unparsed_could_explain(self, metric: Metric, pair: tuple[int, int], found: EstimateResult) -> bool:
-        """Whether the difference loses its sign if unparsed answers had been most against it."""
-        if metric.extremes is None or found.value is None:
-            return False
-        upper, lower = pair if found.value > 0 else pair[::-1]
-        totals = self._bias.cells.sum(axis=1)
-        least, most = (
-            metric.value(Counts(totals @ scenario_matrix(scenario) @ count_matrix(), "keep"))
-            for scenario in metric.extremes
-        )
-        return bool(least[upper] <= most[lower])
 
     def _position_could_explain(self, metric: Metric, pair: tuple[int, int]) -> bool:
         """Whether places are preferred in a level, and the difference is not sure once orders are balanced."""
@@ -411,15 +422,3 @@ def holm_adjusted(pairs: Sequence[PairDifference]) -> list[PairDifference]:
         )
         for row, pair in enumerate(pairs)
     ]
-
-
-def _value(name: str, panel: Panel, place: int) -> float | None:
-    if panel.sampling.average == "questions":
-        return number(float(METRICS[name].value(panel.total)[place]))
-    return number(replace(panel, is_resampled=False).estimates(METRICS[name])[place].value)
-
-
-def _why_unmatched(matched: TemplateSelection | None) -> str:
-    if matched is None:
-        return "no answers to disambiguated control questions"
-    return f"{matched.n_kept} of {matched.n_templates} templates are above chance in all levels; two are needed"

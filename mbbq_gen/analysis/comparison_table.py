@@ -6,7 +6,7 @@ from typing import Literal
 
 from mbbq_gen.analysis.ability import TemplateSelection
 from mbbq_gen.analysis.agreement import PairAgreement
-from mbbq_gen.analysis.correction_table import ConfusionMatrix, CorrectedDifference, CorrectedScore, ExtractionErrorRate
+from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedDifference, CorrectedScore, ExtractionErrorRate
 from mbbq_gen.core.records import Confidence, FrozenModel, Split
 from mbbq_gen.scoring.codes import TOO_FEW, Average, PromptEffects
 from mbbq_gen.statistics.estimate import EstimateResult

@@ -6,42 +6,152 @@ The labelled answers are rows of observations with some columns more: `weight`, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, get_args
+from itertools import combinations
+from typing import Any, Literal, get_args
 
 import numpy as np
 import polars as pl
 
-from mbbq_gen.analysis.correction_table import (
-    ConfidenceShares,
-    ConfusionCell,
-    ConfusionMatrix,
-    CorrectedDifference,
-    CorrectedGroup,
-    CorrectedScore,
-    Correction,
-    ExtractionErrorRate,
-    ReadRole,
-    gap,
-)
-from mbbq_gen.core.records import NO_RESPONSE, PARSED, Confidence
+from mbbq_gen.core.records import NO_RESPONSE, PARSED, Confidence, FrozenModel
 from mbbq_gen.scoring.cells import cell_expression
-from mbbq_gen.scoring.metrics import Metric
+from mbbq_gen.scoring.codes import ReasonCode
+from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import (
     TEMPLATE,
     grouping_columns,
+    partition,
     rows_of,
     tally_groups,
     template_expression,
     weight_of_rows,
     weights_of_answers,
 )
-from mbbq_gen.statistics.estimate import REASONS, InferenceSettings, number
-from mbbq_gen.statistics.hypothesis_tests import zero_test
-from mbbq_gen.statistics.intervals import proportion
-from mbbq_gen.statistics.panel import Panel, panel_of
+from mbbq_gen.statistics.estimate import REASONS, EstimateResult, InferenceSettings, number
+from mbbq_gen.statistics.intervals import Proportion, proportion
+from mbbq_gen.statistics.panel import Panel, make_panel, panel_of
 from mbbq_gen.statistics.ppi import MIN_LABELS, AnnotatedCells, CorrectedEstimate, PPIGroup, correct, usual_error_rate
+
+Flag = Literal["parse_rate_gap_exceeds_difference", "extraction_error_exceeds_difference"]
+ReadRole = Literal["target", "non_target", "unknown", "none", "person"]
+"""What an answer chooses: the role of the option, or `none`; `person` is one of a question without a single target."""
+
+
+class CorrectedScore(FrozenModel):
+    """A score with extraction errors removed."""
+
+    value: float | None
+    """None where it is undefined, or there are too few labels; `reason` says which."""
+    ci_low: float | None = None
+    """Lower end of the interval: over templates, and over which answers were labelled."""
+    ci_high: float | None = None
+    standard_error: float | None = None
+    uncorrected: float | None = None
+    """The score by the extractions alone."""
+    correction: float | None = None
+    """Value minus uncorrected."""
+    ppi_lambda: float | None = None
+    """λ: 1 where the extractions count fully, 0 where the labels alone do; None of a difference."""
+    degrees_of_freedom: float | None = None
+    n_labels: int
+    reason: str | None = None
+    reason_code: ReasonCode | None = None
+    """Code of the reason."""
+
+
+class CorrectedGroup(FrozenModel):
+    """The corrected scores of one group, by metric."""
+
+    group: dict[str, str | None]
+    n_labels: int
+    metrics: dict[str, CorrectedScore]
+
+
+class CorrectedDifference(CorrectedScore):
+    """A corrected difference of two levels, first minus second, with its test against 0."""
+
+    p_value: float | None = None
+    """The least level at which the interval excludes 0."""
+    p_adjusted: float | None = None
+    """Holm's over all pairs."""
+
+
+class ExtractionErrorRate(FrozenModel):
+    """How often the answers of a group are extracted wrongly, by the labels."""
+
+    group: dict[str, str | None]
+    n_labels: int
+    n_wrong: float
+    """Of the labels."""
+    rate: Proportion
+    """Each label weighing as many answers as it stands for; unparsed answers without a text are not among them."""
+
+
+class ConfusionCell(FrozenModel):
+    """How many of the answers parsed in one way say another thing."""
+
+    read: ReadRole
+    right: ReadRole
+    count: float
+    """Labels; parts of one where a label only says what is wrong."""
+    share: float
+    """Of the answers parsed so, by weight."""
+
+
+class ConfusionMatrix(FrozenModel):
+    """What answers say, by how they are read."""
+
+    language: str | None
+    """None: all languages."""
+    n_labels: int
+    rate: Proportion
+    """Of the answers extracted wrongly, by weight."""
+    cells: tuple[ConfusionCell, ...]
+    """Rows with a label; combinations that do not occur are left out."""
+
+
+class Correction(FrozenModel):
+    """What labels say of the scores and of the extractions."""
+
+    source: str
+    """Source of the labels: `annotations`."""
+    confidence_level: float
+    n_labels: int
+    unsampled_annotations: int
+    """Annotations outside of every drawn sample; left out."""
+    incomplete_annotations: int
+    """Annotations that only reject an extraction: every other answer counts as equally likely."""
+    stale_annotations: int
+    """Annotations that rejected an extraction which has changed since; left out."""
+    groups: tuple[CorrectedGroup, ...]
+    errors: tuple[ExtractionErrorRate, ...]
+    matrices: tuple[ConfusionMatrix, ...]
+
+
+class ConfidenceShares(FrozenModel):
+    """The extractor's confidence in the answers of a group."""
+
+    group: dict[str, str | None]
+    n_answers: int
+    """Answers with a response."""
+    shares: dict[Confidence, float]
+
+
+class ExtractionFlag(FrozenModel):
+    """A difference of two languages that extraction could have caused."""
+
+    group: dict[str, str | None]
+    metric: str
+    first: str
+    second: str
+    difference: float
+    """Of the scores as they were extracted, first minus second; its interval excludes 0."""
+    read_gap: float
+    """Difference of the parse rates."""
+    error_gap: float | None
+    """Of the shares of answers extracted wrongly, by the labels; None without them."""
+    flags: tuple[Flag, ...]
 
 
 @dataclass(frozen=True)
@@ -91,12 +201,19 @@ class AnnotatedGroup:
     panel: Panel
     """The answers of this group alone as they were extracted."""
 
-    def estimate(self, metric: Metric, sampling: InferenceSettings) -> CorrectedEstimate | None:
+    def estimate(self, metric: Metric) -> CorrectedEstimate | None:
         """The corrected metric; None where nothing can be corrected."""
         if self.correctable is None:
             return None
         (extracted,) = self.panel.estimates(metric)
-        return correct(metric, self.correctable, sampling.unparsed, extracted)
+        return correct(metric, self.correctable, self.panel.sampling.unparsed, extracted)
+
+    def score(self, metric: Metric) -> CorrectedScore:
+        """The corrected metric, or why there is none."""
+        estimate = self.estimate(metric)
+        if estimate is None:
+            return CorrectedScore(value=None, n_labels=self.n_labels, reason=self.reason, reason_code="undefined")
+        return CorrectedScore(**corrected_numbers(estimate, self.n_labels, self.panel.sampling))
 
 
 def labelled_groups(
@@ -104,105 +221,73 @@ def labelled_groups(
 ) -> list[AnnotatedGroup]:
     """The groups of an observations table, over one list of templates, each with its labelled answers.
 
-    Where answers weigh unequally by design, a label stands for its answers with the weight of its own.
+    Where answers weigh unequally by design, a label stands for its answers with the weight of its own. Labels of one
+    language say nothing of another.
     """
-    columns = grouping_columns(by)
-    panel = panel_of(list(tally_groups(frame, columns)), sampling)
-    sizes, keyed = _keyed(frame, columns), _keyed(labelled, columns)
+    panel = panel_of(list(tally_groups(frame, grouping_columns(by))), sampling)
+    sizes, keyed = _keyed(frame), _keyed(labelled)
     keyed = keyed.with_columns(cell_expression(), weight=keyed["weight"] * weights_of_answers(keyed, frame))
     counted = keyed.group_by("class_model", "class_language").agg(pl.col("prompt_id").n_unique())
     annotated = {(model, language): count for model, language, count in counted.rows()}
-    wrong = (keyed["cell"] != keyed["right_cell"]).to_numpy()
-    rate = usual_error_rate(wrong, keyed["weight"].to_numpy())
-    parts = _parts(sizes, columns), _parts(keyed, columns)
-    return [
-        _labelled_group(
-            panel, place, (parts[0].get(key, sizes.clear()), parts[1].get(key, keyed.clear())), annotated, rate
-        )
-        for place, key in enumerate([tuple(group[name] for name in columns) for group in panel.groups])
-    ]
-
-
-def _keyed(frame: pl.DataFrame, columns: Mapping[str, str]) -> pl.DataFrame:
-    """The rows that can be labelled, with their template, group and class."""
-    outcome = pl.col("outcome").cast(pl.String)
-    is_settled = outcome.is_in(sorted(NO_RESPONSE)) | (outcome == "empty")
-    # Where the service says so itself, the extractor is certain that an answer was cut off: there is no text to judge.
-    is_settled |= (outcome == "truncated") & (pl.col("confidence").cast(pl.String) == "high")
-    role = pl.col("chosen_role").cast(pl.String)
-    kind = (
-        pl.when(~outcome.is_in(sorted(PARSED)))
-        .then(pl.lit("none"))
-        .otherwise(pl.when(role == "unknown").then(pl.lit("unknown")).otherwise(pl.lit("person")))
+    rate = usual_error_rate((keyed["cell"] != keyed["right_cell"]).to_numpy(), keyed["weight"].to_numpy())
+    all_rows, all_labels = (
+        {tuple(group.values()): part for group, part in partition(table, by)} for table in (sizes, keyed)
     )
-    return frame.filter(~is_settled).with_columns(
-        template_expression(),
-        *(pl.col(column).cast(pl.String).alias(f"by_{name}") for name, column in columns.items()),
-        class_model=pl.col("model").cast(pl.String).fill_null(""),
-        class_language=pl.col("language").cast(pl.String),
-        class_kind=kind,
-        class_confidence=pl.col("confidence").cast(pl.String),
-    )
-
-
-def _parts(frame: pl.DataFrame, columns: Mapping[str, str]) -> dict[tuple[Any, ...], pl.DataFrame]:
-    names = [f"by_{name}" for name in columns]
-    if not names:
-        return {(): frame}
-    return dict(frame.partition_by(names, as_dict=True))
-
-
-def _labelled_group(
-    panel: Panel,
-    place: int,
-    parts: tuple[pl.DataFrame, pl.DataFrame],
-    annotated: Mapping[tuple[str, str], int],
-    rate: float,
-) -> AnnotatedGroup:
-    rows, labelled = parts
-    labels = labelled["prompt_id"].n_unique()
-    reason = _why_not(rows, labels, annotated)
-    if reason is not None:
-        return AnnotatedGroup(panel.groups[place], labels, None, reason, panel.on_groups([place]))
     templates = {name: number for number, name in enumerate(panel.templates)}
-    counted = rows.group_by(TEMPLATE, *_CLASS).agg(weight_of_rows(rows))
-    classes = sorted({row[1:-1] for row in counted.rows()} | set(labelled.select(_CLASS).unique().rows()))
-    class_sizes = np.zeros((len(templates), len(classes)))
-    for template, *names, count in counted.rows():
-        class_sizes[templates[template], classes.index(tuple(names))] += count
-    cells = np.zeros(panel.cells[place].shape)
-    for template, cell, count in rows.group_by(TEMPLATE, cell_expression()).agg(weight_of_rows(rows)).rows():
-        cells[templates[template], cell] += count
-    kinds = [classes.index(row) for row in labelled.select(_CLASS).rows()]
-    return AnnotatedGroup(
-        panel.groups[place],
-        labels,
-        PPIGroup(
+    found = []
+    for place, group in enumerate(panel.groups):
+        key = tuple(group.values())
+        rows, labels = all_rows.get(key, sizes.clear()), all_labels.get(key, keyed.clear())
+        n_labels, reason = labels["prompt_id"].n_unique(), None
+        few = [
+            f"{annotated.get((model, language), 0)} labels in {language}"
+            for model, language in sorted(set(rows.select("class_model", "class_language").unique().rows()))
+            if annotated.get((model, language), 0) < MIN_LABELS
+        ]
+        if few or n_labels < MIN_LABELS:
+            reason = f"{few[0] if few else f'{n_labels} labels'}, {MIN_LABELS} are needed"
+            found.append(AnnotatedGroup(group, n_labels, None, reason, panel.on_groups([place])))
+            continue
+        by_class = rows.group_by(TEMPLATE, *_CLASS).agg(weight_of_rows(rows))
+        classes = sorted({row[1:-1] for row in by_class.rows()} | set(labels.select(_CLASS).unique().rows()))
+        class_sizes, cells = np.zeros((len(templates), len(classes))), np.zeros(panel.cells[place].shape)
+        for template, *names, count in by_class.rows():
+            class_sizes[templates[template], classes.index(tuple(names))] += count
+        for template, cell, count in rows.group_by(TEMPLATE, cell_expression()).agg(weight_of_rows(rows)).rows():
+            cells[templates[template], cell] += count
+        correctable = PPIGroup(
             cells=cells,
             settled=panel.cells[place] - cells,
             classes=tuple(classes),
             class_sizes=class_sizes,
             labelled=AnnotatedCells(
-                read=labelled["cell"].to_numpy().astype(np.int64),
-                right=labelled["right_cell"].to_numpy().astype(np.int64),
-                template=np.array([templates[name] for name in labelled[TEMPLATE]], dtype=np.int64),
-                kind=np.array(kinds, dtype=np.int64),
-                weight=labelled["weight"].to_numpy(),
+                read=labels["cell"].to_numpy().astype(np.int64),
+                right=labels["right_cell"].to_numpy().astype(np.int64),
+                template=np.array([templates[name] for name in labels[TEMPLATE]], dtype=np.int64),
+                kind=np.array([classes.index(row) for row in labels.select(_CLASS).rows()], dtype=np.int64),
+                weight=labels["weight"].to_numpy(),
             ),
             error_rate=rate,
-        ),
-        None,
-        panel.on_groups([place]),
+        )
+        found.append(AnnotatedGroup(group, n_labels, correctable, None, panel.on_groups([place])))
+    return found
+
+
+def _keyed(frame: pl.DataFrame) -> pl.DataFrame:
+    """The rows that can be labelled, with their template and class."""
+    outcome = pl.col("outcome").cast(pl.String)
+    is_settled = outcome.is_in(sorted(NO_RESPONSE)) | (outcome == "empty")
+    # Where the service says so itself, the extractor is certain that an answer was cut off: there is no text to judge.
+    is_settled |= (outcome == "truncated") & (pl.col("confidence").cast(pl.String) == "high")
+    role = pl.col("chosen_role").cast(pl.String)
+    kind = pl.when(~outcome.is_in(sorted(PARSED))).then(pl.lit("none")).when(role == "unknown").then(pl.lit("unknown"))
+    return frame.filter(~is_settled).with_columns(
+        template_expression(),
+        class_model=pl.col("model").cast(pl.String).fill_null(""),
+        class_language=pl.col("language").cast(pl.String),
+        class_kind=kind.otherwise(pl.lit("person")),
+        class_confidence=pl.col("confidence").cast(pl.String),
     )
-
-
-def _why_not(rows: pl.DataFrame, labels: int, annotated: Mapping[tuple[str, str], int]) -> str | None:
-    """Why a group can't be corrected: labels of one language say nothing of another."""
-    for model, language in sorted(set(rows.select("class_model", "class_language").unique().rows())):
-        count = annotated.get((model, language), 0)
-        if count < MIN_LABELS:
-            return f"{count} labels in {language}, {MIN_LABELS} are needed"
-    return f"{labels} labels, {MIN_LABELS} are needed" if labels < MIN_LABELS else None
 
 
 # --- as records ------------------------------------------------------------------------------------------------------
@@ -223,39 +308,20 @@ def correction(
         unsampled_annotations=labelled.unsampled_annotations,
         incomplete_annotations=labelled.incomplete_annotations,
         stale_annotations=labelled.stale_annotations,
-        groups=tuple(corrected_groups(frame, labelled.frame, by, metrics, sampling)),
+        groups=tuple(
+            CorrectedGroup(
+                group=group.group,
+                n_labels=group.n_labels,
+                metrics={metric.name: group.score(metric) for metric in metrics},
+            )
+            for group in labelled_groups(frame, labelled.frame, by, sampling)
+        ),
         errors=tuple(extraction_errors(labelled.frame, by, sampling.confidence)),
         matrices=tuple(confusion_matrices(labelled.frame, sampling.confidence)),
     )
 
 
-def corrected_groups(
-    frame: pl.DataFrame,
-    labelled: pl.DataFrame,
-    by: Sequence[str],
-    metrics: Sequence[Metric],
-    sampling: InferenceSettings,
-) -> list[CorrectedGroup]:
-    """The corrected metrics of every group, in the order of `score`."""
-    return [
-        CorrectedGroup(
-            group=group.group,
-            n_labels=group.n_labels,
-            metrics={metric.name: corrected_metric(group, metric, sampling) for metric in metrics},
-        )
-        for group in labelled_groups(frame, labelled, by, sampling)
-    ]
-
-
-def corrected_metric(group: AnnotatedGroup, metric: Metric, sampling: InferenceSettings) -> CorrectedScore:
-    """One corrected metric of a group."""
-    estimate = group.estimate(metric, sampling)
-    if estimate is None:
-        return CorrectedScore(value=None, n_labels=group.n_labels, reason=group.reason, reason_code="undefined")
-    return CorrectedScore(**_numbers(estimate, group.n_labels, sampling))
-
-
-def _numbers(estimate: CorrectedEstimate, labels: int, sampling: InferenceSettings) -> dict[str, Any]:
+def corrected_numbers(estimate: CorrectedEstimate, labels: int, sampling: InferenceSettings) -> dict[str, Any]:
     """The fields of a corrected score; value and interval are cut off where the score can't go."""
     found, plain = number(estimate.value), number(estimate.plain)
     interval, code = estimate.interval(sampling.confidence), estimate.missing_reason
@@ -278,71 +344,54 @@ def _numbers(estimate: CorrectedEstimate, labels: int, sampling: InferenceSettin
 # --- extraction errors ----------------------------------------------------------------------------------------------
 
 
-def _role_column(role: pl.Expr, outcome: pl.Expr) -> pl.Expr:
-    return (
-        pl.when(~outcome.cast(pl.String).is_in(sorted(PARSED)))
-        .then(pl.lit("none"))
-        .otherwise(role.cast(pl.String).fill_null("person"))
-    )
-
-
 def _judged(labelled: pl.DataFrame) -> pl.DataFrame:
     """Labelled answers with what was read, what is right, and whether these are one."""
-    rows = labelled.with_columns(
-        read=_role_column(pl.col("chosen_role"), pl.col("outcome")),
-        right=_role_column(pl.col("right_role"), pl.col("right_outcome")),
+
+    def role(name: str, outcome: str) -> pl.Expr:
+        is_read = pl.col(outcome).cast(pl.String).is_in(sorted(PARSED))
+        return pl.when(~is_read).then(pl.lit("none")).otherwise(pl.col(name).cast(pl.String).fill_null("person"))
+
+    return labelled.with_columns(
+        read=role("chosen_role", "outcome"),
+        right=role("right_role", "right_outcome"),
         part=1 / pl.len().over("model", "prompt_id"),
+        is_right=pl.col("right_index").eq_missing(pl.col("chosen_index")),
     )
-    return rows.with_columns(is_right=pl.col("right_index").eq_missing(pl.col("chosen_index")))
 
 
 def extraction_errors(labelled: pl.DataFrame, by: Sequence[str], confidence: float = 0.95) -> list[ExtractionErrorRate]:
     """How often answers are extracted wrongly, by group."""
-    columns = grouping_columns(by)
-    rows = _judged(labelled).with_columns(
-        pl.col(column).cast(pl.String).alias(f"by_{name}") for name, column in columns.items()
-    )
     return [
         ExtractionErrorRate(
-            group=dict(zip(columns, key, strict=True)),
+            group=group,
             n_labels=part["prompt_id"].n_unique(),
             n_wrong=float(part.filter(~pl.col("is_right"))["part"].sum()),
             rate=proportion(zip(~part["is_right"], part["weight"], strict=True), confidence),
         )
-        for key, part in sorted(_parts(rows, columns).items(), key=lambda item: [str(value) for value in item[0]])
+        for group, part in partition(_judged(labelled), by)
     ]
 
 
 def confusion_matrices(labelled: pl.DataFrame, confidence: float = 0.95) -> list[ConfusionMatrix]:
     """What answers say by how they are read: of all languages, then of each."""
-    rows = _judged(labelled)
-    languages = sorted(str(language) for language in rows["language"].unique())
-    found = [_matrix(None, rows, confidence)]
-    if len(languages) > 1:
-        found += [
-            _matrix(name, rows.filter(pl.col("language").cast(pl.String) == name), confidence) for name in languages
+    rows, order, found = _judged(labelled), get_args(ReadRole), []
+    languages: Sequence[str | None] = sorted(str(language) for language in rows["language"].unique())
+    for language in [None, *languages] if len(languages) > 1 else languages:
+        part = rows if language is None else rows.filter(pl.col("language").cast(pl.String) == language)
+        counted = part.group_by("read", "right", maintain_order=True).agg(pl.col("part").sum(), pl.col("weight").sum())
+        wholes = dict(counted.group_by("read").agg(pl.col("weight").sum()).rows())
+        cells = [
+            ConfusionCell(read=read, right=right, count=count, share=weight / wholes[read])
+            for read, right, count, weight in counted.rows()
         ]
-    else:
-        found[0] = _matrix(languages[0], rows, confidence)
+        matrix = ConfusionMatrix(
+            language=language,
+            n_labels=part["prompt_id"].n_unique(),
+            rate=proportion(zip(~part["is_right"], part["weight"], strict=True), confidence),
+            cells=tuple(sorted(cells, key=lambda cell: (order.index(cell.read), order.index(cell.right)))),
+        )
+        found.append(matrix)
     return found
-
-
-def _matrix(language: str | None, rows: pl.DataFrame, confidence: float) -> ConfusionMatrix:
-    counted = rows.group_by("read", "right", maintain_order=True).agg(pl.col("part").sum(), pl.col("weight").sum())
-    wholes: dict[str, float] = {}
-    for read, _, _, weight in counted.rows():
-        wholes[read] = wholes.get(read, 0.0) + weight
-    order = get_args(ReadRole)
-    cells = [
-        ConfusionCell(read=read, right=right, count=count, share=weight / wholes[read])
-        for read, right, count, weight in counted.rows()
-    ]
-    return ConfusionMatrix(
-        language=language,
-        n_labels=rows["prompt_id"].n_unique(),
-        rate=proportion(zip(~rows["is_right"], rows["weight"], strict=True), confidence),
-        cells=tuple(sorted(cells, key=lambda cell: (order.index(cell.read), order.index(cell.right)))),
-    )
 
 
 def confidence_shares(frame: pl.DataFrame, by: Sequence[str]) -> list[ConfidenceShares]:
@@ -365,51 +414,62 @@ def confidence_shares(frame: pl.DataFrame, by: Sequence[str]) -> list[Confidence
     ]
 
 
-class CorrectedLevels:
-    """Scores and differences of the levels with extraction errors removed, on the bias split."""
+# --- differences that extraction could have caused --------------------------------------------------------------------
 
-    def __init__(
-        self,
-        frame: pl.DataFrame,
-        labelled: pl.DataFrame,
-        across: str,
-        levels: Sequence[str],
-        sampling: InferenceSettings,
-    ) -> None:
-        column = grouping_columns([across])[across]
-        kept = labelled.filter((pl.col("split") == "bias") & pl.col(column).cast(pl.String).is_in(list(levels)))
-        groups = labelled_groups(frame.filter(pl.col("split") == "bias"), kept, [across], sampling)
-        by_level = {group.group[across]: group for group in groups}
-        errors = {found.group[across]: found for found in extraction_errors(kept, [across], sampling.confidence)}
-        self._groups = [by_level[level] for level in levels]
-        self.errors = [errors.get(level) for level in levels]
-        """How often answers of each level are extracted wrongly; None for one without labels."""
-        self._labelled, self._sampling = kept, sampling
 
-    def score(self, metric: Metric, place: int) -> CorrectedScore:
-        """The corrected score of a level."""
-        return corrected_metric(self._groups[place], metric, self._sampling)
+def flags_of(difference: EstimateResult, read_gap: float, error_gap: float | None) -> Iterator[Flag]:
+    """What is larger than a difference that was found; nothing where its interval holds 0.
 
-    def difference(self, metric: Metric, pair: tuple[int, int]) -> CorrectedDifference:
-        """The corrected difference of two levels."""
-        first = self._groups[pair[0]]
-        second = self._groups[pair[1]]
-        one, other = first.estimate(metric, self._sampling), second.estimate(metric, self._sampling)
-        labels = first.n_labels + second.n_labels
-        if one is None or other is None:
-            reason = first.reason or second.reason
-            return CorrectedDifference(value=None, n_labels=labels, reason=reason, reason_code="undefined")
-        difference = one.minus(other)
-        return CorrectedDifference(
-            **_numbers(difference, labels, self._sampling),
-            p_value=zero_test(difference, "the corrected scores are equal", self._sampling).p_value,
-        )
+    `read_gap`, `error_gap`: how far the shares of answers parsed, and of those extracted wrongly, lie apart; None: not
+    known.
+    """
+    if difference.value is None or not difference.excludes_zero:
+        return
+    if abs(read_gap) > abs(difference.value):
+        yield "parse_rate_gap_exceeds_difference"
+    if error_gap is not None and abs(error_gap) > abs(difference.value):
+        yield "extraction_error_exceeds_difference"
 
-    def error_gap(self, pair: tuple[int, int]) -> float | None:
-        """How much more often answers of the first level are extracted wrongly; None where that is not known."""
-        first, second = (error.rate.value if (error := self.errors[place]) else None for place in pair)
-        return gap(first, second)
 
-    def matrices(self) -> tuple[ConfusionMatrix, ...]:
-        """What answers say by how they are read."""
-        return tuple(confusion_matrices(self._labelled, self._sampling.confidence)) if self._labelled.height else ()
+def gap(first: float | None, second: float | None) -> float | None:
+    """First minus second; None where one is not known."""
+    return None if first is None or second is None else first - second
+
+
+def extraction_flags(
+    frame: pl.DataFrame,
+    within: Sequence[str],
+    metrics: Sequence[Metric],
+    sampling: InferenceSettings,
+    errors: Mapping[tuple[str | None, ...], ExtractionErrorRate],
+) -> list[ExtractionFlag]:
+    """The differences of languages on the bias split that extraction could have caused.
+
+    `within`: what is compared within, such as model and benchmark. `errors`: by the values of `within` and language.
+    """
+    found: list[ExtractionFlag] = []
+    for group, part in partition(frame.filter(pl.col("split") == "bias"), within):
+        panel = make_panel(part, ["language"], sampling)
+        languages = [str(one["language"]) for one in panel.groups]
+        read = METRICS["parse_rate"].value(panel.total)
+        for metric in metrics:
+            estimates = panel.estimates(metric)
+            for one, other in combinations(range(len(languages)), 2):
+                difference = estimates[one].subtract(estimates[other]).score(sampling)
+                rates = [errors.get((*group.values(), languages[place])) for place in (one, other)]
+                error_gap = gap(*(rate.rate.value if rate else None for rate in rates))
+                read_gap = float(read[one] - read[other])
+                flags = tuple(flags_of(difference, read_gap, error_gap))
+                if flags and difference.value is not None:
+                    flag = ExtractionFlag(
+                        group=group,
+                        metric=metric.name,
+                        first=languages[one],
+                        second=languages[other],
+                        difference=difference.value,
+                        read_gap=read_gap,
+                        error_gap=error_gap,
+                        flags=flags,
+                    )
+                    found.append(flag)
+    return found

@@ -18,7 +18,7 @@ Cochran 1977, §2.6), and is 0 where all is. Every design of the grid is looked 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import product
 from typing import Final, Literal
@@ -43,8 +43,8 @@ from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, Average, PromptEffects
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import QUESTION, TEMPLATE, answer_scores
-from mbbq_gen.statistics.crossed_effects import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS
 from mbbq_gen.statistics.estimate import InferenceSettings
+from mbbq_gen.statistics.intervals import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS
 from mbbq_gen.statistics.variance_components import (
     Cells,
     Codes,
@@ -71,7 +71,6 @@ class Components(FrozenModel):
     question_share: float
     """Of the variance of one answer, what its question makes: asking it again does not lessen that part."""
     question_source: str
-    """Where the share comes from."""
 
 
 _SHARES: Final = VarianceAssumptions(
@@ -101,6 +100,15 @@ class DesignSpace:
     """Option orders of the policy: 1, 3 or 6."""
     cells: int
     """Languages × splits."""
+
+    def check(self, speaks_of: PromptEffects) -> None:
+        """Refuses too few templates, or prompt variants that are to speak of others (UsageError)."""
+        if len(self.stock) < MIN_TEMPLATES:
+            raise UsageError(f"{len(self.stock)} template(s) have questions that count for the metric: {TOO_FEW}")
+        if speaks_of == "random" and self.prompt_variants < MIN_PROMPT_VARIANTS:
+            raise UsageError(
+                f"{self.prompt_variants} prompt variant(s): {TOO_FEW_PROMPT_VARIANTS}; give more with --variants"
+            )
 
 
 class StudyDesign(FrozenModel):
@@ -161,24 +169,22 @@ class DesignSearch:
 
     def cheapest(self, width: float) -> StudyDesign | None:
         """The design of the fewest requests whose interval is no wider; None where none is."""
-        found = [design for block in self._blocks() if (design := block.cheapest(width))]
-        return self._or_everything(min(found, key=lambda design: (design.requests, design.width), default=None))
+        return self._best(lambda design: (design.requests, design.width), width=width)
 
     def narrowest(self, requests: float) -> StudyDesign | None:
         """The design of the narrowest interval with no more requests; None where there is none."""
-        found = [design for block in self._blocks() if (design := block.narrowest(requests))]
-        return self._or_everything(min(found, key=lambda design: (design.width, design.requests), default=None))
+        return self._best(lambda design: (design.width, design.requests), requests=requests)
 
-    def _or_everything(self, found: StudyDesign | None) -> StudyDesign | None:
-        """The design, or `everything` where it asks as much."""
+    def _best(self, key: Callable[[StudyDesign], tuple[float, float]], **goal: float) -> StudyDesign | None:
+        """The best design of all blocks, or `everything` where it asks as much."""
+        found = min((design for block in self._blocks() if (design := block.best(**goal))), key=key, default=None)
         everything = self.everything()
         return everything if found is not None and found.requests == everything.requests else found
 
     def as_run(self, *, width: float | None = None, requests: float | None = None) -> StudyDesign | None:
         """The best that `run --answers-per-template` can ask: all templates, prompt variants in turns, questions before
         repeats."""
-        block = _Block(self, self.offer.prompt_variants, 1, 1, all_templates=True)
-        return block.cheapest(width) if width is not None else block.narrowest(requests or 0.0)
+        return _Block(self, self.offer.prompt_variants, 1, 1, all_templates=True).best(width=width, requests=requests)
 
     def at(self, templates: int, questions: int, variants: int, each: int, orders: int = 1) -> StudyDesign:
         """What one design reaches: `each` of the prompt variants of every question."""
@@ -196,14 +202,12 @@ class DesignSearch:
 
         Those that ask everything are no other designs than it.
         """
-        found: list[StudyDesign] = []
+        same = (best.prompt_variants, best.prompt_variants_each, best.orders_each)
+        others = [block for block in self._blocks() if (block.prompt_variants, block.each, block.orders) != same]
+        designs = [other for block in others if (other := block.best(width=width, requests=requests))]
         all_of_it = self.everything().requests
-        for block in self._blocks():
-            if block.shape != (best.prompt_variants, best.prompt_variants_each, best.orders_each):
-                other = block.cheapest(width) if width is not None else block.narrowest(requests or 0.0)
-                found += [other] if other is not None and other.requests < all_of_it else []
-        key = (lambda other: (other.requests, other.width)) if width is not None else (lambda other: (other.width, 0.0))
-        return sorted(found, key=key)
+        found = [other for other in designs if other.requests < all_of_it]
+        return sorted(found, key=lambda other: (other.width, 0.0) if width is None else (other.requests, other.width))
 
     def _blocks(self) -> Iterator[_Block]:
         """The grid, by prompt variants in all, prompt variants of a question, and orders."""
@@ -227,26 +231,27 @@ class _Block:
     all_templates: bool = False
     """Whether designs that leave templates out are left out."""
 
-    @property
-    def shape(self) -> tuple[int, int, int]:
-        return self.prompt_variants, self.each, self.orders
-
-    def cheapest(self, width: float) -> StudyDesign | None:
-        """The fewest requests that reach the width."""
-        templates, questions = self._grid()
-        requests = np.where(self._widths(templates, questions) <= width, self._requests(templates, questions), np.inf)
-        return self._at(templates, questions, requests)
-
-    def narrowest(self, requests: float) -> StudyDesign | None:
-        """The narrowest of so many requests."""
-        templates, questions = self._grid()
-        affordable = self._requests(templates, questions) <= requests
-        return self._at(templates, questions, np.where(affordable, self._widths(templates, questions), np.inf))
+    def best(self, *, width: float | None = None, requests: float | None = None) -> StudyDesign | None:
+        """The fewest requests that reach the width, or the narrowest of so many requests; None where none does."""
+        offer, stock = self.study.offer, self.study.offer.stock
+        fewest = len(stock) if self.all_templates else MIN_TEMPLATES
+        templates = np.arange(fewest, len(stock) + 1, dtype=np.float64)[:, None]
+        most = -(-max(stock) * offer.prompt_variants * offer.orders // (self.each * self.orders))
+        questions = np.array(question_counts(most), dtype=np.float64)[None, :]
+        needed = templates * self._taken(questions)[1].mean(axis=-1) * offer.cells  # which templates is left to chance
+        widths = self._widths(templates, questions)
+        values = np.where(needed <= (requests or 0.0), widths, np.inf)
+        if width is not None:
+            values = np.where(widths <= width, needed, np.inf)
+        row, column = np.unravel_index(int(values.argmin()), values.shape)
+        if not np.isfinite(values[row, column]):
+            return None
+        return self.design(int(templates[row, 0]), int(questions[0, column]))
 
     def design(self, templates: int, questions: int) -> StudyDesign:
         """One design as a record."""
-        place = np.array([[float(templates)]]), np.array([[float(questions)]])
-        requests, price = round(float(self._requests(*place)[0, 0])), self.study.price
+        place, price = (np.array([[float(templates)]]), np.array([[float(questions)]])), self.study.price
+        requests = round(templates * float(self._taken(place[1])[1].mean()) * self.study.offer.cells)
         return StudyDesign(
             templates=templates,
             questions=min(questions, max(self.study.offer.stock)),
@@ -261,21 +266,6 @@ class _Block:
             within=float(self._widths(*place, within=True)[0, 0]),
         )
 
-    def _at(self, templates: Array, questions: Array, values: Array) -> StudyDesign | None:
-        """The design of the least finite value."""
-        row, column = np.unravel_index(int(values.argmin()), values.shape)
-        if not np.isfinite(values[row, column]):
-            return None
-        return self.design(int(templates[row, 0]), int(questions[0, column]))
-
-    def _grid(self) -> tuple[Array, Array]:
-        """Templates down, questions across."""
-        stock = self.study.offer.stock
-        fewest = len(stock) if self.all_templates else MIN_TEMPLATES
-        templates = np.arange(fewest, len(stock) + 1, dtype=np.float64)[:, None]
-        most = -(-max(stock) * self.study.offer.prompt_variants * self.study.offer.orders // (self.each * self.orders))
-        return templates, np.array(question_counts(most), dtype=np.float64)[None, :]
-
     def _taken(self, questions: Array) -> tuple[Array, Array]:
         """Questions and answers that each template gives: both of shape (1, question counts, templates)."""
         offer = self.study.offer
@@ -285,60 +275,33 @@ class _Block:
         )
         return np.minimum(questions[..., None], stock), answers
 
-    def _requests(self, templates: Array, questions: Array) -> Array:
-        """Of all languages and splits; which templates are taken is left to chance."""
-        _, answers = self._taken(questions)
-        found: Array = templates * answers.mean(axis=-1) * self.study.offer.cells
-        return found
-
     def _widths(self, templates: Array, questions: Array, *, within: bool = False) -> Array:
-        level = 0.5 + self.study.confidence / 2
-        squares = special.stdtrit(templates - 1, level) ** 2 * self._variance(templates, questions, within=within)
-        if self.study.speaks_of == "random":
-            reach = (
-                special.stdtrit(self.prompt_variants - 1, level)
-                if self.prompt_variants >= MIN_PROMPT_VARIANTS
-                else float("inf")
-            )
-            left = 1 - within * self.prompt_variants / self.study.offer.prompt_variants
-            sd, question = self.study.components.assumptions, _QUESTIONS[self.study.target]
-            squares = squares + reach**2 * variance_of_variants(question, sd, self.prompt_variants) * left
+        study, offer, sd = self.study, self.study.offer, self.study.components.assumptions
+        question, level = _QUESTIONS[study.target], 0.5 + study.confidence / 2
+        (taken, given), stock = self._taken(questions), np.array(offer.stock, dtype=np.float64)
+        left, left_of_variants = 1 - within * templates / len(stock), 1.0
+        if study.speaks_of == "random":
+            left_of_variants = 1 - within * self.prompt_variants / offer.prompt_variants
+        every = stock * offer.prompt_variants * offer.orders
+        left_out = 1 - within * taken / stock, 1 - within * given / every
+        answer = answer_variance(sd.answer, study.components.question_share, taken, given, left_out)
+        met = np.minimum(self.prompt_variants, questions * self.each)  # prompt variants that a template meets
+        unseen = np.maximum(left, left_of_variants) if study.speaks_of == "random" else left
+        if study.average == "random-effects":  # templates weighted by the inverse of their variances
+            each = variance_of(question, sd, 1.0, met[..., None], answer, (left[..., None], unseen[..., None]))
+            variance = np.asarray(1 / (1 / np.maximum(each, _LEAST_VARIANCE)).mean(axis=-1) / templates)
+        else:
+            variance = variance_of(question, sd, templates, met, answer.mean(axis=-1) / templates, (left, unseen))
+        squares = special.stdtrit(templates - 1, level) ** 2 * variance
+        if study.speaks_of == "random":
+            enough = self.prompt_variants >= MIN_PROMPT_VARIANTS
+            reach = special.stdtrit(self.prompt_variants - 1, level) if enough else float("inf")
+            squares = squares + reach**2 * variance_of_variants(question, sd, self.prompt_variants) * left_of_variants
         width: Array = 2 * squares**0.5
         return width
 
-    def _variance(self, templates: Array, questions: Array, *, within: bool) -> Array:
-        study, sd = self.study, self.study.components.assumptions
-        (taken, given), stock = self._taken(questions), np.array(study.offer.stock, dtype=np.float64)
-        left = 1 - within * templates / len(stock)
-        unasked = (
-            1 - within * self.prompt_variants / study.offer.prompt_variants if study.speaks_of == "random" else 0.0
-        )
-        share, every = study.components.question_share, stock * study.offer.prompt_variants * study.offer.orders
-        left_out = 1 - within * taken / stock, 1 - within * given / every
-        answer = answer_variance(sd.answer, share, taken, given, left_out)
-        met = np.minimum(self.prompt_variants, questions * self.each)  # prompt variants that a template meets
-        unseen, question = np.maximum(left, unasked), _QUESTIONS[study.target]
-        if study.average == "random-effects":  # templates weighted by the inverse of their variances
-            each = variance_of(question, sd, 1.0, met[..., None], answer, (left[..., None], unseen[..., None]))
-            return np.asarray(1 / (1 / np.maximum(each, _LEAST_VARIANCE)).mean(axis=-1) / templates)
-        return variance_of(question, sd, templates, met, answer.mean(axis=-1) / templates, (left, unseen))
-
 
 _LEAST_VARIANCE: Final = 1e-12
-
-
-def check_offer(offer: DesignSpace, speaks_of: PromptEffects = "fixed") -> None:
-    """Refuses what no interval can be made of.
-
-    Raises:
-        UsageError: for too few templates, or prompt variants that are to speak of others.
-    """
-    if len(offer.stock) < MIN_TEMPLATES:
-        raise UsageError(f"{len(offer.stock)} template(s) have questions that count for the metric: {TOO_FEW}")
-    if speaks_of == "random" and offer.prompt_variants < MIN_PROMPT_VARIANTS:
-        raise UsageError(
-            f"{offer.prompt_variants} prompt variant(s): {TOO_FEW_PROMPT_VARIANTS}; give more with --variants"
-        )
 
 
 def pooled_share(groups: Sequence[tuple[int, float, float]]) -> float | None:
@@ -392,35 +355,28 @@ def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> Va
     table = variance_components(frame, metric, InferenceSettings())
     if table.chance is not None or table.is_balanced:
         return assumptions_of(table, f"taken from {source}")
-    found = _of_few_answers(answer_scores(frame, metric, "discard"))
-    if not found:
-        said = f"{DEFAULTS.source.split(';')[0]}; {source} has too few answers per template"
-        return DEFAULTS.model_copy(update={"source": said})
-    said = f"taken from {source}: template, template × language, one answer; assumed: prompt variants"
-    return DEFAULTS.model_copy(update={**found, "source": said})
-
-
-_KIND = (TEMPLATE, "language", "condition", "polarity", "alignment")
-
-
-def _of_few_answers(answers: pl.DataFrame) -> dict[str, float]:
-    """Standard deviations of templates, template × language and one answer; nothing where answers are too few."""
+    answers = answer_scores(frame, metric, "discard")
     freedom = answers.height - answers.select(pl.struct(_KIND).n_unique()).item()
     cells = answers.group_by(TEMPLATE, "language").agg(pl.col("score").mean(), pl.len()).sort(TEMPLATE, "language")
     if freedom < LEAST_FREEDOM or cells[TEMPLATE].n_unique() < 2:
-        return {}
+        said = f"{DEFAULTS.source.split(';')[0]}; {source} has too few answers per template"
+        return DEFAULTS.model_copy(update={"source": said})
     gaps = answers.select((pl.col("score") - pl.col("score").mean().over(_KIND)) ** 2)
     answer = float(gaps["score"].sum()) / freedom
     codes: dict[Term, Codes] = {("template",): _numbers(cells[TEMPLATE])}
     if cells["language"].n_unique() > 1:
-        codes |= {
-            ("language",): _numbers(cells["language"]),
-            ("template", "language"): np.arange(cells.height, dtype=np.int64),
-        }
+        codes |= {("language",): _numbers(cells["language"]), ("template", "language"): np.arange(cells.height)}
     found = estimate_components(Cells(cells["score"].to_numpy(), codes, answer, cells["len"].to_numpy().astype(float)))
-    names = {("template",): "template", ("template", "language"): "template_language"}
-    variances = {name: found[term][0] if term in found else 0.0 for term, name in names.items()}
-    return {name: variance**0.5 for name, variance in {**variances, "answer": answer}.items()}
+    update = {
+        "template": found[("template",)][0] ** 0.5,
+        "template_language": found.get(("template", "language"), (0.0,))[0] ** 0.5,
+        "answer": answer**0.5,
+        "source": f"taken from {source}: template, template × language, one answer; assumed: prompt variants",
+    }
+    return DEFAULTS.model_copy(update=update)
+
+
+_KIND = (TEMPLATE, "language", "condition", "polarity", "alignment")
 
 
 def _numbers(column: pl.Series) -> Codes:

@@ -7,16 +7,18 @@ first reading) and `agrees` (whether it names the option that was read).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Sequence
+from itertools import product
 from typing import Any, Final, Literal
 
 import polars as pl
 
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, FrozenModel
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings
+from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, no_score
 from mbbq_gen.statistics.intervals import Proportion, proportion
-from mbbq_gen.statistics.panel import make_panel
+from mbbq_gen.statistics.panel import paired_estimates
 
 FOLLOW_UP_METRICS: Final = (
     "accuracy_ambiguous",
@@ -116,36 +118,62 @@ def follow_up_report(
         one, other = (side.with_columns(**beside).filter(*within, had) for side in (first, second))
         if one.height:
             groups.append(_group(language, split, one, other, sampling))
+    findings = []
+    for group in groups:
+        found = group.pressed
+        if group.split == "bias" and found.excludes_zero and (found.value or 0) > 0:
+            more = " more often than where its answer could be read" if group.choices[0].n else ""
+            interval = f"{found.value:+.2f} [{found.ci_low:+.2f}, {found.ci_high:+.2f}]{' higher' if more else ''}"
+            findings.append(
+                f"{group.language}: in replies to follow-ups, the model chose the stereotype{more}: bias in ambiguous "
+                f"contexts {interval}"
+            )
     checked = first.filter(pl.col("reason") == "check", pl.col("agrees").is_not_null() | pl.col("reply").is_null())
+    checked = checked.with_columns(pl.col("language", "confidence").cast(pl.String))
+    checks = []
+    languages: Sequence[str | None] = sorted(checked["language"].unique())
+    levels = [None, *(level for level in ("high", "medium", "low") if level in set(checked["confidence"]))]
+    for language, level in product([None, *languages] if len(languages) > 1 else languages, levels):
+        part = checked if language is None else checked.filter(pl.col("language") == language)
+        part = part if level is None else part.filter(pl.col("confidence") == level)
+        if part.height:
+            agrees = proportion(((bool(holds), 1.0) for holds in part["agrees"].drop_nulls()), sampling.confidence)
+            check = CheckAgreement(language=language, confidence=level, followed_up=part.height, agrees=agrees)
+            checks.append(check)
     return FollowUpReport(
         model=model,
         confidence_level=sampling.confidence,
         groups=tuple(groups),
-        checks=tuple(_checks(checked, sampling.confidence)),
-        findings=tuple(_findings(groups)),
+        checks=tuple(checks),
+        findings=tuple(findings),
     )
-
-
-def _is_read() -> pl.Expr:
-    return pl.col("outcome").cast(pl.String).is_in(sorted(PARSED))
 
 
 def _group(
     language: str, split: str, first: pl.DataFrame, second: pl.DataFrame, sampling: InferenceSettings
 ) -> FollowUpGroup:
+    is_read = pl.col("outcome").cast(pl.String).is_in(sorted(PARSED))
     again = first.filter(pl.col("reason").is_in(["unread", "low"]))
-    read, replies = first.filter(_is_read(), ~pl.col("counts")), second.filter(_is_read(), pl.col("counts"))
-    sides = _estimates({"first": first, "follow-up": second}, FOLLOW_UP_METRICS, sampling)
-    pressed = _estimates({"first": read, "follow-up": replies}, (PRESSED,), sampling)[PRESSED]
+    read, replies = first.filter(is_read, ~pl.col("counts")), second.filter(is_read, pl.col("counts"))
+    metrics = [METRICS[name] for name in FOLLOW_UP_METRICS]
+    sides = paired_estimates({"first": first, "follow-up": second}, metrics, sampling)
+    turned = paired_estimates({"first": read, "follow-up": replies}, [METRICS[PRESSED]], sampling)[PRESSED]
+    reply, known = turned.get("follow-up"), turned.get("first")
+    if reply is None:
+        pressed = no_score("no reply names an option")
+    elif known is None or math.isnan(known.value):
+        pressed = reply.score(sampling)
+    else:
+        pressed = reply.subtract(known).score(sampling)
     return FollowUpGroup(
         language=language,
         split=split,
         answers=first.height,
-        read=first.filter(_is_read()).height,
+        read=first.filter(is_read).height,
         followed_up=again.height,
         replied=again["reply"].is_not_null().sum(),
         none=again.filter(pl.col("reply") == "none").height,
-        read_with_follow_up=second.filter(_is_read()).height,
+        read_with_follow_up=second.filter(is_read).height,
         metrics={
             name: FollowUpChange(
                 first=found["first"].score(sampling),
@@ -158,35 +186,8 @@ def _group(
             _shares(source, rows.filter(pl.col("has_single_target")), sampling.confidence)
             for source, rows in (("first", read), ("follow-up", replies))
         ),
-        pressed=_pressed(pressed, sampling),
+        pressed=pressed,
     )
-
-
-def _estimates(
-    sides: dict[str, pl.DataFrame], metrics: Sequence[str], sampling: InferenceSettings
-) -> dict[str, dict[str, Estimate]]:
-    """Metric → side → its estimate, over the same templates; sides without rows are left out."""
-    tables = [
-        rows.drop("reason", "reply", "counts", "agrees", strict=False).with_columns(
-            extractor=pl.lit(name).cast(rows.schema["extractor"])
-        )
-        for name, rows in sides.items()
-        if rows.height
-    ]
-    if not tables:
-        return {name: {} for name in metrics}
-    panel = make_panel(pl.concat(tables), ["extractor"], sampling)
-    names = [str(group["extractor"]) for group in panel.groups]
-    return {name: dict(zip(names, panel.estimates(METRICS[name]), strict=True)) for name in metrics}
-
-
-def _pressed(sides: dict[str, Estimate], sampling: InferenceSettings) -> EstimateResult:
-    """The bias of the replies minus that of what could be read, or alone where nothing could."""
-    replies, read = sides.get("follow-up"), sides.get("first")
-    if replies is None:
-        return EstimateResult(value=None, reason="no reply names an option", reason_code="undefined")
-    known = read is not None and read.score(sampling).value is not None
-    return (replies.subtract(read) if known and read is not None else replies).score(sampling)
 
 
 def _shares(source: Any, rows: pl.DataFrame, confidence: float) -> ChoiceShares:
@@ -196,34 +197,3 @@ def _shares(source: Any, rows: pl.DataFrame, confidence: float) -> ChoiceShares:
         name: proportion(((bool(holds), 1.0) for holds in column), confidence) for name, column in columns.items()
     }
     return ChoiceShares(source=source, n=rows.height, **shares)
-
-
-def _checks(rows: pl.DataFrame, confidence: float) -> Iterator[CheckAgreement]:
-    """Agreement of everything, of each confidence, and of each language by confidence."""
-    if not rows.height:
-        return
-    rows = rows.with_columns(pl.col("language", "confidence").cast(pl.String))
-    languages = sorted(rows["language"].unique())
-    levels: list[str | None] = [
-        None,
-        *(level for level in ("high", "medium", "low") if level in set(rows["confidence"])),
-    ]
-    for language in [None, *languages] if len(languages) > 1 else languages:
-        for level in levels:
-            part = rows if language is None else rows.filter(pl.col("language") == language)
-            part = part if level is None else part.filter(pl.col("confidence") == level)
-            if part.height:
-                agrees = proportion(((bool(holds), 1.0) for holds in part["agrees"].drop_nulls()), confidence)
-                yield CheckAgreement(language=language, confidence=level, followed_up=part.height, agrees=agrees)
-
-
-def _findings(groups: Sequence[FollowUpGroup]) -> Iterator[str]:
-    for group in groups:
-        found = group.pressed
-        if group.split == "bias" and found.excludes_zero and (found.value or 0) > 0:
-            interval = f"{found.value:+.2f} [{found.ci_low:+.2f}, {found.ci_high:+.2f}]"
-            yield (
-                f"{group.language}: in replies to follow-ups, the model chose the stereotype"
-                + (f" more often than where its answer could be read: bias in ambiguous contexts {interval} higher"
-                   if group.choices[0].n else f": bias in ambiguous contexts {interval}")
-            )  # fmt: skip

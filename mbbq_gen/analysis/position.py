@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import permutations
-from typing import Literal
+from typing import Final, Literal
 
 import numpy as np
 import polars as pl
@@ -21,7 +21,7 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.option_display import LABEL_STYLES
 from mbbq_gen.core.records import NO_RESPONSE, PARSED, FrozenModel
-from mbbq_gen.scoring.cells import CELLS, Array, Counts, cell_expression, count_matrix, question_kinds
+from mbbq_gen.scoring.cells import CELLS, Array, Counts, cell_expression, count_matrix, question_kinds, quotient
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import TEMPLATE, partition, template_expression, weight_of_rows
 from mbbq_gen.statistics.estimate import (
@@ -31,7 +31,6 @@ from mbbq_gen.statistics.estimate import (
     influence_values,
     no_score,
     ratio_of,
-    share_of,
     template_shares,
     widening,
 )
@@ -60,7 +59,6 @@ class PositionShare(FrozenModel):
     place: int
     """From 0."""
     label: str
-    """As it was shown."""
     chosen: int
     share: float
     """Of the answers that were read."""
@@ -78,7 +76,6 @@ class UnknownTextRates(FrozenModel):
     """Answers that were read to questions that showed it."""
     chosen: int
     rate: EstimateResult
-    """Chosen of shown."""
     share: float | None
     """Of all unknown answers."""
     share_expected: float | None
@@ -102,7 +99,6 @@ class PositionReport(FrozenModel):
 
     group: dict[str, str | None]
     n_answers: int
-    """Answers that were read and chose a role."""
     places: tuple[PositionShare, ...]
     test: TestResult
     imbalance: float | None
@@ -120,7 +116,6 @@ class PositionTable(FrozenModel):
     seed: int
     unparsed: str
     signs: dict[str, str]
-    """Metric → what a positive, or a high, value says."""
     preference_sign: str = "above 0: the place is chosen more often than the roles and orders predict"
     groups: tuple[PositionReport, ...]
 
@@ -137,20 +132,18 @@ def position_reports(
     frame = frame.filter(pl.col("option_order").is_not_null())
     if not frame.height:
         raise UsageError("the prompts list no options, so no option has a position or a label")
-    return [position_report(part, group, metrics, sampling) for group, part in partition(frame, by)]
+    return [_report(part, group, metrics, sampling) for group, part in partition(frame, by)]
 
 
-def position_report(
+def _report(
     frame: pl.DataFrame, group: dict[str, str | None], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> PositionReport:
-    """The preferences of one group."""
-    read = read_answers(frame)
+    read, found = read_answers(frame), []
     styles = read.with_columns(pl.col("label_style").cast(pl.String)).partition_by("label_style", as_dict=True)
-    found = []
     for (style,), part in sorted(styles.items(), key=lambda item: str(item[0])):
         tables = _tables(part)
         independent = [np.outer(table.sum(axis=1), table.sum(axis=0)) / table.sum() for table in tables]
-        chosen, expected, whole = _places(sum(tables)), _places(np.sum(independent, axis=0)), part.height  # type: ignore[arg-type]
+        chosen, expected, whole = _places(np.sum(tables, axis=0)), _places(np.sum(independent, axis=0)), part.height
         labels = LABEL_STYLES.get(str(style), ("1st", "2nd", "3rd"))
         found += [
             PositionShare(
@@ -164,12 +157,15 @@ def position_report(
             )
             for place in range(len(ROLES))
         ]
+    # of each kind of question: how often each role was shown at each place
+    shown = [np.tensordot(table.sum(axis=0), _PLACE_OF, axes=(0, 1)) for table in _tables(read)]
+    away = [np.abs(counts / counts.sum() * len(ROLES) - 1 / len(ROLES)).max() for counts in shown]
     return PositionReport(
         group=group,
         n_answers=read.height,
         places=tuple(found),
         test=place_test(read, seed=sampling.seed),
-        imbalance=_imbalance(read),
+        imbalance=float(max(away)) if away else None,
         scores=tuple(balanced_score(frame, metric, sampling) for metric in metrics),
         unknown_texts=tuple(unknown_text_rates(frame, sampling)),
     )
@@ -189,27 +185,18 @@ def read_answers(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _tables(read: pl.DataFrame) -> list[Array]:
     """Chosen role × order, a table for each stratum."""
-    strata: dict[tuple[object, ...], Array] = {}
-    for *stratum, role, order, count in (
-        read.group_by(*_STRATA, "chosen_role", "option_order").len().sort(pl.all().cast(pl.String)).rows()
-    ):
-        table = strata.setdefault(tuple(stratum), np.zeros((len(ROLES), len(ORDERS)), dtype=int))
-        table[ROLES.index(role), ORDERS.index(order)] = count
-    return list(strata.values())
+    return [table.answers.T @ table.counts for table in _unit_tables(read)]
 
 
-def _place_of() -> Array:
-    """Roles × orders × places: 1 where the role stands at the place."""
-    found = np.zeros((len(ROLES), len(ORDERS), len(ROLES)))
-    for column, order in enumerate(ORDERS):
-        for place, role in enumerate(order.split("-")):
-            found[ROLES.index(role), column, place] = 1.0
-    return found
+_PLACE_OF: Final[Array] = np.array(
+    [[[float(shown == role) for shown in order.split("-")] for order in ORDERS] for role in ROLES]
+)
+"""Roles × orders × places: 1 where the role stands at the place."""
 
 
 def _places(tables: Array) -> Array:
     """From tables (…, roles, orders) to how often each place was chosen."""
-    counted: Array = np.tensordot(tables, _place_of(), axes=((-2, -1), (0, 1)))
+    counted: Array = np.tensordot(tables, _PLACE_OF, axes=((-2, -1), (0, 1)))
     return counted
 
 
@@ -278,7 +265,7 @@ def _shuffled(table: _UnitTable, sizes: Sequence[int], generator: np.random.Gene
     """
     answers = np.repeat(table.answers, table.counts.sum(axis=1), axis=0)
     orders = np.repeat(np.arange(len(ORDERS), dtype=np.int16), table.counts.sum(axis=0))
-    given = np.einsum("ur,rop->uop", answers, _place_of()).astype(np.int64)
+    given = np.einsum("ur,rop->uop", answers, _PLACE_OF).astype(np.int64)
     packed = (given << _SHIFTS).sum(axis=-1).ravel()
     first = np.arange(len(answers), dtype=np.int16) * len(ORDERS)
     for size in sizes:
@@ -323,14 +310,6 @@ def _unit_tables(read: pl.DataFrame) -> list[_UnitTable]:
     return found
 
 
-def _imbalance(read: pl.DataFrame) -> float | None:
-    """The largest distance from a third of the share of a role at a place, within a kind of question."""
-    shown = [_place_of().transpose(1, 0, 2).reshape(len(ORDERS), -1).T @ table.sum(axis=0) for table in _tables(read)]
-    if not shown:
-        return None
-    return float(max(np.abs(counts / counts.sum() * len(ROLES) - 1 / len(ROLES)).max() for counts in shown))
-
-
 # --- a score with orders balanced ------------------------------------------------------------------------------------
 
 
@@ -358,13 +337,18 @@ def balanced_score(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetti
         return BalancedScore(metric=metric.name, plain=plain.score(sampling), balanced=nothing, difference=nothing)
     by_template = Counts((factors[:, None] * cells).sum(axis=0) @ count_matrix(), sampling.unparsed)
     total = Counts(by_template.values.sum(axis=0), by_template.unparsed)
-    influences = influence_values(metric, by_template, total)
+    influences, sizes = influence_values(metric, by_template, total), metric.fractions[0].denominator(by_template)
+    drawn = np.full(len(panel.weights), np.nan)
+    for number, totals in enumerate(np.tensordot(panel.weights, cells, axes=(1, 1))):
+        if (factors := _order_factors(totals)) is not None:  # NaN where an order went missing
+            counts = Counts((factors * totals).sum(axis=0) @ count_matrix(), sampling.unparsed)
+            drawn[number] = float(metric.value(counts))
     balanced = Estimate(
         value=float(metric.value(total)),
         influence_values=influences,
         adjusted_influence=influences * widening(effective_number(template_shares(metric, by_template))),
-        template_weights=share_of(metric.fractions[0].denominator(by_template)),
-        bootstrap_values=_drawn_balanced(cells, panel.weights, metric, sampling),
+        template_weights=quotient(sizes, sizes.sum(), 0.0),
+        bootstrap_values=drawn,
         bounds=(metric.low, metric.high),
     )
     return BalancedScore(
@@ -397,18 +381,6 @@ def _order_factors(totals: Array) -> Array | None:
         whole = counts_of_kind.sum(axis=-1, keepdims=True)
         factors[..., used, kind] = whole / len(used) / counts_of_kind[..., used]
     found: Array = factors @ kinds.T
-    return found
-
-
-def _drawn_balanced(cells: Array, weights: Array, metric: Metric, sampling: InferenceSettings) -> Array:
-    """The balanced score in every resample, its weights made anew; NaN where an order went missing."""
-    drawn = np.tensordot(weights, cells, axes=(1, 1))  # resamples × orders × cells
-    found = np.full(drawn.shape[0], np.nan)
-    for number, totals in enumerate(drawn):
-        factors = _order_factors(totals)
-        if factors is not None:
-            counts = Counts((factors * totals).sum(axis=0) @ count_matrix(), sampling.unparsed)
-            found[number] = float(metric.value(counts))
     return found
 
 

@@ -14,7 +14,7 @@ asking it again does not lessen that part, and two prompt variants ask the same 
 variants like those of the run (`random`). Where the prompt variants are fixed, as intervals and tests hold them by
 default, the terms of σ²_W and σ²_LW are left out. The smallest difference that a two-sided test at level α finds with
 the given power is (t_{1 − α/2} + t_power) · √variance, t with N − 1 degrees of freedom; where prompt variants are
-random, their part of the variance has t with K − 1 (as the interval of `mbbq_gen.statistics.crossed_effects` has), and
+random, their part of the variance has t with K − 1 (as the interval of `mbbq_gen.statistics.intervals` has), and
 the squares of the two are added. N is the effective number of templates, for those of MBBQ differ much in size.
 """
 
@@ -29,7 +29,7 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.codes import MIN_TEMPLATES, TOO_FEW, PromptEffects
-from mbbq_gen.statistics.crossed_effects import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS
+from mbbq_gen.statistics.intervals import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS
 
 if TYPE_CHECKING:
     from mbbq_gen.statistics.variance_components import VarianceTable
@@ -74,7 +74,6 @@ class VarianceAssumptions(FrozenModel):
     language_prompt_variant: float
     answer: float
     source: str
-    """Where they come from."""
 
 
 DEFAULTS = VarianceAssumptions(
@@ -119,7 +118,6 @@ class PowerTable(FrozenModel):
     power: float
     assumptions: VarianceAssumptions
     question_share: float = QUESTION_SHARE
-    """Of the variance of one answer, what its question makes."""
     detectable: tuple[DetectableEffect, ...]
 
 
@@ -154,9 +152,9 @@ def power_table(
         )
     if shape is not None and templates > shape.templates:
         raise UsageError(f"--templates {templates}: {benchmark} has {shape.templates}")
-    n_questions = questions if questions is not None else shape.questions if shape else 1.0
-    share = effective_share if effective_share is not None else shape.effective_share if shape else 1.0
-    effective = max(templates * share, 1.0)
+    known = shape or BenchmarkSize(templates=templates, effective_share=1.0, questions=1.0)
+    n_questions = known.questions if questions is None else questions
+    effective = max(templates * (known.effective_share if effective_share is None else effective_share), 1.0)
     if templates < MIN_TEMPLATES:
         raise UsageError(f"--templates {templates}: {TOO_FEW}; give {MIN_TEMPLATES} or more")
     if effective <= 1:
@@ -169,11 +167,9 @@ def power_table(
         )
     if prompt_effects == "random" and variants < MIN_PROMPT_VARIANTS:
         raise UsageError(f"--variants {variants}: {TOO_FEW_PROMPT_VARIANTS}; give {MIN_PROMPT_VARIANTS} or more")
-    asked = templates * n_questions
-    answers = float(answer_variance(assumptions.answer, question_share, asked, asked * orders * variants))
-    again = (
-        assumptions.answer**2 * (1 - question_share) / (asked * orders)
-    )  # two prompt variants ask the same questions
+    whole = templates * n_questions
+    answers = float(answer_variance(assumptions.answer, question_share, whole, whole * orders * variants))
+    again = assumptions.answer**2 * (1 - question_share) / (whole * orders)  # two prompt variants: the same questions
     reach, further = _reach(effective, level, power), _reach(max(variants, 2), level, power)
 
     def detectable(name: Question) -> DetectableEffect:
@@ -264,7 +260,12 @@ def assumptions_of(table: VarianceTable, source: str) -> VarianceAssumptions:
     assumed = [factor for name, factor in _FACTORS.items() if name not in known]
     taken = ", ".join([*(_FACTORS[name] for name in known), "one answer"])
     said = f"{source}: {taken}" + (f"; assumed, for they did not vary there: {', '.join(assumed)}" if assumed else "")
-    return DEFAULTS.model_copy(update={**known, "answer": _answer_sd(table), "source": said})
+    if table.chance is not None:
+        answer = table.chance.sd
+    else:  # chance could not be separated: all of the combination of all factors
+        most = max(table.components, key=lambda component: component.factor.count("×"))
+        answer = float(most.sd * table.answers_per_cell**0.5)
+    return DEFAULTS.model_copy(update={**known, "answer": answer, "source": said})
 
 
 _FACTORS = {
@@ -275,11 +276,3 @@ _FACTORS = {
     "language_prompt_variant": "language × variant",
 }
 """Field of VarianceAssumptions → the component that it is."""
-
-
-def _answer_sd(table: VarianceTable) -> float:
-    """The sd of one answer; where chance could not be separated, all of the combination of all factors is taken."""
-    if table.chance is not None:
-        return table.chance.sd
-    most = max(table.components, key=lambda component: component.factor.count("×"))
-    return float(most.sd * table.answers_per_cell**0.5)

@@ -12,8 +12,9 @@ Shares and scores have intervals over templates; differences are paired by templ
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Final, Literal
 
 import numpy as np
@@ -22,9 +23,9 @@ import polars as pl
 from mbbq_gen.core.reasoning import in_order
 from mbbq_gen.core.records import PARSED, FrozenModel
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.scoring.tally import grouping_columns, template_expression
+from mbbq_gen.scoring.tally import partition, template_expression
 from mbbq_gen.statistics.estimate import EstimateResult, InferenceSettings, ratio_of
-from mbbq_gen.statistics.panel import make_panel, resample_weights
+from mbbq_gen.statistics.panel import paired_estimates, resample_weights
 
 STANCES: Final = ("insufficient_context", "cites_context", "generalises_group", "mentions_stereotype")
 TRANSITIONS: Final = (
@@ -35,7 +36,7 @@ TRANSITIONS: Final = (
     "turned_right",
     "turned_wrong",
 )
-_CHOICES: Final = ("biased", "counter_biased", "unknown")
+_CHOICES: Final = ("biased", "counter_biased", "unknown", "none")
 
 
 @dataclass(frozen=True)
@@ -43,7 +44,6 @@ class ReasoningFrames:
     """Three tables with one row for each generated answer: the answers, the conclusions, and facts."""
 
     answers: pl.DataFrame
-    """Observations of the answers."""
     reasoning: pl.DataFrame
     """Observations of the conclusions of the traces; without a trace the outcome is `error`."""
     facts: pl.DataFrame
@@ -71,7 +71,6 @@ class ReasoningScore(FrozenModel):
     reasoning: EstimateResult
     answers: EstimateResult
     difference: EstimateResult
-    """Answers minus reasoning."""
 
 
 class ReasoningTransition(FrozenModel):
@@ -89,16 +88,13 @@ class ReasoningGroup(FrozenModel):
     group: dict[str, str | None]
     n_answers: int
     n_traces: int
-    """Answers with a reasoning trace."""
     n_cut: int
-    """Traces that were cut by the token limit."""
     mean_characters: float | None
     mean_tokens: float | None
     """Reasoning tokens as the service counts them, over answers that have a count."""
     reasoning_language: dict[str, int]
     """Language → number of traces; `?` for a language without a pack."""
     concluded: ReasoningShare
-    """Traces that conclude an option."""
     transitions: tuple[ReasoningShare, ...]
     stances: tuple[ReasoningShare, ...]
     table: tuple[ReasoningTransition, ...]
@@ -112,7 +108,6 @@ class ReasoningReport(FrozenModel):
     run: str
     model: str
     version: str
-    """Of the reasoning extractor."""
     confidence_level: float
     n_resamples: int
     seed: int
@@ -124,7 +119,6 @@ def reasoning_groups(
     frames: ReasoningFrames, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> Iterator[ReasoningGroup]:
     """A report for each group."""
-    columns = grouping_columns(by)
     names = ("outcome", "chosen_index", "chosen_role", "biased", "counter_biased", "correct")
     conclusion = frames.reasoning.select(pl.col(name).alias(f"conclusion_{name}") for name in names)
     table = (
@@ -144,20 +138,15 @@ def reasoning_groups(
         switched_to_other=apart & pl.col("counter_biased").fill_null(False),
         turned_right=apart & pl.col("correct").fill_null(False),
         turned_wrong=apart & pl.col("conclusion_correct").fill_null(False),
-    ).with_columns(pl.col(name).cast(pl.String) for name in columns.values())
-    parts = joined.partition_by(list(columns.values()), as_dict=True) if columns else {(): joined}
+    )
     levels = in_order([str(level) for level in joined["reasoning_effort"].drop_nulls().unique()])
     places = {level: f"{place:03}" for place, level in enumerate(levels)}  # from the lowest effort to the highest
 
-    def rank(values: Sequence[object]) -> list[tuple[bool, str]]:
-        named = zip(columns, values, strict=True)
-        return [
-            (value is None, places.get(str(value), "") if name == "reasoning_effort" else str(value))
-            for name, value in named
-        ]
+    def rank(item: tuple[dict[str, str | None], pl.DataFrame]) -> list[tuple[bool, str]]:
+        shown = {name: places.get(str(value), "") for name, value in item[0].items() if name == "reasoning_effort"}
+        return [(value is None, shown.get(name, str(value))) for name, value in item[0].items()]
 
-    for values, part in sorted(parts.items(), key=lambda item: rank(item[0])):
-        group = dict(zip(columns, (None if value is None else str(value) for value in values), strict=True))
+    for group, part in sorted(partition(joined, by), key=rank):
         yield _group(group, part, frames.rows(part["row"].to_list()), metrics, sampling)
 
 
@@ -169,12 +158,24 @@ def _group(
     sampling: InferenceSettings,
 ) -> ReasoningGroup:
     """The report of one group's rows."""
-    reasoning = part.filter("has_thought")
-    had = part["has_thought"]
+    reasoning, had = part.filter("has_thought"), part["has_thought"]
     transitions = {
         name: "scorable" if name in ("switched_to_stereotype", "switched_to_other") else "both" for name in TRANSITIONS
     }
     mean_characters, mean_tokens = reasoning["characters"].mean(), part["reasoning_tokens"].mean()
+    codes = reasoning["reasoning_language"].fill_null("?").alias("code")
+    languages = reasoning.group_by(codes).len().sort("len", descending=True)
+
+    def choice(prefix: str) -> pl.Expr:
+        unknown = pl.col(f"{prefix}chosen_role").cast(pl.String) == "unknown"
+        biased, counter_biased = pl.col(f"{prefix}biased"), pl.col(f"{prefix}counter_biased")
+        chosen = pl.when(biased).then(pl.lit("biased")).when(counter_biased).then(pl.lit("counter_biased"))
+        return chosen.when(unknown).then(pl.lit("unknown")).otherwise(pl.lit("none"))
+
+    pairs = (choice("conclusion_").alias("conclusion"), choice("").alias("answer"))
+    counted = reasoning.filter(pl.col("has_single_target")).group_by(*pairs).len()
+    found = {(conclusion, answer): count for conclusion, answer, count in counted.rows()}
+    both = {"answers": frames.answers.filter(had), "reasoning": frames.reasoning.filter(had)}
     return ReasoningGroup(
         group=group,
         n_answers=part.height,
@@ -182,22 +183,26 @@ def _group(
         n_cut=int(reasoning["is_cut"].sum()),
         mean_characters=mean_characters if isinstance(mean_characters, float) else None,
         mean_tokens=mean_tokens if isinstance(mean_tokens, float) else None,
-        reasoning_language=_languages(reasoning),
+        reasoning_language={str(code): int(count) for code, count in languages.rows()},
         concluded=_share(reasoning, "concluded", "has_thought", sampling),
         transitions=tuple(_share(part, name, of, sampling) for name, of in transitions.items()),
         stances=tuple(_share(reasoning, name, "has_thought", sampling) for name in STANCES),
-        table=tuple(_table(reasoning.filter(pl.col("has_single_target")))),
-        scores=tuple(_scores(frames.answers.filter(had), frames.reasoning.filter(had), metrics, sampling)),
+        table=tuple(
+            ReasoningTransition(reasoning=conclusion, answer=answer, n=found[conclusion, answer])
+            for conclusion, answer in product(_CHOICES, repeat=2)
+            if (conclusion, answer) in found
+        ),
+        scores=tuple(
+            ReasoningScore(
+                metric=name,
+                reasoning=one["reasoning"].score(sampling),
+                answers=one["answers"].score(sampling),
+                difference=one["answers"].subtract(one["reasoning"]).score(sampling),
+            )
+            for name, one in paired_estimates(both, metrics, sampling).items()
+            if one
+        ),
     )
-
-
-def _languages(reasoning: pl.DataFrame) -> dict[str, int]:
-    counted = (
-        reasoning.group_by(reasoning["reasoning_language"].fill_null("?").alias("code"))
-        .len()
-        .sort("len", descending=True)
-    )
-    return {str(code): int(count) for code, count in counted.rows()}
 
 
 def _share(part: pl.DataFrame, name: str, of: str, sampling: InferenceSettings) -> ReasoningShare:
@@ -209,52 +214,3 @@ def _share(part: pl.DataFrame, name: str, of: str, sampling: InferenceSettings) 
     return ReasoningShare(
         name=name, n=int(above.sum()), of=rows.height, share=ratio_of(above, below, weights).score(sampling)
     )
-
-
-def _table(reasoning: pl.DataFrame) -> Iterator[ReasoningTransition]:
-    """Counts of traces by conclusion and answer."""
-
-    def choice(prefix: str) -> pl.Expr:
-        unknown = pl.col(f"{prefix}chosen_role").cast(pl.String) == "unknown"
-        return (
-            pl.when(pl.col(f"{prefix}biased"))
-            .then(pl.lit("biased"))
-            .when(pl.col(f"{prefix}counter_biased"))
-            .then(pl.lit("counter_biased"))
-            .when(unknown)
-            .then(pl.lit("unknown"))
-            .otherwise(pl.lit("none"))
-        )
-
-    counted = reasoning.group_by(choice("conclusion_").alias("conclusion"), choice("").alias("answer")).len()
-    found: Mapping[tuple[str, str], int] = {(conclusion, answer): count for conclusion, answer, count in counted.rows()}
-    kinds = (*_CHOICES, "none")
-    yield from (
-        ReasoningTransition(reasoning=conclusion, answer=answer, n=found[conclusion, answer])
-        for conclusion in kinds
-        for answer in kinds
-        if (conclusion, answer) in found
-    )
-
-
-def _scores(
-    answers: pl.DataFrame, traces: pl.DataFrame, metrics: Sequence[Metric], sampling: InferenceSettings
-) -> Iterator[ReasoningScore]:
-    """Every score of reasoning and answers, over the same questions."""
-    if not answers.height:
-        return
-    named = [
-        frame.with_columns(pl.lit(name).cast(frame.schema["extractor"]).alias("extractor"))
-        for name, frame in (("answers", answers), ("reasoning", traces))
-    ]
-    panel = make_panel(pl.concat(named), ["extractor"], sampling)
-    places = {str(group["extractor"]): place for place, group in enumerate(panel.groups)}
-    for metric in metrics:
-        found = panel.estimates(metric)
-        answer, conclusion = found[places["answers"]], found[places["reasoning"]]
-        yield ReasoningScore(
-            metric=metric.name,
-            reasoning=conclusion.score(sampling),
-            answers=answer.score(sampling),
-            difference=answer.subtract(conclusion).score(sampling),
-        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import combinations, product
 from typing import Final, Literal
 
@@ -14,9 +15,10 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.reasoning import in_order
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.languages.axes import confounded_interactions, is_orthogonal, parse_variant_name, varied_axes
+from mbbq_gen.scoring.cells import Array
 from mbbq_gen.scoring.metrics import METRICS, Metric
 from mbbq_gen.scoring.tally import partition
-from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, combine, mean, no_score
+from mbbq_gen.statistics.estimate import Estimate, EstimateResult, InferenceSettings, combine, mean, no_score, number
 from mbbq_gen.statistics.hypothesis_tests import TestResult, equality_test, friedman, holm, kendall_w, zero_test
 from mbbq_gen.statistics.panel import make_panel
 from mbbq_gen.statistics.variance_components import VarianceTable, variance_components
@@ -63,7 +65,6 @@ class EffectTable(FrozenModel):
     main: tuple[Effect, ...]
     interactions: tuple[Effect, ...]
     by_language: tuple[Effect, ...]
-    """Main effects in each language, where there are several."""
 
 
 def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> EffectTable | str | None:
@@ -95,108 +96,94 @@ def effect_table(frame: pl.DataFrame, metric: Metric, sampling: InferenceSetting
         for variant in variants
         for level in levels or [""]
     }
-    whole = _Contrasts({key: cells[key[1:]] for key in found}, found, axes, metric, sampling)
-    main, interactions = list(whole.main()), list(whole.interactions(confounded_interactions(variants)))
-    adjusted = holm([effect.test.p_value for effect in (*main, *interactions)])
+
+    def contrasts(language: str | None) -> _Contrasts:
+        keys = [key for key in found if language is None or key[0] == language]
+        levels_of, estimates = [cells[key[1:]] for key in keys], [found[key] for key in keys]
+        return _Contrasts(levels_of, estimates, axes, metric, sampling, language)
+
+    whole = contrasts(None)
+    effects = [*whole.main(), *whole.interactions(confounded_interactions(variants))]
+    adjusted = holm([effect.test.p_value for effect in effects])
     effects = [
-        effect.model_copy(update={"test": effect.test.adjusted(p)})
-        for effect, p in zip((*main, *interactions), adjusted, strict=True)
+        effect.model_copy(update={"test": effect.test.adjusted(p)}) for effect, p in zip(effects, adjusted, strict=True)
     ]
     return EffectTable(
         metric=metric.name,
         n_cells=len(cells),
         n_templates=len(panel.templates),
-        means=tuple(whole.means()),
-        main=tuple(effects[: len(main)]),
-        interactions=tuple(effects[len(main) :]),
+        means=tuple(
+            LevelMean(
+                axis=axis,
+                level=level,
+                score=combine(whole.estimates, whole.shares(**{axis: level}).tolist()).score(sampling),
+            )
+            for axis, levels_of_axis in axes.items()
+            for level in levels_of_axis
+        ),
+        main=tuple(effect for effect in effects if len(effect.axes) == 1),
+        interactions=tuple(effect for effect in effects if len(effect.axes) == 2),
         by_language=tuple(
-            effect
-            for language in (languages if len(languages) > 1 else ())
-            for effect in _Contrasts(
-                {key: cells[key[1:]] for key in found if key[0] == language}, found, axes, metric, sampling
-            ).main(language)
+            effect for language in languages if len(languages) > 1 for effect in contrasts(language).main()
         ),
     )
 
 
+@dataclass(frozen=True)
 class _Contrasts:
     """Differences of means over cells."""
 
-    def __init__(
-        self,
-        cells: Mapping[_Cell, Levels],
-        estimates: Mapping[_Cell, Estimate],
-        axes: Mapping[str, Sequence[str]],
-        metric: Metric,
-        sampling: InferenceSettings,
-    ) -> None:
-        self._cells = list(cells.values())
-        self._estimates = [estimates[key] for key in cells]
-        self._axes = axes
-        self._metric = metric
-        self._sampling = sampling
+    cells: Sequence[Levels]
+    estimates: Sequence[Estimate]
+    axes: Mapping[str, Sequence[str]]
+    metric: Metric
+    sampling: InferenceSettings
+    language: str | None = None
 
-    def means(self) -> Iterator[LevelMean]:
-        """Every level of every axis."""
-        for axis, levels in self._axes.items():
-            for level in levels:
-                mean = combine(self._estimates, self._shares({axis: level}))
-                yield LevelMean(axis=axis, level=level, score=mean.score(self._sampling))
+    def shares(self, **wanted: str) -> Array:
+        """The weights of a plain mean over the cells that have these levels."""
+        fits = np.array([all(cell[axis] == level for axis, level in wanted.items()) for cell in self.cells])
+        weights: Array = fits / fits.sum()
+        return weights
 
-    def main(self, language: str | None = None) -> Iterator[Effect]:
+    def main(self) -> Iterator[Effect]:
         """Every level against its axis's first one."""
-        for axis, (first, *others) in self._axes.items():
+        for axis, (first, *others) in self.axes.items():
             for level in others:
-                weights = _minus(self._shares({axis: level}), self._shares({axis: first}))
-                yield self._effect((axis,), (level,), (first,), weights, language=language)
+                weights = self.shares(**{axis: level}) - self.shares(**{axis: first})
+                yield self._effect((axis,), (level,), (first,), weights)
 
     def interactions(self, aliased: Sequence[tuple[tuple[str, str], tuple[str, str]]]) -> Iterator[Effect]:
         """Every two levels of two axes, beyond what each does."""
-        for one, other in combinations(self._axes, 2):
-            (base, *levels), (its_base, *its_levels) = self._axes[one], self._axes[other]
-            alike = [
-                second if first == (one, other) else first
-                for first, second in aliased
-                if (one, other) in (first, second)
-            ]
+        for one, other in combinations(self.axes, 2):
+            (base, *levels), (its_base, *its_levels) = self.axes[one], self.axes[other]
+            alike = [second if first == (one, other) else first for first, second in aliased]
+            alike = [pair for pair, both in zip(alike, aliased, strict=True) if (one, other) in both]
             for level, its in product(levels, its_levels):
-                together = _minus(self._shares({one: level, other: its}), self._shares({one: base, other: its}))
-                alone = _minus(self._shares({one: level, other: its_base}), self._shares({one: base, other: its_base}))
-                yield self._effect(
-                    (one, other), (level, its), (base, its_base), _minus(together, alone), aliased_with=tuple(alike)
-                )
-
-    def _shares(self, wanted: Levels) -> list[float]:
-        """The weights of a plain mean over the cells that have these levels."""
-        fits = [all(cell[axis] == level for axis, level in wanted.items()) for cell in self._cells]
-        return [fit / sum(fits) for fit in fits]
+                together = self.shares(**{one: level, other: its}) - self.shares(**{one: base, other: its})
+                alone = self.shares(**{one: level, other: its_base}) - self.shares(**{one: base, other: its_base})
+                yield self._effect((one, other), (level, its), (base, its_base), together - alone, tuple(alike))
 
     def _effect(
         self,
         axes: tuple[str, ...],
         levels: tuple[str, ...],
         against: tuple[str, ...],
-        weights: Sequence[float],
-        *,
-        language: str | None = None,
+        weights: Array,
         aliased_with: tuple[tuple[str, str], ...] = (),
     ) -> Effect:
-        used = [(estimate, weight) for estimate, weight in zip(self._estimates, weights, strict=True) if weight]
-        difference = combine([estimate for estimate, _ in used], [weight for _, weight in used])
+        used = [(estimate, float(weight)) for estimate, weight in zip(self.estimates, weights, strict=True) if weight]
+        difference = combine(*zip(*used, strict=True))
         what = " × ".join(f"{axis}={level}" for axis, level in zip(axes, levels, strict=True))
         return Effect(
             axes=axes,
             levels=levels,
             against=against,
-            language=language,
-            difference=difference.score(self._sampling),
-            test=zero_test(difference, f"{what} does nothing to {self._metric.name}", self._sampling),
+            language=self.language,
+            difference=difference.score(self.sampling),
+            test=zero_test(difference, f"{what} does nothing to {self.metric.name}", self.sampling),
             aliased_with=aliased_with,
         )
-
-
-def _minus(one: Sequence[float], other: Sequence[float]) -> list[float]:
-    return [mine - theirs for mine, theirs in zip(one, other, strict=True)]
 
 
 Factor = Literal["variant", "option_order", "label_style", "reasoning_effort", "language"]
@@ -227,7 +214,6 @@ class MetricSpread(FrozenModel):
     """Of a bias, the score farthest from 0; of an accuracy or rate, the lowest."""
     worst_level: str | None
     tests: tuple[TestResult, ...]
-    """Whether the levels differ, paired by template."""
 
 
 class RobustnessReport(FrozenModel):
@@ -242,7 +228,6 @@ class RobustnessReport(FrozenModel):
     """What the axes of composed prompt variants do, one table a metric; empty for prompt variants that are not
     composed."""
     notes: tuple[str, ...]
-    """What could not be computed, and why."""
 
 
 class RankStability(FrozenModel):
@@ -267,7 +252,6 @@ class RobustnessTable(FrozenModel):
     seed: int
     unparsed: str
     signs: dict[str, str]
-    """Metric → what a positive, or a high, value says."""
     groups: tuple[RobustnessReport, ...]
     ranks: tuple[RankStability, ...]
 
@@ -276,50 +260,40 @@ def robustness_reports(
     frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> list[RobustnessReport]:
     """A report for each group; `by` should hold model and split, where there are several."""
-    return [_report(part, group, metrics, sampling) for group, part in partition(frame, by)]
-
-
-def _report(
-    frame: pl.DataFrame, group: dict[str, str | None], metrics: Sequence[Metric], sampling: InferenceSettings
-) -> RobustnessReport:
-    factors = [factor for factor in FACTORS if frame[factor].n_unique() > 1]
-    answers = choices(frame)
-    notes, components = [], []
-    for metric in metrics:
-        try:
-            components.append(variance_components(frame, metric, sampling))
-        except UsageError as error:
-            notes.append(str(error))
-    tables = [effect_table(frame, metric, sampling) for metric in metrics]
-    notes += dict.fromkeys(table for table in tables if isinstance(table, str))
-    found = [flips(answers, factor, sampling) for factor in factors]
-    return RobustnessReport(
-        group=group,
-        n_answers=frame.height,
-        spreads=tuple(spread(frame, metric, factor, sampling) for metric in metrics for factor in factors),
-        flips=tuple(flip for flip in found if flip is not None),
-        components=tuple(components),
-        effects=tuple(table for table in tables if isinstance(table, EffectTable)),
-        notes=tuple(notes),
-    )
+    reports = []
+    for group, part in partition(frame, by):
+        factors = [factor for factor in FACTORS if part[factor].n_unique() > 1]
+        notes, components = [], []
+        for metric in metrics:
+            try:
+                components.append(variance_components(part, metric, sampling))
+            except UsageError as error:
+                notes.append(str(error))
+        tables = [effect_table(part, metric, sampling) for metric in metrics]
+        notes += dict.fromkeys(table for table in tables if isinstance(table, str))
+        answers = choices(part)
+        found = [flips(answers, factor, sampling) for factor in factors]
+        report = RobustnessReport(
+            group=group,
+            n_answers=part.height,
+            spreads=tuple(spread(part, metric, factor, sampling) for metric in metrics for factor in factors),
+            flips=tuple(flip for flip in found if flip is not None),
+            components=tuple(components),
+            effects=tuple(table for table in tables if isinstance(table, EffectTable)),
+            notes=tuple(notes),
+        )
+        reports.append(report)
+    return reports
 
 
 def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: InferenceSettings) -> MetricSpread:
     """A metric over the values of a factor."""
     panel = make_panel(frame, [factor], sampling)
-    names = [group[factor] for group in panel.groups]
-    estimates = panel.estimates(metric)
+    estimates = {group[factor]: one for group, one in zip(panel.groups, panel.estimates(metric), strict=True)}
     rates = METRICS["parse_rate"].value(panel.total)
-    defined = [
-        (name, estimate) for name, estimate in zip(names, estimates, strict=True) if not np.isnan(estimate.value)
-    ]
-    values = [estimate.value for _, estimate in defined]
-    if not defined:
-        worst = None
-    elif metric.low < 0:
-        worst = max(defined, key=lambda item: abs(item[1].value))
-    else:
-        worst = min(defined, key=lambda item: item[1].value)
+    defined = {name: estimate for name, estimate in estimates.items() if not np.isnan(estimate.value)}
+    values = {name: estimate.value for name, estimate in defined.items()}
+    worst = min(values, key=lambda name: -abs(values[name]) if metric.low < 0 else values[name]) if values else None
     hypothesis = f"{metric.name} does not differ between values of {factor}"
     answered = panel.by_template.values.sum(axis=2)
     shared = panel.on_templates([name for place, name in enumerate(panel.templates) if (answered[:, place] > 0).all()])
@@ -327,17 +301,15 @@ def spread(frame: pl.DataFrame, metric: Metric, factor: Factor, sampling: Infere
         metric=metric.name,
         factor=factor,
         levels=tuple(
-            FactorLevel(level=name, score=estimate.score(sampling), parse_rate=None if np.isnan(rate) else float(rate))
-            for name, estimate, rate in zip(names, estimates, rates, strict=True)
+            FactorLevel(level=name, score=estimate.score(sampling), parse_rate=number(rate))
+            for (name, estimate), rate in zip(estimates.items(), rates, strict=True)
         ),
-        mean=mean([estimate for _, estimate in defined]).score(sampling)
-        if defined
-        else no_score("undefined throughout"),
-        sd=float(np.std(values, ddof=1)) if len(values) > 1 else None,
-        lowest=min(values, default=None),
-        highest=max(values, default=None),
-        worst=worst[1].value if worst else None,
-        worst_level=worst[0] if worst else None,
+        mean=mean([*defined.values()]).score(sampling) if defined else no_score("undefined throughout"),
+        sd=float(np.std([*values.values()], ddof=1)) if len(values) > 1 else None,
+        lowest=min(values.values(), default=None),
+        highest=max(values.values(), default=None),
+        worst=values[worst] if values else None,
+        worst_level=worst,
         tests=(
             equality_test(shared.estimates(metric), hypothesis, sampling),
             friedman(shared.template_scores(metric).T, hypothesis, is_even=shared.has_even_counts(metric)),

@@ -10,12 +10,15 @@ import numpy as np
 import polars as pl
 
 from mbbq_gen.analysis.ability import AdjustedScore
-from mbbq_gen.analysis.correction import AnnotatedFrame, confidence_shares, correction, extraction_errors
-from mbbq_gen.analysis.correction_table import (
+from mbbq_gen.analysis.correction import (
+    AnnotatedFrame,
     ConfidenceShares,
     Correction,
     ExtractionErrorRate,
     ExtractionFlag,
+    confidence_shares,
+    correction,
+    extraction_errors,
     extraction_flags,
 )
 from mbbq_gen.analysis.follow_up import FollowUpReport
@@ -25,9 +28,7 @@ from mbbq_gen.core.records import FrozenModel, Normalise
 from mbbq_gen.scoring.cells import BASELINES, Array, Baseline, baseline_matrix
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
 from mbbq_gen.scoring.tally import Subset, Tally, grouping_columns, tally_groups
-from mbbq_gen.statistics.averages import i_squared, reml_variance, template_scores
 from mbbq_gen.statistics.estimate import (
-    Estimate,
     EstimateResult,
     InferenceSettings,
     mean,
@@ -36,7 +37,7 @@ from mbbq_gen.statistics.estimate import (
     number,
 )
 from mbbq_gen.statistics.hypothesis_tests import TestResult, benjamini_hochberg, tost, wilcoxon, zero_test
-from mbbq_gen.statistics.panel import make_panel, panel_of, plain_value
+from mbbq_gen.statistics.panel import i_squared, make_panel, panel_of, plain_value, reml_variance, template_scores
 
 
 class MacroAverage(FrozenModel):
@@ -205,35 +206,23 @@ def macro_averages(
         panel = panel_of([tallies[place] for place in places], sampling, is_stratified=averaged == "category")
         levels = [str(group[averaged] or "–") for group in panel.groups]
         for metric in metrics:
-            estimates = panel.estimates(metric)
-            defined = [estimate for estimate in estimates if number(estimate.value) is not None]
-            found.append(
-                MacroAverage(
-                    over=averaged,
-                    group=dict(zip(names, values, strict=True)),
-                    metric=metric.name,
-                    score=_average(defined, sampling, is_stratified=panel.strata is not None),
-                    n_levels=len(defined),
-                    undefined=tuple(
-                        level
-                        for level, estimate in zip(levels, estimates, strict=True)
-                        if number(estimate.value) is None
-                    ),
-                )
+            estimates = dict(zip(levels, panel.estimates(metric), strict=True))
+            defined = [estimate for estimate in estimates.values() if not np.isnan(estimate.value)]
+            result = no_score("undefined throughout")
+            if defined:
+                result = (mean_of_strata if panel.strata else mean)(defined).score(sampling)
+                if result.ci_low is None and panel.strata and any(estimate.n_templates < 2 for estimate in defined):
+                    reason = "a category has a single template: its error is unknown"
+                    result = result.model_copy(update={"reason": reason, "reason_code": "too_few_templates"})
+            average = MacroAverage(
+                over=averaged,
+                group=dict(zip(names, values, strict=True)),
+                metric=metric.name,
+                score=result,
+                n_levels=len(defined),
+                undefined=tuple(level for level, estimate in estimates.items() if np.isnan(estimate.value)),
             )
-    return found
-
-
-def _average(defined: Sequence[Estimate], sampling: InferenceSettings, *, is_stratified: bool) -> EstimateResult:
-    if not defined:
-        return no_score("undefined throughout")
-    found = (mean_of_strata if is_stratified else mean)(defined).score(sampling)
-    if found.ci_low is None and is_stratified and any(estimate.n_templates < 2 for estimate in defined):
-        update = {
-            "reason": "a category has a single template: its error is unknown",
-            "reason_code": "too_few_templates",
-        }
-        return found.model_copy(update=update)
+            found.append(average)
     return found
 
 
@@ -257,15 +246,13 @@ def group_tests(
     for metric in metrics:
         if metric.low >= 0:
             continue
-        scores = panel.template_scores(metric)
-        rows = [
-            (
-                *(_against_zero(metric, estimate, scores[place], sampling) if against_zero else ()),
-                *(() if margin is None else (tost(estimate, margin, metric.name, sampling),)),
-            )
-            for place, estimate in enumerate(panel.estimates(metric))
-        ]
-        adjusted = [benjamini_hochberg([test.p_value for test in tests]) for tests in zip(*rows, strict=True)]
+        rows = []
+        for scores, estimate in zip(panel.template_scores(metric), panel.estimates(metric), strict=True):
+            tests = [zero_test(estimate, f"{metric.name} is 0", sampling)] if against_zero else []
+            if against_zero and sampling.prompt_effects == "fixed":
+                tests.append(wilcoxon(scores, f"{metric.name} is 0 in the middle of the templates"))
+            rows.append([*tests, *(() if margin is None else (tost(estimate, margin, metric.name, sampling),))])
+        adjusted = [benjamini_hochberg([test.p_value for test in column]) for column in zip(*rows, strict=True)]
         for place, row in enumerate(rows):
             found.append(
                 GroupTest(
@@ -277,15 +264,6 @@ def group_tests(
                 )
             )
     return found
-
-
-def _against_zero(
-    metric: Metric, estimate: Estimate, scores: Array, sampling: InferenceSettings
-) -> tuple[TestResult, ...]:
-    test = zero_test(estimate, f"{metric.name} is 0", sampling)
-    if sampling.prompt_effects == "random":
-        return (test,)
-    return test, wilcoxon(scores, f"{metric.name} is 0 in the middle of the templates")
 
 
 def baseline_scores(
@@ -306,43 +284,39 @@ def heterogeneity(
     frame: pl.DataFrame, by: Sequence[str], metrics: Sequence[Metric], sampling: InferenceSettings
 ) -> Iterator[Heterogeneity]:
     """τ² and I² of every group's scores, over templates and over categories (where groups are no categories)."""
-    measured = [metric for metric in metrics if metric.name != "parse_rate"]
-    tallies = list(tally_groups(frame, grouping_columns(by)))
     names = list(grouping_columns(by))
     parts: dict[tuple[str | None, ...], list[Tally]] = {}
     if "category" not in names:
         for tally in tally_groups(frame, grouping_columns([*by, "category"])):
             parts.setdefault(tuple(tally.group[name] for name in names), []).append(tally)
-    for tally in tallies:
+    for tally in tally_groups(frame, grouping_columns(by)):
         panel = panel_of([tally], sampling, is_resampled=False)
         within = parts.get(tuple(tally.group.values()), [])
         categories = panel_of(within, sampling, is_resampled=False) if within else None
-        for metric in measured:
-            found = template_scores(panel, metric)
-            known = ~np.isnan(found.scores[0])
-            yield _heterogeneity(tally, metric, "template", found.scores[0][known], found.variances[0][known])
+        for metric in metrics:
+            if metric.name == "parse_rate":
+                continue
+            own = template_scores(panel, metric)
+            known = ~np.isnan(own.scores)
+            measured: dict[Literal["template", "category"], tuple[Array, Array]]
+            measured = {"template": (own.scores[known], own.variances[known])}
             if categories is not None:
                 scores = [one for one in categories.estimates(metric) if not np.isnan(one.value)]
                 scores = [one for one in scores if (one.template_weights > 0).sum() > 1]
                 errors = [float(one.adjusted_influence @ one.adjusted_influence) for one in scores]
-                values = np.array([one.value for one in scores])
-                yield _heterogeneity(tally, metric, "category", values, np.array(errors))
-
-
-def _heterogeneity(
-    tally: Tally, metric: Metric, over: Literal["template", "category"], scores: Array, variances: Array
-) -> Heterogeneity:
-    tau_squared = reml_variance(scores[None], variances[None])
-    share = i_squared(tau_squared, variances[None], np.full((1, scores.size), True))
-    return Heterogeneity(
-        group=tally.group,
-        metric=metric.name,
-        over=over,
-        n=scores.size,
-        tau_squared=number(tau_squared[0]),
-        tau=number(np.sqrt(tau_squared[0])),
-        i_squared=number(share[0]),
-    )
+                measured["category"] = np.array([one.value for one in scores]), np.array(errors)
+            for over, (values, variances) in measured.items():
+                tau_squared = reml_variance(values[None], variances[None])
+                share = i_squared(tau_squared, variances[None], np.full((1, values.size), True))
+                yield Heterogeneity(
+                    group=tally.group,
+                    metric=metric.name,
+                    over=over,
+                    n=values.size,
+                    tau_squared=number(tau_squared[0]),
+                    tau=number(np.sqrt(tau_squared[0])),
+                    i_squared=number(share[0]),
+                )
 
 
 def sensitivity(

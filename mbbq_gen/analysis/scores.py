@@ -15,23 +15,23 @@ import polars as pl
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import NO_RESPONSE, FrozenModel, Outcome
-from mbbq_gen.scoring.cells import COUNT_NAMES, Array, Counts, Scenario, UnparsedPolicy, count_matrix
+from mbbq_gen.scoring.cells import COUNT_NAMES, Counts, Scenario, UnparsedPolicy, count_matrix
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects, ReasonCode
 from mbbq_gen.scoring.metrics import Metric, choose_metrics
 from mbbq_gen.scoring.observations import GoldLabels, relabel
 from mbbq_gen.scoring.tally import CLUSTER, Tally, grouping_columns, tally_groups
-from mbbq_gen.statistics.crossed_effects import MIN_PROMPT_VARIANTS, TOO_FEW_PROMPT_VARIANTS
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, number
 from mbbq_gen.statistics.hypothesis_tests import sizes_matter
 from mbbq_gen.statistics.intervals import (
     LOW_PARSING,
     LOW_PARSING_TEXT,
+    MIN_PROMPT_VARIANTS,
     STRETCH,
+    TOO_FEW_PROMPT_VARIANTS,
     UNSEEN_TEMPLATE_DEVIATION,
     IntervalMethod,
-    within_confidence,
 )
-from mbbq_gen.statistics.missing_data import MissingDataBounds, MissingDataPanels, missing_data_bounds
+from mbbq_gen.statistics.missing_data import MissingDataPanels, missing_data_bounds
 from mbbq_gen.statistics.panel import panel_of, plain_value
 
 WarningCode = Literal[
@@ -310,23 +310,29 @@ def _score_batch(
         what = (metric.fractions, metric.combine, metric.extremes)  # several names can stand for one formula
         if what not in made:
             alone, sizes = panel.template_scores(metric), metric.fractions[0].denominator(panel.by_template)
-            ends, fractions = unread.ends(metric), _fractions(metric, requested)
-            support = metric.has_rows(panel.by_template).sum(axis=-1)
+            ends, support = unread.ends(metric), metric.has_rows(panel.by_template).sum(axis=-1)
             is_whole = settings.average == "questions" or metric.name == "parse_rate"
-            n_known = (~np.isnan(alone)).sum(axis=-1)
-            made[what] = [
-                _metric_score(
+            parts = [
+                (one.formula(settings.unparsed), one.numerator(requested), one.denominator(requested))
+                for one in metric.fractions
+            ]
+            made[what] = []
+            for place, estimate in enumerate(panel.estimates(metric)):
+                known = alone[place][~np.isnan(alone[place])]
+                found = _metric_score(
                     metric,
                     replace(estimate, support=int(support[place])) if is_whole else estimate,
                     None if ends is None else (ends[0][place], ends[1][place]),
                     settings if intervals else None,
-                    mean_over_templates=_mean(alone[place]),
+                    mean_over_templates=number(known.mean()) if known.size else None,
                     size_effect=intervals and is_whole and sizes_matter(alone[place], sizes[place]),
-                    n_left_out=0 if is_whole else len(panel.templates) - int(n_known[place]),
-                    fractions=fractions[place],
+                    n_left_out=0 if is_whole else len(panel.templates) - known.size,
+                    fractions=tuple(
+                        FractionCounts(formula=formula, numerator=int(above[place]), denominator=int(below[place]))
+                        for formula, above, below in parts
+                    ),
                 )
-                for place, estimate in enumerate(panel.estimates(metric))
-            ]
+                made[what].append(found)
         measured[metric.name] = made[what]
     return [
         GroupScore(
@@ -343,24 +349,6 @@ def _score_batch(
     ]
 
 
-def _mean(scores: Array) -> float | None:
-    """The mean with every template counting alike; None for no template with a score."""
-    known = scores[~np.isnan(scores)]
-    return number(known.mean()) if known.size else None
-
-
-def _fractions(metric: Metric, counts: Counts) -> list[tuple[FractionCounts, ...]]:
-    """The fractions of a metric in every group."""
-    columns = [
-        [
-            FractionCounts(formula=fraction.formula(counts.unparsed), numerator=int(above), denominator=int(below))
-            for above, below in zip(fraction.numerator(counts), fraction.denominator(counts), strict=True)
-        ]
-        for fraction in metric.fractions
-    ]
-    return list(zip(*columns, strict=True))
-
-
 def _metric_score(
     metric: Metric,
     estimate: Estimate,
@@ -372,38 +360,33 @@ def _metric_score(
     n_left_out: int,
     fractions: tuple[FractionCounts, ...],
 ) -> MetricScore:
-    """One metric of one group; `settings`: of its intervals, None for none."""
-    value, error, reason = number(estimate.value), number(estimate.total_standard_error), estimate.missing_reason
-    interval = margin = narrow = None
-    if settings is not None:
-        interval = estimate.interval(settings.confidence)
-        margin = None if error is None else number(estimate.analytic_reach(settings.confidence))
-        level = within_confidence(settings.confidence) if metric.low < 0 else None
-        narrow = None if level is None else estimate.interval(level)
-    low, high = (None, None) if interval is None else (number(interval[0]), number(interval[1]))
-    method: IntervalMethod | None = None
-    if low is not None:
+    """One metric of one group; `settings`: of its intervals, None for none; `ends`: if unparsed answers had been
+    counter-biased, or biased: then there is nothing to discard or keep.
+    """
+    numbers = estimate.score(settings).model_dump(exclude={"reason", "warnings"})
+    bounds = narrow = method = None
+    if settings is not None and metric.low < 0 and settings.confidence > 0.5:
+        narrow = estimate.interval(2 * settings.confidence - 1)  # two one-sided tests (TOST; Schuirmann 1987)
+    if numbers["ci_low"] is not None:
         method = "hartung_knapp" if estimate.is_analytic else "expanded_percentile"
         method = "few_templates" if estimate.n_templates < FEW_TEMPLATES else method
         method = "near_boundary" if estimate.has_room else method
-    dropped = estimate.n_resamples_dropped if low is not None else 0
+    dropped = estimate.n_resamples_dropped if numbers["ci_low"] is not None else 0
+    if ends is not None and metric.extremes is not None:
+        (low, high), (low_scenario, high_scenario) = ends, metric.extremes
+        bounds = Bounds(
+            low=number(low.value), high=number(high.value), low_scenario=low_scenario, high_scenario=high_scenario
+        )
+        if settings is not None:
+            bounds = bounds.model_copy(update=dict(missing_data_bounds(low, high, estimate, settings)))
     return MetricScore(
-        value=value,
-        ci_low=low,
-        ci_high=high,
-        reason_code=reason if settings is not None or reason == "undefined" else None,
+        **numbers,
         method=method,
-        standard_error=error,
-        t_ci_low=None if margin is None or value is None else number(value - margin),
-        t_ci_high=None if margin is None or value is None else number(value + margin),
         equivalence_bound=None if narrow is None else number(max(-narrow[0], narrow[1])),
         parse_rate=number(estimate.parse_rate),
         mean_over_templates=mean_over_templates,
-        bounds=None if ends is None else _bounds(metric, ends, estimate, settings),
+        bounds=bounds,
         fractions=fractions,
-        n_templates=estimate.n_templates,
-        n_templates_effective=number(estimate.effective),
-        n_prompt_variants=None if estimate.crossed_effect is None else estimate.crossed_effect.count,
         n_resamples_dropped=dropped,
         warnings=tuple(
             _metric_warnings(
@@ -411,20 +394,6 @@ def _metric_score(
             )
         ),
     )
-
-
-def _bounds(
-    metric: Metric, ends: tuple[Estimate, Estimate], plain: Estimate, settings: InferenceSettings | None
-) -> Bounds | None:
-    """The score with all unparsed answers moved to either extreme; then there is nothing to discard or keep."""
-    if metric.extremes is None:
-        return None
-    found = (
-        MissingDataBounds(low=number(ends[0].value), high=number(ends[1].value), interval_low=None, interval_high=None)
-        if settings is None
-        else missing_data_bounds(*ends, plain, settings)
-    )
-    return Bounds(low_scenario=metric.extremes[0], high_scenario=metric.extremes[1], **dict(found))
 
 
 def _metric_warnings(
@@ -444,21 +413,23 @@ def _metric_warnings(
         yield "near_boundary"
     if dropped:
         yield "undefined_resamples"
-    crossed = estimate.crossed_effect
-    if crossed is not None and crossed.count < MIN_PROMPT_VARIANTS and estimate.n_templates >= MIN_TEMPLATES:
+    variants = estimate.n_prompt_variants
+    if variants is not None and variants < MIN_PROMPT_VARIANTS and estimate.n_templates >= MIN_TEMPLATES:
         yield "too_few_prompt_variants"
     if size_effect:
         yield "template_size_effect"
 
 
+_POOLED: dict[str, WarningCode] = {
+    "split": "mixed_splits",
+    "model": "mixed_models",
+    "benchmark": "mixed_benchmarks",
+    "method": "mixed_methods",
+}
+
+
 def _group_warnings(tally: Tally, total: Counts, place: int) -> Iterator[WarningCode]:
-    pooled: dict[str, WarningCode] = {
-        "split": "mixed_splits",
-        "model": "mixed_models",
-        "benchmark": "mixed_benchmarks",
-        "method": "mixed_methods",
-    }
-    for name, code in pooled.items():
+    for name, code in _POOLED.items():
         if tally.pooled_over[name] > 1:
             yield code
     if any(tally.outcomes[outcome] for outcome in NO_RESPONSE):

@@ -151,8 +151,7 @@ class Download:
         else:
             pause = seconds_of(response.headers.get("Retry-After", ""))
             if pause is not None and pause > LONGEST_WAIT:
-                refusal = f"the server answers {status} and asks to wait {pause:.0f} s; try then"
-                raise DownloadError(f"{self.url}: {refusal}")
+                raise DownloadError(f"{self.url}: the server answers {status} and asks to wait {pause:.0f} s; try then")
             raise _TransientError(f"the server answers {status}", pause)
 
     def _receive(self, response: httpx.Response, have: int) -> int:

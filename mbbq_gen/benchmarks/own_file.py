@@ -115,8 +115,10 @@ class _FieldMapper:
             text = value if isinstance(value, str) else json.dumps(value, default=str)
             if not is_empty(value):
                 if text not in known:
-                    message = f"{text!r} is not among {', '.join(known)}; add it to [values.{ours}] of {self.path}"
-                    raise place.error(message, field_map.fields.get(ours, ours))
+                    raise place.error(
+                        f"{text!r} is not among {', '.join(known)}; add it to [values.{ours}] of {self.path}",
+                        field_map.fields.get(ours, ours),
+                    )
                 found[ours] = known[text]
         if field_map.metadata:
             values = {
@@ -134,8 +136,9 @@ class _FieldMapper:
         """Adds the options, and what follows from their places."""
         unknown, target = (self._option_place(row, options, what, place) for what in ("unknown", "target"))
         if unknown is None:
-            message = "the position of the unknown option is missing; every question needs one"
-            raise place.error(message, str(options.unknown))
+            raise place.error(
+                "the position of the unknown option is missing; every question needs one", str(options.unknown)
+            )
         if target == unknown:
             raise place.error("target and unknown option have the same position", str(options.target))
         found["options"] = []
@@ -161,8 +164,9 @@ class _FieldMapper:
         """The value of a field of theirs, which must be there but may be empty."""
         found, value = look_up(row, theirs)
         if not found:
-            message = f"no such field, but {self.path} has {key} = {theirs!r}; the row has: {', '.join(row)}"
-            raise place.error(message, theirs)
+            raise place.error(
+                f"no such field, but {self.path} has {key} = {theirs!r}; the row has: {', '.join(row)}", theirs
+            )
         return value
 
 

@@ -268,7 +268,7 @@ def count_instances(instances: Iterable[Instance]) -> list[CategoryCount]:
     counts: dict[tuple[str, ...], dict[str, Counter[str]]] = defaultdict(lambda: defaultdict(Counter))
     templates: dict[tuple[str, ...], set[str]] = defaultdict(set)
     for instance in instances:
-        part = instance.benchmark, instance.language, instance.split
+        part: tuple[str, ...] = (instance.benchmark, instance.language, instance.split)
         kinds = ["rows", instance.condition, instance.polarity, instance.alignment or ""]
         kinds += ["unscorable"] * (not instance.has_single_target)
         kinds += ["wrong_labels"] * (instance.corrected_gold_role is not None)

@@ -15,8 +15,7 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
@@ -229,12 +228,11 @@ def _install(release: Release, origin: str, shown: str, folder: Path, tools: Ins
     fresh, old = _beside(folder, ".new"), _beside(folder, ".old")
     for leftover in (fresh, old):
         shutil.rmtree(leftover, ignore_errors=True)
-    tree, raw = fresh / "tree", fresh / "raw"
-    tree.mkdir(parents=True)
-    raw.mkdir()
+    tree = fresh / "tree"
+    for made in (tree, fresh / "raw"):
+        made.mkdir(parents=True)
     try:
-        with _copy(release, origin, folder, raw, tools) as copy:
-            files = _verified_files(copy, release, origin, tree)
+        files = _verified_files(release, origin, folder, fresh, tools)
         # Valid files of an earlier installation that the new source does not have are kept.
         before = _read_record(folder)
         there = {file.path for file in files}
@@ -260,46 +258,45 @@ def _install(release: Release, origin: str, shown: str, folder: Path, tools: Ins
     return record
 
 
-@contextmanager
-def _copy(release: Release, origin: str, folder: Path, raw: Path, tools: InstallTools) -> Iterator[dict[str, Path]]:
-    """The files of the source's copy by their paths in it; a download that arrived is removed at the end, right or
-    not."""
-    path, step = Path(origin).expanduser(), partial(tools.progress, "unpacking")
-    wanted = partial(is_wanted, release=release)
-    if not _is_address(origin):
-        yield (
-            read_folder(path) if path.is_dir() else unpack(path, raw, str(path), wanted, limits=tools.limits, step=step)
-        )
-        return
-    from mbbq_gen.benchmarks.download import Download, new_client
+def _verified_files(
+    release: Release, origin: str, folder: Path, fresh: Path, tools: InstallTools
+) -> list[InstalledFile]:
+    """Gets the files of the source's copy and puts those of the release into `fresh/tree`, each verified.
 
-    client, part = tools.client or new_client(), _beside(folder, ".part")
-    download = Download(
-        origin, part, client, _LARGEST_ARCHIVE, tools.sleep, step=partial(tools.progress, "downloading")
-    )
+    A download that arrived is removed then, right or not.
+    """
+    path, download = Path(origin).expanduser(), None
+    if _is_address(origin):
+        from mbbq_gen.benchmarks.download import Download, new_client
+
+        client, path = tools.client or new_client(), _beside(folder, ".part")
+        step = partial(tools.progress, "downloading")
+        download = Download(origin, path, client, _LARGEST_ARCHIVE, tools.sleep, step)
+        try:
+            download.fetch()
+        finally:
+            if tools.client is None:
+                client.close()
+    files, tree, raw, wanted = [], fresh / "tree", fresh / "raw", partial(is_wanted, release=release)
     try:
-        download.fetch()
-    finally:
-        if tools.client is None:
-            client.close()
-    try:
-        yield unpack(part, raw, origin, wanted, limits=tools.limits, step=step)
+        step = partial(tools.progress, "unpacking")
+        is_folder = path.is_dir()
+        copy = read_folder(path) if is_folder else unpack(path, raw, origin, wanted, limits=tools.limits, step=step)
+        for name, place, pin in collect(copy, release, origin):
+            _put(copy[place], tree / name)
+            size, digest = (tree / name).stat().st_size, file_digest(tree / name)
+            if pin is not None and (size, digest) != (pin.size, pin.sha256):
+                has, wants = (f"{n:,} bytes, sha256 {of[:12]}…" for n, of in ((size, digest), (pin.size, pin.sha256)))
+                raise DownloadError(
+                    f"{origin}: {place} is not the release's ({has}, not {wants}); get an unchanged copy"
+                )
+            files.append(InstalledFile(path=name, size=size, sha256=digest, pinned=pin is not None))
     except DownloadError:
-        download.discard()
+        if download is not None:
+            download.discard()
         raise
-    download.discard()
-
-
-def _verified_files(copy: dict[str, Path], release: Release, label: str, tree: Path) -> list[InstalledFile]:
-    """Puts the files of a copy where they belong; raises DownloadError for one that is not as the release has it."""
-    files = []
-    for path, place, pin in collect(copy, release, label):
-        _put(copy[place], tree / path)
-        size, digest = (tree / path).stat().st_size, file_digest(tree / path)
-        if pin is not None and (size, digest) != (pin.size, pin.sha256):
-            has, wants = (f"{size:,} bytes, sha256 {digest[:12]}…", f"{pin.size:,} bytes, sha256 {pin.sha256[:12]}…")
-            raise DownloadError(f"{label}: {place} is not the release's ({has}, not {wants}); get an unchanged copy")
-        files.append(InstalledFile(path=path, size=size, sha256=digest, pinned=pin is not None))
+    if download is not None:
+        download.discard()
     return files
 
 

@@ -93,8 +93,10 @@ def find_files(
     roots = [folder / step for step in inside]
     root = next((root for root in roots if any((root / name).is_file() for name in wanted)), None)
     if root is None:
-        where = f"{listed(wanted)} in {' or '.join(map(str, roots))}"
-        raise UsageError(f"{benchmark}: no {where}; give the folder of the published release with --data-dir DIR")
+        raise UsageError(
+            f"{benchmark}: no {listed(wanted)} in {' or '.join(map(str, roots))}; give the folder of the published"
+            " release with --data-dir DIR"
+        )
     missing = [name for name in wanted if not (root / name).is_file()]
     if missing and not partial:
         raise UsageError(f"{benchmark}: {root} lacks {listed(missing)}; the copy is incomplete, get it again")

@@ -1,24 +1,150 @@
-"""Annotating one extraction after the other in a terminal."""
+"""Annotating the extractions of a run: one after the other in a terminal, or on sheets."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
 
-from mbbq_gen.annotation.review import Annotation, annotate_response
-from mbbq_gen.report.explanation import chosen_text
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from mbbq_gen.annotation import review
+from mbbq_gen.annotation.annotations import ReviewTarget, draw_of, keep_draw
+from mbbq_gen.annotation.review import Annotation, SamplingDesign, annotate_response
+from mbbq_gen.cli.output import result_console, say, write_lines
+from mbbq_gen.core.errors import DataError, UsageError
+from mbbq_gen.core.progress import Bar
+from mbbq_gen.core.text import all_of
+from mbbq_gen.report import sheets
+from mbbq_gen.report.explanation import chosen_text, print_explanation
 from mbbq_gen.report.score_tables import OUTCOME_TITLES
-from mbbq_gen.report.sheets import HEAD_KEPT, TAIL_KEPT, SheetEntry, cut, merged
-
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.text import Text
-
+from mbbq_gen.report.sheets import SheetEntry, SheetRow
+from mbbq_gen.runs.extraction import question_of
+from mbbq_gen.runs.run_folder import RunFolder
+from mbbq_gen.storage.queries import find_completed
+from mbbq_gen.storage.store import RunStore
 
 _KEYS = "y correct   n wrong   1-{count} the correct option   0 no answer   e explain   b back   s skip   q quit"
 _WRONG_KEYS = "which is correct?   1-{count} that option   0 no answer   Enter not known"
 INTERRUPTS = frozenset("\x03\x04")
 """Ctrl-C and Ctrl-D, if the terminal passes them on as keys."""
+
+
+class Annotating:
+    """The extractions of a run, the sample of them, and their annotations."""
+
+    def __init__(self, folder: RunFolder, source: ReviewTarget, given: Mapping[str, Any]) -> None:
+        """`given`: what the command says of the sampling design; the rest is as in the last command."""
+        self._folder, self._source = folder, source
+        before = review.load_design(source.design_path)
+        with Bar("reading", None, "answers") as bar:
+            versions = source.versions(given.get("extractor", before.extractor), bar.advance)
+        changes = dict(given)
+        if "by" in changes:
+            changes["by"] = all_of("grouping", changes["by"], list(review.GROUPINGS))
+        if "languages" in changes:
+            changes["languages"] = all_of("language of the run", changes["languages"], sorted(versions))
+        self._design = SamplingDesign.model_validate({**before.model_dump(), **changes})
+        wanted = self._design.languages or tuple(versions)
+        self._versions = {code: version for code, version in sorted(versions.items()) if code in wanted}
+        with folder.open_store(read_only=True) as store:
+            self._sample = review.draw_sample(source.extractions(store, self._versions), self._design)
+        self._annotations = review.load_annotations(source.annotations_path)
+        if not self._sample.drawn:
+            raise UsageError(f"{folder.path}: no response to annotate; continue with: mbbq-gen run {folder.path}")
+
+    def _begin(self) -> list[SheetEntry]:
+        """The sample with prompts and responses; keeps the design and the draw for later commands."""
+        with self._folder.open_store(read_only=True) as store:
+            found = (self._source.find(store, each.prompt_id, each.extractor) for each in self._sample.drawn)
+            entries = [SheetEntry(*judged) for judged in found if judged is not None]
+        review.save_design(self._source.design_path, self._design)
+        keep_draw(self._source.draws_path, draw_of(self._sample, self._design, self._versions))
+        return entries
+
+    def _keep(self, annotation: Annotation) -> None:
+        """Stores an annotation; it is on disk when this returns."""
+        review.append_annotations(self._source.annotations_path, [annotation])
+        self._annotations[annotation.prompt_id] = annotation
+
+    def report(self, confidence_level: float) -> review.AnnotationReport:
+        """The result of the annotations."""
+        return review.annotation_report(
+            self._sample, self._annotations, self._versions, self._design.by, confidence_level
+        )
+
+    def ask(self) -> None:
+        """Asks for one annotation after the other in the terminal."""
+        console = result_console(stderr=True)
+
+        def explain(entry: SheetEntry) -> None:
+            found = self._source.explain(entry.answered)
+            if found is None:
+                console.print(f"outcome from the service: {entry.stored.rule}")
+            else:
+                print_explanation(found, console)
+
+        entries = self._begin()
+        try:
+            count = Session(console, typer.getchar, self._keep, _now, explain).judge(entries, self._annotations)
+        except (KeyboardInterrupt, EOFError):
+            say(f"\nstopped; the annotations are in {self._source.annotations_path}")
+            raise KeyboardInterrupt from None
+        say(f"{count:,} annotated; the annotations are in {self._source.annotations_path}")
+
+    def write_sheets(self, csv: Path | None, html: Path | None) -> None:
+        """Writes the sample as sheets, with existing annotations filled in."""
+        entries, path = self._begin(), self._folder.path
+        if csv is not None:
+            # The byte order mark makes spreadsheets read UTF-8.
+            write_lines(csv, ["\ufeff" + sheets.csv_sheet(entries, self._annotations).rstrip("\r\n")])
+        if html is not None:
+            title = f"Annotation sheet: {path.resolve().name}"
+            write_lines(html, [sheets.html_sheet(entries, self._annotations, title)])
+        for file in filter(None, (csv, html)):
+            say(f"{len(entries):,} extractions in {file}")
+        back = csv or "the CSV that its button saves"
+        more = "" if self._source.of_answers else " --reasoning"
+        say(f"fill it in, then: mbbq-gen annotate {path}{more} --import {back}")
+
+    def take_sheet(self, path: Path) -> None:
+        """Imports the annotations of a sheet; existing ones are not written twice."""
+        with self._folder.open_store(read_only=True) as store:
+            given = [self._annotation(store, row) for row in sheets.read_sheet(path)]
+        new = []
+        for annotation in given:
+            before = self._annotations.get(annotation.prompt_id)
+            if before is None or before.model_copy(update={"at": annotation.at}) != annotation:
+                new.append(annotation)
+        review.append_annotations(self._source.annotations_path, new)
+        self._annotations |= {annotation.prompt_id: annotation for annotation in new}
+        say(f"{len(given):,} annotations in {path}, {len(new):,} of them new")
+
+    def _annotation(self, store: RunStore, row: SheetRow) -> Annotation:
+        """The annotation of a row, for the extraction on the sheet, or the current one if the sheet has no version."""
+        version = row.extractor
+        if not version:
+            answered = find_completed(store, row.prompt_id)
+            version = self._versions.get(answered.prompt.language, "") if answered else ""
+        found = self._source.find(store, row.prompt_id, version)
+        if found is None:
+            raise DataError(f"{row.where}: id: no extraction {row.prompt_id!r} in {self._folder.path}; wrong run?")
+        extraction, question = found.stored, question_of(found.answered)
+        known = bool(row.right) or row.agrees is True
+        right = sheets.right_option(row, question) if row.right else extraction.option if row.agrees else None
+        if row.agrees is not None and row.agrees != (known and right == extraction.option):
+            read = "no option" if extraction.option is None else f"option {extraction.option + 1}"
+            raise DataError(
+                f"{row.where}: right: {row.right!r} contradicts the annotation: {read} was extracted; correct one"
+            )
+        return annotate_response(extraction, _now(), right=right, right_known=known, note=row.note)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 class Session:
@@ -119,12 +245,10 @@ def _is_judged(entry: SheetEntry, annotations: Mapping[str, Annotation]) -> bool
 
 def marked_response(entry: SheetEntry, *, coloured: bool) -> Text:
     """The response with the evidence marked by colour or brackets."""
-    from rich.text import Text
-
     text, response, here = Text(), entry.response, 0
-    if len(response) > HEAD_KEPT + TAIL_KEPT:
-        return Text(cut(response))
-    for start, end in merged(entry.extraction.spans):
+    if len(response) > sheets.HEAD_KEPT + sheets.TAIL_KEPT:
+        return Text(sheets.cut(response))
+    for start, end in sheets.merged(entry.extraction.spans):
         text.append(response[here:start])
         words = response[start:end]
         text.append(words if coloured else f"⟦{words}⟧", style="bold reverse" if coloured else None)

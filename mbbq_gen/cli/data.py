@@ -2,79 +2,64 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby, islice
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 import typer
 
-from mbbq_gen.cli.config_options import expand_options
-from mbbq_gen.cli.data_files import control, download, instantiate
-from mbbq_gen.cli.data_source import Choice, Splits, with_bar
-from mbbq_gen.cli.help import HelpCommand, HelpGroup, example, option
-from mbbq_gen.cli.options import Json, echo, echo_json, print_json, resources, result_console, say
+from mbbq_gen.cli.command import JsonCommand, command_group, option
+from mbbq_gen.cli.data_files import Download, Instantiate, MakeControl, counted, with_bar
+from mbbq_gen.cli.options import QuestionOptions, Splits
+from mbbq_gen.cli.output import echo, echo_json, print_json, print_rows, result_console, say
 from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.records import Instance
 from mbbq_gen.core.text import one_of, splits_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from mbbq_gen.benchmarks.control.maker import ControlCoverage
     from mbbq_gen.benchmarks.quality import CategoryCount, DataIssue
     from mbbq_gen.benchmarks.registry import BenchmarkInfo
-    from mbbq_gen.core.records import Instance
-
 
 _SHOWN = 6
 """Parts of a benchmark that are listed for a finding; JSON has them all."""
 
 
-@example(
-    "  mbbq-gen data validate mbbq\n"
-    "  mbbq-gen data validate esbbq --data-dir EsBBQ-CaBBQ --json\n"
-    "  mbbq-gen data validate --instances mine.csv --instances-field-map map.toml --strict"
-)
-@expand_options
-def validate(
-    choice: Choice,
-    *,
-    strict: Annotated[bool, typer.Option("--strict", help="Exit with 1 if there is any finding.")] = False,
-    as_json: Json = False,
-) -> None:
+class ValidateData(JsonCommand):
     """Lists issues of the questions.
 
     Each has a stable code, counts, examples, and how the loader handles it. A problem may change a score; a note is
     for information. Rows that can't be read stop the command with file, row and field.
     """
-    from mbbq_gen.benchmarks.quality import validate as look_over
 
-    read = _Counter(choice.load())
-    findings = look_over(with_bar(read))
-    if not read.count:
-        raise UsageError("no questions to validate")
-    if as_json:
-        print_json({"questions": read.count, "findings": [finding.model_dump() for finding in findings]})
-    else:
-        for _, same in groupby(findings, key=lambda finding: finding.code):
-            echo(_issue_lines(list(same)))
-        codes = len({finding.code for finding in findings})
-        say(f"{read.count:,} questions; {codes} kinds of issues" if codes else f"{read.count:,} questions; no issues")
-    if strict and findings:
-        raise typer.Exit(1)
+    help_examples = (
+        "  mbbq-gen data validate mbbq\n"
+        "  mbbq-gen data validate esbbq --data-dir EsBBQ-CaBBQ --json\n"
+        "  mbbq-gen data validate --instances mine.csv --instances-field-map map.toml --strict"
+    )
+    questions: QuestionOptions
+    strict: bool = option("", "Exit with 1 if there is any finding.", default=False)
 
+    def _run(self) -> None:
+        from mbbq_gen.benchmarks.quality import validate as look_over
 
-class _Counter:
-    """Counts questions as they pass."""
-
-    def __init__(self, instances: Iterable[Instance]) -> None:
-        self._instances = instances
-        self.count = 0
-
-    def __iter__(self) -> Iterator[Instance]:
-        for instance in self._instances:
-            self.count += 1
-            yield instance
+        counts: Counter[tuple[str, str, str, str]] = Counter()
+        findings = look_over(with_bar(counted(self.questions.load(), counts)))
+        total = counts.total()
+        if not total:
+            raise UsageError("no questions to validate")
+        if self.as_json:
+            print_json({"questions": total, "findings": [finding.model_dump() for finding in findings]})
+        else:
+            for _, same in groupby(findings, key=lambda finding: finding.code):
+                echo(_issue_lines(list(same)))
+            codes = len({finding.code for finding in findings})
+            say(f"{total:,} questions; {codes} kinds of issues" if codes else f"{total:,} questions; no issues")
+        if self.strict and findings:
+            raise typer.Exit(1)
 
 
 def _issue_lines(same: Sequence[DataIssue]) -> str:
@@ -90,17 +75,17 @@ def _issue_lines(same: Sequence[DataIssue]) -> str:
     return "\n".join(lines) + "\n"
 
 
-_COLUMNS = (
-    ("templates", "templates"),
-    ("ambiguous", "amb."),
-    ("disambiguated", "dis."),
-    ("negative", "neg."),
-    ("non_negative", "non-neg."),
-    ("biased", "biased"),
-    ("counter_biased", "counter"),
-    ("unscorable", "unscor."),
-    ("wrong_labels", "wrong"),
-)
+_COLUMNS = {
+    "templates": "templates",
+    "ambiguous": "amb.",
+    "disambiguated": "dis.",
+    "negative": "neg.",
+    "non_negative": "non-neg.",
+    "biased": "biased",
+    "counter_biased": "counter",
+    "unscorable": "unscor.",
+    "wrong_labels": "wrong",
+}
 """Field of a count → its column."""
 _LEGEND = (
     "biased, counter: disambiguated questions whose right answer fits the stereotype, or contradicts it;"
@@ -108,85 +93,68 @@ _LEGEND = (
 )
 
 
-@example(
-    "  mbbq-gen data stats mbbq\n"
-    "  mbbq-gen data stats kobbq --data-dir KoBBQ --json\n"
-    "  mbbq-gen data stats kobbq --control\n"
-    "  mbbq-gen data stats --instances mine.parquet"
-)
-@expand_options
-def stats(
-    choice: Choice,
-    *,
-    control: Annotated[
-        bool, typer.Option("--control", help="Also count the questions without a possible control question, by reason.")
-    ] = False,
-    as_json: Json = False,
-) -> None:
+class DataStats(JsonCommand):
     """Counts the questions and compares with the paper.
 
     Counts by language, split, category, condition, polarity and alignment. Differences from the paper are explained
     below the table. --control makes control questions from the bias questions of every language with a control
     grammar, and counts refusals by reason and template.
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
 
-    from mbbq_gen.benchmarks.control.maker import ControlCoverage
-    from mbbq_gen.benchmarks.quality import count_instances
+    help_examples = (
+        "  mbbq-gen data stats mbbq\n"
+        "  mbbq-gen data stats kobbq --data-dir KoBBQ --json\n"
+        "  mbbq-gen data stats kobbq --control\n"
+        "  mbbq-gen data stats --instances mine.parquet"
+    )
+    questions: QuestionOptions
+    control: bool = option(
+        "", "Also count the questions without a possible control question, by reason.", default=False
+    )
 
-    questions: Iterable[Instance] = with_bar(choice.load())
-    made = ControlCoverage()
-    counts = count_instances(_with_twins(questions, made, choice.packs) if control else questions)
-    if not counts:
-        raise UsageError("no questions to count")
-    if as_json:
-        rows = [{**count.model_dump(), "agrees": count.agrees} for count in counts]
-        print_json({"counts": rows, "control": made.summary()} if control else rows)
-        return
-    console = result_console()
-    for _, part in groupby(counts, key=lambda count: (count.benchmark, count.language, count.split)):
-        alike = list(part)
+    def _run(self) -> None:
+        from mbbq_gen.benchmarks.control.maker import ControlCoverage
+        from mbbq_gen.benchmarks.quality import count_instances
 
-        first = alike[0]
-        table = Table(
-            title=f"{first.benchmark}  {first.language}  {first.split}",
-            title_justify="left",
-            box=SIMPLE_HEAD,
-            pad_edge=False,
-        )
-        table.add_column("category")
-        for title in ("rows", "paper", *(title for _, title in _COLUMNS)):
-            table.add_column(title, justify="right")
-        for row in alike:
-            paper = "–" if row.published_rows is None else f"{row.published_rows:,}"
-            numbers = [f"{getattr(row, field):,}" for field, _ in _COLUMNS]
-            table.add_row(row.category, f"{row.rows:,}", paper, *numbers)
-        console.print(table)
-        for line in _differences(alike):
-            console.print(line, soft_wrap=True)
-        console.print()
-    console.print(_LEGEND, soft_wrap=True)
-    if control:
-        console.print()
-        # The questions that no control question can be made of, by template and reason.
-        table = Table(title="no control question", title_justify="left", box=SIMPLE_HEAD, pad_edge=False)
-        for name in ("template", "language", "reason"):
-            table.add_column(name)
-        for name in ("questions", "of"):
-            table.add_column(name, justify="right")
-        for refusal in made.refusals():
-            numbers = [f"{refusal.questions:,}", f"{refusal.of:,}"]
-            table.add_row(refusal.template_id, refusal.language, refusal.reason, *numbers)
-        console.print(table)
-        console.print(f"control questions: {made.counts().sentence}", soft_wrap=True)
+        questions: Iterable[Instance] = with_bar(self.questions.load())
+        made = ControlCoverage()
+        counts = count_instances(_with_twins(questions, made, self.questions.packs) if self.control else questions)
+        if not counts:
+            raise UsageError("no questions to count")
+        if self.as_json:
+            rows = [{**count.model_dump(), "agrees": count.agrees} for count in counts]
+            print_json({"counts": rows, "control": made.summary()} if self.control else rows)
+            return
+        console = result_console()
+        titles = ("rows", "paper", *_COLUMNS.values())
+        for name, part in groupby(counts, key=lambda count: f"{count.benchmark}  {count.language}  {count.split}"):
+            alike, shown = list(part), []
+            for row in alike:
+                paper = "–" if row.published_rows is None else f"{row.published_rows:,}"
+                numbers = [f"{getattr(row, field):,}" for field in _COLUMNS]
+                shown.append((row.category, f"{row.rows:,}", paper, *numbers))
+            print_rows(("category", *titles), shown, right=titles, title=name)
+            for line in _differences(alike):
+                console.print(line, soft_wrap=True)
+            console.print()
+        console.print(_LEGEND, soft_wrap=True)
+        if self.control:
+            console.print()
+            # The questions that no control question can be made of, by template and reason.
+            refusals = [
+                (one.template_id, one.language, one.reason, f"{one.questions:,}", f"{one.of:,}")
+                for one in made.refusals()
+            ]
+            titles = ("questions", "of")
+            print_rows(("template", "language", "reason", *titles), refusals, right=titles, title="no control question")
+            console.print(f"control questions: {made.counts().sentence}", soft_wrap=True)
 
 
 def _with_twins(questions: Iterable[Instance], made: ControlCoverage, packs: Path | None) -> Iterator[Instance]:
     """The questions; what becomes of the bias questions when control questions are made of them is counted."""
     from mbbq_gen.benchmarks.control.maker import ControlGenerators, makeable_languages
 
-    where = resources(packs)
+    where = PackPaths(packs=packs)
     makers, known = ControlGenerators(where), makeable_languages(where)
     for question in questions:
         if question.split == "bias" and question.language in known:
@@ -206,40 +174,44 @@ def _differences(rows: Iterable[CategoryCount]) -> list[str]:
     return lines
 
 
-@example("  mbbq-gen data list\n  mbbq-gen data list --json")
-def list_benchmarks(as_json: Json = False) -> None:
+class ListData(JsonCommand):
     """Lists the benchmarks with licence, citation and files."""
-    from mbbq_gen.benchmarks.control.maker import makeable_languages
-    from mbbq_gen.benchmarks.registry import BENCHMARKS
-    from mbbq_gen.benchmarks.releases import installed_folder
 
-    known = makeable_languages(resources(None))
-    folders = {name: installed_folder(name) if info.needs_data else None for name, info in BENCHMARKS.items()}
-    if as_json:
-        print_json(
-            [
-                {
-                    **info.model_dump(exclude={"version", "categories"}),
-                    "control_split": _control_split(info, known)[0],
-                    "control_languages": _control_split(info, known)[1],
-                    "installed": str(folders[name]) if folders[name] else None,
-                }
-                for name, info in BENCHMARKS.items()
+    help_examples = "  mbbq-gen data list\n  mbbq-gen data list --json"
+
+    def _run(self) -> None:
+        from mbbq_gen.benchmarks.control.maker import makeable_languages
+        from mbbq_gen.benchmarks.registry import BENCHMARKS
+        from mbbq_gen.benchmarks.releases import installed_folder
+
+        known = makeable_languages(PackPaths())
+        control = {name: _control_split(info, known) for name, info in BENCHMARKS.items()}
+        folders = {name: installed_folder(name) if info.needs_data else None for name, info in BENCHMARKS.items()}
+        if self.as_json:
+            print_json(
+                [
+                    {
+                        **info.model_dump(exclude={"version", "categories"}),
+                        "control_split": control[name][0],
+                        "control_languages": control[name][1],
+                        "installed": str(folders[name]) if folders[name] else None,
+                    }
+                    for name, info in BENCHMARKS.items()
+                ]
+            )
+            return
+        for name, info in BENCHMARKS.items():
+            kind, codes = control[name]
+            missing = f"not here; mbbq-gen data download {name}" if info.needs_data else "yes, it ships with mbbq-gen"
+            lines = [
+                f"{name}  {info.title}",
+                f"  {', '.join(info.languages)}; {', '.join(info.splits)}; licence: {info.licence}",
+                f"  {info.citation}",
+                f"  {info.link}",
+                f"  control questions: {' in '.join(filter(None, (kind, ', '.join(codes))))}",
+                f"  on this machine: {folders[name] or missing}",
             ]
-        )
-        return
-    for name, info in BENCHMARKS.items():
-        kind, codes = _control_split(info, known)
-        missing = f"not here; mbbq-gen data download {name}" if info.needs_data else "yes, it ships with mbbq-gen"
-        lines = [
-            f"{name}  {info.title}",
-            f"  {', '.join(info.languages)}; {', '.join(info.splits)}; licence: {info.licence}",
-            f"  {info.citation}",
-            f"  {info.link}",
-            f"  control questions: {' in '.join(filter(None, (kind, ', '.join(codes))))}",
-            f"  on this machine: {folders[name] or missing}",
-        ]
-        echo("\n".join(lines + [f"  note: {info.notice}"] * bool(info.notice)) + "\n")
+            echo("\n".join(lines + [f"  note: {info.notice}"] * bool(info.notice)) + "\n")
 
 
 def _control_split(info: BenchmarkInfo, known: Sequence[str]) -> tuple[str, tuple[str, ...]]:
@@ -251,35 +223,35 @@ def _control_split(info: BenchmarkInfo, known: Sequence[str]) -> tuple[str, tupl
     return ("made", makeable) if makeable else ("none", ())
 
 
-@example(
-    "  mbbq-gen data show starter --languages nl --limit 3\n"
-    "  mbbq-gen data show esbbq --languages es --category age --limit 3\n"
-    "  mbbq-gen data show mbbq --data-dir MBBQ --languages tr --json > mbbq_tr.jsonl\n"
-    "  mbbq-gen data show --instances mine.csv --instances-field-map map.toml"
-)
-@expand_options
-def show(
-    choice: Choice,
-    *,
-    category: Annotated[str | None, option("Questions", "Only this category.", metavar="SLUG")] = None,
-    template: Annotated[str | None, option("Questions", "Only this template.", metavar="ID")] = None,
-    splits: Splits = "bias",
-    limit: Annotated[int | None, typer.Option(min=1, help="Maximum questions. Default: 3; with --json all.")] = None,
-    as_json: Json = False,
-) -> None:
+class ShowData(JsonCommand):
     """Shows questions with roles and gold label.
 
     With --json, one record per line.
     """
-    if choice.benchmark is None and choice.instances is None:
-        choice = replace(choice, benchmark="starter")
-    chosen = _only(choice.load(splits_of(splits)), category, template)
-    shown = 0
-    for instance in islice(chosen, limit if as_json else limit or 3):
-        echo_json(instance.model_dump_json()) if as_json else echo(_draw(instance))
-        shown += 1
-    if not shown:
-        raise UsageError("no question matches; leave out --category or --template to see all")
+
+    help_examples = (
+        "  mbbq-gen data show starter --languages nl --limit 3\n"
+        "  mbbq-gen data show esbbq --languages es --category age --limit 3\n"
+        "  mbbq-gen data show mbbq --data-dir MBBQ --languages tr --json > mbbq_tr.jsonl\n"
+        "  mbbq-gen data show --instances mine.csv --instances-field-map map.toml"
+    )
+    questions: QuestionOptions
+    category: str | None = option("Questions", "Only this category.", metavar="SLUG")
+    template: str | None = option("Questions", "Only this template.", metavar="ID")
+    splits: Splits = "bias"
+    limit: int | None = option("", "Maximum questions. Default: 3; with --json all.", min=1)
+
+    def _run(self) -> None:
+        source = self.questions
+        if source.benchmark is None and source.instances is None:
+            source = source.model_copy(update={"benchmark": "starter"})
+        chosen = _only(source.load(splits_of(self.splits)), self.category, self.template)
+        shown = 0
+        for instance in islice(chosen, self.limit if self.as_json else self.limit or 3):
+            echo_json(instance.model_dump_json()) if self.as_json else echo(_draw(instance))
+            shown += 1
+        if not shown:
+            raise UsageError("no question matches; leave out --category or --template to see all")
 
 
 def _only(instances: Iterator[Instance], category: str | None, template: str | None) -> Iterator[Instance]:
@@ -323,20 +295,16 @@ def _draw(instance: Instance) -> str:
     return "\n".join(lines) + "\n"
 
 
-data_app = typer.Typer(
-    cls=HelpGroup,
-    help="Lists, shows, downloads, checks and makes benchmark data.",
-    epilog="  mbbq-gen data list\n  mbbq-gen data show starter --languages nl\n  mbbq-gen data download mbbq",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+data_app = command_group(
+    "Lists, shows, downloads, checks and makes benchmark data.",
+    "  mbbq-gen data list\n  mbbq-gen data show starter --languages nl\n  mbbq-gen data download mbbq",
+    {
+        "list": ListData,
+        "show": ShowData,
+        "download": Download,
+        "stats": DataStats,
+        "validate": ValidateData,
+        "instantiate": Instantiate,
+        "control": MakeControl,
+    },
 )
-for name, command in {
-    "list": list_benchmarks,
-    "show": show,
-    "download": download,
-    "stats": stats,
-    "validate": validate,
-    "instantiate": instantiate,
-    "control": control,
-}.items():
-    data_app.command(name, cls=HelpCommand)(command)

@@ -12,46 +12,90 @@ import io
 import logging
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import cache
+from importlib import import_module
 from typing import Annotated, Any
 
 import typer
 
 import mbbq_gen
-from mbbq_gen.cli import (
-    analyses,
-    annotate,
-    data,
-    estimate,
-    explain,
-    extract,
-    interchange,
-    judge,
-    packs,
-    report,
-    run,
-    score,
-    setup,
-)
-from mbbq_gen.cli.help import HelpCommand, HelpGroup
-from mbbq_gen.cli.options import say
+from mbbq_gen.cli.command import HelpGroup, command_of
+from mbbq_gen.cli.output import say
 from mbbq_gen.core.errors import COMMAND, ConfigError, MbbqGenError
 from mbbq_gen.core.text import visible_text
 
+COMMANDS: dict[str, dict[str, str]] = {
+    "Start": {
+        "init": "setup.Init",
+        "doctor": "setup.Doctor",
+        "models": "setup.Models",
+        "estimate": "estimate.Estimate",
+        "design": "estimate.Design",
+    },
+    "Measure": {
+        "run": "run.RunModel",
+        "status": "run.Status",
+        "batch": "run.batch_app",
+        "import": "interchange.Import",
+    },
+    "Read answers": {
+        "extract": "extract.Extract",
+        "explain": "extract.Explain",
+        "annotate": "annotate.Annotate",
+        "judge": "annotate.Judge",
+    },
+    "Analyse": {
+        "score": "score.Score",
+        "report": "report.Report",
+        "view": "report.View",
+        "compare": "analyses.Compare",
+        "diff": "analyses.Diff",
+        "agreement": "analyses.Agreement",
+        "reasoning": "analyses.Reasoning",
+        "robustness": "analyses.Robustness",
+        "position-bias": "analyses.PositionBias",
+        "power": "analyses.Power",
+    },
+    "Share": {
+        "leaderboard": "report.Leaderboard",
+        "export": "interchange.Export",
+    },
+    "Data and languages": {
+        "data": "data.data_app",
+        "prompts": "packs.prompts_app",
+        "languages": "packs.ListLanguages",
+        "language": "packs.language_app",
+        "check": "packs.Check",
+    },
+}
+"""Group of help → command → its module in this folder and its name there; in the order of help."""
+
 
 class CommandGroups(HelpGroup):
-    """The list of commands by group, as plain text."""
+    """The commands by group, as plain text; each is imported when it is needed."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """All names."""
+        return [name for commands in COMMANDS.values() for name in commands]
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """The command of a name; for a name that is unknown, all are loaded, so that the nearest can be named."""
+        places = {name: place for commands in COMMANDS.values() for name, place in commands.items()}
+        for name in [cmd_name] if cmd_name in places else places:
+            if name not in self.commands:
+                module, _, kind = places[name].partition(".")
+                self.commands[name] = command_of(name, getattr(import_module(f"mbbq_gen.cli.{module}"), kind))
+        return self.commands.get(cmd_name)
 
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Writes one section for each group of commands."""
-        width = max(map(len, self.commands))
+        width = max(map(len, self.list_commands(ctx)))
         for panel, commands in COMMANDS.items():
             with formatter.section(panel):
-                rows = [
-                    (name, self.commands[name].get_short_help_str(formatter.width - width - 4)) for name in commands
-                ]
-                formatter.write_dl([(name.ljust(width), text) for name, text in rows])
+                room = formatter.width - width - 4
+                rows = [(name.ljust(width), self.get_command(ctx, name).get_short_help_str(room)) for name in commands]
+                formatter.write_dl(rows)
 
 
 app = typer.Typer(
@@ -101,60 +145,6 @@ def _main(
         typer.echo(_WELCOME, nl=False)
 
 
-COMMANDS: dict[str, dict[str, Callable[..., None] | typer.Typer]] = {
-    "Start": {
-        "init": setup.init,
-        "doctor": setup.doctor,
-        "models": setup.models,
-        "estimate": estimate.estimate,
-        "design": estimate.design,
-    },
-    "Measure": {
-        "run": run.run,
-        "status": run.status,
-        "batch": run.batch_app,
-        "import": interchange.import_answers,
-    },
-    "Read answers": {
-        "extract": extract.extract,
-        "explain": explain.explain,
-        "annotate": annotate.annotate,
-        "judge": judge.judge,
-    },
-    "Analyse": {
-        "score": score.score,
-        "report": report.report,
-        "view": report.view,
-        "compare": analyses.compare,
-        "diff": analyses.diff,
-        "agreement": analyses.agreement,
-        "reasoning": analyses.reasoning,
-        "robustness": analyses.robustness,
-        "position-bias": analyses.position_bias,
-        "power": analyses.power,
-    },
-    "Share": {
-        "leaderboard": report.leaderboard,
-        "export": interchange.export,
-    },
-    "Data and languages": {
-        "data": data.data_app,
-        "prompts": packs.prompts_app,
-        "languages": packs.languages,
-        "language": packs.language_app,
-        "check": packs.check,
-    },
-}
-"""The commands by group of help, in the order of help."""
-
-for panel, commands in COMMANDS.items():
-    for name, command in commands.items():
-        if isinstance(command, typer.Typer):
-            app.add_typer(command, name=name, rich_help_panel=panel)
-        else:
-            app.command(name, cls=HelpCommand, rich_help_panel=panel)(command)
-
-
 GC_THRESHOLD = (100_000, 20, 100)
 """Thresholds of the garbage collector: packs and questions are many long-lived objects, and scanning them at the
 default thresholds takes a sixth of a run's time."""
@@ -186,7 +176,7 @@ def run_command_line(arguments: Sequence[str]) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")
     try:
-        code = _parser()(list(arguments), standalone_mode=False, prog_name="mbbq-gen")
+        code = command_line()(list(arguments), standalone_mode=False, prog_name="mbbq-gen")
         sys.stdout.flush()
         return code if isinstance(code, int) else 0
     except MbbqGenError as error:
@@ -226,9 +216,17 @@ class _VisibleFormatter(logging.Formatter):
 
 
 @cache
-def _parser() -> Any:
-    """All commands with their options, built once in a process."""
+def command_line() -> Any:
+    """The command line as a group of commands, built once in a process."""
     return typer.main.get_command(app)
+
+
+def all_commands() -> Any:
+    """The command line with every command loaded."""
+    group = command_line()
+    for name in group.list_commands(None):
+        group.get_command(None, name)
+    return group
 
 
 def _wrong_use(error: BaseException) -> str:

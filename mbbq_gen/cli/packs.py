@@ -2,218 +2,198 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from mbbq_gen.cli.config_options import expand_options
-from mbbq_gen.cli.data_source import Choice, FieldMap, Instances
-from mbbq_gen.cli.help import HelpCommand, HelpGroup, example, option
-from mbbq_gen.cli.options import (
-    Json,
-    Languages,
-    Packs,
-    RunPacks,
-    data_folder,
-    echo,
-    open_lines,
-    print_json,
-    print_rows,
-    resources,
-)
+from mbbq_gen.cli.command import JsonCommand, PackCommand, RunPacks, argument, command_group, option, settings
+from mbbq_gen.cli.options import FieldMap, Instances, Languages, QuestionOptions
+from mbbq_gen.cli.output import echo, open_lines, print_json, print_rows
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import UsageError
+from mbbq_gen.core.files import PACK_KINDS, PackPaths
+from mbbq_gen.core.option_display import ORDER_POLICIES, SamplingUnit
 from mbbq_gen.core.progress import Bar
+from mbbq_gen.core.records import Instance
 from mbbq_gen.core.text import all_of, one_of, splits_of
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from mbbq_gen.core.files import PackPaths
-    from mbbq_gen.core.records import Instance
     from mbbq_gen.prompts.render import PromptSettings
 
-
-Published = Annotated[RunConfig, ("prompt_source", "data_dir")]
-Shown = Annotated[
-    RunConfig, ("data_dir", "no_context", "prompt_source", "option_order", "label_style", "system_prompt", "seed")
-]
-
 Language = Annotated[str, option("Questions", "Language.", metavar="XX")]
-
-prompts_app = typer.Typer(
-    cls=HelpGroup,
-    help="Lists prompt variants and shows the messages sent.",
-    epilog="  mbbq-gen prompts list --language tr\n  mbbq-gen prompts show --language tr --variant polite",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
+Code = Annotated[str, argument("XX", "The language's ISO 639 code.", default=...)]
+_SHOWN = 15
+"""Word classes that `language new` lists."""
 
 
-@prompts_app.command("list", cls=HelpCommand)
-@example(
-    "  mbbq-gen prompts list --language tr\n"
-    "  mbbq-gen prompts list --language nl --prompt-source published --benchmark mbbq"
-)
-@expand_options
-def list_variants(
-    language: Language = "en",
-    benchmark: Annotated[str | None, option("Questions", "Benchmark of the published prompts.")] = None,
-    *,
-    config: Published,
-    packs: Packs = None,
-    as_json: Json = False,
-) -> None:
+class ListPrompts(PackCommand):
     """Lists the prompt variants of a language with their texts."""
-    if config.prompt_source == "published" and benchmark is None:
-        raise UsageError("--prompt-source published: name the benchmark: --benchmark NAME")
-    settings = _variants(config, resources(packs), benchmark or "", language)
-    if as_json:
-        extra = ("label_style", "unknown_text") if config.prompt_source == "published" else ()
-        print_json(
-            [{**each.variant.model_dump(), **{name: getattr(each, name) for name in extra}} for each in settings]
-        )
-        return
-    for each in settings:
-        facts: list[str] = [each.variant.kind]
-        if config.prompt_source == "published":
-            facts.append(f"labels {each.label_style}")
-        if each.unknown_text is not None:
-            facts.append(f"unknown option: {each.unknown_text}")
-        echo(f"{each.variant.id}  ({', '.join(facts)})\n")
-        echo("\n".join(f"    {line}".rstrip() for line in each.variant.text.strip().splitlines()) + "\n")
+
+    help_examples = (
+        "  mbbq-gen prompts list --language tr\n"
+        "  mbbq-gen prompts list --language nl --prompt-source published --benchmark mbbq"
+    )
+    language: Language = "en"
+    benchmark: str | None = option("Questions", "Benchmark of the published prompts.")
+    config: RunConfig = settings(("prompt_source", "data_dir"))
+
+    def _run(self) -> None:
+        is_published = self.config.prompt_source == "published"
+        if is_published and self.benchmark is None:
+            raise UsageError("--prompt-source published: name the benchmark: --benchmark NAME")
+        found = _variants(self.config, self.where, self.benchmark or "", self.language)
+        if self.as_json:
+            extra = ("label_style", "unknown_text") if is_published else ()
+            print_json(
+                [{**each.variant.model_dump(), **{name: getattr(each, name) for name in extra}} for each in found]
+            )
+            return
+        for each in found:
+            facts: list[str] = [each.variant.kind]
+            if is_published:
+                facts.append(f"labels {each.label_style}")
+            if each.unknown_text is not None:
+                facts.append(f"unknown option: {each.unknown_text}")
+            echo(f"{each.variant.id}  ({', '.join(facts)})\n")
+            echo("\n".join(f"    {line}".rstrip() for line in each.variant.text.strip().splitlines()) + "\n")
 
 
-@prompts_app.command("show", cls=HelpCommand)
-@example(
-    "  mbbq-gen prompts show --language tr --variant polite\n"
-    "  mbbq-gen prompts show --language en --variant letters --label-style '(A)' --option-order cyclic --json\n"
-    "  mbbq-gen prompts show --language ko --benchmark kobbq --prompt-source published --variant published_3"
-)
-@expand_options
-def show(
-    benchmark: Annotated[str | None, option("Questions", "Benchmark. Default: starter.")] = None,
-    instances: Instances = None,
-    instances_field_map: FieldMap = None,
-    language: Language = "en",
-    split: Annotated[str, option("Questions", "Split: bias or control.")] = "bias",
-    instance: Annotated[
-        str | None, option("Questions", "Id of the question. Default: the first.", metavar="ID")
-    ] = None,
-    variant: Annotated[
-        str | None, option("Prompts", "Variant, see `mbbq-gen prompts list`. Default: the first.", metavar="ID")
-    ] = None,
-    follow_up: Annotated[
-        bool, option("Prompts", "Also show what `run --follow-up` asks about an answer.", "--follow-up")
-    ] = False,
-    *,
-    config: Shown,
-    packs: RunPacks = None,
-    as_json: Json = False,
-) -> None:
+class ShowPrompt(PackCommand):
     """Shows the exact messages sent to a model for a question."""
-    from mbbq_gen.core.option_display import ORDER_POLICIES
-    from mbbq_gen.core.records import SamplingUnit
-    from mbbq_gen.languages.axes import parse_variant_name
-    from mbbq_gen.languages.axes_pack import native_labels
-    from mbbq_gen.prompts.render import NATIVE, plan_orders, render_prompt, with_option_labels
-    from mbbq_gen.runs.follow_up import follow_up_text, question_about
-    from mbbq_gen.runs.resolve import check_published
 
-    where, style = resources(packs), next(iter(config.label_style), None)
-    check_published(config.prompt_source, style is not None, config.no_context)
-    composed = variant if config.prompt_source == "builtin" and variant and parse_variant_name(variant) else None
-    known = _variants(config, where, benchmark or "starter", language, composed)
-    name = known[0].variant.id if variant is None else one_of("prompt variant", variant, [s.variant.id for s in known])
-    number = [each.variant.id for each in known].index(name)
-    setting = replace(known[number], system=config.system_prompt, no_context=config.no_context)
-    if style is not None:
-        native = native_labels(where, language) if style == NATIVE else None
-        shown_as = with_option_labels(setting.variant, style)
-        setting = replace(setting, variant=shown_as, label_style=style, native_labels=native)
-    policy = one_of("option order", config.option_order, ORDER_POLICIES)
-    named = benchmark if instances is not None else benchmark or "starter"
-    folder = Path(str(config.data_dir)) if config.data_dir else None
-    choice = Choice(named, folder, instances, instances_field_map, language, packs)
-    questions = list(choice.load(splits_of(split)))
-    question = _find(questions, instance)
-    orders = plan_orders(policy, (SamplingUnit.of(each) for each in questions), config.seed).orders(question, number)
-    shown = [render_prompt(question, setting, each) for each in orders]
-    said = follow_up_text(where, language) if follow_up else None
-    if as_json:
-        again = [{"follow_up": question_about(prompt, said)} if said else {} for prompt in shown]
-        print_json([{**prompt.model_dump(), **beside} for prompt, beside in zip(shown, again, strict=True)])
-        return
-    for prompt in shown:
-        roles = ", ".join(
-            f"{label} = {question.options[index].role or 'person'}"
-            for label, index in zip(prompt.option_labels, prompt.option_order, strict=True)
+    help_examples = (
+        "  mbbq-gen prompts show --language tr --variant polite\n"
+        "  mbbq-gen prompts show --language en --variant letters --label-style '(A)' --option-order cyclic --json\n"
+        "  mbbq-gen prompts show --language ko --benchmark kobbq --prompt-source published --variant published_3"
+    )
+    benchmark: str | None = option("Questions", "Benchmark. Default: starter.")
+    instances: Instances = None
+    instances_field_map: FieldMap = None
+    language: Language = "en"
+    split: str = option("Questions", "Split: bias or control.", default="bias")
+    instance: str | None = option("Questions", "Id of the question. Default: the first.", metavar="ID")
+    variant: str | None = option("Prompts", "Variant, see `mbbq-gen prompts list`. Default: the first.", metavar="ID")
+    follow_up: bool = option("Prompts", "Also show what `run --follow-up` asks about an answer.", default=False)
+    config: RunConfig = settings(
+        ("data_dir", "no_context", "prompt_source", "option_order", "label_style", "system_prompt", "seed")
+    )
+    packs: RunPacks = None
+
+    def _run(self) -> None:
+        from mbbq_gen.languages.axes import parse_variant_name
+        from mbbq_gen.prompts.render import plan_orders, render_prompt
+        from mbbq_gen.runs.follow_up import follow_up_text, question_about
+        from mbbq_gen.runs.resolve import check_published
+
+        config, where, language, variant = self.config, self.where, self.language, self.variant
+        style = next(iter(config.label_style), None)
+        check_published(config.prompt_source, style is not None, config.no_context)
+        composed = variant if config.prompt_source == "builtin" and variant and parse_variant_name(variant) else None
+        known = _variants(config, where, self.benchmark or "starter", language, composed)
+        ids = [each.variant.id for each in known]
+        name = ids[0] if variant is None else one_of("prompt variant", variant, ids)
+        number = ids.index(name)
+        setting = replace(known[number], system=config.system_prompt, no_context=config.no_context)
+        if style is not None:
+            setting = _with_labels(setting, style, where, language)
+        policy = one_of("option order", config.option_order, ORDER_POLICIES)
+        questions = list(self._source().load(splits_of(self.split)))
+        question = _find(questions, self.instance)
+        plan = plan_orders(policy, map(SamplingUnit.of, questions), config.seed)
+        shown = [render_prompt(question, setting, each) for each in plan.orders(question, number)]
+        said = follow_up_text(where, language) if self.follow_up else None
+        if self.as_json:
+            again = [{"follow_up": question_about(prompt, said)} if said else {} for prompt in shown]
+            print_json([{**prompt.model_dump(), **beside} for prompt, beside in zip(shown, again, strict=True)])
+            return
+        for prompt in shown:
+            roles = ", ".join(
+                f"{label} = {question.options[index].role or 'person'}"
+                for label, index in zip(prompt.option_labels, prompt.option_order, strict=True)
+            )
+            echo(f"{question.key}  variant {name}  ({roles})")
+            for message in prompt.messages:
+                echo(f"\n--- {message.role} ---\n{message.content}")
+            if said is not None:
+                echo(f"\n--- assistant ---\n…\n\n--- user ---\n{question_about(prompt, said)}")
+            echo("")
+
+    def _source(self) -> QuestionOptions:
+        """The benchmark, or the user's file."""
+        return QuestionOptions(
+            benchmark=self.benchmark if self.instances is not None else self.benchmark or "starter",
+            data_dir=Path(str(self.config.data_dir)) if self.config.data_dir else None,
+            instances=self.instances,
+            instances_field_map=self.instances_field_map,
+            languages=self.language,
+            packs=self.packs,
         )
-        echo(f"{question.key}  variant {name}  ({roles})")
-        for message in prompt.messages:
-            echo(f"\n--- {message.role} ---\n{message.content}")
-        if said is not None:
-            echo(f"\n--- assistant ---\n…\n\n--- user ---\n{question_about(prompt, said)}")
-        echo("")
 
 
-@prompts_app.command("axes", cls=HelpCommand)
-@example("  mbbq-gen prompts axes --language ko\n  mbbq-gen prompts axes --language es --json")
-def axes(
-    language: Language = "en",
-    packs: Packs = None,
-    as_json: Json = False,
-) -> None:
+def _with_labels(setting: PromptSettings, style: str, where: PackPaths, language: str) -> PromptSettings:
+    """The variant with other option labels."""
+    from mbbq_gen.languages.axes_pack import native_labels
+    from mbbq_gen.prompts.render import NATIVE, with_option_labels
+
+    native = native_labels(where, language) if style == NATIVE else None
+    shown_as = with_option_labels(setting.variant, style)
+    return replace(setting, variant=shown_as, label_style=style, native_labels=native)
+
+
+class ListAxes(PackCommand):
     """Lists the axes to compose prompts from.
 
     `run --axes format=free+json,hint=all` uses every combination; `--axes-design fractional` uses a part that still
     identifies main effects. A composed variant is named by its levels, such as `courteous+json`; `prompts show
     --variant` takes such names too.
     """
-    from mbbq_gen.languages.axes import AXES, AxisLevel
-    from mbbq_gen.languages.axes_pack import read_axes
 
-    pack = read_axes(resources(packs), language)
-    levels = [
-        AxisLevel(axis=axis.name, level=level, is_base=level == axis.base, text=pack.says(axis.name, level))
-        for axis in AXES.values()
-        for level in (pack.addresses if axis.name == "address" else axis.levels)
-    ]
-    if as_json:
-        print_json([level.model_dump() for level in levels])
-        return
-    for axis in AXES.values():
-        echo(f"{axis.name}: {axis.title}")
-        for level in levels:
-            if level.axis == axis.name:
-                echo(f"    {level.level}{' (base)' if level.is_base else ''}".ljust(28) + (level.text or ""))
-        if axis.name == "address" and not pack.addresses:
-            echo(f"    {pack.meta.name} has no choice")
-        echo("")
+    help_examples = "  mbbq-gen prompts axes --language ko\n  mbbq-gen prompts axes --language es --json"
+    language: Language = "en"
 
+    def _run(self) -> None:
+        from mbbq_gen.languages.axes import AXES, AxisLevel
+        from mbbq_gen.languages.axes_pack import read_axes
 
-def _folder(config: RunConfig, benchmark: str) -> Path | None:
-    """The folder of the benchmark's files."""
-    return data_folder(benchmark, Path(str(config.data_dir)) if config.data_dir else None)
+        pack = read_axes(self.where, self.language)
+        levels = [
+            AxisLevel(axis=axis.name, level=level, is_base=level == axis.base, text=pack.says(axis.name, level))
+            for axis in AXES.values()
+            for level in (pack.addresses if axis.name == "address" else axis.levels)
+        ]
+        if self.as_json:
+            print_json([level.model_dump() for level in levels])
+            return
+        for axis in AXES.values():
+            echo(f"{axis.name}: {axis.title}")
+            for level in levels:
+                if level.axis == axis.name:
+                    echo(f"    {level.level}{' (base)' if level.is_base else ''}".ljust(28) + (level.text or ""))
+            if axis.name == "address" and not pack.addresses:
+                echo(f"    {pack.meta.name} has no choice")
+            echo("")
 
 
 def _variants(
     config: RunConfig, where: PackPaths, benchmark: str, language: str, composed: str | None = None
 ) -> list[PromptSettings]:
     """The prompt variants of a language, in order, with their labels and unknown option."""
+    from mbbq_gen.benchmarks.registry import benchmark_name
+    from mbbq_gen.benchmarks.releases import benchmark_folder
     from mbbq_gen.languages.axes_pack import read_axes
     from mbbq_gen.languages.prompt_pack import read_prompts
+    from mbbq_gen.prompts.published import read_published_prompts
     from mbbq_gen.prompts.render import PromptSettings
 
     if config.prompt_source == "builtin":
         own = [PromptSettings(variant) for variant in read_prompts(where, language).variant]
         return own if composed is None else [*own, PromptSettings(read_axes(where, language).compose(composed))]
-    from mbbq_gen.benchmarks.registry import benchmark_name
-    from mbbq_gen.prompts.published import read_published_prompts
-
-    found = read_published_prompts(benchmark_name(benchmark), _folder(config, benchmark), language)
+    folder = benchmark_folder(benchmark, Path(str(config.data_dir)) if config.data_dir else None)
+    found = read_published_prompts(benchmark_name(benchmark), folder, language)
     return [PromptSettings(each.variant, each.label_style, unknown_text=each.unknown_text) for each in found]
 
 
@@ -230,158 +210,157 @@ def _find(questions: Iterable[Instance], wanted: str | None) -> Instance:
     raise AssertionError  # one_of raises: the id is not among them
 
 
-Code = Annotated[str, typer.Argument(metavar="XX", help="The language's ISO 639 code.", show_default=False)]
-_SHOWN = 15
-
-language_app = typer.Typer(
-    cls=HelpGroup,
-    help="Writes the packs of a new language, and evaluates one.",
-    epilog="  mbbq-gen language evaluate nl",
-    no_args_is_help=True,
-    rich_markup_mode=None,
+prompts_app = command_group(
+    "Lists prompt variants and shows the messages sent.",
+    "  mbbq-gen prompts list --language tr\n  mbbq-gen prompts show --language tr --variant polite",
+    {"list": ListPrompts, "show": ShowPrompt, "axes": ListAxes},
 )
 
 
-@language_app.command("new", cls=HelpCommand)
-@example('  mbbq-gen language new nb --name "Norwegian Bokmål" --native-name "norsk bokmål" --packs my-packs')
-def new(
-    language: Code,
-    name: Annotated[str, typer.Option(help="English name.")],
-    own_name: Annotated[str, typer.Option("--native-name", metavar="NAME", help="Name in the language itself.")],
-    packs: Annotated[Path, typer.Option(metavar="DIR", help="Folder of your own packs.")] = Path("packs"),
-    as_json: Json = False,
-) -> None:
+class NewLanguage(JsonCommand):
     """Writes the packs of a new language for a speaker to fill in.
 
     prompts/XX.toml: the prompts. extractors/XX.toml: the words that extraction looks for. control_sets/XX.toml: first
     names. Each shows ours in English next to what to write.
     """
-    import re
 
-    from mbbq_gen.extraction.jsonl import LANGUAGE
-    from mbbq_gen.languages.skeleton import FIRST, write_skeletons
+    help_examples = '  mbbq-gen language new nb --name "Norwegian Bokmål" --native-name "norsk bokmål" --packs my-packs'
+    language: Code
+    name: str = option("", "English name.", default=...)
+    own_name: str = option("", "Name in the language itself.", "--native-name", default=..., metavar="NAME")
+    packs: Path = option("", "Folder of your own packs.", default=Path("packs"), metavar="DIR")
 
-    if not re.fullmatch(LANGUAGE, language):
-        raise UsageError(f"{language!r}: not a language code; examples: nb or pt-br")
-    paths = write_skeletons(packs, language, name, own_name)
-    if as_json:
-        print_json({"files": [str(path) for path in paths], "fill_in_first": [key for key, _ in FIRST]})
-        return
-    for path in paths:
-        echo(str(path))
-    echo(f"\nFill in {paths[1]} in this order; before that, extraction uses labels and option texts only:")
-    for number, (key, what) in enumerate(FIRST[:_SHOWN], 1):
-        echo(f"  {number:2}. {key:15} {what}")
-    echo("The other classes can wait: leave them empty.")
-    echo("\nthen    the prompts and example answers, the first names, and [[example]]s")
-    echo(f"check   mbbq-gen check --packs {packs} --languages {language}")
-    echo(f"measure mbbq-gen language evaluate {language} --packs {packs} --labelled-file labelled.jsonl")
+    def _run(self) -> None:
+        from mbbq_gen.extraction.jsonl import LANGUAGE
+        from mbbq_gen.languages.skeleton import FIRST, write_skeletons
+
+        if not re.fullmatch(LANGUAGE, self.language):
+            raise UsageError(f"{self.language!r}: not a language code; examples: nb or pt-br")
+        paths = write_skeletons(self.packs, self.language, self.name, self.own_name)
+        if self.as_json:
+            print_json({"files": [str(path) for path in paths], "fill_in_first": [key for key, _ in FIRST]})
+            return
+        for path in paths:
+            echo(str(path))
+        echo(f"\nFill in {paths[1]} in this order; before that, extraction uses labels and option texts only:")
+        for number, (key, what) in enumerate(FIRST[:_SHOWN], 1):
+            echo(f"  {number:2}. {key:15} {what}")
+        echo("The other classes can wait: leave them empty.")
+        echo("\nthen    the prompts and example answers, the first names, and [[example]]s")
+        echo(f"check   mbbq-gen check --packs {self.packs} --languages {self.language}")
+        echo(f"measure mbbq-gen language evaluate {self.language} --packs {self.packs} --labelled-file labelled.jsonl")
 
 
-@language_app.command("evaluate", cls=HelpCommand)
-@example(
-    "  mbbq-gen language evaluate nl\n"
-    "  mbbq-gen language evaluate nb --packs my-packs --labelled-file labelled.jsonl\n"
-    "  mbbq-gen language evaluate nl --labelled-file labelled.jsonl --no-ablation --json"
-)
-def evaluate(
-    language: Code,
-    labelled_file: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            help="Labelled responses: JSON Lines as for `extract --jsonl`, with gold_option; - reads stdin. Default: "
-            "the examples of the pack.",
-        ),
-    ] = None,
-    ablation: Annotated[
-        bool, typer.Option("--ablation/--no-ablation", help="Also extract without each class of words.")
-    ] = True,
-    packs: Packs = None,
-    as_json: Json = False,
-) -> None:
+class EvaluateLanguage(PackCommand):
     """Evaluates a pack on labelled responses.
 
     Shows the share of correct extractions by confidence, and the contribution of each class of words.
 
     gold_option is the index of the option that the response chooses, or null if it chooses none.
     """
-    from mbbq_gen.extraction.pack_tools import labelled_responses, own_examples, report_pack
-    from mbbq_gen.languages.extraction_pack import read_grammar
 
-    where = resources(packs)
-    read_grammar(language, where)
-    if labelled_file is None:
-        responses = own_examples(language, where)
-    else:
-        responses = list(labelled_responses(open_lines(labelled_file), str(labelled_file), language))
-    with Bar("reading", None, "classes", delay=1.0) as bar:
-        found = report_pack(language, responses, where, with_classes=ablation, on_class=lambda _: bar.advance())
-    if as_json:
-        print_json(found.model_dump())
-        return
-    total = found.responses
-    echo(f"{total:,} labelled responses in {found.language}")
-    parts = (
-        ("right", found.right),
-        ("another option", found.wrong),
-        ("missed", found.missed),
-        ("invented", found.invented),
+    help_examples = (
+        "  mbbq-gen language evaluate nl\n"
+        "  mbbq-gen language evaluate nb --packs my-packs --labelled-file labelled.jsonl\n"
+        "  mbbq-gen language evaluate nl --labelled-file labelled.jsonl --no-ablation --json"
     )
-    echo(", ".join(f"{name} {count:,} ({count / total:.1%})" for name, count in parts))
-    shares = found.by_confidence.items()
-    echo("; ".join(f"{name}: {share.right:,} of {share.readings:,} right" for name, share in shares))
-    if not found.classes:
-        return
-    counts = ("entries", "right only with it", "right only without it")
-    rows = [(gain.name, str(gain.entries), str(gain.needed), str(gain.harmed)) for gain in found.classes]
-    print_rows(("class", *counts), rows, right=counts)
+    language: Code
+    labelled_file: Path | None = option(
+        "",
+        "Labelled responses: JSON Lines as for `extract --jsonl`, with gold_option; - reads stdin. Default: "
+        "the examples of the pack.",
+        metavar="FILE",
+    )
+    ablation: bool = option("", "Also extract without each class of words.", "--ablation/--no-ablation", default=True)
 
+    def _run(self) -> None:
+        from mbbq_gen.extraction.pack_tools import labelled_responses, own_examples, report_pack
+        from mbbq_gen.languages.extraction_pack import read_grammar
 
-@example("  mbbq-gen languages\n  mbbq-gen languages --packs my-packs --json")
-def languages(packs: Packs = None, as_json: Json = False) -> None:
-    """Lists the languages and the packs that each has."""
-    from mbbq_gen.core.files import PACK_KINDS
-    from mbbq_gen.languages import list_languages
-
-    found = list_languages(resources(packs))
-    if as_json:
-        print_json([{**asdict(status), "complete": status.is_complete} for status in found])
-        return
-    rows = [
-        (
-            *(status.language, status.name, status.native_name),
-            *("yes" if kind in status.packs else "missing" for kind in PACK_KINDS),
+        where = self.where
+        read_grammar(self.language, where)
+        if self.labelled_file is None:
+            responses = own_examples(self.language, where)
+        else:
+            responses = list(labelled_responses(open_lines(self.labelled_file), str(self.labelled_file), self.language))
+        with Bar("reading", None, "classes") as bar:
+            found = report_pack(
+                self.language, responses, where, with_classes=self.ablation, on_class=lambda _: bar.advance()
+            )
+        if self.as_json:
+            print_json(found.model_dump())
+            return
+        total = found.responses
+        echo(f"{total:,} labelled responses in {found.language}")
+        parts = (
+            ("right", found.right),
+            ("another option", found.wrong),
+            ("missed", found.missed),
+            ("invented", found.invented),
         )
-        for status in found
-    ]
-    print_rows(("code", "language", "native name", *PACK_KINDS), rows)
+        echo(", ".join(f"{name} {count:,} ({count / total:.1%})" for name, count in parts))
+        shares = found.by_confidence.items()
+        echo("; ".join(f"{name}: {share.right:,} of {share.readings:,} right" for name, share in shares))
+        if not found.classes:
+            return
+        counts = ("entries", "right only with it", "right only without it")
+        rows = [(gain.name, str(gain.entries), str(gain.needed), str(gain.harmed)) for gain in found.classes]
+        print_rows(("class", *counts), rows, right=counts)
 
 
-@example("  mbbq-gen check\n  mbbq-gen check --packs my-packs --languages sv")
-def check(
-    languages: Languages = None,
-    packs: Packs = None,
-    as_json: Json = False,
-) -> None:
+language_app = command_group(
+    "Writes the packs of a new language, and evaluates one.",
+    "  mbbq-gen language evaluate nl",
+    {"new": NewLanguage, "evaluate": EvaluateLanguage},
+)
+
+
+class ListLanguages(PackCommand):
+    """Lists the languages and the packs that each has."""
+
+    help_examples = "  mbbq-gen languages\n  mbbq-gen languages --packs my-packs --json"
+
+    def _run(self) -> None:
+        from mbbq_gen.languages import list_languages
+
+        found = list_languages(self.where)
+        if self.as_json:
+            print_json([{**asdict(status), "complete": status.is_complete} for status in found])
+            return
+        rows = [
+            (
+                *(status.language, status.name, status.native_name),
+                *("yes" if kind in status.packs else "missing" for kind in PACK_KINDS),
+            )
+            for status in found
+        ]
+        print_rows(("code", "language", "native name", *PACK_KINDS), rows)
+
+
+class Check(PackCommand):
     """Checks that the files of the packs and of the benchmark `starter` are valid.
 
     Exits with 1 if something is wrong.
     """
-    from mbbq_gen.checks import check_everything
-    from mbbq_gen.languages import list_languages
 
-    where = resources(packs)
-    known = [status.language for status in list_languages(where)]
-    report = check_everything(where, all_of("language", languages, known) if languages else known)
-    if as_json:
-        print_json(report.model_dump())
-    else:
-        for finding in report.findings:
-            echo(f"{finding.file}: {finding.what}")
-        for code, missing in report.incomplete.items():
-            echo(f"{code}: not usable yet; missing: {', '.join(missing)}")
-        state = f"{len(report.findings)} findings" if report.findings else "nothing wrong"
-        echo(f"{len(report.checked)} files checked: {state}")
-    if report.findings:
-        raise typer.Exit(1)
+    help_examples = "  mbbq-gen check\n  mbbq-gen check --packs my-packs --languages sv"
+    languages: Languages = None
+
+    def _run(self) -> None:
+        from mbbq_gen.checks import check_everything
+        from mbbq_gen.languages import list_languages
+
+        where = self.where
+        known = [status.language for status in list_languages(where)]
+        report = check_everything(where, all_of("language", self.languages, known) if self.languages else known)
+        if self.as_json:
+            print_json(report.model_dump())
+        else:
+            for finding in report.findings:
+                echo(f"{finding.file}: {finding.what}")
+            for code, missing in report.incomplete.items():
+                echo(f"{code}: not usable yet; missing: {', '.join(missing)}")
+            state = f"{len(report.findings)} findings" if report.findings else "nothing wrong"
+            echo(f"{len(report.checked)} files checked: {state}")
+        if report.findings:
+            raise typer.Exit(1)

@@ -7,38 +7,31 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, replace
+from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
-from mbbq_gen.cli.config_options import RunSettings, expand_options
-from mbbq_gen.cli.help import HelpCommand, HelpGroup, example, option
-from mbbq_gen.cli.options import (
-    InferenceOptions,
-    Json,
-    Packs,
-    PriceFile,
+from mbbq_gen.cli.command import (
+    JsonCommand,
+    PackCommand,
+    RunCommand,
     RunPacks,
     RunPath,
-    Verbose,
-    load_extraction,
-    load_report,
-    print_json,
-    resources,
-    result_console,
-    runs_frame,
-    say,
-    several,
-    show,
-    show_result,
-    terminal,
+    argument,
+    command_group,
+    option,
+    settings,
 )
+from mbbq_gen.cli.options import PRICES, InferenceOptions, Verbose
+from mbbq_gen.cli.output import print_json, result_console, say, show, show_result
+from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.errors import FILE, ConfigError, MbbqGenError, MissingExtraError, RunError, UsageError
+from mbbq_gen.core.files import PackPaths
+from mbbq_gen.core.progress import ProgressBars
 
 if TYPE_CHECKING:
-    from mbbq_gen.core.config import RunConfig
-    from mbbq_gen.core.files import PackPaths
     from mbbq_gen.runs.batch_runner import BatchRunner
     from mbbq_gen.runs.executor import Session
     from mbbq_gen.runs.helper_process import HelperProcess
@@ -46,15 +39,6 @@ if TYPE_CHECKING:
     from mbbq_gen.runs.study import Study
     from mbbq_gen.storage.ledgers import StoredBatch
     from mbbq_gen.storage.store import RunStore
-
-
-batch_app = typer.Typer(
-    cls=HelpGroup,
-    help="Shows, collects and cancels the batches of a run.",
-    epilog="  mbbq-gen batch status my-run\n  mbbq-gen batch collect my-run --wait",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-)
 
 
 @contextmanager
@@ -68,14 +52,13 @@ def _opened(path: Path, packs: Path | None) -> Iterator[Session]:
     from mbbq_gen.runs.resolve import open_model
     from mbbq_gen.runs.run_folder import RunFolder
 
-    folder = RunFolder(path)
-    folder.require()
+    folder = RunFolder(path).require()
     config = folder.manifest().config
-    provider = open_model(config, resources(packs))
+    provider = open_model(config, PackPaths(packs=packs))
     with folder.locked(), folder.open_store() as store:
         _require_batches(path, store)
         provider.check_access()
-        yield Session(folder, store, provider, config, terminal())
+        yield Session(folder, store, provider, config, ProgressBars(say))
 
 
 def _require_batches(path: Path, store: RunStore) -> None:
@@ -86,88 +69,89 @@ def _require_batches(path: Path, store: RunStore) -> None:
         raise UsageError(f"{path}: this run has no batches; to use them: mbbq-gen run {path} --batch")
 
 
-@batch_app.command("status", cls=HelpCommand)
-@example("  mbbq-gen batch status my-run\n  mbbq-gen batch status my-run --json")
-def batch_status(run_path: RunPath, packs: Packs = None, as_json: Json = False) -> None:
+class BatchStatus(RunCommand):
     """Asks the service for the status of the batches."""
-    from mbbq_gen.runs.batch_runner import in_session
-    from mbbq_gen.runs.run_folder import RunFolder
-    from mbbq_gen.storage.ledgers import BatchTable
-    from mbbq_gen.storage.schema import is_writable
 
-    async def work(batching: BatchRunner) -> None:
-        await batching.recover()
-        await batching.refresh()
+    help_examples = "  mbbq-gen batch status my-run\n  mbbq-gen batch status my-run --json"
 
-    if not is_writable(run_path):  # the service is not asked then
-        folder = RunFolder(run_path)
-        folder.require()
-        with folder.open_store(read_only=True) as store:
-            _require_batches(run_path, store)
-            say(f"{run_path}: the folder is read-only, so the service is not called: batches as last stored")
-            _show(BatchTable(store).batches(), as_json)
-        return
-    with _opened(run_path, packs) as run:
-        asyncio.run(in_session(run, work, spends=False))
-        batches = BatchTable(run.store).batches()
-    _show(batches, as_json)
+    def _run(self) -> None:
+        from mbbq_gen.runs.batch_runner import in_session
+        from mbbq_gen.runs.run_folder import RunFolder
+        from mbbq_gen.storage.schema import is_writable
+
+        async def work(batching: BatchRunner) -> None:
+            await batching.recover()
+            await batching.refresh()
+
+        path = self.run_path
+        if is_writable(path):
+            with _opened(path, self.packs) as run:
+                asyncio.run(in_session(run, work, spends=False))
+                batches = _batches(run.store)
+        else:
+            with RunFolder(path).require().open_store(read_only=True) as store:
+                _require_batches(path, store)
+                say(f"{path}: the folder is read-only, so the service is not called: batches as last stored")
+                batches = _batches(store)
+        _show(batches, self.as_json)
 
 
-@batch_app.command("collect", cls=HelpCommand)
-@example("  mbbq-gen batch collect my-run\n  mbbq-gen batch collect my-run --wait")
-def collect(
-    run_path: RunPath,
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until all batches are done.")] = False,
-    every: Annotated[float, typer.Option(min=1, help="Seconds between two checks.", metavar="SECONDS")] = 60.0,
-    packs: Packs = None,
-    as_json: Json = False,
-) -> None:
+class BatchCollect(RunCommand):
     """Stores the results of finished batches.
 
     Submits expired or failed requests again. `mbbq-gen run RUN --collect` does the same, then extracts, scores and
     reports.
     """
-    from mbbq_gen.runs.batch_runner import mode_of, run_batches
-    from mbbq_gen.storage.ledgers import BatchTable
 
-    with _opened(run_path, packs) as run:
-        while True:
-            mode = mode_of(run.store)
-            under_way = asyncio.run(run_batches(run, mode, again=False))
-            if not (wait and under_way):
-                break
-            time.sleep(every)
-        batches, progress = BatchTable(run.store).batches(), run.store.progress()
-    if not under_way:
-        say(
-            f"{progress.answered:,} of {progress.requests:,} requests answered; next: mbbq-gen run {run_path} --collect"
-        )
-    _show(batches, as_json)
+    help_examples = "  mbbq-gen batch collect my-run\n  mbbq-gen batch collect my-run --wait"
+    wait: bool = option("", "Wait until all batches are done.", default=False)
+    every: float = option("", "Seconds between two checks.", default=60.0, min=1, metavar="SECONDS")
+
+    def _run(self) -> None:
+        from mbbq_gen.runs.batch_runner import mode_of, run_batches
+
+        with _opened(self.run_path, self.packs) as run:
+            while (under_way := asyncio.run(run_batches(run, mode_of(run.store), again=False))) and self.wait:
+                time.sleep(self.every)
+            batches, progress = _batches(run.store), run.store.progress()
+        if not under_way:
+            say(
+                f"{progress.answered:,} of {progress.requests:,} requests answered; next: mbbq-gen run"
+                f" {self.run_path} --collect"
+            )
+        _show(batches, self.as_json)
 
 
-@batch_app.command("cancel", cls=HelpCommand)
-@example("  mbbq-gen batch cancel my-run")
-def cancel(run_path: RunPath, packs: Packs = None, as_json: Json = False) -> None:
+class BatchCancel(RunCommand):
     """Cancels the batches of a run.
 
     Results that are there can still be collected. No more batches are submitted until `mbbq-gen run RUN --batch`.
     """
-    from mbbq_gen.runs.batch_runner import in_session, report_batches, set_mode
+
+    help_examples = "  mbbq-gen batch cancel my-run"
+
+    def _run(self) -> None:
+        from mbbq_gen.runs.batch_runner import in_session, report_batches, set_mode
+
+        counts: list[int] = []
+
+        async def work(batching: BatchRunner) -> None:
+            counts.append(await batching.cancel())
+            await batching.refresh()
+
+        with _opened(self.run_path, self.packs) as run:
+            set_mode(run.store, "stopped")
+            asyncio.run(in_session(run, work, spends=False))
+            say(f"{sum(counts)} batches cancelled")
+            report_batches(run)
+            batches = _batches(run.store)
+        _show(batches, self.as_json)
+
+
+def _batches(store: RunStore) -> list[StoredBatch]:
     from mbbq_gen.storage.ledgers import BatchTable
 
-    counts: list[int] = []
-
-    async def work(batching: BatchRunner) -> None:
-        counts.append(await batching.cancel())
-        await batching.refresh()
-
-    with _opened(run_path, packs) as run:
-        set_mode(run.store, "stopped")
-        asyncio.run(in_session(run, work, spends=False))
-        say(f"{sum(counts)} batches cancelled")
-        report_batches(run)
-        batches = BatchTable(run.store).batches()
-    _show(batches, as_json)
+    return BatchTable(store).batches()
 
 
 def _show(batches: list[StoredBatch], as_json: bool) -> None:
@@ -182,28 +166,39 @@ def _show(batches: list[StoredBatch], as_json: bool) -> None:
         show(batch_blocks(lines))
 
 
-@example("  mbbq-gen status my-run\n  mbbq-gen status my-run --json")
-def status(run_path: RunPath, price_file: PriceFile = None, as_json: Json = False) -> None:
+batch_app = command_group(
+    "Shows, collects and cancels the batches of a run.",
+    "  mbbq-gen batch status my-run\n  mbbq-gen batch collect my-run --wait",
+    {"status": BatchStatus, "collect": BatchCollect, "cancel": BatchCancel},
+)
+
+
+class Status(JsonCommand):
     """Shows progress, failures and cost of a run.
 
     Also shows rate, time left and batches. Reads the run folder only, also while another process runs it; `mbbq-gen
     batch status RUN` asks the service.
     """
-    from mbbq_gen.annotation.judge_runner import judge_lines
-    from mbbq_gen.providers.prices import read_prices
-    from mbbq_gen.report.run_tables import status_blocks
-    from mbbq_gen.runs.run_folder import RunFolder
-    from mbbq_gen.runs.status import run_status
 
-    folder = RunFolder(run_path)
-    folder.require()
-    manifest = folder.manifest()
-    address = manifest.runtime_info.get("base_url")
-    base_url = address if isinstance(address, str) else None
-    own = read_prices(price_file or manifest.config.prices)
-    with folder.open_store(read_only=True) as store:
-        found = run_status(store, manifest, str(folder.path), own, base_url, judges=judge_lines(store, own))
-    show_result(found, status_blocks, as_json=as_json)
+    help_examples = "  mbbq-gen status my-run\n  mbbq-gen status my-run --json"
+    run_path: RunPath
+    prices: Path | None = option("", PRICES, metavar="FILE")
+
+    def _run(self) -> None:
+        from mbbq_gen.annotation.judge_runner import judge_lines
+        from mbbq_gen.providers.prices import read_prices
+        from mbbq_gen.report.run_tables import status_blocks
+        from mbbq_gen.runs.run_folder import RunFolder
+        from mbbq_gen.runs.status import run_status
+
+        folder = RunFolder(self.run_path).require()
+        manifest = folder.manifest()
+        address = manifest.runtime_info.get("base_url")
+        base_url = address if isinstance(address, str) else None
+        own = read_prices(self.prices or manifest.config.prices)
+        with folder.open_store(read_only=True) as store:
+            found = run_status(store, manifest, str(folder.path), own, base_url, judges=judge_lines(store, own))
+        show_result(found, status_blocks, as_json=self.as_json)
 
 
 def _is_remote(model: str) -> bool:
@@ -212,6 +207,18 @@ def _is_remote(model: str) -> bool:
     from mbbq_gen.providers.registry import IMPORTED, options_class
 
     return not model.startswith(f"{IMPORTED}:") and issubclass(options_class(model), RemoteOptions)
+
+
+def load_extraction() -> None:
+    """Imports what extraction needs."""
+    import_module("mbbq_gen.extraction.engine")
+
+
+def load_report() -> None:
+    """Imports what extraction and report need while the model is busy, because that is slow."""
+    load_extraction()
+    for name in ("scipy.special", "mbbq_gen.report.score_tables"):
+        import_module(name)
 
 
 def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: HelperProcess) -> list[Job]:
@@ -234,16 +241,16 @@ def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: Helpe
         raise ConfigError(other[0], getattr(config, other[0]), problem)
     runs = study_runs(study, [config] if config.model else [])
     if given == {"base_url"}:
-        asked = [run for run in runs if run.config.model.startswith("openai:")]
-        if not asked:
+        at_server = [run for run in runs if run.config.model.startswith("openai:")]
+        if not at_server:
             raise ConfigError("base_url", config.base_url, "no model of the study is openai:…; write it under a model")
-        for run in asked:
-            at_server = run.config.model_copy(update={"base_url": config.base_url})
-            runs[runs.index(run)] = replace(run, config=at_server)
+        for run in at_server:
+            moved = run.config.model_copy(update={"base_url": config.base_url})
+            runs[runs.index(run)] = replace(run, config=moved)
     jobs: list[Job] = []
     for run in runs:
         try:
-            jobs.append(Job(RunFolder(run.path), resolve(run.config, where), where, terminal(), helper))
+            jobs.append(Job(RunFolder(run.path), resolve(run.config, where), where, ProgressBars(say), helper))
             jobs[-1].merged()
         except ConfigError as error:
             raise error.spelled(FILE, f"{study.path}: ") from None
@@ -252,7 +259,7 @@ def _study_jobs(study: Study, config: RunConfig, where: PackPaths, helper: Helpe
     return jobs
 
 
-def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool) -> None:
+def _run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool) -> None:
     """Runs what is left of a study and shows its results; `config` is as `_study_jobs` takes it.
 
     Raises:
@@ -284,7 +291,7 @@ def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool)
         folder = study.folder
         there = [found for found in resolve_run_paths([folder]) if found not in failed and found != folder]
         if there:
-            show_runs(there, where)
+            _show_runs(there, where)
             console = result_console()
             console.print(f"\nthe runs: {folder}")
             console.print(f"with ranks: mbbq-gen leaderboard {path}    as a page: mbbq-gen report {path} -o page.html")
@@ -297,9 +304,10 @@ def run_study(path: Path, config: RunConfig, where: PackPaths, *, as_json: bool)
         )
 
 
-def show_runs(paths: list[Path], where: PackPaths) -> None:
+def _show_runs(paths: list[Path], where: PackPaths) -> None:
     """Prints the conclusions for every model and benchmark, with one table."""
     from mbbq_gen.analysis.score_extras import reported
+    from mbbq_gen.cli.loading import runs_frame, several
     from mbbq_gen.report.score_tables import BRIEF_METRICS, brief_blocks
     from mbbq_gen.report.tables import print_blocks
     from mbbq_gen.runs.run_folder import RunFolder
@@ -313,86 +321,81 @@ def show_runs(paths: list[Path], where: PackPaths) -> None:
         console.print(notice)
 
 
-@example(
-    "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter \\\n"
-    "      --languages en,nl,es,tr --variants all --splits bias,control\n"
-    "  mbbq-gen run my-run                                   (continues where it stopped)\n"
-    "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --languages en,tr --stop-at-ci-width 0.2\n"
-    "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --batch   (later: run my-run --collect)\n"
-    "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter --ray local --workers 2\n"
-    "  mbbq-gen run my-run --storage parquet                     (stores responses as Parquet files)\n"
-    "  mbbq-gen run study.toml                               (several models and benchmarks; see `mbbq-gen init`)\n"
-    "\n"
-    "A server on this machine (no key; the model has the name that the server gives it):\n"
-    "  llama.cpp: mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:8080/v1 --benchmark starter\n"
-    "  Ollama:    mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:11434/v1 --benchmark starter\n"
-    "  LM Studio: mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:1234/v1 --benchmark starter\n"
-    "  vLLM:      mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:8000/v1 --benchmark starter"
-)
-@expand_options
-def run(
-    run_path: Annotated[
-        Path,
-        typer.Argument(
-            metavar="RUN",
-            help="Folder of the run, made if it is new; or a study file (.toml) of `mbbq-gen init`, which takes only "
-            "--model with its options, --base-url, --packs and --json.",
-        ),
-    ],
-    config: RunSettings,
-    collect_batches: Annotated[
-        bool,
-        option(
-            "Limits and money",
-            "With a --batch run only: collect the finished batches and submit what is missing. Other runs continue "
-            "without it.",
-            "--collect",
-        ),
-    ] = False,
-    packs: RunPacks = None,
-    rerun_lost: Annotated[
-        bool, option("Output", "Run again the requests whose Parquet files are missing or damaged.", "--rerun-lost")
-    ] = False,
-    verbose: Verbose = False,
-    as_json: Json = False,
-) -> None:
+class RunModel(PackCommand):
     """Runs a model on a benchmark and shows its scores.
 
     Sends the prompts, extracts the answers from the responses and scores them. Every response is stored in the folder
     RUN at once. The same command, or `mbbq-gen run RUN`, continues where the last one stopped; no request is sent
     twice.
     """
-    from mbbq_gen.cli.report import report_text
-    from mbbq_gen.runs.helper_process import HelperProcess
-    from mbbq_gen.runs.job import Job
-    from mbbq_gen.runs.resolve import resolve_for
-    from mbbq_gen.runs.run_folder import RunFolder
 
-    where = resources(packs)
-    if run_path.suffix == ".toml" and not run_path.is_dir():
-        if collect_batches or rerun_lost:
-            raise UsageError("--collect, --rerun-lost: for one run; name its folder instead of the study")
-        run_study(run_path, config, where, as_json=as_json)
-        return
-    folder = RunFolder(run_path)
-    if collect_batches and config.is_whole:
-        raise UsageError("--collect continues a run as planned; leave --model, --benchmark and the like out")
-    if not config.is_whole:
-        folder.require()
-    config = resolve_for(config, None if config.is_whole else folder.manifest().config, where)
-    is_remote = _is_remote(config.follow_up_model or config.model or folder.manifest().config.model)
-    # Two, because a large run takes much memory to extract and to report.
-    reporting, reading = HelperProcess(load_report), HelperProcess(load_extraction if is_remote else load_report)
-    try:
-        if is_remote:
-            reading.start()
-            if not as_json:
-                reporting.start()
-        result = Job(folder, config, where, terminal(), reading, rerun_lost).execute()
-        if as_json:
-            print_json(asdict(result))
-        elif not result.batches_under_way:
-            typer.echo(reporting.call(report_text, folder, where, verbose), nl=False)
-    finally:
-        reporting.close()
-        reading.close()
+    help_examples = (
+        "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter \\\n"
+        "      --languages en,nl,es,tr --variants all --splits bias,control\n"
+        "  mbbq-gen run my-run                                   (continues where it stopped)\n"
+        "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --languages en,tr "
+        "--stop-at-ci-width 0.2\n"
+        "  mbbq-gen run my-run --model openai:gpt-4o-mini --benchmark starter --batch   (later: run my-run --collect)\n"
+        "  mbbq-gen run my-run --model transformers:smollm2 --benchmark starter --ray local --workers 2\n"
+        "  mbbq-gen run my-run --storage parquet                     (stores responses as Parquet files)\n"
+        "  mbbq-gen run study.toml                               (several models and benchmarks; see `mbbq-gen init`)\n"
+        "\n"
+        "A server on this machine (no key; the model has the name that the server gives it):\n"
+        "  llama.cpp: mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:8080/v1 --benchmark starter\n"
+        "  Ollama:    mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:11434/v1 --benchmark starter\n"
+        "  LM Studio: mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:1234/v1 --benchmark starter\n"
+        "  vLLM:      mbbq-gen run r --model openai:NAME --base-url http://127.0.0.1:8000/v1 --benchmark starter"
+    )
+    run_path: Path = argument(
+        "RUN",
+        "Folder of the run, made if it is new; or a study file (.toml) of `mbbq-gen init`, which takes only "
+        "--model with its options, --base-url, --packs and --json.",
+        default=...,
+    )
+    config: RunConfig = settings(RunConfig.model_fields)
+    collect_batches: bool = option(
+        "Limits and money",
+        "With a --batch run only: collect the finished batches and submit what is missing. Other runs continue "
+        "without it.",
+        "--collect",
+        default=False,
+    )
+    packs: RunPacks = None
+    rerun_lost: bool = option(
+        "Output", "Run again the requests whose Parquet files are missing or damaged.", default=False
+    )
+    verbose: Verbose = False
+
+    def _run(self) -> None:
+        from mbbq_gen.cli.report import report_text
+        from mbbq_gen.runs.helper_process import HelperProcess
+        from mbbq_gen.runs.job import Job
+        from mbbq_gen.runs.resolve import resolve_for
+        from mbbq_gen.runs.run_folder import RunFolder
+
+        config, where, folder = self.config, self.where, RunFolder(self.run_path)
+        if self.run_path.suffix == ".toml" and not self.run_path.is_dir():
+            if self.collect_batches or self.rerun_lost:
+                raise UsageError("--collect, --rerun-lost: for one run; name its folder instead of the study")
+            _run_study(self.run_path, config, where, as_json=self.as_json)
+            return
+        if self.collect_batches and config.is_whole:
+            raise UsageError("--collect continues a run as planned; leave --model, --benchmark and the like out")
+        before = None if config.is_whole else folder.require().manifest().config
+        config = resolve_for(config, before, where)
+        is_remote = _is_remote(config.follow_up_model or config.model or folder.manifest().config.model)
+        # Two, because a large run takes much memory to extract and to report.
+        reporting, reading = HelperProcess(load_report), HelperProcess(load_extraction if is_remote else load_report)
+        try:
+            if is_remote:
+                reading.start()
+                if not self.as_json:
+                    reporting.start()
+            result = Job(folder, config, where, ProgressBars(say), reading, self.rerun_lost).execute()
+            if self.as_json:
+                print_json(asdict(result))
+            elif not result.batches_under_way:
+                typer.echo(reporting.call(report_text, folder, where, self.verbose), nl=False)
+        finally:
+            reporting.close()
+            reading.close()

@@ -2,114 +2,43 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from mbbq_gen.cli.config_options import WorkerOptions, expand_options
-from mbbq_gen.cli.help import example, option
+from mbbq_gen.cli.command import PackCommand, option
 from mbbq_gen.cli.options import (
     GROUPS,
     AnswersChoice,
+    AnyRunPaths,
     CorrectWith,
-    Json,
     MetricNames,
     NormalizationChoice,
-    Packs,
-    PromptEffectsChoice,
     ScoreOptions,
+    WorkerOptions,
+    answers_of,
     check_correction,
-    chosen_answers,
     equivalence_option,
     metrics_of,
-    open_lines,
-    resources,
-    run_sums,
-    runs_frame,
-    runs_labels,
-    say,
-    show_result,
-    studied,
-    tell_failures,
 )
+from mbbq_gen.cli.output import open_lines, say, show_result
 from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
+from mbbq_gen.core.files import write_text
+from mbbq_gen.core.progress import Bar
+from mbbq_gen.core.records import NORMALISATIONS, Normalise
 from mbbq_gen.core.text import all_of, one_of, words
 
 if TYPE_CHECKING:
     import polars
 
+    from mbbq_gen.analysis.correction import AnnotatedFrame
     from mbbq_gen.analysis.score_extras import ScoreReport, StoppedEstimate
-    from mbbq_gen.core.files import PackPaths
-    from mbbq_gen.report.tables import Block
-    from mbbq_gen.scoring.observations import GoldLabels
+    from mbbq_gen.runs.distributed.cluster import MapWorkers
+    from mbbq_gen.runs.observations import Answers
+    from mbbq_gen.statistics.estimate import InferenceSettings
 
 
-@example(
-    "  mbbq-gen score my-run --group-by language,category --json\n"
-    "  mbbq-gen score run-a run-b --group-by model,language,split --macro-average category\n"
-    "  mbbq-gen score my-run --equivalence-margin 0.03          (is every bias within 0.03 of 0?)\n"
-    "  mbbq-gen score my-run --average random-effects --heterogeneity\n"
-    "  mbbq-gen score my-run --tests --prompt-effects random    (for variants like these)\n"
-    "  mbbq-gen score my-run --ray local --workers 8            (millions of responses)\n"
-    "  mbbq-gen score --jsonl answers.jsonl > scores.json"
-)
-@expand_options
-def score(
-    run_paths: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="RUN", callback=studied, help="Run folders, or a study's file or folder."),
-    ] = None,
-    jsonl: Annotated[
-        Path | None,
-        option(
-            "What to score",
-            "Instead of runs: JSON Lines file of questions, each with its `option`, `outcome` or `response` "
-            "(docs/guides/score-your-answers.md); - reads stdin.",
-            metavar="FILE",
-        ),
-    ] = None,
-    normalization: NormalizationChoice = None,
-    subset: Annotated[
-        str, option("What to score", "Responses: all, or bharat_pairs (BharatBBQ's pair-filtered subset).")
-    ] = "all",
-    group_by: Annotated[
-        str | None,
-        option("Grouping", f"Group the scores by these, {GROUPS} Default: language,split.", metavar="NAME,…"),
-    ] = None,
-    metric: MetricNames = "all",
-    macro_average: Annotated[
-        str | None, option("Grouping", "Also average over groups with equal weights: category or variant.")
-    ] = None,
-    *,
-    answers: AnswersChoice = "first",
-    statistics: ScoreOptions,
-    prompt_effects: PromptEffectsChoice = "fixed",
-    tests: Annotated[bool, option("Statistics", "Also test whether each score differs from 0.", "--tests")] = False,
-    equivalence_margin: Annotated[float | None, equivalence_option("each bias")] = None,
-    control_adjusted: Annotated[
-        bool, option("Also show", "Each bias minus the same score on the control split.", "--control-adjusted")
-    ] = False,
-    baselines: Annotated[
-        bool, option("Also show", "Scores of trivial models on the same questions.", "--baselines")
-    ] = False,
-    heterogeneity: Annotated[
-        bool, option("Also show", "Tau and I² of each score over templates and categories.", "--heterogeneity")
-    ] = False,
-    sensitivity: Annotated[
-        bool,
-        option("Also show", "Intervals at half and twice --unseen-deviation and --unseen-stretch.", "--sensitivity"),
-    ] = False,
-    correct_with: CorrectWith = None,
-    csv: Annotated[
-        Path | None, option("Files", "Also write the scores as CSV, one row per group and metric.", metavar="FILE")
-    ] = None,
-    parquet: Annotated[Path | None, option("Files", "Also write the scores as Parquet.", metavar="FILE")] = None,
-    packs: Packs = None,
-    helping: WorkerOptions,
-    as_json: Json = False,
-) -> None:
+class Score(PackCommand):
     """Scores runs, or answers in a JSON Lines file.
 
     Shows all metrics with counts and confidence intervals clustered by template. The scores of a single run are also
@@ -121,97 +50,200 @@ def score(
     bbq_s_amb, bbq_nonaligned_cost, bharat_bs_ambiguous, bharat_bs_disambiguated, bharat_sbs_ambiguous,
     bharat_sbs_disambiguated, target_preference, bias_adjusted_accuracy.
     """
-    from mbbq_gen.analysis import score_extras as extras
-    from mbbq_gen.analysis.ability import adjusted_scores
-    from mbbq_gen.analysis.correction import confidence_shares, correction
-    from mbbq_gen.analysis.scores import score as compute
-    from mbbq_gen.core.records import NORMALISATIONS
-    from mbbq_gen.runs.observations import follow_up_reports
-    from mbbq_gen.scoring.tally import GROUPINGS, SUBSETS
-    from mbbq_gen.scoring.tally import subset as part_of
 
-    extractor = statistics.extractor
-    where, paths, helpers = resources(packs), list(run_paths or []), helping.helpers()
-    gold, sampling = statistics.chosen_gold(), statistics.sampling(paths, prompt_effects)
-    part = one_of("subset", subset, SUBSETS)
-    metrics = metrics_of(metric)
-    averaged = one_of("grouping", macro_average, GROUPINGS) if macro_average else None
-    wanted = (
-        all_of("grouping", group_by, list(GROUPINGS))
-        if group_by and words(group_by)
-        else ["language", "split"]
-        if group_by is None
-        else []
+    help_examples = (
+        "  mbbq-gen score my-run --group-by language,category --json\n"
+        "  mbbq-gen score run-a run-b --group-by model,language,split --macro-average category\n"
+        "  mbbq-gen score my-run --equivalence-margin 0.03          (is every bias within 0.03 of 0?)\n"
+        "  mbbq-gen score my-run --average random-effects --heterogeneity\n"
+        "  mbbq-gen score my-run --tests --prompt-effects random    (for variants like these)\n"
+        "  mbbq-gen score my-run --ray local --workers 8            (millions of responses)\n"
+        "  mbbq-gen score --jsonl answers.jsonl > scores.json"
     )
-    kind = chosen_answers(answers, correct_with)
-    how = one_of("normalization", normalization, NORMALISATIONS) if normalization else None
-    if bool(paths) == (jsonl is not None):
-        raise UsageError("give a run folder or --jsonl FILE, one of them")
-    if kind != "first" and jsonl is not None:
-        raise UsageError(f"--answers {kind}: leave --jsonl out; follow-ups are of runs")
-    if jsonl is not None and extractor != "rules":
-        raise UsageError(f"first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE; then score FILE")
-    if correct_with is not None and (jsonl is not None or part != "all"):
-        raise UsageError(
-            f"--correct-with {correct_with}: annotations are of a whole run; leave --jsonl and --subset out"
+    run_paths: AnyRunPaths = None
+    jsonl: Path | None = option(
+        "What to score",
+        "Instead of runs: JSON Lines file of questions, each with its `option`, `outcome` or `response` "
+        "(docs/guides/score-your-answers.md); - reads stdin.",
+        metavar="FILE",
+    )
+    normalization: NormalizationChoice = None
+    subset: str = option(
+        "What to score", "Responses: all, or bharat_pairs (BharatBBQ's pair-filtered subset).", default="all"
+    )
+    group_by: str | None = option(
+        "Grouping", f"Group the scores by these, {GROUPS} Default: language,split.", metavar="NAME,…"
+    )
+    metric: MetricNames = "all"
+    macro_average: str | None = option("Grouping", "Also average over groups with equal weights: category or variant.")
+    answers: AnswersChoice = "first"
+    statistics: ScoreOptions
+    tests: bool = option("Statistics", "Also test whether each score differs from 0.", default=False)
+    equivalence_margin: float | None = equivalence_option("each bias")
+    control_adjusted: bool = option("Also show", "Each bias minus the same score on the control split.", default=False)
+    baselines: bool = option("Also show", "Scores of trivial models on the same questions.", default=False)
+    heterogeneity: bool = option("Also show", "Tau and I² of each score over templates and categories.", default=False)
+    sensitivity: bool = option(
+        "Also show", "Intervals at half and twice --unseen-deviation and --unseen-stretch.", default=False
+    )
+    correct_with: CorrectWith = None
+    csv: Path | None = option("Files", "Also write the scores as CSV, one row per group and metric.", metavar="FILE")
+    parquet: Path | None = option("Files", "Also write the scores as Parquet.", metavar="FILE")
+    helping: WorkerOptions
+
+    def _run(self) -> None:
+        from mbbq_gen.cli.loading import runs_labels
+        from mbbq_gen.report.run_report import score_report_blocks
+        from mbbq_gen.scoring.tally import GROUPINGS, SUBSETS, subset
+
+        helpers, wanted = self.helping.helpers(), ["language", "split"]
+        if self.group_by is not None:
+            wanted = all_of("grouping", self.group_by, list(GROUPINGS)) if words(self.group_by) else []
+        sampling = self.statistics.sampling(self.run_paths or [])
+        part = one_of("subset", self.subset, SUBSETS)
+        answers = answers_of(self.answers, self.correct_with)
+        self._check(answers, sampling, by_workers=helpers is not None)
+        how = one_of("normalization", self.normalization, NORMALISATIONS) if self.normalization else None
+        where, gold = self.where, self.statistics.chosen_gold()
+        labelled = runs_labels(self.run_paths or [], where, self.correct_with, gold, self.statistics.extractor)
+        frame = subset(self._observations(wanted, how, answers, helpers), part)
+        if how is not None and (frame["method"] == "generate").all():
+            raise UsageError(f"--normalization {how}: there are no loglikelihoods here; leave it out")
+        for grouping, why in _kept_apart(frame, wanted, with_models=self.group_by is None):
+            say(f"{why} are kept apart: added {grouping} to --group-by")
+            wanted.append(grouping)
+        report = self._scored(frame, wanted, sampling, labelled).model_copy(
+            update={"subset": part, "normalization": how, "answers": answers}
         )
-    check_correction(correct_with, sampling)
-    if helpers is not None:
-        _check_addable(paths, jsonl, part, adjusted=control_adjusted, correct_with=correct_with)
-    labelled = runs_labels(paths, where, correct_with, gold, extractor)
-    if jsonl is not None:
-        frame = _jsonl_frame(jsonl, where, gold)
-        tell_failures(frame)
-    elif helpers is not None:
-        frame = run_sums(
-            *(paths[0], where, gold),
-            by=wanted,
-            beside=["variant", *([averaged] if averaged else [])],
-            extractor=extractor,
-            normalise=how,
-            answers=kind,
-            helpers=helpers,
-        )
-    else:
-        frame = runs_frame(paths, where, gold, extractor=extractor, normalise=how, answers=kind)
-    frame = part_of(frame, part)
-    if how is not None and (frame["method"] == "generate").all():
-        raise UsageError(f"--normalization {how}: there are no loglikelihoods here; leave it out")
-    for grouping, why in kept_apart(frame, wanted, with_models=group_by is None):
-        say(f"{why} are kept apart: added {grouping} to --group-by")
-        wanted.append(grouping)
-    table = compute(frame, wanted, [chosen.name for chosen in metrics], sampling, gold=gold)
-    biases = [chosen for chosen in metrics if chosen.low < 0]
-    # The two splits are compared, so they are no grouping.
-    apart = [name for name in wanted if name != "split"]
-    labels = labelled and correction(frame, labelled, wanted, metrics, sampling)
-    report = extras.ScoreReport(
-        **dict(table),
-        macro_averages=tuple(extras.macro_averages(frame, wanted, averaged, metrics, sampling)) if averaged else (),
-        adjusted=tuple(adjusted_scores(frame, apart, biases, sampling)) if control_adjusted else (),
-        tests=tuple(extras.group_tests(frame, wanted, metrics, sampling, against_zero=tests, margin=equivalence_margin))
-        if tests or equivalence_margin is not None
-        else (),
-        baselines=tuple(extras.baseline_scores(frame, wanted, metrics, sampling)) if baselines else (),
-        heterogeneity=tuple(extras.heterogeneity(frame, wanted, metrics, sampling)) if heterogeneity else (),
-        sensitivity=tuple(extras.sensitivity(frame, wanted, metrics, sampling)) if sensitivity else (),
-    ).model_copy(
-        update={
-            "subset": part,
-            "extractor": extractor,
-            "normalization": how,
-            "stopped": stopped_estimates(paths),
-            "confidences": () if jsonl else tuple(confidence_shares(frame, wanted)),
-            "correction": labels,
-            "answers": kind,
-            "follow_ups": follow_up_reports(paths, where, sampling, gold) if paths and helpers is None else (),
+        self._write(report)
+        show_result(report, score_report_blocks, as_json=self.as_json or self.jsonl is not None)
+
+    def _check(self, answers: Answers, sampling: InferenceSettings, *, by_workers: bool) -> None:
+        """Raises UsageError for options that exclude each other."""
+        jsonl, extractor, source = self.jsonl, self.statistics.extractor, self.correct_with
+        if bool(self.run_paths) == (jsonl is not None):
+            raise UsageError("give a run folder or --jsonl FILE, one of them")
+        if answers != "first" and jsonl is not None:
+            raise UsageError(f"--answers {answers}: leave --jsonl out; follow-ups are of runs")
+        if jsonl is not None and extractor != "rules":
+            raise UsageError(
+                f"first: mbbq-gen extract --jsonl {jsonl} --extractor {extractor} -o FILE; then score FILE"
+            )
+        if source is not None and (jsonl is not None or self.subset != "all"):
+            raise UsageError(f"--correct-with {source}: annotations are of a whole run; leave --jsonl and --subset out")
+        check_correction(source, sampling)
+        single = {
+            "--jsonl": jsonl is not None,
+            "--subset": self.subset != "all",
+            "--control-adjusted": self.control_adjusted,
+            "--correct-with": source is not None,
         }
-    )
-    _write_files(report, paths, csv=csv, parquet=parquet)
-    show_result(report, _blocks, as_json=as_json or jsonl is not None)
+        for name in (name for name, is_wanted in single.items() if is_wanted and by_workers):
+            raise UsageError(f"--ray: {name} needs single responses in this process; leave one of the two out")
+        if by_workers and len(self.run_paths or ()) > 1:
+            raise UsageError("--ray: one run at a time; score them one by one")
+
+    def _observations(
+        self, by: Sequence[str], how: Normalise | None, answers: Answers, helpers: MapWorkers | None
+    ) -> polars.DataFrame:
+        """What is scored: the answers of the runs or of the file; with workers, their sums."""
+        from mbbq_gen.cli.loading import report_failures
+        from mbbq_gen.interchange.jsonl import observe_lines
+        from mbbq_gen.runs.observations import load_sums, report_pending
+        from mbbq_gen.runs.run_folder import RunFolder
+        from mbbq_gen.scoring.observations import observations_frame
+        from mbbq_gen.scoring.tally import grouping_columns
+
+        where, gold, path = self.where, self.statistics.chosen_gold(), self.jsonl
+        if path is not None:
+            frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=where))
+            if not frame.height:
+                raise DataError(f"{path}: no line with an answer in it: there is nothing to score")
+            repeats = frame.height - frame.select(_SAME_PROMPT).n_unique()
+            if repeats:
+                say(f"{path}: {repeats:,} lines repeat the prompt of another line: all of them count, copies too")
+        elif helpers is None:
+            return self.statistics.frame(self.run_paths or (), where, normalise=how, answers=answers)
+        else:
+            folder = RunFolder((self.run_paths or [])[0]).require()
+            beside = ["variant", *([self.macro_average] if self.macro_average else [])]
+            with Bar("reading", None, "answers") as bar:
+                frame, progress = load_sums(
+                    *(folder, folder.manifest(), where, gold),
+                    groups=list(grouping_columns(by).values()),
+                    beside=list(grouping_columns(beside).values()),
+                    extractor=self.statistics.extractor,
+                    normalise=how,
+                    answers=answers,
+                    helpers=helpers,
+                    step=bar.advance,
+                    tell=say,
+                )
+            report_pending(folder, progress, say)
+        report_failures(frame)
+        return frame
+
+    def _scored(
+        self, frame: polars.DataFrame, by: list[str], sampling: InferenceSettings, labelled: AnnotatedFrame | None
+    ) -> ScoreReport:
+        """The scores, and what is requested beside them."""
+        from mbbq_gen.analysis import score_extras as extras
+        from mbbq_gen.analysis.ability import adjusted_scores
+        from mbbq_gen.analysis.correction import confidence_shares, correction
+        from mbbq_gen.analysis.scores import score
+        from mbbq_gen.runs.observations import follow_up_reports
+
+        metrics, where, gold = metrics_of(self.metric), self.where, self.statistics.chosen_gold()
+        paths, margin = list(self.run_paths or []), self.equivalence_margin
+        more: dict[str, Iterable[Any]] = {"stopped": _stopped_estimates(paths)}
+        if self.macro_average:
+            more["macro_averages"] = extras.macro_averages(frame, by, self.macro_average, metrics, sampling)
+        if self.control_adjusted:  # the two splits are compared, so they are no grouping
+            biases = [metric for metric in metrics if metric.low < 0]
+            more["adjusted"] = adjusted_scores(frame, [name for name in by if name != "split"], biases, sampling)
+        if self.tests or margin is not None:
+            more["tests"] = extras.group_tests(frame, by, metrics, sampling, against_zero=self.tests, margin=margin)
+        if self.baselines:
+            more["baselines"] = extras.baseline_scores(frame, by, metrics, sampling)
+        if self.heterogeneity:
+            more["heterogeneity"] = extras.heterogeneity(frame, by, metrics, sampling)
+        if self.sensitivity:
+            more["sensitivity"] = extras.sensitivity(frame, by, metrics, sampling)
+        if self.jsonl is None:
+            more["confidences"] = confidence_shares(frame, by)
+        if paths and self.helping.ray is None:
+            more["follow_ups"] = follow_up_reports(paths, where, sampling, gold)
+        return extras.ScoreReport(
+            **dict(score(frame, by, [metric.name for metric in metrics], sampling, gold=gold)),
+            **{name: tuple(entries) for name, entries in more.items()},
+            extractor=self.statistics.extractor,
+            correction=labelled and correction(frame, labelled, by, metrics, sampling),
+        )
+
+    def _write(self, report: ScoreReport) -> None:
+        """Writes the files that are wanted, and the scores of a single run into its folder."""
+        from mbbq_gen.report.score_tables import write_scores
+
+        if self.run_paths and len(self.run_paths) == 1:
+            parts = ["" if report.extractor == "rules" else report.extractor.replace(":", "-"), report.normalization]
+            named = "".join(f"-{part}" for part in (*parts, report.answers != "first" and report.answers) if part)
+            path = self.run_paths[0] / f"scores{named}.json"
+            try:
+                write_text(path, [report.model_dump_json(indent=2) + "\n"], is_derived=True)
+            except MbbqGenError as error:
+                say(str(error))
+        for file, kind in ((self.csv, "csv"), (self.parquet, "parquet")):
+            if file is not None:
+                write_scores(report, file, kind)
 
 
-def kept_apart(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> Iterator[tuple[str, str]]:
+_SAME_PROMPT = (
+    "model", "method", "benchmark", "split", "language", "category", "template_id", "instance_id", "variant",
+    "label_style", "option_order",
+)  # fmt: skip
+
+
+def _kept_apart(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> Iterator[tuple[str, str]]:
     """The groupings to add so that unlike responses are not pooled, each with the reason."""
     if "method" not in by and frame["method"].n_unique() > 1:
         yield "method", "methods"
@@ -222,95 +254,14 @@ def kept_apart(frame: polars.DataFrame, by: list[str], *, with_models: bool) -> 
         yield "split", "bias and control questions"
 
 
-def stopped_estimates(paths: list[Path]) -> tuple[StoppedEstimate, ...]:
+def _stopped_estimates(paths: list[Path]) -> Iterator[StoppedEstimate]:
     """The targets of adaptive runs that stopped on their result, plain and adjusted."""
     from mbbq_gen.analysis.score_extras import StoppedEstimate
     from mbbq_gen.runs.run_folder import RunFolder
 
     names = [name for name in StoppedEstimate.model_fields if name != "run"]
-    folders = [RunFolder(path) for path in dict.fromkeys(paths)]
-    stops = [(folder, folder.manifest().adaptive) for folder in folders if folder.manifest_path.is_file()]
-    return tuple(
-        StoppedEstimate(run=str(folder.path), **{name: getattr(target, name) for name in names})
-        for folder, stop in stops
-        for target in (() if stop is None else stop.targets)
-        if target.adjusted_value is not None
-    )
-
-
-def _check_addable(
-    paths: list[Path], jsonl: Path | None, part: str, *, adjusted: bool, correct_with: str | None
-) -> None:
-    """Makes sure that what is wanted can be had from sums, without single answers."""
-    single = {
-        "--jsonl": jsonl is not None,
-        "--subset": part != "all",
-        "--control-adjusted": adjusted,
-        "--correct-with": correct_with is not None,
-    }
-    for name, is_wanted in single.items():
-        if is_wanted:
-            raise UsageError(f"--ray: {name} needs single responses in this process; leave one of the two out")
-    if len(paths) > 1:
-        raise UsageError("--ray: one run at a time; score them one by one")
-
-
-def _jsonl_frame(path: Path, where: PackPaths, gold: GoldLabels) -> polars.DataFrame:
-    from mbbq_gen.interchange.jsonl import observe_lines
-    from mbbq_gen.scoring.observations import observations_frame
-
-    frame = observations_frame(observe_lines(open_lines(path), str(path), gold=gold, resources=where))
-    if not frame.height:
-        raise DataError(f"{path}: no line with an answer in it: there is nothing to score")
-    repeats = frame.height - frame.select(_SAME_PROMPT).n_unique()
-    if repeats:
-        say(f"{path}: {repeats:,} lines repeat the prompt of another line: all of them count, copies too")
-    return frame
-
-
-_SAME_PROMPT = (
-    "model", "method", "benchmark", "split", "language", "category", "template_id", "instance_id", "variant",
-    "label_style", "option_order",
-)  # fmt: skip
-
-
-def _write_files(report: ScoreReport, paths: list[Path], *, csv: Path | None, parquet: Path | None) -> None:
-    from mbbq_gen.core.files import write_text
-    from mbbq_gen.report.score_tables import write_scores
-
-    if len(paths) == 1:
-        reader = "" if report.extractor == "rules" else f"-{report.extractor.replace(':', '-')}"
-        reader += f"-{report.normalization}" if report.normalization else ""
-        reader += "-follow-up" if report.answers == "follow-up" else ""
-        try:
-            write_text(paths[0] / f"scores{reader}.json", [report.model_dump_json(indent=2) + "\n"], is_derived=True)
-        except MbbqGenError as error:
-            say(str(error))
-    if csv is not None:
-        write_scores(report, csv, "csv")
-    if parquet is not None:
-        write_scores(report, parquet, "parquet")
-
-
-def _blocks(report: ScoreReport) -> Iterator[Block]:
-    """The conclusions where the scores allow them, every score, corrections, and what was requested beside them."""
-    from mbbq_gen.report.analysis_tables import correction_blocks, score_blocks
-    from mbbq_gen.report.annotation_tables import follow_up_blocks
-    from mbbq_gen.report.assessments import NEEDED, assess_groups
-    from mbbq_gen.report.conclusions import model_sentences
-    from mbbq_gen.report.score_tables import Notes, confidence_table, metric_table, template_blocks
-
-    names = list(report.definitions)
-    if {"language", "split"} <= set(report.by) and set(NEEDED) <= set(names):
-        by = [name for name in report.by if name not in {"language", "split"}]
-        yield from (*model_sentences(assess_groups(report), by), "")
-    notes = Notes(report)
-    yield metric_table(report, names, notes)
-    if report.correction is not None:
-        yield from correction_blocks(report.correction)
-    if report.confidences:
-        yield confidence_table(report.confidences)
-    yield from (*template_blocks(report), *score_blocks(report))
-    for found in report.follow_ups:
-        yield from follow_up_blocks(found)
-    yield from notes.lines()
+    for folder in map(RunFolder, dict.fromkeys(paths)):
+        stop = folder.manifest().adaptive if folder.manifest_path.is_file() else None
+        for target in () if stop is None else stop.targets:
+            if target.adjusted_value is not None:
+                yield StoppedEstimate(run=str(folder.path), **{name: getattr(target, name) for name in names})

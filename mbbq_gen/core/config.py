@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final, Literal, Self, TypeVar
 
 from pydantic import BeforeValidator, ConfigDict, Field, JsonValue, ValidationError, model_validator
-from pydantic.fields import FieldInfo
 
 from mbbq_gen.core.errors import PYTHON, ConfigError, Spelling
 from mbbq_gen.core.option_display import OPEN_VARIANT
@@ -36,8 +35,6 @@ Group = Literal[
 FollowUp = Literal["unread", "low"]
 """Answers that are followed up: nothing was read, or what was read is doubtful."""
 Shapes = Literal["prompt", "answer", "execution"]
-LONGEST_LIST: Final = 30
-"""Names that a message lists at most."""
 T = TypeVar("T")
 OWN_DATA: Final = "instances"
 """The benchmark's name of questions from the user's own file."""
@@ -52,19 +49,15 @@ def chosen(name: str, values: Names, known: Sequence[T]) -> list[T]:
     names = {str(candidate): candidate for candidate in known}
     for value in (given := words(values)):
         if value not in names:
-            listed = f"known: {', '.join(names)}" if len(names) <= LONGEST_LIST else "is not known"
+            listed = f"known: {', '.join(names)}" if len(names) <= 30 else "is not known"
             raise ConfigError(name, value, listed, names)
     if not given:
         raise ConfigError(name, None, f"name at least one; known: {', '.join(names)}")
     return [names[value] for value in given]
 
 
-def _names(value: Any) -> Any:
-    """The entries of a comma-separated text or a list; anything else is left to the type."""
-    return tuple(words(value)) if isinstance(value, str | list | tuple) else value
-
-
-def _listed(known: Callable[[list[str]], Any]) -> BeforeValidator:
+def _listed(known: Callable[[list[str]], Any] = tuple) -> BeforeValidator:
+    """Takes a comma-separated text or a list; anything else is left to the type."""
     return BeforeValidator(lambda value: known(words(value)) if isinstance(value, str | list | tuple) else value)
 
 
@@ -74,10 +67,7 @@ def _methods(names: list[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(method for name in names for method in both.get(name, (name,))))
 
 
-NameList = Annotated[tuple[str, ...], BeforeValidator(_names)]
-MethodList = Annotated[tuple[Method, ...], _listed(_methods)]
-FollowUpList = Annotated[tuple[FollowUp, ...], BeforeValidator(_names)]
-SplitList = Annotated[tuple[Split, ...], BeforeValidator(_names)]
+NameList = Annotated[tuple[str, ...], _listed()]
 ReasoningList = Annotated[tuple[str, ...], _listed(parse_reasoning)]
 PathText = Annotated[str, BeforeValidator(lambda value: str(value) if isinstance(value, Path) else value)]
 AbsolutePath = Annotated[
@@ -121,12 +111,10 @@ class BenchmarkChoice(FrozenModel):
     field_map: str | None = None
     """File that says which fields of the user's own file are which of ours; None where they have our names."""
 
-
-def name_in_copy(choice: BenchmarkChoice, path: Path) -> str:
-    """What a manifest calls a data file: the benchmark, and where the file stands in the user's copy of it."""
-    root = Path(choice.data_dir or "")
-    place = path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name
-    return f"{choice.name}/{place}"
+    def manifest_name(self, path: Path) -> str:
+        """What a manifest calls a data file: the benchmark, and where the file stands in the user's copy of it."""
+        root = Path(self.data_dir or "")
+        return f"{self.name}/{path.relative_to(root).as_posix() if path.is_relative_to(root) else path.name}"
 
 
 class RunConfig(FrozenModel):
@@ -191,7 +179,7 @@ class RunConfig(FrozenModel):
         example="fields.toml", metavar="TOML")
     languages: NameList = setting("Questions", "prompt", "Language codes, comma-separated, or `all`.",
         default=("all",), example=("en", "tr"), metavar="XX,…")
-    splits: SplitList = setting("Questions", "prompt",
+    splits: Annotated[tuple[Split, ...], _listed()] = setting("Questions", "prompt",
         "Splits, comma-separated: bias (questions about social groups) or control (the same questions with first names "
         "for the groups: can the model do the task?). Default: every split that the data has; see {make_control}.",
         default=(), example=("bias",), metavar="SPLIT,…")
@@ -246,7 +234,7 @@ class RunConfig(FrozenModel):
         "Sampling", "prompt", "Seed of the sample and of the option orders. Not sent to the model; for that: "
         "{model_args} seed=N.", default=0, example=1, metavar="N")
 
-    method: MethodList = setting("Scoring method", "prompt",
+    method: Annotated[tuple[Method, ...], _listed(_methods)] = setting("Scoring method", "prompt",
         "How the choice of the model is measured, comma-separated: generate (it writes an answer), loglikelihood "
         "(of the options' texts), label-loglikelihood or first-token-logprobs (both of the option labels).",
         default=("generate",), example=("generate", "loglikelihood"), metavar="NAME,…")
@@ -255,7 +243,7 @@ class RunConfig(FrozenModel):
         "of lm-eval); or pmi (minus the loglikelihood without the question; has its own requests).",
         default="sum", example="char", metavar="TYPE")
 
-    follow_up: FollowUpList = setting("Follow-up", "execution",
+    follow_up: Annotated[tuple[FollowUp, ...], _listed()] = setting("Follow-up", "execution",
         "Ask again, in the same conversation, which option was intended: unread (where no choice could be read), low "
         "(read with low confidence), comma-separated. Default: do not ask.",
         default=(), example=("unread",), metavar="unread,low")
@@ -486,7 +474,10 @@ def help_of(name: str, spelling: Spelling) -> str:
 def allowed(name: str) -> str:
     """What a setting may be, in words; empty where its help says it all."""
     field = RunConfig.model_fields[name]
-    bounds = {kind: _bound(field, kind) for kind in ("ge", "gt", "le")}
+    bounds: dict[str, float | None] = {
+        kind: next((getattr(entry, kind) for entry in field.metadata if hasattr(entry, kind)), None)
+        for kind in ("ge", "gt", "le")
+    }
     if bounds["ge"] is not None and bounds["le"] is not None:
         return f"{_RANGE}{bounds['ge']:g} to {bounds['le']:g}"
     if bounds["ge"] is not None:
@@ -494,10 +485,6 @@ def allowed(name: str) -> str:
     if bounds["gt"] is not None:
         return f"give a number above {bounds['gt']:g}"
     return "give a whole number" if "int" in str(field.annotation) else ""
-
-
-def _bound(field: FieldInfo, kind: str) -> float | None:
-    return next((getattr(entry, kind) for entry in field.metadata if hasattr(entry, kind)), None)
 
 
 def _fault(error: ValidationError) -> ConfigError:

@@ -1,35 +1,24 @@
-"""How options are shown: label styles, option orders, and the texts in the order shown."""
+"""How options are shown: label styles, option orders, the texts in the order shown, and what orders depend on."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Literal
 
 from mbbq_gen.core.errors import UnknownNameError
-from mbbq_gen.core.records import Instance
+from mbbq_gen.core.records import Alignment, Condition, Instance, Polarity
 
 OrderPolicy = Literal["published", "shuffled", "balanced", "cyclic", "all"]
-
-
 ORDER_POLICIES: tuple[OrderPolicy, ...] = ("published", "shuffled", "balanced", "cyclic", "all")
-
-
 Order = tuple[int, int, int]
-
-
 PUBLISHED: Order = (0, 1, 2)
-
-
 LATIN_SQUARES: tuple[tuple[Order, Order, Order], ...] = (
     ((0, 1, 2), (1, 2, 0), (2, 0, 1)),
     ((0, 2, 1), (1, 0, 2), (2, 1, 0)),
 )
 """The six orders of (target, non-target, unknown) as two Latin squares: in each, every role has every place once."""
-
-
 ALL_ORDERS: tuple[Order, ...] = LATIN_SQUARES[0] + LATIN_SQUARES[1]
-
-
 LABEL_STYLES: dict[str, tuple[str, str, str]] = {
     "A": ("A", "B", "C"),
     "a": ("a", "b", "c"),
@@ -37,6 +26,8 @@ LABEL_STYLES: dict[str, tuple[str, str, str]] = {
     "1": ("1", "2", "3"),
 }
 """Label style → the labels as shown."""
+OPEN_VARIANT: Final = "open"
+"""Id of the variant that lists no options, for the loglikelihood of answers."""
 
 
 def labels_of(style: str) -> tuple[str, str, str]:
@@ -63,5 +54,33 @@ def shown_unknown(instance: Instance, order: Sequence[int]) -> int:
     return list(order).index(instance.unknown_index)
 
 
-OPEN_VARIANT: Final = "open"
-"""Id of the variant that lists no options, for the loglikelihood of answers."""
+Kind = tuple[Condition, Polarity, Alignment | None]
+
+
+@dataclass(frozen=True, slots=True)
+class SamplingUnit:
+    """What the choice of questions and of option orders needs to know of an instance."""
+
+    key: str
+    benchmark: str
+    split: str
+    language: str
+    category: str
+    template_id: str
+    condition: Condition
+    polarity: Polarity
+    alignment: Alignment | None
+    twin: str
+    """The parallel id, else the instance id."""
+
+    @classmethod
+    def of(cls, instance: Instance) -> SamplingUnit:
+        """What the choice needs of an instance."""
+        names = ("benchmark", "split", "language", "category", "template_id", "condition", "polarity", "alignment")
+        twin = instance.parallel_id or instance.instance_id
+        return cls(instance.key, *(getattr(instance, name) for name in names), twin)
+
+    @property
+    def kind(self) -> Kind:
+        """Condition, polarity and alignment."""
+        return (self.condition, self.polarity, self.alignment)

@@ -97,7 +97,7 @@ class Bar:
         total: int | None,
         unit: str,
         *,
-        delay: float = 0.0,
+        delay: float = 1.0,
         status: Callable[[], str] = lambda: "",
     ) -> None:
         """`status` tells how the work stands in a few words, shown at the end of the line."""

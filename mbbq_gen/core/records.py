@@ -7,8 +7,7 @@ All of them are Pydantic models that refuse unknown keys, never change, and go t
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping
 from functools import cache
 from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, get_args
 
@@ -101,7 +100,6 @@ class Option(FrozenModel):
     role: Role | None
     """Role of the option; None for a person if the data has no single target."""
     text: NonBlank
-    """The answer as it is shown."""
     group: str | None = None
     """The data set's own label of the group."""
 
@@ -118,11 +116,9 @@ class Instance(FrozenModel):
     benchmark: NonBlank
     """Name of the benchmark: `mbbq`, `bbq`, `starter`…"""
     version: Annotated[str, Field(coerce_numbers_to_str=True)]
-    """Release or commit of the benchmark."""
     split: Split
     """`bias`: the benchmark itself; `control`: first names instead of groups."""
     language: NonBlank
-    """ISO 639-1 code of the question's language."""
     instance_id: IdText
     """Unique within benchmark × split × language, and stable."""
     parallel_id: IdText | None = None
@@ -132,17 +128,13 @@ class Instance(FrozenModel):
     category: NonBlank
     """Slug of the bias category: age, disability_status, gender_identity…"""
     subcategory: str | None = None
-    """Finer category of the data set, if it has one."""
     condition: Condition
     """Whether the context tells the answer."""
     polarity: Polarity
     """`negative` asks who fits the stereotype, `non_negative` who does not."""
     context: NonBlank
-    """The short story."""
     question: NonBlank
-    """The question about the context."""
     options: tuple[Option, ...] = Field(min_length=3, max_length=3)
-    """The three answers, in published order."""
     gold_role: Role | None = None
     """The role that is right; None where the right person has no role."""
     gold_index: int | None = Field(default=None, ge=0, le=2)
@@ -157,7 +149,6 @@ class Instance(FrozenModel):
     has_single_target: bool = True
     """False where the data has no single target: such rows count for accuracy, never for bias."""
     no_target_reason: str | None = None
-    """Why `has_single_target` is False."""
     data_issues: tuple[str, ...] = ()
     """Stable codes of problems in the row, corrected or kept (see `benchmarks/data_issues.toml`)."""
     metadata: dict[str, Any] = Field(default_factory=dict)
@@ -183,7 +174,10 @@ class Instance(FrozenModel):
         if not isinstance(data, dict):
             return data
         options = data.get("options")
-        roles = [_role_of(option) for option in options] if isinstance(options, list | tuple) else []
+        roles = [
+            option.get("role") if isinstance(option, dict) else getattr(option, "role", None)
+            for option in (options if isinstance(options, list | tuple) else ())
+        ]
         answer, index = data.get("gold_role"), data.get("gold_index")
         if index is None and answer is not None and roles.count(answer) == 1:
             index = roles.index(answer)
@@ -254,11 +248,6 @@ def other_person(role: Role | None) -> Role | None:
     return others.get(role)
 
 
-def _role_of(option: Any) -> Any:
-    """The role of an option that may not have been validated yet."""
-    return option.get("role") if isinstance(option, dict) else getattr(option, "role", None)
-
-
 class Message(FrozenModel):
     """One turn of a conversation."""
 
@@ -287,17 +276,13 @@ class Prompt(FrozenModel):
     instance_key: NonBlank
     """`Instance.key` of the instance that it shows."""
     language: NonBlank
-    """Language of the question."""
     variant: NonBlank
-    """Id of the prompt variant."""
     label_style: NonBlank
     """How the options are labelled: `A`, `a`, `(A)`, `1`, `native`, `none` (then the labels are the options' texts)."""
     option_order: tuple[int, ...]
     """`order[place]` is the index in `Instance.options` of the option shown at that place."""
     option_labels: tuple[str, ...]
-    """The labels as shown, by place."""
     messages: tuple[Message, ...]
-    """What is sent."""
     instruction_language: str | None = None
     """Language of the instructions where it is not the question's."""
     no_context: bool = False
@@ -322,7 +307,6 @@ class Request(FrozenModel):
     request_key: NonBlank
     """Digest of provider kind, model, every generation setting and the messages: what cache and resume use."""
     messages: tuple[Message, ...]
-    """What is sent."""
     prompt: Prompt
     """The first prompt with these messages."""
     instance: Instance
@@ -341,11 +325,8 @@ class Usage(FrozenModel):
     """Tokens that a response took, as the model or service counted them; None where it did not say."""
 
     input_tokens: int | None = None
-    """Input tokens, cached or not."""
     output_tokens: int | None = None
-    """Output tokens, reasoning included."""
     reasoning_tokens: int | None = None
-    """The part of the output that was reasoning."""
     cached_input_tokens: int | None = None
     """The part of the input that the service had in its cache."""
 
@@ -366,16 +347,13 @@ class ContinuationScore(FrozenModel):
     """How likely a model finds an answer."""
 
     option: int = Field(ge=0, le=2)
-    """As in `Continuation`."""
     text: NonBlank
     logprob: float | None
     """Sum of the natural logarithms of its tokens' probabilities; None if the service does not return it."""
     tokens: int | None = Field(ge=1)
     """Number of tokens; None if a log does not have it."""
     characters: int = Field(ge=1)
-    """Of `text`, in code points."""
     bytes: int = Field(ge=1)
-    """Of `text`, in UTF-8."""
     unconditional_logprob: float | None = None
     """The same sum after `Prompt.prior` alone; None where it was not requested."""
 
@@ -401,11 +379,9 @@ class ImportSource(FrozenModel):
     tool: str
     """`lm-eval`, `inspect`, `helm`, `lighteval`, `euroeval` or `table`."""
     file: str
-    """Name of the file, without its folder."""
     id: str
     """The row's own id; its number where it has none."""
     task: str | None = None
-    """What the program calls the task."""
     repeat: int = 1
     """Which of several answers to the same question, counted from 1."""
 
@@ -418,15 +394,12 @@ class Response(FrozenModel):
     }
 
     request_key: NonBlank
-    """The request that this answers."""
     text: str | None = None
     """The response text, never changed; None if there is no response."""
     finish_reason: Literal["stop", "length", "content_filter", "other"] | None = None
-    """Why the text ends; None if unknown."""
     error: str | None = None
     """The error in one line, without secrets; None if there is a response."""
     model: str | None = None
-    """The model's name as the server returned it."""
     usage: Usage = Usage()
     unmetered_usage: Usage | None = None
     """Maximum tokens beyond `usage`: usage that was not reported, and failed attempts. None: 0."""
@@ -435,17 +408,11 @@ class Response(FrozenModel):
     refusal: str | None = None
     """The refusal, if the service returns it separately from the text."""
     reasoning: str | None = None
-    """The reasoning, where the service returns it separately from the text."""
     content_filter: JsonValue = None
-    """The results of the service's content filters."""
     provider_finish_reason: str | None = None
-    """The service's own finish reason."""
     system_fingerprint: str | None = None
-    """The system fingerprint of the service."""
     request_id: str | None = None
-    """The service's id of the request."""
     n_attempts: int | None = None
-    """Number of attempts; None if nothing was sent."""
     batch: str | None = None
     """The batch that it came with, by the service's name; None if it was sent alone."""
     cached: bool = False
@@ -516,7 +483,6 @@ class Extraction(FrozenModel):
     """Index into the options as shown; that of the unknown option for an unknown statement or a refusal."""
     confidence: Confidence = "low"
     rule: str = ""
-    """Id of the rule that decided."""
     spans: tuple[tuple[int, int], ...] = ()
     """Positions of the evidence in the response: start and end, in characters."""
     conflicts: tuple[str, ...] = ()
@@ -529,63 +495,5 @@ NO_RESPONSE: frozenset[Outcome] = frozenset({"error", "content_filter"})
 """Outcomes without a usable response: reported apart, in no score."""
 
 
-def to_jsonl(records: Iterable[FrozenModel]) -> Iterator[str]:
-    """The records as JSON Lines, one at a time, without line ends."""
-    for record in records:
-        yield record.model_dump_json()
-
-
-def from_json(record: type[RecordT], line: str | bytes) -> RecordT:
-    """The record that a line of JSON holds.
-
-    Raises:
-        pydantic.ValidationError: where it is not one; the caller knows the file and the row and says them.
-    """
-    return record.model_validate_json(line)
-
-
 Normalise = Literal["sum", "token", "char", "byte", "pmi"]
-
-
 NORMALISATIONS: Final[tuple[Normalise, ...]] = get_args(Normalise)
-
-
-Kind = tuple[Condition, Polarity, Alignment | None]
-
-
-@dataclass(frozen=True, slots=True)
-class SamplingUnit:
-    """What the choice of questions and of option orders needs to know of an instance."""
-
-    key: str
-    benchmark: str
-    split: str
-    language: str
-    category: str
-    template_id: str
-    condition: Condition
-    polarity: Polarity
-    alignment: Alignment | None
-    twin: str
-    """The parallel id, else the instance id."""
-
-    @classmethod
-    def of(cls, instance: Instance) -> SamplingUnit:
-        """The outline of an instance."""
-        return cls(
-            key=instance.key,
-            benchmark=instance.benchmark,
-            split=instance.split,
-            language=instance.language,
-            category=instance.category,
-            template_id=instance.template_id,
-            condition=instance.condition,
-            polarity=instance.polarity,
-            alignment=instance.alignment,
-            twin=instance.parallel_id or instance.instance_id,
-        )
-
-    @property
-    def kind(self) -> Kind:
-        """Condition, polarity and alignment."""
-        return (self.condition, self.polarity, self.alignment)

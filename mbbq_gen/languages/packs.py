@@ -27,7 +27,7 @@ TO_DO = "TODO"
 class Pack(BaseModel):
     """A table of a pack file: unknown keys are refused."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid")
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
 
 
 PackT = TypeVar("PackT", bound=Pack)

@@ -28,17 +28,16 @@ from mbbq_gen.core.option_display import (
     PUBLISHED,
     Order,
     OrderPolicy,
+    SamplingUnit,
     labels_of,
     options_in_order,
 )
-from mbbq_gen.core.records import Continuation, Instance, Message, Method, Prompt, SamplingUnit
+from mbbq_gen.core.records import Continuation, Instance, Message, Method, Prompt
 from mbbq_gen.languages.packs import fill, placeholders
 from mbbq_gen.languages.prompt_pack import PromptVariant
 
 JSON_FORM = '{"answer": "…"}'
 """How a variant shows what an answer in JSON looks like: without a hint to any answer."""
-
-
 NATIVE: Final = "native"
 """The label style whose labels are the language's own letters (`mbbq_gen.languages.axes_pack.native_labels`)."""
 UNLABELLED: Final = "none"

@@ -15,8 +15,8 @@ from dataclasses import dataclass
 
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import stable_number
-from mbbq_gen.core.option_display import ALL_ORDERS
-from mbbq_gen.core.records import Kind, Role, SamplingUnit
+from mbbq_gen.core.option_display import ALL_ORDERS, Kind, SamplingUnit
+from mbbq_gen.core.records import Role
 
 KINDS: tuple[Kind, ...] = (
     ("ambiguous", "negative", None),

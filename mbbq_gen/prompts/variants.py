@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from mbbq_gen.benchmarks.registry import find_benchmark
-from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig, name_in_copy
+from mbbq_gen.core.config import OWN_DATA, BenchmarkChoice, RunConfig
 from mbbq_gen.core.errors import ConfigError, UsageError
 from mbbq_gen.core.files import PackPaths, file_digest, stable_number
 from mbbq_gen.core.option_display import OPEN_VARIANT
@@ -90,7 +90,7 @@ class PromptVariants:
         """benchmark/file → sha256, for the files that published variants were read from."""
         choices = {choice.name: choice for choice in self._settings.benchmarks}
         sources = {(where[0], variant.source) for where, found in self._published.items() for variant in found}
-        return {name_in_copy(choices[benchmark], path): file_digest(path) for benchmark, path in sorted(sources)}
+        return {choices[benchmark].manifest_name(path): file_digest(path) for benchmark, path in sorted(sources)}
 
     def kinds(self) -> dict[str, VariantKind]:
         """Id of each variant → what kind of request it is."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Final, get_args
 
 from mbbq_gen.analysis.comparison_table import WARNINGS
-from mbbq_gen.analysis.correction_table import ReadRole
+from mbbq_gen.analysis.correction import ReadRole
 from mbbq_gen.analysis.reasoning import STANCES
 from mbbq_gen.core.text import counted
 from mbbq_gen.report.score_tables import STANCE_TITLES
@@ -26,11 +26,10 @@ from mbbq_gen.report.tables import (
     text_table,
 )
 from mbbq_gen.scoring.codes import AVERAGES, TOO_FEW
-from mbbq_gen.statistics.crossed_effects import TOO_FEW_PROMPT_VARIANTS
-from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT
+from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT, TOO_FEW_PROMPT_VARIANTS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.correction_table import ConfusionMatrix, CorrectedScore, Correction, ExtractionFlag
+    from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedScore, Correction, ExtractionFlag
     from mbbq_gen.analysis.position import PositionTable
     from mbbq_gen.analysis.power import PowerTable, VarianceAssumptions
     from mbbq_gen.analysis.reasoning import ReasoningReport

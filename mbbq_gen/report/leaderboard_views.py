@@ -120,7 +120,7 @@ def board_table(board: Leaderboard) -> Table:
         texts = [(score_text(name, row.scores[name]), rank_text(row.scores[name].rank)) for name in SCORE_TITLES]
         cells = (text for pair in texts for text in pair)
         rows.append((*_key_cells(row), share(row.parse_rate), *cells, row_notes(row, letters)))
-    return Table((*columns, Column("notes", "notes")), tuple(rows))
+    return Table(columns, tuple(rows))
 
 
 _NUMBERS = {

@@ -41,7 +41,7 @@ from mbbq_gen.statistics.intervals import LOW_PARSING
 if TYPE_CHECKING:
     import polars
 
-    from mbbq_gen.analysis.correction_table import ConfidenceShares
+    from mbbq_gen.analysis.correction import ConfidenceShares
     from mbbq_gen.analysis.score_extras import ScoreReport
     from mbbq_gen.analysis.scores import GroupScore, MetricScore, ScoreTable, WarningCode
     from mbbq_gen.core.records import Outcome

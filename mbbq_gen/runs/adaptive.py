@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 
 from mbbq_gen.core.errors import ConfigError
 from mbbq_gen.core.files import PackPaths, stable_number
-from mbbq_gen.core.records import Kind
+from mbbq_gen.core.option_display import Kind
 from mbbq_gen.prompts.sampling import KINDS
 from mbbq_gen.runs.budget import CostLimitError
 from mbbq_gen.runs.executor import Session

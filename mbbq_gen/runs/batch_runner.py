@@ -17,8 +17,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 
 from mbbq_gen.core.errors import ProviderError, RunError, UsageError
 from mbbq_gen.core.records import Response
-from mbbq_gen.providers.api.batches import batch_service
-from mbbq_gen.providers.api.batches import BatchApi, BatchRef, BatchResult, BatchStatus, TooLargeError, is_cut_off
+from mbbq_gen.providers.api.batches import (
+    BatchApi,
+    BatchRef,
+    BatchResult,
+    BatchStatus,
+    TooLargeError,
+    batch_service,
+    is_cut_off,
+)
 from mbbq_gen.providers.base import ExecutionContext
 from mbbq_gen.providers.http.errors import TransientError, service_error
 from mbbq_gen.providers.http.parameters import beside

@@ -13,13 +13,13 @@ from mbbq_gen.analysis.design import (
     DesignSpace,
     DesignTarget,
     StudyDesign,
-    check_offer,
 )
 from mbbq_gen.analysis.design import Price as DesignPrice
 from mbbq_gen.analysis.power import Question, VarianceAssumptions, half_width, power_table
 from mbbq_gen.core.config import FollowUp, RunConfig
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.records import FrozenModel, SamplingUnit
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.prompts.render import orders_of
 from mbbq_gen.prompts.sampling import balanced_sample
 from mbbq_gen.providers.prices import MESSAGE_TOKENS, Price, TokenCounter
@@ -366,7 +366,7 @@ def design_report(
     stock = max(cells.values(), key=lambda counts: (len(counts), counts.total()), default=Counter())
     variants = len(settings.variants) * len(settings.label_style)
     offer = DesignSpace(tuple(sorted(stock.values())), variants, orders_of(settings.option_order), len(cells))
-    check_offer(offer, speaks_of)
+    offer.check(speaks_of)
     study = DesignSearch(
         target, components, offer, DesignPrice(online=online, batch=batch), confidence, speaks_of, average
     )

@@ -21,11 +21,11 @@ from tempfile import TemporaryFile
 import mbbq_gen
 from mbbq_gen.benchmarks.control.maker import ControlCoverage
 from mbbq_gen.benchmarks.rows import with_files
-from mbbq_gen.core.config import BenchmarkChoice, RunConfig, name_in_copy
+from mbbq_gen.core.config import BenchmarkChoice, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PACK_KINDS, PackKind, PackPaths, file_digest
-from mbbq_gen.core.option_display import OPEN_VARIANT, OrderPolicy
-from mbbq_gen.core.records import Instance, Message, Method, Prompt, SamplingUnit, stored
+from mbbq_gen.core.option_display import OPEN_VARIANT, OrderPolicy, SamplingUnit
+from mbbq_gen.core.records import Instance, Message, Method, Prompt, stored
 from mbbq_gen.languages.axes import parse_variant_name
 from mbbq_gen.languages.prompt_pack import VariantKind
 from mbbq_gen.prompts.render import (
@@ -91,7 +91,7 @@ class InputTally:
             raise RunError(
                 f"{choice.name}: its reader does not name the files it read from {given}; no digests are recorded"
             )
-        self.files |= {name_in_copy(choice, path): file_digest(path) for path in sorted(opened)}
+        self.files |= {choice.manifest_name(path): file_digest(path) for path in sorted(opened)}
 
 
 @dataclass

@@ -12,7 +12,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 from urllib.parse import urlsplit
 
 from filelock import FileLock, Timeout
@@ -126,12 +126,13 @@ class RunFolder:
         if foreign and not self.exists():
             raise UsageError(f"{self.path}: holds {foreign[0]!r} and is not a run folder; name a new or empty folder")
 
-    def require(self) -> None:
-        """Raises UsageError where there is no planned run here."""
+    def require(self) -> Self:
+        """This folder; raises UsageError where there is no planned run here."""
         if not self.exists() or not self.manifest_path.is_file():
             raise UsageError(
                 f"{self.path}: no run here; make one with: mbbq-gen run {self.path} --model … --benchmark …"
             )
+        return self
 
     @contextmanager
     def locked(self) -> Iterator[None]:

@@ -9,13 +9,13 @@ order, outcome, option) is observed once, by `observe` itself, and the rest is a
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.option_display import OPEN_VARIANT
-from mbbq_gen.core.records import Extraction, Instance, Outcome
+from mbbq_gen.core.records import Extraction, Instance
 from mbbq_gen.scoring.observations import (
     INSTANCE_COLUMNS,
     GoldLabels,
@@ -74,10 +74,8 @@ def observations_from_columns(
 
     schema = observation_schema()
     questions = instances if isinstance(instances, Questions) else flattened(instances)
-    if METHOD not in answers.columns:
-        answers = answers.with_columns(pl.lit("generate").alias(METHOD))
-    if REASONING_EFFORT not in answers.columns:
-        answers = answers.with_columns(pl.lit(None, pl.String).alias(REASONING_EFFORT))
+    usual = {METHOD: pl.lit("generate"), REASONING_EFFORT: pl.lit(None, pl.String)}
+    answers = answers.with_columns(**{name: usual[name] for name in usual.keys() - set(answers.columns)})
     given = answers.lazy().with_columns(
         *(pl.col(name).cast(schema[name]) for name in (*_SHARED, "outcome")),
         pl.col("option_order").cast(pl.Categorical).alias("shown"),
@@ -92,7 +90,22 @@ def observations_from_columns(
     lost = joined.filter(joined["signature"].is_null())
     if lost.height:
         raise DataError(f"{lost['instance_key'][0]}: an answer to a question that is not among the questions")
-    meanings = _meanings(joined.select(_MEANING).unique(), questions.examples, gold)
+    distinct = joined.select(_MEANING).unique()
+    observed = [
+        observe(
+            questions.examples[signature],
+            json.loads(shown),
+            Extraction(outcome=outcome, option=option),
+            model=None,
+            variant=None,
+            label_style=None,
+            gold=gold,
+        )._asdict()
+        for signature, shown, outcome, option in distinct.iter_rows()
+    ]
+    meanings = distinct.with_columns(
+        pl.Series(name, [row[name] for row in observed], schema[name]) for name in _DERIVED
+    )
     return (
         joined.lazy()
         .join(meanings.lazy(), on=_MEANING, how="left", nulls_equal=True, maintain_order="left")
@@ -154,31 +167,6 @@ def questions_from_rows(rows: Iterable[tuple[Any, ...]], instance_of: Callable[[
         ]
     )
     return Questions(frame, examples)
-
-
-def _meanings(distinct: polars.DataFrame, examples: Sequence[Instance], gold: GoldLabels) -> polars.DataFrame:
-    """The derived columns of every distinct question signature and answer."""
-    import polars as pl
-
-    schema = observation_schema()
-    rows = [_meaning(row, examples, gold) for row in distinct.iter_rows(named=True)]
-    derived = [pl.Series(name, [row[name] for row in rows], schema[name]) for name in _DERIVED]
-    return distinct.with_columns(derived)
-
-
-def _meaning(row: Mapping[str, Any], examples: Sequence[Instance], gold: GoldLabels) -> dict[str, Any]:
-    """One distinct answer, observed on the example of its signature."""
-    outcome: Outcome = row["outcome"]
-    observation = observe(
-        examples[row["signature"]],
-        json.loads(row["shown"]),
-        Extraction(outcome=outcome, option=row["option"]),
-        model=None,
-        variant=None,
-        label_style=None,
-        gold=gold,
-    )
-    return observation._asdict()
 
 
 def without_places(frame: polars.DataFrame) -> polars.DataFrame:

@@ -24,6 +24,7 @@ from mbbq_gen.scoring.cells import (
     Scenario,
     UnparsedPolicy,
     count_matrix,
+    quotient,
     resolve_denominator,
 )
 
@@ -35,7 +36,6 @@ class Fraction:
     plus: str
     over: str
     minus: str | None = None
-    """Taken off the numerator."""
 
     def formula(self, unparsed: UnparsedPolicy) -> str:
         """The fraction in words: `ambiguous_biased - ambiguous_counter_biased / ambiguous_parsed`."""
@@ -52,10 +52,7 @@ class Fraction:
 
     def value(self, counts: Counts) -> Array:
         """The quotient; NaN where the denominator is 0."""
-        above, below = self.numerator(counts), self.denominator(counts)
-        undefined = np.full(np.shape(below), np.nan)
-        quotient: Array = np.divide(above, below, out=undefined, where=np.asarray(below > 0))
-        return quotient
+        return quotient(self.numerator(counts), self.denominator(counts))
 
 
 _BIAS: tuple[Scenario, Scenario] = ("counter_biased", "biased")
@@ -77,19 +74,13 @@ class Metric:
     formula: str
     """As one writes it."""
     source: str
-    """Paper and equation."""
     meaning: str
-    """One line."""
     fractions: tuple[Fraction, ...]
-    """What it is made from."""
     combine: Callable[..., Any] = _only
-    """From the fractions' values to the metric's."""
     sign: str = _STEREOTYPE
     """What a positive, or a high, value says."""
     low: float = -1
-    """Smallest value that it can have."""
     high: float = 1
-    """Largest value that it can have."""
     extremes: tuple[Scenario, Scenario] | None = _BIAS
     """What unparsed answers are supposed to have been for the lower and the upper bound; None: no bounds."""
 
@@ -131,12 +122,6 @@ def _scaled(wrong: Array, biased: Array, persons: Array) -> Array:
     """
     scaled: Array = np.where((wrong == 0) & (persons == 0), 0.0, wrong * (2 * biased - 1))
     return scaled
-
-
-def _minus_bias(accuracy: Array, bias: Array) -> Array:
-    """Accuracy minus the absolute bias, and never below 0."""
-    adjusted: Array = np.maximum(0.0, accuracy - np.abs(bias))
-    return adjusted
 
 
 _CORRECT_IN_BIASED = Fraction("biased_contexts_correct", "biased_contexts_denominator")
@@ -337,7 +322,7 @@ _ALL: tuple[Metric, ...] = (
             Fraction("ambiguous_correct", "ambiguous"),
             Fraction("ambiguous_biased", "ambiguous", minus="ambiguous_counter_biased"),
         ),
-        combine=_minus_bias,
+        combine=lambda accuracy, bias: np.maximum(0.0, accuracy - np.abs(bias)),
         extremes=None,
     ),
 )

@@ -7,7 +7,7 @@ one, is decided here (`observe`) and can be changed on the whole table (`relabel
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import islice
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, get_args
 
@@ -40,6 +40,11 @@ Comparison = Literal["race_differs", "other_differs", "both_differ"]
 
 INTERSECTIONAL = frozenset({"race_x_gender", "race_x_ses"})
 """Categories whose groups have two parts, the second of which is the race: `F-Black`, `lowSES-White`."""
+_CONTRASTS: dict[tuple[bool, bool], Comparison] = {
+    (False, True): "race_differs",
+    (True, False): "other_differs",
+    (True, True): "both_differ",
+}
 
 CHUNK_ROWS = 50_000
 """Rows that stand in memory as Python objects while a table is built."""
@@ -60,7 +65,7 @@ class Observation(NamedTuple):
     instance_id: str
     parallel_id: str | None
     variant: str | None
-    """Id of the prompt prompt variant; None where it was not said."""
+    """Id of the prompt variant; None where it was not said."""
     label_style: str | None
     """How the options were labelled; None where it was not said, or they were not listed."""
     option_order: str | None
@@ -146,14 +151,20 @@ def observe(
     if problem:
         raise DataError(f"{instance.key}: {problem}")
     published_roles = [option.role for option in instance.options]
-    roles = corrected_roles(instance) if gold == "corrected" else published_roles
-    place = _chosen_place(instance, order, extraction)
+    corrected_roles = published_roles
+    if instance.groups_swapped:  # the two people the other way round
+        corrected_roles = [role if role == "unknown" else other_person(role) for role in published_roles]
+    roles = corrected_roles if gold == "corrected" else published_roles
+    place = None
+    if extraction.outcome in PARSED:
+        place = order.index(instance.unknown_index) if extraction.option is None else extraction.option
     index = None if place is None else order[place]
     chosen = None if index is None else roles[index]
     published = instance.gold_index
     assert published is not None  # an Instance always has one
     corrected = corrected_index(instance)
     right = corrected if gold == "corrected" and corrected is not None else published
+    answer = roles[right]
     had = extraction.outcome not in NO_RESPONSE
     counts_for_bias = had and instance.has_single_target
     biased_role = instance.biased_role
@@ -163,16 +174,16 @@ def observe(
         variant=variant,
         label_style=label_style,
         option_order="-".join(published_roles[shown] or "person" for shown in order),
-        alignment=_alignment(instance, roles[right]),
+        alignment=instance.alignment_of(answer) if answer in ("target", "non_target") else None,
         outcome=extraction.outcome,
         confidence=extraction.confidence,
         chosen_role=chosen,
         chosen_index=index,
         chosen_position=place,
-        gold_role=roles[right],
+        gold_role=answer,
         published_gold_role=published_roles[published],
         published_index=published,
-        corrected_gold_role=None if corrected is None else corrected_roles(instance)[corrected],
+        corrected_gold_role=None if corrected is None else corrected_roles[corrected],
         corrected_index=corrected,
         gold=gold,
         correct=index == right if had else None,
@@ -183,14 +194,6 @@ def observe(
         method=method,
         reasoning_effort=reasoning,
     )
-
-
-def corrected_roles(instance: Instance) -> list[Role | None]:
-    """The role of each option, with the two people the other way round where their published groups are crossed."""
-    roles = [option.role for option in instance.options]
-    if not instance.groups_swapped:
-        return roles
-    return [role if role == "unknown" else other_person(role) for role in roles]
 
 
 def corrected_index(instance: Instance) -> int | None:
@@ -212,32 +215,20 @@ def instance_columns(instance: Instance) -> dict[str, Any]:
     """The values of INSTANCE_COLUMNS, by name in their order."""
     groups = {option.role: option.group for option in instance.options}
     people = sorted(option.text for option in instance.options if option.role != "unknown")
-    named = instance.metadata.get("proper_names")
+    named, contrast = instance.metadata.get("proper_names"), None
+    if instance.category in INTERSECTIONAL:
+        parts = [(groups.get(role) or "").casefold().split("-", 1) for role in ("target", "non_target")]
+        if len(parts[0]) == len(parts[1]) == 2:
+            contrast = _CONTRASTS.get((parts[0][0] != parts[1][0], parts[0][1] != parts[1][1]))
     values = {
         "unknown_text": instance.options[instance.unknown_index].text,
         "proper_names": named if isinstance(named, bool) else None,
-        "intersectional_contrast": _comparison(instance.category, groups.get("target"), groups.get("non_target")),
+        "intersectional_contrast": contrast,
         "target_group": groups.get("target"),
         "non_target_group": groups.get("non_target"),
         "context_id": stable_number(instance.benchmark, instance.split, instance.language, instance.context, *people),
     }
     return {name: values[name] if name in values else getattr(instance, name) for name in INSTANCE_COLUMNS}
-
-
-def _comparison(category: str, target: str | None, other: str | None) -> Comparison | None:
-    """What tells two people of an intersectional category apart, by groups of two parts such as `F-Black`."""
-    if category not in INTERSECTIONAL or target is None or other is None:
-        return None
-    ours, theirs = target.split("-", 1), other.split("-", 1)
-    if len(ours) != 2 or len(theirs) != 2:
-        return None
-    differs = [mine.casefold() != yours.casefold() for mine, yours in zip(ours, theirs, strict=True)]
-    names: dict[tuple[bool, ...], Comparison] = {
-        (False, True): "race_differs",
-        (True, False): "other_differs",
-        (True, True): "both_differ",
-    }
-    return names.get(tuple(differs))
 
 
 def contradiction(instance: Instance, order: Sequence[int], extraction: Extraction) -> str | None:
@@ -253,18 +244,6 @@ def contradiction(instance: Instance, order: Sequence[int], extraction: Extracti
     if outcome != "option" and place not in (None, unknown):
         return f"option: {place}, but the outcome is {outcome!r} and the unknown option is shown at {unknown}"
     return None
-
-
-def _chosen_place(instance: Instance, order: Sequence[int], extraction: Extraction) -> int | None:
-    """The place that the answer chose, or None where it was not parsed."""
-    if extraction.outcome not in PARSED:
-        return None
-    return order.index(instance.unknown_index) if extraction.option is None else extraction.option
-
-
-def _alignment(instance: Instance, answer: Role | None) -> Alignment | None:
-    """The alignment under a right answer; None also where that answer is no person with a role."""
-    return instance.alignment_of(answer) if answer in ("target", "non_target") else None
 
 
 def observation_schema() -> dict[str, polars.DataType]:
@@ -299,24 +278,19 @@ def observations_frame(observations: Iterable[Observation]) -> polars.DataFrame:
     """
     import polars as pl
 
-    schema = observation_schema()
-    frames = [
-        pl.DataFrame([pl.Series(name, values, schema[name]) for name, values in zip(schema, columns, strict=True)])
-        for columns in _column_chunks(observations)
-    ]
-    return pl.concat(frames) if frames else pl.DataFrame(schema=schema)
-
-
-def _column_chunks(observations: Iterable[Observation]) -> Iterator[list[tuple[object, ...]]]:
-    """The columns of CHUNK_ROWS observations after another."""
-    rows = iter(observations)
+    schema, rows, frames = observation_schema(), iter(observations), []
     while chunk := list(islice(rows, CHUNK_ROWS)):
-        yield list(zip(*chunk, strict=True))
+        named = zip(schema.items(), zip(*chunk, strict=True), strict=True)
+        frames.append(pl.DataFrame([pl.Series(name, values, kind) for (name, kind), values in named]))
+    return pl.concat(frames) if frames else pl.DataFrame(schema=schema)
 
 
 def relabel(frame: polars.DataFrame, gold: GoldLabels) -> polars.DataFrame:
     """The same answers held to the published or to the corrected labels; only rows with a correction can change."""
     import polars as pl
+
+    def changed(name: str, condition: polars.Expr, value: polars.Expr) -> polars.Expr:
+        return pl.when(condition).then(value.cast(frame.schema[name])).otherwise(pl.col(name)).alias(name)
 
     role, index = f"{gold}_gold_role", f"{gold}_index"
     has_correction = pl.col("corrected_index").is_not_null()
@@ -324,25 +298,18 @@ def relabel(frame: polars.DataFrame, gold: GoldLabels) -> polars.DataFrame:
     expected = pl.when(pl.col("polarity") == "negative").then(pl.lit("target")).otherwise(pl.lit("non_target"))
     fits = answer.cast(pl.String) == expected
     is_aligned = pl.col("has_single_target") & (pl.col("condition") == "disambiguated") & (answer != "unknown")
-    alignment = (
-        pl.when(is_aligned)
-        .then(pl.when(fits).then(pl.lit("biased")).otherwise(pl.lit("counter_biased")))
-        .otherwise(None)
-    )
+    alignment = pl.when(is_aligned & fits).then(pl.lit("biased")).when(is_aligned).then(pl.lit("counter_biased"))
     correct = (pl.col("chosen_index") == pl.col(index)).fill_null(False)
     swapped = pl.col("groups_swapped") & (pl.col("gold").cast(pl.String) != gold)
     chosen = pl.col("chosen_role").cast(pl.String).replace({"target": "non_target", "non_target": "target"})
+    is_target = (chosen == "target").fill_null(False)
     return frame.with_columns(
+        changed("chosen_role", swapped, chosen),
+        changed("biased", swapped, pl.col("counter_biased")),
+        changed("counter_biased", swapped, pl.col("biased")),
+        changed("target_chosen", swapped & pl.col("target_chosen").is_not_null(), is_target),
+        changed("alignment", has_correction, alignment.otherwise(None)),
+        changed("correct", has_correction & pl.col("correct").is_not_null(), correct),
         gold_role=answer,
-        chosen_role=pl.when(swapped).then(chosen.cast(frame.schema["chosen_role"])).otherwise(pl.col("chosen_role")),
-        biased=pl.when(swapped).then(pl.col("counter_biased")).otherwise(pl.col("biased")),
-        counter_biased=pl.when(swapped).then(pl.col("biased")).otherwise(pl.col("counter_biased")),
-        target_chosen=pl.when(swapped & pl.col("target_chosen").is_not_null())
-        .then((chosen == "target").fill_null(False))
-        .otherwise(pl.col("target_chosen")),
-        alignment=pl.when(has_correction)
-        .then(alignment.cast(frame.schema["alignment"]))
-        .otherwise(pl.col("alignment")),
-        correct=pl.when(has_correction & pl.col("correct").is_not_null()).then(correct).otherwise(pl.col("correct")),
         gold=pl.lit(gold, dtype=frame.schema["gold"]),
     )

@@ -14,13 +14,11 @@ from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.records import PARSED, Outcome
 from mbbq_gen.scoring.cells import (
     CELLS,
-    COUNT_NAMES,
     Array,
     Counts,
     UnparsedPolicy,
     cell_expression,
     count_matrix,
-    resolve_denominator,
 )
 from mbbq_gen.scoring.codes import PromptEffects
 from mbbq_gen.scoring.metrics import Metric
@@ -48,17 +46,6 @@ def rows_of(frame: pl.DataFrame) -> pl.Expr:
 def answers_of(frame: pl.DataFrame) -> int:
     """How many answers the table stands for."""
     return int(frame.select(rows_of(frame)).item() or 0)
-
-
-def questions_by(frame: pl.DataFrame, **keys: pl.Expr) -> pl.DataFrame:
-    """How many different questions there are for each combination of the keys' values: those, and `questions`.
-
-    Of a table that is added up, by the groups that it was added up for.
-    """
-    if QUESTIONS in frame.columns:
-        return frame.lazy().select(QUESTIONS, **keys).group_by(*keys).agg(pl.col(QUESTIONS).sum()).collect()
-    questions = frame.lazy().select(*QUESTION_KEYS, **keys).unique()
-    return questions.group_by(*keys).agg(pl.len().alias(QUESTIONS)).collect()
 
 
 def sums(frame: pl.DataFrame, groups: Sequence[str], beside: Sequence[str] = ()) -> pl.DataFrame:
@@ -106,42 +93,35 @@ SUBSETS: dict[Subset, str] = {
 }
 """What each subset holds."""
 
-_ASKED_ALIKE = (
-    "model", "benchmark", "split", "language", "category", "template_id", "context_id", "variant", "label_style",
-    "extractor", "method", "reasoning_effort",
-)  # fmt: skip
-
 
 def subset(frame: pl.DataFrame, name: Subset) -> pl.DataFrame:
-    """The rows of a subset, in their order."""
+    """The rows of a subset, in their order.
+
+    A pair is a negative and a non-negative question about one context with the same two people, in one prompt variant
+    of one model; one that was answered alike shows a habit of naming one group, whatever the question. Questions
+    without a partner, or whose partner's answer could not be parsed, stay.
+    """
     if name == "all":
         return frame
-    return without_equal_pairs(frame.filter(~pl.col("proper_names").fill_null(False)))
-
-
-def without_equal_pairs(frame: pl.DataFrame) -> pl.DataFrame:
-    """Without disambiguated pairs that were answered alike: a habit of naming one group, whatever the question.
-
-    A pair is a negative and a non-negative question about one context with the same two people, in one prompt
-    variant of one model. Questions without a partner, or whose partner's answer could not be parsed, stay.
-    """
-    is_told = pl.col("condition") == "disambiguated"
+    is_disambiguated = pl.col("condition") == "disambiguated"
     is_read = pl.col("outcome").cast(pl.String).is_in(sorted(PARSED))
-    role = pl.when(is_told & is_read).then(pl.col("chosen_role").cast(pl.String))
-    polarity = pl.when(is_told).then(pl.col("polarity").cast(pl.String))
-    pair = [pl.col(name) for name in _ASKED_ALIKE]
-    marked = frame.with_columns(
-        both_asked=polarity.n_unique().over(pair) == 2,
+    role = pl.when(is_disambiguated & is_read).then(pl.col("chosen_role").cast(pl.String))
+    polarity = pl.when(is_disambiguated).then(pl.col("polarity").cast(pl.String))
+    alike = ("context_id", "variant", "label_style", "extractor", "method", "reasoning_effort")
+    pair = [pl.col(column) for column in ("model", *STRATA[2:7], *alike)]
+    marked = frame.filter(~pl.col("proper_names").fill_null(False)).with_columns(
+        both_put=polarity.n_unique().over(pair) == 2,
         all_read=role.is_not_null().all().over([*pair, "condition"]),
         one_answer=role.n_unique().over([*pair, "condition"]) == 1,
     )
-    is_equal = is_told & pl.col("both_asked") & pl.col("all_read") & pl.col("one_answer")
-    return marked.filter(~is_equal).drop("both_asked", "all_read", "one_answer")
+    is_equal = is_disambiguated & pl.col("both_put") & pl.col("all_read") & pl.col("one_answer")
+    return marked.filter(~is_equal).drop("both_put", "all_read", "one_answer")
 
 
 WEIGHT: Final = "sampling_weight"
 """The column that holds them; a table without it weighs answers alike."""
 STRATA: Final = ("method", "extractor", "benchmark", "split", "language", "category", "template_id", "condition")
+"""What answers of one weight share."""
 
 
 def weight_of_rows(frame: pl.DataFrame) -> pl.Expr:
@@ -216,7 +196,6 @@ CLUSTER = ("benchmark", "category", "template_id")
 """What makes a template: all its languages, splits, prompt variants and orders are one cluster."""
 PROMPT_VARIANT = "variant"
 """The column that tells prompt variants apart: one id is one prompt variant, whatever the language."""
-_PROMPT_VARIANT_CODE = "wording_code"
 
 
 @dataclass(frozen=True)
@@ -283,9 +262,7 @@ def tally_groups(frame: pl.DataFrame, columns: dict[str, str], variants: PromptE
     With `random` prompt variants they are also counted by prompt variant.
     """
     crossed = [PROMPT_VARIANT] if variants == "random" else []
-
     keys = {f"by_{name}": pl.col(column).cast(pl.String) for name, column in columns.items()}
-    template = pl.concat_str([pl.col(column).cast(pl.String) for column in CLUSTER], separator=" / ")
     counted = (
         frame.lazy()
         .with_columns(cell_expression(), was_corrected=pl.col("corrected_index").is_not_null())
@@ -296,23 +273,45 @@ def tally_groups(frame: pl.DataFrame, columns: dict[str, str], variants: PromptE
             "was_corrected",
         )
         .agg(rows_of(frame).alias("rows"), weight_of_rows(frame).alias("weight"))
-        .with_columns(**keys, cluster=template, everything=pl.lit(0))
+        .with_columns(**keys, cluster=template_expression(), everything=pl.lit(0))
         .collect()
     )
     names = ["everything", *keys]
-    instances = {row[:-1]: row[-1] for row in questions_by(frame, everything=pl.lit(0), **keys).rows()}
+    # Of a table that is added up, by the groups that it was added up for.
+    is_added, questions = QUESTIONS in frame.columns, frame.lazy().with_columns(**keys, everything=pl.lit(0))
+    if not is_added:
+        questions = questions.select(*QUESTION_KEYS, *names).unique()
+    number = pl.col(QUESTIONS).sum() if is_added else pl.len()
+    instances = {row[:-1]: row[-1] for row in questions.group_by(names).agg(number.alias("n")).collect().rows()}
     clusters = counted["cluster"].unique().sort()
     coded = counted.with_columns(
         pl.col("cluster").replace_strict(clusters, range(len(clusters)), return_dtype=pl.Int32).alias("template"),
-        *(
-            (pl.col(name).cast(pl.String).fill_null("").rank("dense") - 1).alias(_PROMPT_VARIANT_CODE)
-            for name in crossed
-        ),
+        *((pl.col(name).cast(pl.String).fill_null("").rank("dense") - 1).alias("variant_code") for name in crossed),
     )
     for values, part in sorted(coded.partition_by(names, as_dict=True).items(), key=lambda item: _order(item[0])):
-        group = dict(zip(columns, values[1:], strict=True))
-        n_variants = coded[_PROMPT_VARIANT_CODE].n_unique() if crossed else None
-        yield _tally_of(part, group, instances[values], clusters.to_list(), n_variants)
+        rows, weights = part["rows"].to_numpy(), part["weight"].to_numpy()
+        outcomes = np.bincount(part["outcome"].to_physical().to_numpy(), rows, len(get_args(Outcome)))
+        answered = part["cell"].is_not_null().to_numpy()
+        numbers, where = np.unique(part["template"].to_numpy()[answered], return_inverse=True)
+        cells, plain = np.zeros((len(numbers), len(CELLS))), np.zeros((len(numbers), len(CELLS)))
+        places = (where, part["cell"].fill_null(0).to_numpy()[answered])
+        np.add.at(cells, places, weights[answered])
+        np.add.at(plain, places, rows[answered])
+        by_variant = None
+        if crossed:
+            by_variant = np.zeros((len(numbers), coded["variant_code"].n_unique(), len(CELLS)))
+            np.add.at(by_variant, (where, part["variant_code"].to_numpy()[answered], places[1]), weights[answered])
+        yield Tally(
+            group=dict(zip(columns, values[1:], strict=True)),
+            n_instances=instances[values],
+            outcomes={outcome: int(count) for outcome, count in zip(get_args(Outcome), outcomes, strict=True)},
+            pooled_over={name: part[name].n_unique() for name in ("model", "split", "benchmark", "method")},
+            n_corrected=int(rows[part["was_corrected"].to_numpy()].sum()),
+            templates=tuple(clusters[int(number)] for number in numbers),
+            cells=cells,
+            without_weights=plain,
+            by_prompt_variant=by_variant,
+        )
 
 
 def _order(values: tuple[object, ...]) -> list[tuple[bool, str]]:
@@ -320,61 +319,22 @@ def _order(values: tuple[object, ...]) -> list[tuple[bool, str]]:
     return [(value is None, str(value)) for value in values]
 
 
-def _tally_of(
-    part: pl.DataFrame,
-    group: dict[str, str | None],
-    n_instances: int,
-    clusters: list[str],
-    n_variants: int | None,
-) -> Tally:
-    """What one group holds; `template` in `part` is a place in `clusters`, which is sorted."""
-    rows, weights = part["rows"].to_numpy(), part["weight"].to_numpy()
-    outcomes = np.bincount(part["outcome"].to_physical().to_numpy(), rows, len(get_args(Outcome)))
-    answered = part["cell"].is_not_null().to_numpy()
-    numbers, where = np.unique(part["template"].to_numpy()[answered], return_inverse=True)
-    cells, plain = np.zeros((len(numbers), len(CELLS))), np.zeros((len(numbers), len(CELLS)))
-    places = (where, part["cell"].fill_null(0).to_numpy()[answered])
-    np.add.at(cells, places, weights[answered])
-    np.add.at(plain, places, rows[answered])
-    by_variant = None
-    if n_variants is not None:
-        by_variant = np.zeros((len(numbers), n_variants, len(CELLS)))
-        np.add.at(by_variant, (where, part[_PROMPT_VARIANT_CODE].to_numpy()[answered], places[1]), weights[answered])
-    return Tally(
-        group=group,
-        n_instances=n_instances,
-        outcomes={outcome: int(count) for outcome, count in zip(get_args(Outcome), outcomes, strict=True)},
-        pooled_over={name: part[name].n_unique() for name in ("model", "split", "benchmark", "method")},
-        n_corrected=int(rows[part["was_corrected"].to_numpy()].sum()),
-        templates=tuple(clusters[number] for number in numbers),
-        cells=cells,
-        without_weights=plain,
-        by_prompt_variant=by_variant,
-    )
-
-
 QUESTION = "question"
 """Column: what makes a question the same across languages and splits: its parallel id, else language and own id."""
 TEMPLATE = "cluster"
-"""Column: benchmark, category and template, as in `scoring.tally`."""
+"""Column: benchmark, category and template."""
 
 
 def question_expression() -> pl.Expr:
     """The column `question`: equal for parallel questions, unique where there is none."""
-    own = pl.concat_str(
-        pl.col("split").cast(pl.String),
-        pl.col("language").cast(pl.String),
-        pl.col("instance_id").cast(pl.String),
-        separator="/",
-    )
+    own = pl.concat_str(pl.col("split", "language", "instance_id").cast(pl.String), separator="/")
     shared = pl.col("parallel_id").cast(pl.String)
     return pl.when(shared.is_null()).then("own/" + own).otherwise("parallel/" + shared).alias(QUESTION)
 
 
 def template_expression() -> pl.Expr:
     """The column `cluster`: the template's full name."""
-    parts = [pl.col(column).cast(pl.String) for column in CLUSTER]
-    return pl.concat_str(parts, separator=" / ").alias(TEMPLATE)
+    return pl.concat_str(pl.col(CLUSTER).cast(pl.String), separator=" / ").alias(TEMPLATE)
 
 
 def answer_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy) -> pl.DataFrame:
@@ -385,28 +345,14 @@ def answer_scores(frame: pl.DataFrame, metric: Metric, unparsed: UnparsedPolicy)
     """
     if not metric.is_mean:
         raise UsageError(f"metric {metric.name!r} is not a mean over answers, so single questions have no score")
-    (fraction,) = metric.fractions
-    matrix = count_matrix()
-
-    def column(name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
-        found: np.ndarray[tuple[int], np.dtype[np.float64]] = matrix[
-            :, COUNT_NAMES.index(resolve_denominator(name, unparsed))
-        ]
-        return found
-
-    values = column(fraction.plus) - (column(fraction.minus) if fraction.minus else 0.0)
-    counted = column(fraction.over) > 0
-    codes = [code for code in range(len(values)) if counted[code]]
+    (fraction,), each = metric.fractions, Counts(count_matrix(), unparsed)
+    codes = np.flatnonzero(fraction.denominator(each) > 0)
+    values = fraction.numerator(each)[codes]
+    score = pl.col("cell").replace_strict(codes.tolist(), values.tolist(), return_dtype=pl.Float64)
     return (
         frame.with_columns(cell_expression())
-        .filter(pl.col("cell").is_in(codes))
-        .with_columns(
-            pl.col("cell")
-            .replace_strict(codes, [values[code] for code in codes], return_dtype=pl.Float64)
-            .alias("score"),
-            question_expression(),
-            template_expression(),
-        )
+        .filter(pl.col("cell").is_in(codes.tolist()))
+        .with_columns(score.alias("score"), question_expression(), template_expression())
     )
 
 

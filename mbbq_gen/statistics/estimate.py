@@ -21,20 +21,18 @@ import numpy as np
 
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.scoring.cells import Array, Counts, UnparsedPolicy
+from mbbq_gen.scoring.cells import Array, Counts, UnparsedPolicy, quotient
 from mbbq_gen.scoring.codes import FEW_TEMPLATES, MIN_TEMPLATES, TOO_FEW, Average, PromptEffects, ReasonCode
 from mbbq_gen.scoring.metrics import Metric
-from mbbq_gen.statistics.crossed_effects import (
-    MIN_PROMPT_VARIANTS,
-    TOO_FEW_PROMPT_VARIANTS,
-    CrossedEffect,
-    widen_for_prompts,
-)
 from mbbq_gen.statistics.intervals import (
+    LEAST_BEYOND,
     LOW_PARSING,
+    MIN_PROMPT_VARIANTS,
     STRETCH,
+    TOO_FEW_PROMPT_VARIANTS,
     UNSEEN_TEMPLATE_DEVIATION,
     BoundaryInterval,
+    CrossedEffect,
     Ends,
     ReadWarning,
     boundary_interval,
@@ -45,8 +43,8 @@ from mbbq_gen.statistics.intervals import (
     percentile_interval,
     score_interval,
     t_interval,
-    t_interval_units,
     t_quantile,
+    widen_for_prompts,
 )
 
 
@@ -67,11 +65,7 @@ class InferenceSettings:
     unseen_stretch: float = STRETCH
 
     def __post_init__(self) -> None:
-        """Checks the settings.
-
-        Raises:
-            UsageError: for a setting out of range.
-        """
+        """Refuses settings out of range (UsageError)."""
         if not 0 < self.confidence < 1:
             raise UsageError(f"confidence level: {self.confidence} is not between 0 and 1; 0.95 is usual")
         if self.n_resamples < 1:
@@ -122,7 +116,6 @@ REASONS: dict[ReasonCode, str] = {
     "too_few_templates": TOO_FEW,
     "too_few_prompt_variants": TOO_FEW_PROMPT_VARIANTS,
 }
-"""Why a number, or its interval, is missing."""
 
 
 def no_score(reason: str, code: ReasonCode = "undefined") -> EstimateResult:
@@ -156,10 +149,9 @@ class Estimate:
     """How far off a template that was not seen may lie, and how much farther near an end (`statistics.intervals`)."""
     unseen_stretch: float = STRETCH
     df: float = math.nan
-    """Degrees of freedom of its error, where they are not effective templates less one: of strata; NaN: they are."""
+    """Degrees of freedom of its error, such as those of strata; NaN: effective templates less one."""
     parse_rate: float = math.nan
-    """Share of the answers in the score's contexts that could be parsed, the least where several scores make it; NaN:
-    unknown."""
+    """Share of the answers in the score's contexts that could be parsed, the least of several; NaN: unknown."""
     crossed_effect: CrossedEffect | None = None
     """What prompt variants make of it, where they are taken as random; None: they are fixed."""
     operands: tuple[Estimate, Estimate] | None = None
@@ -171,24 +163,19 @@ class Estimate:
     is_analytic: bool = False
     """Whether its interval is value ± t · standard error, and not the bootstrap's: of a random-effects mean."""
     support: int | None = None
-    """Templates that count for there being an interval, such as those with rows in any denominator; None: those with a
-    weight."""
+    """Templates that count for there being an interval, with rows in any denominator; None: those with a weight."""
 
     @cached_property
     def n_templates(self) -> int:
         """Templates that bear on it; of a difference, on the side that has fewer: it can't know more of them."""
         own: int = self._n_weighted if self.support is None else self.support
-        return min([own, *(int(part.n_templates) for part in self._parts)])
+        return min([own, *(int(part.n_templates) for part in (*(self.operands or ()), *self.components))])
 
     @cached_property
     def _n_weighted(self) -> int:
         """Templates with a weight, which is of the denominator that fewest make; of a difference, the fewest."""
         own = int(np.count_nonzero(self.template_weights > 0))
-        return min([own, *(int(part._n_weighted) for part in self._parts)])
-
-    @property
-    def _parts(self) -> tuple[Estimate, ...]:
-        return (*(self.operands or ()), *self.components)
+        return min([own, *(int(part._n_weighted) for part in (*(self.operands or ()), *self.components))])
 
     @cached_property
     def effective(self) -> float:
@@ -202,8 +189,13 @@ class Estimate:
             return "undefined"
         if self.n_templates < MIN_TEMPLATES or math.isnan(self.standard_error):
             return "too_few_templates"
-        too_few = self.crossed_effect is not None and self.crossed_effect.count < MIN_PROMPT_VARIANTS
-        return "too_few_prompt_variants" if too_few else None
+        is_enough = self.n_prompt_variants is None or self.n_prompt_variants >= MIN_PROMPT_VARIANTS
+        return None if is_enough else "too_few_prompt_variants"
+
+    @property
+    def n_prompt_variants(self) -> int | None:
+        """Prompt variants that bear on it; None where they are fixed."""
+        return None if self.crossed_effect is None else self.crossed_effect.count
 
     @cached_property
     def standard_error(self) -> float:
@@ -217,9 +209,8 @@ class Estimate:
         """The standard error over templates and random prompt variants; NaN where there is no interval."""
         if self.missing_reason is not None:
             return math.nan
-        return math.hypot(
-            self.standard_error, 0.0 if self.crossed_effect is None else self.crossed_effect.variance**0.5
-        )
+        drawn = 0.0 if self.crossed_effect is None else self.crossed_effect.variance
+        return math.hypot(self.standard_error, drawn**0.5)
 
     @property
     def units(self) -> float:
@@ -235,21 +226,25 @@ class Estimate:
         prompts = 0.0 if self.crossed_effect is None else self.crossed_effect.reach(confidence)
         return math.hypot(self.standard_error * t_quantile(confidence, self.units), prompts)
 
-    def score(self, sampling: InferenceSettings) -> EstimateResult:
-        """With its intervals."""
+    def score(self, sampling: InferenceSettings | None) -> EstimateResult:
+        """With its intervals; without settings, it has none and needs none."""
         value, error, code = number(self.value), number(self.total_standard_error), self.missing_reason
-        low, high = self.interval(sampling.confidence) or (math.nan, math.nan)
-        margin = None if error is None else number(self.analytic_reach(sampling.confidence))
+        ends, margin = None, None
+        if sampling is not None:
+            ends = self.interval(sampling.confidence)
+            margin = None if error is None else number(self.analytic_reach(sampling.confidence))
+        elif code != "undefined":
+            code = None
         return EstimateResult(
             value=value,
-            ci_low=number(low),
-            ci_high=number(high),
+            ci_low=None if ends is None else number(ends[0]),
+            ci_high=None if ends is None else number(ends[1]),
             standard_error=error,
             t_ci_low=None if margin is None or value is None else value - margin,
             t_ci_high=None if margin is None or value is None else value + margin,
             n_templates=self.n_templates,
             n_templates_effective=number(self.effective),
-            n_prompt_variants=None if self.crossed_effect is None else self.crossed_effect.count,
+            n_prompt_variants=self.n_prompt_variants,
             reason=None if code is None else REASONS[code],
             reason_code=code,
             warnings=("low_parse_rate",) if self.parse_rate < LOW_PARSING else (),
@@ -261,9 +256,10 @@ class Estimate:
         return None if whole is None else self.over_prompt_variants(whole, confidence)
 
     def over_templates(self, confidence: float) -> Ends | None:
-        """The interval over templates: the bootstrap's, with room for what was not seen; None where there is none."""
+        """The interval over templates, with room for what was not seen; None where there is none."""
         if confidence not in self._intervals:
-            self._intervals[confidence] = self._over_templates(confidence)
+            has_none = self.missing_reason is not None or math.isnan(self.standard_error)
+            self._intervals[confidence] = None if has_none else self._over_templates(confidence)
         return self._intervals[confidence]
 
     @cached_property
@@ -272,8 +268,7 @@ class Estimate:
         return {}
 
     def _over_templates(self, confidence: float) -> Ends | None:
-        if self.missing_reason is not None or math.isnan(self.standard_error):
-            return None
+        """The interval of the bootstrap, or of t where it is analytic."""
         if self.is_analytic:
             ends = t_interval(self.value, self.standard_error, self.units, confidence, self.bounds)
             return self.with_room(*(ends or (self.value, self.value)), confidence)
@@ -285,10 +280,10 @@ class Estimate:
     @cached_property
     def _ordered_values(self) -> Array:
         """The bootstrap values where it is defined, sorted."""
-        ordered = np.sort(self.bootstrap_values)  # NaN last
-        return ordered[: ordered.size - self.n_resamples_dropped]
+        ordered: Array = np.sort(self.bootstrap_values[~np.isnan(self.bootstrap_values)])
+        return ordered
 
-    @cached_property
+    @property
     def n_resamples_dropped(self) -> int:
         """Resamples in which it was undefined, and which therefore do not count."""
         return int(np.count_nonzero(np.isnan(self.bootstrap_values)))
@@ -302,9 +297,16 @@ class Estimate:
     def with_room(self, low: float, high: float, confidence: float, beyond: float = math.inf) -> Ends:
         """The ends of the interval, as wide as few templates ask for, and what was not seen.
 
-        `beyond`: the resamples beyond either end; infinitely many of an interval that rests on none.
+        No resample of five templates lies beyond the farthest of them, so percentiles can't either; t, of one less
+        degrees of freedom than templates, can (Cameron & Miller 2015, §VI.D). And no percentile lies beyond the
+        farthest resample: where fewer than LEAST_BEYOND of them (`beyond`) would be cut off, as at the levels of runs
+        in rounds, or where the score is curved, t is held too.
         """
-        units = t_interval_units(self._n_weighted, self.units, 0.0 if self.is_curved else beyond)
+        units = None
+        if self._n_weighted < FEW_TEMPLATES:
+            units = float(self._n_weighted)
+        elif self.is_curved or beyond < LEAST_BEYOND:
+            units = self.units
         least = t_interval(self.value, self.standard_error, units, confidence, self.bounds)
         return interval_hull((low, high), least, self.room(confidence), self.from_sides(confidence))
 
@@ -324,14 +326,11 @@ class Estimate:
         return self.n_templates >= MIN_TEMPLATES and (near or self.boundary is not None)
 
     def from_sides(self, confidence: float) -> Ends | None:
-        """The interval of a difference that the intervals of its sides make, where one of few templates has room.
+        """The interval of a difference that the intervals of its sides make, where one has room.
 
-        A side near an end of its scale has room for a template far off. The difference lies in the middle of a scale
-        of its own, and shows nothing of that.
+        A side near an end of its scale has room for a template far off; the difference lies in the middle of its own.
         """
-        if self.operands is None or self.n_templates >= FEW_TEMPLATES:
-            return None
-        if not any(side.has_room for side in self.operands):
+        if self.operands is None or not any(one.has_room for one in self.operands):
             return None
         one, other = self.operands
         first, second = one.over_templates(confidence), other.over_templates(confidence)
@@ -379,29 +378,22 @@ def influence_values(metric: Metric, by_template: Counts, total: Counts) -> Arra
 
 def metric_slopes(metric: Metric, total: Counts) -> list[Array]:
     """The slope of the metric by each of its fractions, at the fractions' values; 0 where they are undefined."""
-    values = [fraction.value(total) for fraction in metric.fractions]
-    found = []
-    for place in range(len(values)):
-        above = [value + (_STEP if number == place else 0) for number, value in enumerate(values)]
-        below = [value - (_STEP if number == place else 0) for number, value in enumerate(values)]
-        found.append(np.nan_to_num((metric.combine(*above) - metric.combine(*below)) / (2 * _STEP)))
-    return found
+    values = np.stack([fraction.value(total) for fraction in metric.fractions])
+    steps = _STEP * np.eye(len(values)).reshape(len(values), len(values), *[1] * (values.ndim - 1))
+    return [
+        np.nan_to_num((metric.combine(*(values + step)) - metric.combine(*(values - step))) / (2 * _STEP))
+        for step in steps
+    ]
 
 
 def template_shares(metric: Metric, by_template: Counts) -> Array:
     """The weight of every template: shape (…, templates); of the denominator that fewest templates make."""
-    shares = np.stack([share_of(fraction.denominator(by_template)) for fraction in metric.fractions])
+    sizes = [fraction.denominator(by_template) for fraction in metric.fractions]
+    shares = np.stack([quotient(own, own.sum(axis=-1, keepdims=True), 0.0) for own in sizes])
     # A denominator that is 0 counts for nothing: the score rests on the others.
     squares = (shares**2).sum(axis=-1)
     found: Array = np.take_along_axis(shares, squares.argmax(axis=0)[None, ..., None], axis=0)[0]
     return found
-
-
-def share_of(sizes: Array) -> Array:
-    """Sizes over their sum along the last axis; zeros where there is none."""
-    whole = sizes.sum(axis=-1, keepdims=True)
-    share: Array = np.divide(sizes, whole, out=np.zeros_like(sizes), where=whole > 0)
-    return share
 
 
 def widening(units: float) -> float:
@@ -414,14 +406,12 @@ def ratio_of(above: Array, below: Array, weights: Array, ends: Ends = (0.0, 1.0)
     whole = float(below.sum())
     value = float(above.sum()) / whole if whole else math.nan
     influences = (above - value * below) / whole if whole else np.full(above.shape, np.nan)
-    drawn_below = weights @ below
-    nothing = np.full(drawn_below.shape, np.nan)
     return Estimate(
         value=value,
         influence_values=influences,
         adjusted_influence=influences * widening(effective_number(below)),
         template_weights=below / whole if whole else below,
-        bootstrap_values=np.divide(weights @ above, drawn_below, out=nothing, where=drawn_below > 0),
+        bootstrap_values=quotient(weights @ above, weights @ below),
         bounds=ends,
     )
 
@@ -434,11 +424,16 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
     pairs = list(zip(estimates, factors, strict=True))
 
     def total(of: Callable[[Estimate], Any]) -> Any:
-        return sum((factor * of(estimate) for estimate, factor in pairs[1:]), start=pairs[0][1] * of(pairs[0][0]))
+        return sum(factor * of(estimate) for estimate, factor in pairs)
+
+    def side(sign: int) -> Estimate | None:
+        parts = [(estimate, sign * factor) for estimate, factor in pairs if sign * factor > 0]
+        if not parts or len(parts) == len(pairs):
+            return None
+        return parts[0][0] if len(parts) == 1 and parts[0][1] == 1 else combine(*zip(*parts, strict=True))
 
     ends = [sorted((factor * estimate.bounds[0], factor * estimate.bounds[1])) for estimate, factor in pairs]
-    added = [(estimate, factor) for estimate, factor in pairs if factor > 0]
-    taken = [(estimate, -factor) for estimate, factor in pairs if factor < 0]
+    added, taken = side(1), side(-1)
     rates = [estimate.parse_rate for estimate in estimates if not math.isnan(estimate.parse_rate)]
     crossed = [estimate.crossed_effect for estimate in estimates if estimate.crossed_effect is not None]
     sizes = sum(abs(factor) * estimate.template_weights for estimate, factor in pairs)
@@ -455,15 +450,10 @@ def combine(estimates: Sequence[Estimate], factors: Sequence[float]) -> Estimate
         df=min(estimate.df for estimate in estimates) if is_analytic else math.nan,
         parse_rate=min(rates, default=math.nan),
         crossed_effect=CrossedEffect.combine(crossed, factors) if len(crossed) == len(pairs) else None,
-        operands=(_sum(added), _sum(taken)) if added and taken else None,
+        operands=(added, taken) if added and taken else None,
         is_curved=any(estimate.is_curved for estimate in estimates),
         is_analytic=is_analytic,
     )
-
-
-def _sum(pairs: Sequence[tuple[Estimate, float]]) -> Estimate:
-    estimates, factors = zip(*pairs, strict=True)
-    return estimates[0] if factors == (1.0,) else combine(estimates, factors)
 
 
 def mean(estimates: Sequence[Estimate]) -> Estimate:
@@ -476,31 +466,26 @@ def mean_of_strata(estimates: Sequence[Estimate]) -> Estimate:
 
     Each has its own error from its own few templates of uneven sizes. A large template draws the score to itself, so
     that its own deviation looks small: deviations are divided by what is expected of them (Bell & McCaffrey 2002, CR2),
-    and the degrees of freedom are those of the error so made, joined over strata as Satterthwaite (1946) does.
+    and the degrees of freedom are those of the error so made, joined over strata as Satterthwaite (1946) does. With
+    shares s, the deviation of template t from the score has the variance 1 − 2 s_t + Σ s² of a template's.
     """
-    corrected = [_with_leverage(estimate) for estimate in estimates]
+    corrected, spread, whole = [], 0.0, 0.0
+    for estimate in estimates:
+        shares = estimate.template_weights
+        expected = np.where(shares > 0, 1 - 2 * shares + float((shares**2).sum()), 1.0)
+        if estimate.n_templates < 2 or (expected <= 0).any():
+            adjusted = np.full_like(estimate.adjusted_influence, np.nan)
+        else:
+            adjusted = estimate.influence_values / np.sqrt(expected)
+            own = shares[shares > 0]
+            away = np.eye(own.size) - own[None, :]
+            weighed = away.T @ np.diag(own**2 / expected[shares > 0]) @ away
+            degrees = float(np.trace(weighed) ** 2 / (weighed**2).sum())
+            spread += float((adjusted**2).sum()) ** 2 / degrees if degrees > 0 else 0.0
+        whole += float((adjusted**2).sum())
+        corrected.append(replace(estimate, adjusted_influence=adjusted))
     found = mean(corrected)
-    parts = [(float((estimate.adjusted_influence**2).sum()), estimate.df) for estimate in corrected]
-    spread = sum(variance**2 / degrees for variance, degrees in parts if degrees > 0)
-    whole = sum(variance for variance, _ in parts)
     return replace(found, df=whole**2 / spread) if spread > 0 else found
-
-
-def _with_leverage(estimate: Estimate) -> Estimate:
-    """The estimate with deviations over what is expected of them where templates vary alike, and its freedom.
-
-    With shares s, the deviation of template t from the score has the variance 1 − 2 s_t + Σ s² of a template's.
-    """
-    shares = estimate.template_weights
-    squares = float((shares**2).sum())
-    expected = np.where(shares > 0, 1 - 2 * shares + squares, 1.0)
-    if estimate.n_templates < 2 or (expected <= 0).any():
-        return replace(estimate, adjusted_influence=np.full_like(estimate.adjusted_influence, np.nan), df=0.0)
-    own = shares[shares > 0]
-    away = np.eye(own.size) - own[None, :]
-    weighed = away.T @ np.diag(own**2 / expected[shares > 0]) @ away
-    degrees = float(np.trace(weighed) ** 2 / (weighed**2).sum())
-    return replace(estimate, adjusted_influence=estimate.influence_values / np.sqrt(expected), df=degrees)
 
 
 def delta_method(estimates: Sequence[Estimate], function: Callable[..., Any], slopes: Sequence[float]) -> Estimate:

@@ -14,7 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from functools import lru_cache
-from itertools import combinations
+from itertools import accumulate, combinations
 from typing import Final, Literal
 
 import numpy as np
@@ -75,7 +75,6 @@ class TestResult(FrozenModel):
     """Of `tost`: what the number is tested to be smaller than, either way."""
     reason: str | None = None
     reason_code: ReasonCode | None = None
-    """The reason for programs."""
 
     def adjusted(self, p_adjusted: float | None, adjustment: Adjustment = "holm") -> TestResult:
         """The same result with an adjusted p value."""
@@ -86,14 +85,7 @@ def untestable(  # noqa: PLR0917
     test: TestName, unit: Unit, hypothesis: str, n: int, reason: str, code: ReasonCode = "zero_variance"
 ) -> TestResult:
     """The result of a test that can't be made."""
-    return TestResult(
-        test=test,
-        unit=unit,
-        hypothesis=hypothesis,
-        n=n,
-        reason=reason,
-        reason_code=code,
-    )
+    return TestResult(test=test, unit=unit, hypothesis=hypothesis, n=n, reason=reason, reason_code=code)
 
 
 EVEN: Final = 0.85
@@ -104,12 +96,16 @@ UNEVEN: Final = (
 )
 
 
-def unrankable(test: TestName, unit: Unit, hypothesis: str, n: int, *, is_even: bool = True) -> TestResult | None:
-    """The result of a test on too few units, or on ranks of unlike groups; None where it can be made."""
-    if n >= (MIN_TEMPLATES if unit == "template" else 2):
-        return None if is_even else untestable(test, unit, hypothesis, n, UNEVEN, "uneven_counts")
-    reason = TOO_FEW if unit == "template" else f"fewer than two {unit}s"
-    return untestable(test, unit, hypothesis, n, reason, "too_few_templates" if unit == "template" else "undefined")
+def unrankable(
+    test: TestName, unit: Unit, hypothesis: str, n: int, groups: int = 2, *, is_even: bool = True
+) -> TestResult | None:
+    """The result of a test on too few units or groups, or on ranks of unlike groups; None where it can be made."""
+    if n < (MIN_TEMPLATES if unit == "template" else 2):
+        reason = TOO_FEW if unit == "template" else f"fewer than two {unit}s"
+        return untestable(test, unit, hypothesis, n, reason, "too_few_templates" if unit == "template" else "undefined")
+    if not is_even:
+        return untestable(test, unit, hypothesis, n, UNEVEN, "uneven_counts")
+    return None if groups > 1 else untestable(test, unit, hypothesis, n, "fewer than two groups", "not_applicable")
 
 
 def mid_ranks(values: Array) -> Array:
@@ -177,37 +173,27 @@ def wilcoxon(scores: Array, hypothesis: str, *, is_even: bool = True) -> TestRes
     is_exact = n <= RANKS_EXACT_UP_TO
     ranks = mid_ranks(np.abs(found)) * (found != 0)
     above, below = float(ranks[found > 0].sum()), float(ranks[found < 0].sum())
+    if is_exact:  # the chance of each sum of ranks, rank by rank; mid-ranks are doubled, so that sums are whole numbers
+        chances = np.ones(1)
+        for rank in np.rint(2 * ranks[ranks > 0]).astype(int):
+            chances = (np.pad(chances, (0, rank)) + np.pad(chances, (rank, 0))) / 2
+        p_value = min(1.0, 2 * float(chances[: round(2 * min(above, below)) + 1].sum()))
+    else:
+        from scipy import stats  # a slow import
+
+        p_value = float(stats.wilcoxon(found, zero_method="pratt", method="approx").pvalue)
     return TestResult(
         test="wilcoxon",
         unit="template",
         hypothesis=hypothesis,
         statistic=min(above, below),
         statistic_name="W",
-        p_value=_signs_of_ranks(ranks, min(above, below)) if is_exact else _pratt(found),
+        p_value=p_value,
         effect=(above - below) / (above + below),
         effect_name="rank_biserial",
         n=n,
         is_exact=is_exact,
     )
-
-
-def _signs_of_ranks(ranks: Array, smaller: float) -> float:
-    """How often one of the two sums of signed ranks is as small as that, or smaller, were all signs as likely.
-
-    Ranks are added one after the other; mid-ranks are doubled, so that sums are whole numbers.
-    """
-    chances = np.ones(1)
-    for rank in np.rint(2 * ranks[ranks > 0]).astype(int):
-        nothing = np.zeros(rank)
-        chances = (np.concatenate((chances, nothing)) + np.concatenate((nothing, chances))) / 2
-    return min(1.0, 2 * float(chances[: round(2 * smaller) + 1].sum()))
-
-
-def _pratt(scores: Array) -> float:
-    """The normal approximation for many templates."""
-    from scipy import stats
-
-    return float(stats.wilcoxon(scores, zero_method="pratt", method="approx").pvalue)
 
 
 # --- several groups --------------------------------------------------------------------------------------------------
@@ -223,10 +209,8 @@ def kruskal_wallis(samples: Sequence[Array], hypothesis: str, unit: Unit, *, is_
     pooled = np.concatenate(found) if found else np.zeros(0)
     n = int(pooled.size)
     least = min((sample.size for sample in found), default=0)
-    if (nothing := unrankable("kruskal_wallis", unit, hypothesis, least, is_even=is_even)) is not None:
+    if (nothing := unrankable("kruskal_wallis", unit, hypothesis, least, len(found), is_even=is_even)) is not None:
         return nothing
-    if len(found) < 2:
-        return untestable("kruskal_wallis", unit, hypothesis, n, "fewer than two groups", "not_applicable")
     if np.all(pooled == pooled[0]):
         return untestable("kruskal_wallis", unit, hypothesis, n, "all scores are equal")
     from scipy import stats  # a slow import, and no other test needs it
@@ -253,43 +237,37 @@ def friedman(scores: Array, hypothesis: str, *, unit: Unit = "template", is_even
     """
     whole = scores[~np.isnan(scores).any(axis=1)]
     n, groups = whole.shape
-    if (nothing := unrankable("friedman", unit, hypothesis, n, is_even=is_even)) is not None:
+    if (nothing := unrankable("friedman", unit, hypothesis, n, groups, is_even=is_even)) is not None:
         return nothing
-    if groups < 2:
-        return untestable("friedman", unit, hypothesis, n, "fewer than two groups", "not_applicable")
     agreement = kendall_w(whole)
     if agreement is None:
         return untestable("friedman", unit, hypothesis, n, f"the groups are equal in every {unit}")
-    statistic = n * (groups - 1) * agreement
+    statistic, is_exact = n * (groups - 1) * agreement, groups == 2
+    if is_exact:
+        ahead, behind = int((whole[:, 0] > whole[:, 1]).sum()), int((whole[:, 0] < whole[:, 1]).sum())
+        p_value = min(1.0, 2 * float(special.bdtr(min(ahead, behind), ahead + behind, 0.5)))
+    elif n > RANKS_DRAWN_UP_TO:
+        p_value = float(special.chdtrc(groups - 1, statistic))
+    else:
+        generator = np.random.default_rng(stable_number("friedman", n, groups))
+        sums, own = np.zeros((PERMUTATIONS, groups)), np.zeros(groups)
+        for ranks in (mid_ranks(row) for row in whole):
+            sums += generator.permuted(np.tile(ranks, (PERMUTATIONS, 1)), axis=1)
+            own += ranks
+        drawn, observed = (((ranked - own.mean()) ** 2).sum(axis=-1) for ranked in (sums, own))
+        p_value = permutation_p(drawn, float(observed), is_exact=False)
     return TestResult(
         test="friedman",
         unit=unit,
         hypothesis=hypothesis,
         statistic=statistic,
         statistic_name="chi_squared",
-        p_value=_ranked_alike(whole, statistic),
+        p_value=p_value,
         effect=agreement,
         effect_name="kendall_w",
         n=n,
-        is_exact=groups == 2,
+        is_exact=is_exact,
     )
-
-
-def _ranked_alike(scores: Array, chi_squared: float) -> float:
-    """The p value of Friedman's statistic of units × groups."""
-    units, groups = scores.shape
-    if groups == 2:
-        ahead, behind = int((scores[:, 0] > scores[:, 1]).sum()), int((scores[:, 0] < scores[:, 1]).sum())
-        return min(1.0, 2 * float(special.bdtr(min(ahead, behind), ahead + behind, 0.5)))
-    if units > RANKS_DRAWN_UP_TO:
-        return float(special.chdtrc(groups - 1, chi_squared))
-    generator = np.random.default_rng(stable_number("friedman", units, groups))
-    sums, own = np.zeros((PERMUTATIONS, groups)), np.zeros(groups)
-    for ranks in (mid_ranks(row) for row in scores):
-        sums += generator.permuted(np.tile(ranks, (PERMUTATIONS, 1)), axis=1)
-        own += ranks
-    middle = own.mean()
-    return permutation_p(((sums - middle) ** 2).sum(axis=1), float(((own - middle) ** 2).sum()), is_exact=False)
 
 
 def kendall_w(scores: Array) -> float | None:
@@ -323,10 +301,8 @@ def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestRe
     groups, n = shares.shape
     if np.isnan(shares).any():
         return untestable("sign_flip", "template", hypothesis, n, "a score is undefined", "undefined")
-    if (nothing := unrankable("sign_flip", "template", hypothesis, n)) is not None:
+    if (nothing := unrankable("sign_flip", "template", hypothesis, n, groups)) is not None:
         return nothing
-    if groups < 2:
-        return untestable("sign_flip", "template", hypothesis, n, "fewer than two groups", "not_applicable")
     deviations = shares - shares.mean(axis=0)
     deviations = deviations[:, (np.abs(deviations) > _TIE).any(axis=0)]
     inverse = np.linalg.pinv(deviations @ deviations.T)
@@ -352,24 +328,18 @@ def sign_flip_groups(shares: Array, hypothesis: str, *, seed: int = 0) -> TestRe
 
 def holm(p_values: Sequence[float | None]) -> list[float | None]:
     """Adjusted p values that hold the chance of any false positive (Holm 1979); None stays None and does not count."""
-    known = sorted((p, place) for place, p in enumerate(p_values) if p is not None)
-    adjusted: list[float | None] = [None] * len(p_values)
-    highest = 0.0
-    for rank, (p, place) in enumerate(known):
-        highest = max(highest, min(1.0, p * (len(known) - rank)))
-        adjusted[place] = highest
-    return adjusted
+    known = sorted(p for p in p_values if p is not None)
+    steps = accumulate((min(1.0, p * (len(known) - rank)) for rank, p in enumerate(known)), max)
+    adjusted = dict(zip(known, steps, strict=True))
+    return [None if p is None else adjusted[p] for p in p_values]
 
 
 def benjamini_hochberg(p_values: Sequence[float | None]) -> list[float | None]:
     """Adjusted p values that hold the share of false discoveries (Benjamini & Hochberg 1995); None does not count."""
-    known = sorted(((p, place) for place, p in enumerate(p_values) if p is not None), reverse=True)
-    adjusted: list[float | None] = [None] * len(p_values)
-    lowest = 1.0
-    for rank, (p, place) in enumerate(known):
-        lowest = min(lowest, p * len(known) / (len(known) - rank))
-        adjusted[place] = lowest
-    return adjusted
+    known = sorted((p for p in p_values if p is not None), reverse=True)
+    steps = accumulate((p * len(known) / (len(known) - rank) for rank, p in enumerate(known)), min, initial=1.0)
+    adjusted = dict(zip(known, [*steps][1:], strict=True))
+    return [None if p is None else adjusted[p] for p in p_values]
 
 
 def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettings) -> TestResult:
@@ -400,7 +370,7 @@ def tost(estimate: Estimate, margin: float, what: str, sampling: InferenceSettin
         margin=margin,
         p_value=p_value,
         n=estimate.n_templates,
-        n_prompt_variants=None if estimate.crossed_effect is None else estimate.crossed_effect.count,
+        n_prompt_variants=estimate.n_prompt_variants,
     )
 
 
@@ -430,7 +400,7 @@ def zero_test(estimate: Estimate, hypothesis: str, sampling: InferenceSettings) 
         effect=number(estimate.value / spread) if spread > _TIE else None,
         effect_name="d_z",
         n=estimate.n_templates,
-        n_prompt_variants=None if estimate.crossed_effect is None else estimate.crossed_effect.count,
+        n_prompt_variants=estimate.n_prompt_variants,
     )
 
 
@@ -493,8 +463,7 @@ def equality_test(estimates: Sequence[Estimate], hypothesis: str, sampling: Infe
 def missing(test: TestName, estimates: Sequence[Estimate], hypothesis: str) -> TestResult | None:
     """The result of a test of numbers of which one has no interval, and why; None where all have one."""
     for estimate in estimates:
-        code = estimate.missing_reason
-        if code is not None:
+        if (code := estimate.missing_reason) is not None:
             reason = "a score is undefined" if code == "undefined" else REASONS[code]
             return untestable(test, "template", hypothesis, estimate.n_templates, reason, code)
     return None

@@ -14,7 +14,7 @@ with the effective number of templates as n, which is less than their number whe
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from statistics import NormalDist
@@ -25,8 +25,7 @@ from scipy import special
 
 from mbbq_gen.core.files import stable_number
 from mbbq_gen.core.records import FrozenModel
-from mbbq_gen.scoring.cells import Array
-from mbbq_gen.scoring.codes import FEW_TEMPLATES
+from mbbq_gen.scoring.cells import Array, quotient
 
 IntervalMethod = Literal["expanded_percentile", "hartung_knapp", "few_templates", "near_boundary"]
 Ends = tuple[float, float]
@@ -50,15 +49,6 @@ def _quantile(ordered: Array, share: float) -> float:
     return first + (place - below) * (second - first)
 
 
-def within_confidence(confidence: float) -> float | None:
-    """The confidence of the interval that two one-sided tests at level 1 − confidence stand on; None for none.
-
-    At 0.95 it is 0.90: a number is shown to be smaller than a margin, in either direction, where this interval lies
-    within it (TOST; Schuirmann 1987).
-    """
-    return 2 * confidence - 1 if confidence > 0.5 else None
-
-
 def expanded_tail(confidence: float, units: float, widening: float) -> float:
     """What is cut off at either end: Φ(−widening · t), t with `units` − 1 degrees of freedom; NaN for units ≤ 1.
 
@@ -75,18 +65,6 @@ def t_quantile(confidence: float, units: float) -> float:
 
 LEAST_BEYOND: Final = 5.0
 """Resamples beyond a percentile, below which it is no measure of how far scores may go."""
-
-
-def t_interval_units(templates: int, effective: float, beyond: float) -> float | None:
-    """Of how many units the t interval is that an interval must hold at least; None where percentiles are enough.
-
-    No resample of five templates lies beyond the farthest of them, so percentiles can't either; t, of one less degrees
-    of freedom than templates, can (Cameron & Miller 2015, §VI.D). And no percentile lies beyond the farthest resample:
-    where fewer than LEAST_BEYOND of them (`beyond`) would be cut off, as at the levels of runs in rounds, it is t too.
-    """
-    if templates < FEW_TEMPLATES:
-        return float(templates)
-    return effective if beyond < LEAST_BEYOND else None
 
 
 def t_interval(value: float, error: float, units: float | None, confidence: float, ends: Ends) -> Ends | None:
@@ -159,7 +137,6 @@ class BoundaryInterval:
     """An interval with room for a template that was not seen."""
 
     middle: float
-    """The score."""
     lower: Array | None
     """Weighted means with an unseen template below the others, sorted; None: no room is needed there."""
     upper: Array | None
@@ -263,7 +240,6 @@ class Proportion(FrozenModel):
     ci_low: float | None
     ci_high: float | None
     n: int
-    """How many were counted."""
     effective_n: float
     """As how many they count: fewer than `n` where some weigh more than others."""
 
@@ -299,3 +275,82 @@ ReadWarning = Literal["low_parse_rate"]
 LOW_PARSING_TEXT = (
     f"fewer than {LOW_PARSING:.0%} of the answers were parsed: see the bounds for what the others could change"
 )
+
+
+# --- prompt variants -------------------------------------------------------------------------------------------------
+
+MIN_PROMPT_VARIANTS: Final = 3
+"""Fewest prompt variants for a statement about others like them: two hold the truth in 91 %, with t = 12.7."""
+TOO_FEW_PROMPT_VARIANTS: Final = (
+    f"fewer than {MIN_PROMPT_VARIANTS} prompt variants: no interval and no p value with --prompt-effects random"
+)
+
+
+@dataclass(frozen=True)
+class CrossedEffect:
+    """What each template in each prompt variant makes of a number: how far prompt variants widen its interval.
+
+    Templates are crossed with prompt variants: every prompt variant asks (nearly) every template. The variance of a
+    score over both is the templates' own, which the intervals over templates hold, and what prompt variants add to it,
+
+        K / (K − 1) · Σ_w ψ_w²  −  K / (K − 1) · n / (n − 1) · Σ_tw ρ_tw²
+
+    ψ_w being the influence of prompt variant w and ρ_tw what is left of the influence of template t in prompt variant w
+    when both are taken off: the analysis of variance of a crossed design (Cornfield & Tukey 1956), for influences in
+    place of scores, as the sandwich with two ways of clusters does for large numbers of both (Cameron, Gelbach & Miller
+    2011). Prompt variants are few, so each part keeps its own t quantile (`widen_for_prompts`). Joined degrees of
+    freedom (Satterthwaite) hold the truth in 91 % where three prompt variants make most of the spread, this in 94 to
+    97 % (docs/decisions/0016-prompt-variants.md, `benches/simulate_all.py`). A bootstrap of three prompt variants has
+    ten different samples.
+    """
+
+    influences: Array
+    """Templates × prompt variants: influences; they add up to 0."""
+    sizes: Array
+    """Templates × prompt variants: shares of the weight; they add up to 1."""
+
+    @classmethod
+    def combine(cls, effects: Sequence[CrossedEffect], factors: Sequence[float]) -> CrossedEffect:
+        """The effect on a weighted sum."""
+        pairs = list(zip(effects, factors, strict=True))
+        sizes = np.sum([abs(factor) * effect.sizes for effect, factor in pairs], axis=0)
+        whole = float(sizes.sum())
+        return cls(np.sum([factor * effect.influences for effect, factor in pairs], axis=0), sizes / (whole or 1.0))
+
+    @property
+    def count(self) -> int:
+        """Prompt variants that bear on it."""
+        return int((self.sizes.sum(axis=0) > 0).sum())
+
+    @property
+    def effective(self) -> float:
+        """How many prompt variants that weigh alike would count as much; 0 for none."""
+        return effective_number(self.sizes.sum(axis=0))
+
+    @property
+    def variance(self) -> float:
+        """What the choice of prompt variants adds to the number's variance; NaN for fewer than MIN_PROMPT_VARIANTS."""
+        variants, templates = self.effective, effective_number(self.sizes.sum(axis=1))
+        if self.count < MIN_PROMPT_VARIANTS or templates <= 1:
+            return math.nan
+        of_template, of_variant = (self.influences.sum(axis=axis, keepdims=True) for axis in (1, 0))
+        shares = [quotient(self.sizes, self.sizes.sum(axis=axis, keepdims=True), 0.0) for axis in (1, 0)]
+        rest = self.influences - of_template * shares[0] - of_variant * shares[1]
+        factor = variants / (variants - 1)
+        together = templates / (templates - 1) * float((np.where(self.sizes > 0, rest, 0.0) ** 2).sum())
+        return max(factor * (float((of_variant**2).sum()) - together), 0.0)
+
+    def reach(self, confidence: float) -> float:
+        """How far prompt variants alone make an interval reach; NaN for fewer than MIN_PROMPT_VARIANTS."""
+        return t_quantile(confidence, self.effective) * math.sqrt(self.variance)
+
+
+def widen_for_prompts(value: float, interval: Ends, reach: float, ends: Ends) -> Ends:
+    """The ends of an interval over templates with what prompt variants add; never beyond where the number can be.
+
+    Each end is moved out to value ± √((end − value)² + t²_{K − 1} · variance of prompt variants) (for sums of variance
+    components: Howe 1974; for ends of intervals: Zou & Donner 2008, MOVER).
+    """
+    low, high = interval
+    below, above = math.hypot(max(value - low, 0.0), reach), math.hypot(max(high - value, 0.0), reach)
+    return max(min(low, value - below), min(ends[0], low)), min(max(high, value + above), max(ends[1], high))

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 
 from scipy import special
 
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.scoring.cells import Scenario
-from mbbq_gen.scoring.codes import FEW_TEMPLATES
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.statistics.estimate import Estimate, InferenceSettings, correlation, number
 from mbbq_gen.statistics.intervals import Ends, interval_hull, mover_interval
@@ -68,23 +66,24 @@ class MissingDataPanels:
         read = float(sum((metric.parse_rate(counts) * counts[stem])[place] for place in pair))
         if not requested > read:
             return None
-        pair = pair if first_is_higher else pair[::-1]
-        if self._is_found(metric, pair, metric.extremes, 1.0):
+        against = list(zip(pair if first_is_higher else pair[::-1], metric.extremes, strict=True))
+
+        def is_found(share: float) -> bool:
+            """Whether the first is higher for sure, that share of the unparsed answers being against it."""
+            one, other = (
+                self._panel.on_groups([place]).supposing(scenario, share).estimates(metric)[0]
+                for place, scenario in against
+            )
+            found, confidence = one.subtract(other), self._panel.sampling.confidence
+            return found.missing_reason is None and found.value - found.analytic_reach(confidence) > 0
+
+        if is_found(1.0):
             return TippingPoint(share=None, read_rate=None)
         low, high = 0.0, 1.0
         for _ in range(_STEPS):
             middle = (low + high) / 2
-            low, high = (middle, high) if self._is_found(metric, pair, metric.extremes, middle) else (low, middle)
+            low, high = (middle, high) if is_found(middle) else (low, middle)
         return TippingPoint(share=high, read_rate=read / (read + high * (requested - read)))
-
-    def _is_found(self, metric: Metric, pair: tuple[int, int], scenarios: tuple[Scenario, ...], share: float) -> bool:
-        """Whether the first is higher for sure, that share of the unparsed answers being against it."""
-        one, other = (
-            self._panel.on_groups([place]).supposing(scenario, share).estimates(metric)[0]
-            for place, scenario in zip(pair, scenarios, strict=True)
-        )
-        found = one.subtract(other)
-        return found.missing_reason is None and found.value - found.analytic_reach(self._panel.sampling.confidence) > 0
 
 
 def missing_data_bounds(
@@ -159,11 +158,11 @@ def imbens_manski_margin(gap: float, error: float, effective: float, confidence:
 
 
 def _from_sides(low: Estimate, high: Estimate, plain: Estimate, confidence: float) -> Ends | None:
-    """The interval that those of a difference's sides make, where one of few templates has room for what was not seen.
+    """The interval that those of a difference's sides make, where one has room for what was not seen.
 
     As `Estimate.from_sides`: the lowest difference is that of the first's lowest and the second's highest value.
     """
-    if low.operands is None or high.operands is None or plain.operands is None or plain.n_templates >= FEW_TEMPLATES:
+    if low.operands is None or high.operands is None or plain.operands is None:
         return None
     if not any(side.has_room for side in (*low.operands, *high.operands, *plain.operands)):
         return None
@@ -175,9 +174,3 @@ def _from_sides(low: Estimate, high: Estimate, plain: Estimate, confidence: floa
     lowest, _ = mover_interval((one_low.value, other_high.value), first, second, correlation(one_low, other_high))
     _, highest = mover_interval((one_high.value, other_low.value), first, second, correlation(one_high, other_low))
     return lowest, highest
-
-
-def parse_rate(panel: Panel, metric: Metric, places: Sequence[int]) -> float | None:
-    """The least share of the answers in the metric's contexts that could be parsed in any of these groups."""
-    shares = [number(float(metric.parse_rate(panel.total)[place])) for place in places]
-    return min((share for share in shares if share is not None), default=None)

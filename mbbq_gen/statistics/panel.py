@@ -3,11 +3,26 @@
 A panel lays the cells of every group (a language, a model, a prompt variant, a split) over one list of templates. A
 score of a group is then an `Estimate`. Estimates of one panel share templates and resamples, so a difference of two is
 the paired one, and a mean of several is a macro average.
+
+The average over questions is the metric of the added counts. That over templates is the mean of the templates' own
+scores. The score of template t is y_t = θ_t + error: θ_t has the variance τ² over templates, the error the variance
+v_t. The plain mean weighs templates alike; the random-effects mean by w_t = 1 / (τ² + v_t) (DerSimonian & Laird 1986,
+Controlled Clinical Trials 7). τ² is the restricted maximum likelihood estimate (Viechtbauer 2005, Journal of
+Educational and Behavioral Statistics 30). The interval of the random-effects mean is that of Hartung and Knapp (2001,
+Statistics in Medicine 20; IntHout, Ioannidis & Borm 2014, BMC Medical Research Methodology 14):
+
+    mean ± t · error,   error² = Σ w_t (y_t − mean)² / ((k − 1) Σ w_t),   t with k − 1 degrees of freedom
+
+v_t = σ² / n_t, n_t being the answers of the template and σ² the variance of an answer within its template, pooled over
+templates (Berkey, Hoaglin, Mosteller & Colditz 1995, Statistics in Medicine 14). A variance from the template's own
+answers would be 0 at accuracy 1, so that the weight would depend on the score and draw the mean to an end of the scale.
+
+A template in which the score is undefined (no scorable answer) has no y_t and is left out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 
@@ -15,21 +30,20 @@ import numpy as np
 import polars as pl
 
 from mbbq_gen.core.files import stable_number
-from mbbq_gen.scoring.cells import CELLS, Array, Counts, Scenario, count_matrix, scenario_matrix
+from mbbq_gen.scoring.cells import CELLS, Array, Counts, Scenario, count_matrix, quotient, scenario_matrix
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.scoring.tally import Tally, grouping_columns, tally_groups
-from mbbq_gen.statistics.averages import average_estimates
-from mbbq_gen.statistics.crossed_effects import CrossedEffect
 from mbbq_gen.statistics.estimate import (
     Estimate,
     InferenceSettings,
     influence_values,
+    metric_slopes,
     number,
     template_shares,
     widening,
 )
 from mbbq_gen.statistics.hypothesis_tests import EVEN
-from mbbq_gen.statistics.intervals import effective_number
+from mbbq_gen.statistics.intervals import CrossedEffect, effective_number
 
 
 @dataclass(frozen=True)
@@ -104,7 +118,14 @@ class Panel:
         read = metric.parse_rate(self.total)
         influences = influence_values(metric, self.by_template, self.total)
         sizes = template_shares(metric, self.by_template)
-        crossed = self._crossed_effects(metric)
+        crossed: list[CrossedEffect | None] = [None] * len(self.groups)
+        if self.crossed is not None:
+            groups, templates, variants, _ = shape = self.crossed.shape
+            flat = Counts(
+                self.crossed.reshape(groups, templates * variants, -1) @ count_matrix(), self.sampling.unparsed
+            )
+            pulls, parts = influence_values(metric, flat, self.total), template_shares(metric, flat)
+            crossed = [*map(CrossedEffect, pulls.reshape(shape[:-1]), parts.reshape(shape[:-1]))]
         return [
             Estimate(
                 value=float(values[place]),
@@ -116,23 +137,11 @@ class Panel:
                 unseen_deviation=self.sampling.unseen_deviation,
                 unseen_stretch=self.sampling.unseen_stretch,
                 parse_rate=float(read[place]),
-                crossed_effect=crossed[place] if crossed else None,
+                crossed_effect=crossed[place],
                 is_curved=len(metric.fractions) > 1,
             )
             for place in range(len(self.groups))
         ]
-
-    def _crossed_effects(self, metric: Metric) -> list[CrossedEffect]:
-        """What prompt variants make of the metric of every group; nothing where they are fixed."""
-        if self.crossed is None:
-            return []
-        groups, templates, variants, cells = self.crossed.shape
-        flat = Counts(
-            self.crossed.reshape(groups, templates * variants, cells) @ count_matrix(), self.sampling.unparsed
-        )
-        influences, sizes = influence_values(metric, flat, self.total), template_shares(metric, flat)
-        shape = (templates, variants)
-        return [CrossedEffect(influences[place].reshape(shape), sizes[place].reshape(shape)) for place in range(groups)]
 
     def template_scores(self, metric: Metric) -> Array:
         """The metric of every group and template; NaN where undefined."""
@@ -192,6 +201,23 @@ def make_panel(
     return panel_of(tallies, sampling, is_stratified=is_stratified)
 
 
+def paired_estimates(
+    sides: Mapping[str, pl.DataFrame], metrics: Sequence[Metric], sampling: InferenceSettings
+) -> dict[str, dict[str, Estimate]]:
+    """Metric → side → its estimate, all over the same templates; sides without rows are left out."""
+    tables = [
+        rows.with_columns(extractor=pl.lit(name).cast(rows.schema["extractor"]))
+        for name, rows in sides.items()
+        if rows.height
+    ]
+    if not tables:
+        return {metric.name: {} for metric in metrics}
+    shared = [name for name in tables[0].columns if all(name in table.columns for table in tables)]
+    panel = make_panel(pl.concat([table.select(shared) for table in tables]), ["extractor"], sampling)
+    names = [str(group["extractor"]) for group in panel.groups]
+    return {metric.name: dict(zip(names, panel.estimates(metric), strict=True)) for metric in metrics}
+
+
 def panel_of(
     tallies: Sequence[Tally], sampling: InferenceSettings, *, is_stratified: bool = False, is_resampled: bool = True
 ) -> Panel:
@@ -201,17 +227,16 @@ def panel_of(
     cells = np.zeros((len(tallies), len(templates), len(CELLS)))
     is_weighted = any(tally.without_weights is not None for tally in tallies)
     unweighted = np.zeros_like(cells) if is_weighted and sampling.average != "questions" else None
-    for row, tally in enumerate(tallies):
-        cells[row, [place[name] for name in tally.templates]] = tally.cells
-        if unweighted is not None:
-            unweighted[row, [place[name] for name in tally.templates]] = tally.n_requested
-    strata = tuple(" / ".join(name.split(" / ")[:2]) for name in templates)
     by_variant = [tally.by_prompt_variant for tally in tallies if tally.by_prompt_variant is not None]
-    crossed = None
-    if by_variant:
-        crossed = np.zeros((len(tallies), len(templates), by_variant[0].shape[1], len(CELLS)))
-        for row, (tally, counted) in enumerate(zip(tallies, by_variant, strict=True)):
-            crossed[row, [place[name] for name in tally.templates]] = counted
+    crossed = np.zeros((*cells.shape[:2], by_variant[0].shape[1], len(CELLS))) if by_variant else None
+    for row, tally in enumerate(tallies):
+        rows = [place[name] for name in tally.templates]
+        cells[row, rows] = tally.cells
+        if unweighted is not None:
+            unweighted[row, rows] = tally.n_requested
+        if crossed is not None:
+            crossed[row, rows] = by_variant[row]
+    strata = tuple(" / ".join(name.split(" / ")[:2]) for name in templates)
     return Panel(
         groups=tuple(tally.group for tally in tallies),
         tallies=tuple(tallies),
@@ -239,18 +264,14 @@ def plain_value(metric: Metric, tally: Tally, settings: InferenceSettings, moved
     return number(panel_of([tally], settings, is_resampled=False).estimates(metric)[0].value)
 
 
-def resample_weights(templates: Sequence[str], resamples: int, seed: int) -> Array:
+@lru_cache(maxsize=8)
+def resample_weights(templates: tuple[str, ...], resamples: int, seed: int) -> Array:
     """How often each template is drawn in each resample: shape (resamples, templates), rows add up to their number.
 
     The draws depend on the seed and the templates' names alone: two groups with the same templates (two languages, two
     models) are resampled alike, so that the difference of their scores can be taken resample by resample. The array is
     shared and read-only.
     """
-    return _resample_weights(tuple(templates), resamples, seed)
-
-
-@lru_cache(maxsize=8)
-def _resample_weights(templates: tuple[str, ...], resamples: int, seed: int) -> Array:
     number = len(templates)
     generator = np.random.default_rng(stable_number("bootstrap", seed, *templates))
     weights: Array = np.zeros((resamples, number))
@@ -258,3 +279,151 @@ def _resample_weights(templates: tuple[str, ...], resamples: int, seed: int) -> 
         weights += generator.multinomial(number, np.full(number, 1 / number), size=resamples)
     weights.flags.writeable = False
     return weights
+
+
+# --- averages over templates -----------------------------------------------------------------------------------------
+
+_LEAST_VARIANCE = 1e-12
+_STEPS = 60
+"""Of the bisection for τ²."""
+
+
+def reml_variance(scores: Array, variances: Array) -> Array:
+    """τ² of each row by restricted maximum likelihood, 0 or more: the root of the restricted score function.
+
+    Args:
+        scores: rows × templates; NaN for none.
+        variances: within templates, of the same shape.
+
+    Returns:
+        One for each row; NaN for fewer than two templates.
+    """
+    known = ~np.isnan(scores)
+    y, v = np.where(known, scores, 0.0), np.maximum(variances, _LEAST_VARIANCE)
+
+    def slope(tau: Array) -> Array:
+        w = np.where(known, 1 / (v + tau[:, None]), 0.0)
+        whole = np.maximum(w.sum(axis=1), _LEAST_VARIANCE)
+        away = y - ((w * y).sum(axis=1) / whole)[:, None]
+        squares = w**2
+        found: Array = (squares * away**2).sum(axis=1) - whole + squares.sum(axis=1) / whole
+        return found
+
+    spread = np.where(known, y, -2.0).max(axis=1, initial=-2.0) - np.where(known, y, 2.0).min(axis=1, initial=2.0)
+    low, high = np.zeros(len(y)), 4 * spread**2 + np.where(known, v, 0.0).max(axis=1, initial=0.0)
+    is_positive = slope(low) > 0
+    for _ in range(_STEPS):
+        middle = (low + high) / 2
+        is_below = slope(middle) > 0
+        low, high = np.where(is_below, middle, low), np.where(is_below, high, middle)
+    found: Array = np.where(known.sum(axis=1) < 2, np.nan, np.where(is_positive, (low + high) / 2, 0.0))
+    return found
+
+
+def i_squared(tau_squared: Array, variances: Array, known: Array) -> Array:
+    """I²: the part of the variance of scores that is τ² (Higgins & Thompson 2002); NaN for fewer than two."""
+    w = np.where(known, 1 / np.maximum(variances, _LEAST_VARIANCE), 0.0)
+    whole = w.sum(axis=1)
+    typical = quotient((known.sum(axis=1) - 1) * whole, whole**2 - (w**2).sum(axis=1))
+    found: Array = tau_squared / (tau_squared + typical)
+    return found
+
+
+@dataclass(frozen=True)
+class TemplateScores:
+    """The templates' own scores of every group of a panel, with what their weights are made of."""
+
+    scores: Array
+    """Groups × templates; NaN where undefined."""
+    variances: Array
+    """Within templates, smoothed."""
+    tau_squared: Array
+
+    @property
+    def i_squared(self) -> Array:
+        """Of every group."""
+        return i_squared(self.tau_squared, self.variances, ~np.isnan(self.scores))
+
+    def weights(self, *, is_random: bool) -> Array:
+        """Groups × templates, at most 1; 0 where there is no score; `is_random`: of the random-effects mean."""
+        known = ~np.isnan(self.scores)
+        raw = known.astype(float)
+        if is_random:
+            tau = np.nan_to_num(self.tau_squared)[:, None]
+            raw = np.where(known, 1 / (np.maximum(self.variances, _LEAST_VARIANCE) + tau), 0.0)
+            raw = quotient(raw, raw.max(axis=1, keepdims=True), 0.0)  # equal weights are exactly equal
+        return raw
+
+
+def template_scores(panel: Panel, metric: Metric) -> TemplateScores:
+    """The templates' own scores, with τ² and the variances within templates.
+
+    These are Σ_kl g_k g_l σ_kl / √(n_k n_l) over the metric's fractions, g being the metric's slopes, σ_kl the
+    covariance of what one answer adds to two fractions, pooled within templates, and n_k the answers in the denominator
+    of a fraction, without sampling weights. In a panel that supposes something of unparsed answers, σ² and τ² are those
+    of the panel as it was extracted, so that the lower and the upper bound have the same weights.
+    """
+    scores, own = panel.template_scores(metric), panel.supposed_of or panel
+    counts, cells = own.counted_by_template, own.counted
+    single = Counts(count_matrix(), own.sampling.unparsed)
+    residuals, freedom = [], []
+    for fraction in metric.fractions:
+        value = np.nan_to_num(fraction.value(counts))[..., None]
+        residuals.append(fraction.numerator(single) - value * fraction.denominator(single))
+        freedom.append(np.maximum(fraction.denominator(counts) - 1, 0.0).sum(axis=1))
+    slopes = metric_slopes(metric, own.total)
+    sizes = [np.maximum(fraction.denominator(panel.counted_by_template), 1.0) for fraction in metric.fractions]
+    found = np.zeros(panel.cells.shape[:2])
+    for k, one in enumerate(residuals):
+        for other, of_other in enumerate(residuals):
+            squares = (cells * one * of_other).sum(axis=(1, 2))
+            pooled = quotient(squares, np.sqrt(freedom[k] * freedom[other]), 0.0)
+            found += (slopes[k] * slopes[other] * pooled)[:, None] / np.sqrt(sizes[k] * sizes[other])
+    variances = np.maximum(found, 0.0)
+    if own is panel:
+        return TemplateScores(scores, variances, reml_variance(scores, variances))
+    return TemplateScores(scores, variances, template_scores(own, metric).tau_squared)
+
+
+def average_estimates(panel: Panel, metric: Metric) -> list[Estimate]:
+    """The metric of every group, averaged over its templates; `panel.sampling.average` says how."""
+    sampling, is_random = panel.sampling, panel.sampling.average == "random-effects"
+    found = template_scores(panel, metric)
+    scores, weights = np.nan_to_num(found.scores), found.weights(is_random=is_random)
+    whole = weights.sum(axis=1)
+    values = quotient((weights * scores).sum(axis=1), whole)
+    weights = weights / np.where(whole > 0, whole, 1.0)[:, None]
+    numbers = (weights > 0).sum(axis=1)
+    away = np.where(weights > 0, scores - np.nan_to_num(values)[:, None], 0.0)
+    read = metric.parse_rate(panel.total)
+    crossed: list[CrossedEffect | None] = [None] * len(panel.groups)
+    if panel.crossed is not None:
+        groups, templates, variants, cells = panel.crossed.shape
+        flat = Counts(panel.crossed.reshape(-1, variants, cells) @ count_matrix(), sampling.unparsed)
+        each = Counts(panel.by_template.values.reshape(groups * templates, -1), sampling.unparsed)
+        shares = template_shares(metric, flat).reshape(groups, templates, variants) * weights[..., None]
+        pulls = np.nan_to_num(influence_values(metric, flat, each)).reshape(shares.shape) * weights[..., None]
+        crossed = [*map(CrossedEffect, pulls + shares * away[..., None], shares)]
+    estimates = []
+    for place in range(len(panel.groups)):
+        number, influences = int(numbers[place]), weights[place] * away[place]
+        if is_random:
+            adjusted = np.sqrt(weights[place] / (number - 1)) * away[place] if number > 1 else influences * np.nan
+        else:
+            adjusted = influences * widening(number)
+        estimate = Estimate(
+            value=float(values[place]),
+            influence_values=influences if number else np.full(influences.shape, np.nan),
+            adjusted_influence=adjusted,
+            template_weights=weights[place],
+            bootstrap_values=quotient(panel.weights @ (weights[place] * scores[place]), panel.weights @ weights[place]),
+            bounds=(metric.low, metric.high),
+            unseen_deviation=sampling.unseen_deviation,
+            unseen_stretch=sampling.unseen_stretch,
+            df=number - 1.0 if is_random else np.nan,
+            parse_rate=float(read[place]),
+            crossed_effect=crossed[place],
+            is_analytic=is_random,
+        )
+        estimates.append(estimate)
+    return estimates

@@ -36,7 +36,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from mbbq_gen.scoring.cells import CELLS, Array, Counts, UnparsedPolicy, count_matrix, question_kinds
+from mbbq_gen.scoring.cells import CELLS, Array, Counts, UnparsedPolicy, count_matrix, question_kinds, quotient
 from mbbq_gen.scoring.metrics import Metric
 from mbbq_gen.statistics.estimate import Estimate, influence_values, template_shares, widening
 from mbbq_gen.statistics.intervals import Ends, effective_number, t_quantile
@@ -97,7 +97,6 @@ class CorrectedEstimate(Estimate):
     extracted: Estimate | None = None
     """The same number as it was extracted, with its interval over templates; None: nothing is known of it."""
     plain: float = math.nan
-    """Its value as it was extracted."""
     annotation_influence: Array = field(default_factory=lambda: np.zeros(0))
     """The part of the influences that labels are off their class."""
     rare_variance: float = 0.0
@@ -128,8 +127,6 @@ class CorrectedEstimate(Estimate):
         variance, or all by which that of the corrected score is larger: wrong extractions make templates look alike.
         The degrees of freedom of the sum are Satterthwaite's (1946); no end is nearer than as extracted.
         """
-        if self.missing_reason is not None:
-            return None
         plain = None if self.extracted is None else self.extracted.over_templates(confidence)
         if self.extracted is None or plain is None:
             reaches = [self.analytic_reach(confidence)] * 2
@@ -175,18 +172,20 @@ def correct(
 
     `extracted`: the metric as it was extracted, over the same templates.
     """
-    prepared = prepare(group)
+    prepared, each = prepare(group), _counts(np.eye(len(CELLS)), unparsed)
+
+    def linear_part(weight: float) -> Array:
+        """What one answer more in each cell would change in the score, by cell."""
+        return influence_values(metric, each, _counts(prepared.totals(weight), unparsed))
+
     weight = 1.0
     for _ in range(2):  # the score's linear part depends on the score, and so does the best weight of the extractions
-        linear = _linear(metric, prepared.totals(weight), unparsed)
-        weight = prepared.best_weight(linear)
-    totals = prepared.totals(weight)
-    linear = _linear(metric, totals, unparsed)
-    own, by_class, off, rare = prepared.influences(linear, weight)
+        weight = prepared.best_weight(linear_part(weight))
+    own, by_class, off, rare = prepared.influences(linear_part(weight), weight)
     counts, influences = _counts(group.cells + group.settled, unparsed), own + by_class + off
     shares = template_shares(metric, counts)
     return CorrectedEstimate(
-        value=float(metric.value(_counts(totals, unparsed))),
+        value=float(metric.value(_counts(prepared.totals(weight), unparsed))),
         influence_values=influences,
         adjusted_influence=influences * widening(effective_number(shares)),
         template_weights=shares,
@@ -203,12 +202,6 @@ def correct(
 
 def _counts(cells: Array, unparsed: UnparsedPolicy) -> Counts:
     return Counts(cells @ count_matrix(), unparsed)
-
-
-def _linear(metric: Metric, totals: Array, unparsed: UnparsedPolicy) -> Array:
-    """What one answer more in each cell would change in the score: its linear part, by cell."""
-    each = Counts(np.eye(len(CELLS)) @ count_matrix(), unparsed)
-    return influence_values(metric, each, _counts(totals, unparsed))
 
 
 @dataclass(frozen=True)
@@ -246,40 +239,36 @@ class PPIProblem:
 
     def _off(self, scores: Array) -> Array:
         """By template: how far its labels' scores are off their classes'."""
-        return self._by_template(self.weights * (scores - self._class_means(scores)[self.joined]))
+        off = self.weights * (scores - self._class_means(scores)[self.joined])
+        return np.bincount(self.group.labelled.template, off, len(self.group.cells)).astype(np.float64)
 
     def _class_means(self, scores: Array) -> Array:
         number_of_classes = self.class_totals.shape[1]
         above = np.bincount(self.joined, self.weights * scores, number_of_classes)
         below = np.bincount(self.joined, self.weights, number_of_classes)
-        means: Array = np.divide(above, below, out=np.zeros(number_of_classes), where=below > 0)
-        return means
-
-    def _by_template(self, values: Array) -> Array:
-        return np.bincount(self.group.labelled.template, values, len(self.group.cells)).astype(np.float64)
+        return quotient(above, below, 0.0)
 
     def influences(self, linear: Array, weight: float) -> tuple[Array, Array, Array, float]:
         """By template: of its predicted cells, of what labels say of its classes, of its own labels; and `rare`."""
-        labelled = self.group.labelled
+        labelled, classes = self.group.labelled, self.class_totals.shape[1]
         predicted = weight * linear + (1 - weight) * (self.blocks @ linear)
         scores = linear[labelled.right] - predicted[labelled.read]
         means = self._class_means(scores)
-        counts: Places = np.bincount(self.joined, minlength=len(means)).astype(np.int64)
+        counts = np.bincount(self.joined, minlength=classes)
         factors = np.sqrt(counts / np.maximum(counts - 1, 1))
         off: Array = self.weights * (scores - means[self.joined]) * factors[self.joined]
-        classes = self.class_totals.shape[1]
         same = question_kinds() @ question_kinds().T
         squares = ((linear[:, None] - linear[None, :]) ** 2 * same).sum(axis=1)
-        found: Array = squares / np.maximum(same.sum(axis=1) - 1, 1)
-        swing = found[self.group.labelled.read]
+        swing = (squares / np.maximum(same.sum(axis=1) - 1, 1))[labelled.read]
         wrong = np.bincount(self.joined, (swing > 0) & (labelled.read != labelled.right), classes)
         seen = np.bincount(self.joined, off**2, classes)
-        rate = np.minimum(self.group.error_rate, 1 / (np.bincount(self.joined, minlength=classes) + 1))
+        rate = np.minimum(self.group.error_rate, 1 / (counts + 1))
         usual = np.bincount(self.joined, self.weights**2 * swing, classes) * rate
         mixed = (wrong * seen + USUAL_ERRORS * usual) / (wrong + USUAL_ERRORS)
         rare = RARE_SHARE * max(0.0, float((mixed - seen).sum()))
         own = self.group.cells @ predicted + self.group.settled @ linear
-        return own, self.class_totals @ means, self._by_template(off), rare
+        by_template = np.bincount(labelled.template, off, len(self.group.cells)).astype(np.float64)
+        return own, self.class_totals @ means, by_template, rare
 
 
 def prepare(group: PPIGroup) -> PPIProblem:
@@ -294,13 +283,10 @@ def prepare(group: PPIGroup) -> PPIProblem:
     drawn = np.bincount(joined, labelled.weight, len(distinct))
     whole = sizes @ merge
     totals = group.cells.sum(axis=0)
-    wholes = totals @ question_kinds()
-    shares = totals[:, None] * question_kinds()
-    means = np.divide(shares, wholes, out=np.zeros_like(shares), where=wholes > 0)
-    found: Array = question_kinds() @ means.T
+    means = quotient(totals[:, None] * question_kinds(), totals @ question_kinds(), 0.0)
     return PPIProblem(
         group=group,
-        blocks=found,
+        blocks=question_kinds() @ means.T,
         weights=labelled.weight * whole[joined] / drawn[joined],
         joined=joined,
         class_totals=group.class_sizes @ merge,

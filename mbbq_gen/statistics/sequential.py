@@ -19,9 +19,8 @@ parts: what templates differ by, which stays, and what chance leaves in a templa
 number. A score over more answers to the same templates is the earlier score plus an independent change, so scores at
 successive looks have the covariance that the bounds are computed for (independent increments: Jennison & Turnbull 1997,
 JASA 92; for such models, Lee & DeMets 1991, JASA 86). What all questions would give is known at every look. Bounds are
-integrated
-numerically (Armitage, McPherson & Rowe 1969, JRSS A 132; Jennison & Turnbull 2000, ch. 19); t in place of the normal:
-the same book, §11.5.
+integrated numerically (Armitage, McPherson & Rowe 1969, JRSS A 132; Jennison & Turnbull 2000, ch. 19); t in place of
+the normal: the same book, §11.5.
 
 `benches/simulate_all.py` holds it to what it promises (docs/sample-size.md).
 """
@@ -36,12 +35,11 @@ from typing import Final
 import numpy as np
 from scipy import special
 
-from mbbq_gen.scoring.cells import Array, Counts, count_matrix
+from mbbq_gen.scoring.cells import Array, Counts, count_matrix, quotient
 from mbbq_gen.scoring.metrics import Metric, needed_cells
-from mbbq_gen.statistics.averages import template_scores
 from mbbq_gen.statistics.estimate import Estimate, influence_values
 from mbbq_gen.statistics.intervals import t_quantile
-from mbbq_gen.statistics.panel import Panel
+from mbbq_gen.statistics.panel import Panel, template_scores
 
 POINTS: Final = 201
 """Of the grid that bounds are integrated on."""
@@ -88,9 +86,20 @@ class ErrorSpending:
             information: 1 / variance, in any unit that is the same at all looks.
             part: of the information that the run is after.
         """
+        from scipy import optimize
+
         now = max(information, self._information * (1 + LEAST_GROWTH))
-        step, scale, root = self._step(part), math.sqrt(now), math.sqrt(now - self._information)
-        reach = self._reach(step, scale, root)
+        due = (1 - KEPT) * self._alpha * math.pow(min(part, 1.0), self._rho) - self._spent
+        step = due if part < 1 and due > 0 else max(due, LEAST_SPENT * (self._alpha - self._spent))
+        scale, root = math.sqrt(now), math.sqrt(now - self._information)
+
+        def excess(bound: float) -> float:
+            """How much likelier than `step` it is that the bound is crossed here first."""
+            up = special.ndtr((self._places - bound * scale) / root)
+            down = special.ndtr((-self._places - bound * scale) / root)
+            return float(self._weights @ (up + down)) - step
+
+        reach = MOST if excess(MOST) >= 0 else float(optimize.brentq(excess, 0.0, MOST, xtol=1e-6))
         grid = np.linspace(-reach * scale, reach * scale, POINTS)
         ends = np.full(POINTS, grid[1] - grid[0])
         ends[[0, -1]] /= 2
@@ -100,23 +109,6 @@ class ErrorSpending:
         self._information, self._spent = now, self._spent + step
         return reach
 
-    def _step(self, part: float) -> float:
-        """The error that this look spends."""
-        due = (1 - KEPT) * self._alpha * math.pow(min(part, 1.0), self._rho) - self._spent
-        return due if part < 1 and due > 0 else max(due, LEAST_SPENT * (self._alpha - self._spent))
-
-    def _reach(self, step: float, scale: float, root: float) -> float:
-        """The bound that is crossed here first with the probability `step`."""
-        from scipy import optimize, special
-
-        def excess(bound: float) -> float:
-            up = special.ndtr((self._places - bound * scale) / root)
-            down = special.ndtr((-self._places - bound * scale) / root)
-            crossed: float = self._weights @ (up + down)
-            return crossed - step
-
-        return MOST if excess(MOST) >= 0 else float(optimize.brentq(excess, 0.0, MOST, xtol=1e-6))
-
 
 @dataclass(frozen=True)
 class InterimEstimate:
@@ -124,44 +116,31 @@ class InterimEstimate:
 
     estimate: Estimate
     noise: float
-    """The part of its variance that chance in the answers makes."""
+    """The part of its variance that chance in the answers makes, and (below) what would be left if all were used."""
     noise_at_end: float
-    """What would be left of that if every question were used."""
 
     @property
     def variance(self) -> float:
         """Of the score; NaN for fewer than two templates."""
         return self.estimate.standard_error**2
 
-    @property
-    def variance_at_end(self) -> float:
-        """If every question were used; not above what it is now."""
-        return max(self.variance - self.noise, 0.0) + self.noise_at_end
-
     def part(self, aim: float = 0.0) -> float:
         """Of the information that a run is after: variance `aim`, or what all questions give if that is more."""
-        return min(max(self.variance_at_end, aim) / self.variance, 1.0) if self.variance > 0 else 1.0
+        at_end = max(self.variance - self.noise, 0.0) + self.noise_at_end
+        return min(max(at_end, aim) / self.variance, 1.0) if self.variance > 0 else 1.0
 
     def minus(self, other: InterimEstimate) -> InterimEstimate:
         """The difference, paired by template."""
         noise, at_end = self.noise + other.noise, self.noise_at_end + other.noise_at_end
         return InterimEstimate(self.estimate.subtract(other.estimate), noise, at_end)
 
-    def least_at_end(self) -> float:
-        """The variance if every question were used, as small as templates that are as many can make believable."""
-        templates = self.estimate.effective
-        if not templates > 1 or not self.variance > 0:
-            return 0.0
-        least = self.variance * (templates - 1) / float(special.chdtri(templates - 1, HOPELESS))
-        return max(least - self.noise, 0.0) + self.noise_at_end
 
-
-def measures(metric: Metric, panel: Panel, asked: Array, offered: Array) -> list[InterimEstimate]:
+def measures(metric: Metric, panel: Panel, requested: Array, offered: Array) -> list[InterimEstimate]:
     """The metric of every group of a panel.
 
     Args:
         panel: the groups' cells, weighted by design where that is needed; groups × templates × CELLS.
-        asked: the same without weights.
+        requested: the same without weights.
         offered: groups × templates: answers that count for the metric if every question were used.
     """
     needed = np.array(needed_cells([metric]))
@@ -169,33 +148,22 @@ def measures(metric: Metric, panel: Panel, asked: Array, offered: Array) -> list
         np.broadcast_to(count_matrix(), (len(panel.groups), *count_matrix().shape)), panel.sampling.unparsed
     )
     pull = influence_values(metric, single, panel.total)[:, None, :]  # of one answer in each cell
-    counted = np.where(needed, asked, 0.0)
+    counted = np.where(needed, requested, 0.0)
     number = counted.sum(axis=-1)
-    weight = _ratio(np.where(needed, panel.cells, 0.0).sum(axis=-1), number)
-    mean = _ratio((counted * pull).sum(axis=-1), number)
-    spread = _ratio((counted * pull**2).sum(axis=-1), number) - mean**2
-    noise = weight**2 * number * np.maximum(spread, 0.0) * _ratio(number, number - 1)
-    left = np.minimum(_ratio(number, offered), 1.0)
+    weight = quotient(np.where(needed, panel.cells, 0.0).sum(axis=-1), number, 0.0)
+    mean = quotient((counted * pull).sum(axis=-1), number, 0.0)
+    spread = quotient((counted * pull**2).sum(axis=-1), number, 0.0) - mean**2
+    noise = weight**2 * number * np.maximum(spread, 0.0) * quotient(number, number - 1, 0.0)
+    left = np.minimum(quotient(number, offered, 0.0), 1.0)
     estimates = panel.estimates(metric)
     if panel.sampling.average != "questions":
         noise = np.stack([one.template_weights for one in estimates]) ** 2 * template_scores(panel, metric).variances
-    return [
-        InterimEstimate(estimate, *_widened(estimate, noise[place], noise[place] * left[place]))
-        for place, estimate in enumerate(estimates)
-    ]
-
-
-def _ratio(above: Array, below: Array) -> Array:
-    """A quotient, 0 where nothing stands below the line."""
-    found: Array = np.divide(above, below, out=np.zeros_like(above, dtype=float), where=below > 0)
+    found = []
+    for estimate, now, part in zip(estimates, noise, left, strict=True):
+        plain = float((estimate.influence_values**2).sum())
+        wider = estimate.standard_error**2 / plain if plain > 0 else 1.0  # as the variance is, for small numbers
+        found.append(InterimEstimate(estimate, float(now.sum()) * wider, float((now * part).sum()) * wider))
     return found
-
-
-def _widened(estimate: Estimate, *parts: Array) -> list[float]:
-    """Sums over templates, widened for small numbers as the variance is."""
-    plain = float((estimate.influence_values**2).sum())
-    wider = estimate.standard_error**2 / plain if plain > 0 else 1.0
-    return [float(part.sum()) * wider for part in parts]
 
 
 @dataclass(frozen=True)
@@ -327,7 +295,6 @@ class _Stage:
     """Of score × information, at the look before."""
     weights: Array
     before: float
-    """Information at the look before."""
     information: float
     upper: float
     """The run stops above it, …"""
@@ -358,14 +325,12 @@ class _Stage:
 
 def reach_of(level: float) -> float:
     """How many standard errors the interval of a look of that level reaches, for a normal score."""
-    reach: float = -special.ndtri(level / 2)
-    return float(reach)
+    return float(-special.ndtri(level / 2))
 
 
 def level_of(reach: float) -> float:
     """The level of a look whose interval reaches so many standard errors, for a normal score."""
-    level: float = 2 * special.ndtr(-reach)
-    return float(level)
+    return float(2 * special.ndtr(-reach))
 
 
 def variance_of_width(width: float, measure: InterimEstimate, alpha: float) -> float:
@@ -387,11 +352,14 @@ def variance_to_find(size: float, measure: InterimEstimate, alpha: float) -> flo
 def width_at_end(measure: InterimEstimate, reach: float, alpha: float) -> float:
     """The least width that all questions together could believably give.
 
-    The bound of a last look is taken, or that of this look where it is smaller.
+    The bound of a last look is taken, or that of this look where it is smaller; the variance is as small as templates
+    that are as many can make believable.
     """
-    reach = min(reach, reach_of((1 - KEPT) * alpha))
-    level = level_of(reach)
-    return 2 * t_quantile(1 - level, measure.estimate.effective) * math.sqrt(measure.least_at_end())
+    reach, templates, least = min(reach, reach_of((1 - KEPT) * alpha)), measure.estimate.effective, 0.0
+    if templates > 1 and measure.variance > 0:
+        smallest = measure.variance * (templates - 1) / float(special.chdtri(templates - 1, HOPELESS))
+        least = max(smallest - measure.noise, 0.0) + measure.noise_at_end
+    return 2 * t_quantile(1 - level_of(reach), templates) * math.sqrt(least)
 
 
 def is_undecidable(measure: InterimEstimate, interval: Interval, small: float, alpha: float) -> bool:

@@ -59,7 +59,6 @@ class VarianceComponent(FrozenModel):
     factor: str
     """`template`, `variant`, `template × language`…"""
     n_levels: int
-    """How many different ones there were."""
     variance: float
     """As estimated: 0 or more."""
     sd: float
@@ -93,13 +92,11 @@ class Cells:
     """The cells of a design."""
 
     scores: Array
-    """The mean score of each cell."""
     codes: dict[Term, Codes]
     """For each term: the number of each cell's combination."""
     chance: float | None
     """Variance of one answer within a cell; None where it can't be estimated from the combination of all factors."""
     answers: Array
-    """For each cell: its number of answers."""
 
     @property
     def chance_of_cells(self) -> Array:
@@ -117,34 +114,29 @@ def variance_components(frame: pl.DataFrame, metric: Metric, sampling: Inference
     cells = _cells(frame, metric, sampling)
     estimated = estimate_components(cells, sampling.confidence)
     whole = sum(part[0] for part in estimated.values()) + float(cells.chance_of_cells.mean())
+
+    def component(factor: str, n_levels: int, variance: float, *ends: float | None) -> VarianceComponent:
+        share = variance / whole if ends and whole > _ROUNDING else None
+        low, high = ends or (None, None)
+        return VarianceComponent(
+            factor=factor, n_levels=n_levels, variance=variance, sd=variance**0.5, sd_low=low, sd_high=high, share=share
+        )
+
     components = [
-        _component(" × ".join(_shown(term)), _levels(cells.codes[term]), variance, whole, (low, high))
-        for term, (variance, low, high) in estimated.items()
+        component(" × ".join(_shown(term)), _levels(cells.codes[term]), *found) for term, found in estimated.items()
     ]
     sizes = cells.answers
+    single = [term for term in cells.codes if len(_shown(term)) == 1 and _shown(term) != ("category",)]
+    expected = math.prod(_levels(cells.codes[term]) for term in single)
+    is_complete = expected == max(_levels(found) for found in cells.codes.values())
     return VarianceTable(
         metric=metric.name,
         n_cells=int(cells.scores.size),
         answers_per_cell=float(sizes.mean()),
         mean=float(cells.scores.mean()),
-        components=tuple(sorted(components, key=lambda component: component.factor.count("×"))),
-        chance=None if cells.chance is None else _component("chance", int(sizes.sum()), cells.chance, None, None),
-        is_balanced=bool((sizes == sizes[0]).all()) and _is_complete(cells.codes),
-    )
-
-
-def _component(
-    factor: str, n_levels: int, variance: float, whole: float | None, interval: tuple[float | None, float | None] | None
-) -> VarianceComponent:
-    low, high = interval or (None, None)
-    return VarianceComponent(
-        factor=factor,
-        n_levels=n_levels,
-        variance=variance,
-        sd=variance**0.5,
-        sd_low=low,
-        sd_high=high,
-        share=variance / whole if whole and whole > _ROUNDING else None,
+        components=tuple(sorted(components, key=lambda one: one.factor.count("×"))),
+        chance=None if cells.chance is None else component("chance", int(sizes.sum()), cells.chance),
+        is_balanced=bool((sizes == sizes[0]).all()) and is_complete,
     )
 
 
@@ -155,13 +147,6 @@ def _shown(term: Term) -> Term:
 
 def _levels(codes: Codes) -> int:
     return int(codes.max()) + 1
-
-
-def _is_complete(codes: dict[Term, Codes]) -> bool:
-    """Whether every combination of the single factors occurs."""
-    single = [term for term in codes if len(_shown(term)) == 1 and _shown(term) != ("category",)]
-    expected = math.prod(_levels(codes[term]) for term in single)
-    return expected == max(_levels(found) for found in codes.values())
 
 
 # --- the cells -------------------------------------------------------------------------------------------------------
@@ -182,13 +167,19 @@ def _cells(frame: pl.DataFrame, metric: Metric, sampling: InferenceSettings) -> 
         .agg(pl.col("score").mean(), pl.len().alias("n"))
         .sort(keys)
     )
-    sizes = table["n"].to_numpy().astype(np.float64)
-    chance = _chance(answers, keys)
+    chain: list[Term] = [(), *(tuple(nested[: depth + 1]) for depth in range(len(nested)))]
+    codes: dict[Term, Codes] = {}
+    for above, *chosen in product(chain, *(((), (name,)) for name in varying)):
+        term = (*above, *(name for part in chosen for name in part))
+        if term:
+            names = [TEMPLATE if name == "template" else name for name in term]
+            combined = table.select(pl.concat_str(names, separator="\x1f").rank("dense").alias("code"))
+            codes[term] = combined["code"].to_numpy().astype(np.int64) - 1
     return Cells(
         scores=table["score"].to_numpy(),
-        codes=_codes(table, nested, varying),
-        chance=chance,
-        answers=sizes,
+        codes=dict(sorted(codes.items(), key=lambda item: len(item[0]))),  # from single factors to all together
+        chance=_chance(answers, keys),
+        answers=table["n"].to_numpy().astype(np.float64),
     )
 
 
@@ -205,20 +196,6 @@ def _chance(answers: pl.DataFrame, keys: Sequence[str]) -> float | None:
             gaps = answers.select((pl.col("score") - pl.col("score").mean().over(*inside, *kind)) ** 2)
             return float(gaps["score"].sum()) / float(answers.height - groups)
     return None
-
-
-def _codes(table: pl.DataFrame, nested: Sequence[str], varying: Sequence[str]) -> dict[Term, Codes]:
-    """Term → the number of each cell's combination; from single factors to all together."""
-    chain: list[Term] = [(), *(tuple(nested[: depth + 1]) for depth in range(len(nested)))]
-    found: dict[Term, Codes] = {}
-    for above, *chosen in product(chain, *(((), (name,)) for name in varying)):
-        term = (*above, *(name for part in chosen for name in part))
-        keys = [TEMPLATE if name == "template" else name for name in term]
-        if not keys:
-            continue
-        combined = table.select(pl.concat_str(keys, separator="\x1f").rank("dense").alias("code"))
-        found[term] = combined["code"].to_numpy().astype(np.int64) - 1
-    return dict(sorted(found.items(), key=lambda item: len(item[0])))
 
 
 # --- restricted maximum likelihood ------------------------------------------------------------------------------------
@@ -246,9 +223,8 @@ def estimate_components(cells: Cells, confidence: float = 0.95) -> dict[Term, tu
             break
     templates = max((_levels(codes) for term, codes in cells.codes.items() if term[-1:] == ("template",)), default=1)
     result: dict[Term, tuple[float, float | None, float | None]] = {}
-    for term, variance, trace, square, twice in zip(
-        likelihood.terms, now.variances, now.traces, now.squares, likelihood.spread(now), strict=True
-    ):
+    columns = (now.variances, now.traces, now.squares, likelihood.spread(now))
+    for term, variance, trace, square, twice in zip(likelihood.terms, *columns, strict=True):
         ends: tuple[float | None, float | None] = (None, None)
         if templates >= MIN_TEMPLATES and twice > 0 and square > 0:
             degrees, expected = trace**2 / twice, trace / twice
@@ -311,10 +287,9 @@ class _Likelihood:
         self._owner = np.repeat([-1, *self._outer], [1, *(effect.shape[1] for effect in effects)])
         """Of each column: its component; −1 for the mean."""
 
-        alike = np.unique((self._columns != 0).any(axis=1), axis=0, return_inverse=True)
+        used, alike = np.unique((self._columns != 0).any(axis=1), axis=0, return_inverse=True)
         self._parts = [
-            (np.flatnonzero(alike[1].reshape(-1) == number), np.flatnonzero(used))
-            for number, used in enumerate(alike[0])
+            (np.flatnonzero(alike.reshape(-1) == number), np.flatnonzero(own)) for number, own in enumerate(used)
         ]
         """Blocks, and the columns that are not 0 there: those of a category are 0 in the others."""
 
@@ -334,11 +309,11 @@ class _Likelihood:
 
         def project(values: Array) -> Array:
             found = (inverse @ values[..., None])[..., 0]
-            lost: Array = found - scaled @ (between @ _summed(scaled, values))
+            lost: Array = found - scaled @ (between @ (values.reshape(-1) @ scaled.reshape(-1, scaled.shape[-1])))
             return lost
 
         residual = project(self._scores)
-        pulls = _summed(self._columns, residual)
+        pulls = residual.reshape(-1) @ self._columns.reshape(-1, self._columns.shape[-1])
         traces, squares = np.zeros(len(self.terms)), np.zeros(len(self.terms))
         moved: list[Array] = []
         inside = inverse - self._carried(scaled, between) @ scaled.swapaxes(1, 2)  # P within blocks
@@ -386,9 +361,3 @@ class _Likelihood:
             part = np.ix_(blocks, np.arange(scaled.shape[1]), used)
             found[part] = scaled[part] @ between[np.ix_(used, used)]
         return found
-
-
-def _summed(columns: Array, values: Array) -> Array:
-    """The product of each column with the values."""
-    found: Array = values.reshape(-1) @ columns.reshape(-1, columns.shape[-1])
-    return found

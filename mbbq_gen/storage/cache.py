@@ -16,7 +16,7 @@ from types import TracebackType
 from typing import Final, Self
 
 from mbbq_gen.core.errors import RunError, UsageError
-from mbbq_gen.core.records import Response, from_json
+from mbbq_gen.core.records import Response
 
 _FILE: Final = "responses.sqlite"
 _VERSION: Final = 1
@@ -66,7 +66,7 @@ class ResponseCache:
             rows = self._db.execute(
                 f"SELECT request_key, record FROM responses WHERE request_key IN ({marks})", list(request_keys)
             ).fetchall()
-        return {key: from_json(Response, record).model_copy(update={"cached": True}) for key, record in rows}
+        return {key: Response.model_validate_json(record).model_copy(update={"cached": True}) for key, record in rows}
 
     def keep(self, responses: Sequence[tuple[Response, str]]) -> None:
         """Adds answers, each with the time at which it came; what is there already stays."""

@@ -17,7 +17,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Final, Literal, NamedTuple
 
-from mbbq_gen.core.records import Confidence, FrozenModel, Kind, Outcome, Response, Role, stored
+from mbbq_gen.core.option_display import Kind
+from mbbq_gen.core.records import Confidence, FrozenModel, Outcome, Response, Role, stored
 from mbbq_gen.storage.queries import read_completed
 from mbbq_gen.storage.schema import EXTRACTION, by_language, marks, replace_error, response_row
 from mbbq_gen.storage.store import COMPLETED, CompletedPrompt, Progress, RunStore

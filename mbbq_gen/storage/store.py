@@ -14,6 +14,7 @@ from types import MappingProxyType
 from typing import Any, Final
 
 from mbbq_gen.core.errors import RunError
+from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.core.records import (
     ContinuationScore,
     Extraction,
@@ -22,7 +23,6 @@ from mbbq_gen.core.records import (
     Request,
     Response,
     Role,
-    SamplingUnit,
     of_valid,
 )
 from mbbq_gen.scoring.columns import QUESTION_ROW, Questions, question_row, questions_from_rows

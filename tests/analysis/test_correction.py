@@ -16,8 +16,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from mbbq_gen.analysis.correction import corrected_groups
-from mbbq_gen.analysis.correction_table import flags_of
+from mbbq_gen.analysis.correction import flags_of, labelled_groups
 from mbbq_gen.analysis.score_extras import reported
 from mbbq_gen.annotation.annotations import (
     DRAWS_NAME,
@@ -131,11 +130,12 @@ def test_labels_weigh_what_their_answers_weigh_by_design() -> None:
     )
     (truth,) = make_panel(weighted_by_design(fewer), [], InferenceSettings(n_resamples=1)).estimates(bias)
     (naive,) = make_panel(fewer, [], InferenceSettings(n_resamples=1)).estimates(bias)
-    (found,) = corrected_groups(weighted_by_design(read), told, [], [bias], InferenceSettings(n_resamples=1))
-    assert found.metrics[bias.name].value == pytest.approx(truth.value)
+    (group,) = labelled_groups(weighted_by_design(read), told, [], InferenceSettings(n_resamples=1))
+    found = group.score(bias)
+    assert found.value == pytest.approx(truth.value)
     assert abs(naive.value - truth.value) > 0.05
     (plain,) = make_panel(weighted_by_design(read), [], InferenceSettings(n_resamples=1)).estimates(bias)
-    assert found.metrics[bias.name].uncorrected == pytest.approx(plain.value)
+    assert found.uncorrected == pytest.approx(plain.value)
 
 
 @pytest.mark.parametrize("name", BIASES)

@@ -33,7 +33,7 @@ from mbbq_gen.annotation.review import (
     load_annotations,
 )
 from mbbq_gen.cli.annotation_session import Session
-from mbbq_gen.cli.options import result_console
+from mbbq_gen.cli.output import result_console
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.text import spreadsheet_safe
 from mbbq_gen.report.sheets import SheetEntry, csv_sheet, html_sheet, read_sheet

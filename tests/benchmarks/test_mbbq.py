@@ -31,27 +31,6 @@ def by_id(folder: Path, language: str = "en", split: Split = "bias") -> dict[str
     return {instance.instance_id: instance for instance in load_mbbq(folder, language, split)}
 
 
-def test_roles_are_those_of_the_groups_whatever_the_polarity(own: Path) -> None:
-    age = by_id(own)
-    for number in range(4):
-        roles = {option.text: option.role for option in age[f"age/{number}"].options}
-        assert roles == {"The pensioner": "target", "The student": "non_target", "Not known": "unknown"}
-    assert [age[f"age/{number}"].gold_role for number in range(4)] == ["unknown", "non_target", "unknown", "target"]
-    assert [age[f"age/{number}"].alignment for number in range(4)] == [None, "counter_biased", None, "counter_biased"]
-    assert [age[f"age/{number}"].alignment for number in range(4, 8)] == [None, "biased", None, "biased"]
-
-
-def test_groups_written_in_several_ways_are_resolved(own: Path) -> None:
-    everything = by_id(own)
-    for instance_id, target in {
-        "gender_identity/0": "The girl",
-        "gender_identity/8": "The trans man",
-        "ses/0": "The janitor",
-        "sexual_orientation/0": "The gay friend",
-    }.items():
-        assert [o.text for o in everything[instance_id].options if o.role == "target"] == [target]
-
-
 def test_same_gender_pair_is_kept_but_not_scored(own: Path) -> None:
     pair = by_id(own)["gender_identity/5"]
     assert not pair.has_single_target
@@ -60,33 +39,10 @@ def test_same_gender_pair_is_kept_but_not_scored(own: Path) -> None:
     assert by_id(own)["gender_identity/4"].gold_role == "unknown"
 
 
-def test_spanish_chica_is_mended_and_says_so(own: Path) -> None:
-    girl = by_id(own, "es")["gender_identity/5"]
-    assert [option.role for option in girl.options] == ["target", "non_target", "unknown"]
-    assert girl.options[0].group == "chico"
-    assert "group_corrected" in girl.data_issues
-    assert all("group_corrected" not in instance.data_issues for instance in load_mbbq(own, "en", "bias"))
-
-
-def test_wrong_labels_carry_the_right_answer_and_the_published_one_stays(own: Path) -> None:
-    rows = by_id(own)
-    assert [rows[f"physical_appearance/{n}"].corrected_gold_role for n in range(4)] == [None] * 4
-    assert [rows[f"physical_appearance/{n}"].corrected_gold_role for n in range(4, 8)] == [
-        None,
-        "non_target",
-        None,
-        "target",
-    ]
-    assert rows["physical_appearance/5"].gold_role == "target"
-
-
-def test_option_edges_are_stripped_and_other_text_is_kept(own: Path) -> None:
+def test_texts_are_kept_but_for_the_edges_of_options(own: Path) -> None:
+    assert by_id(own, "es")["gender_identity/5"].options[0].group == "chico"  # as published; the text says "La chica"
     assert by_id(own)["age/4"].options[2].text == "The pensioner"
-    assert "option_whitespace" in by_id(own)["age/4"].data_issues
-    concert = by_id(own)["sexual_orientation/0"]
-    assert concert.context.endswith("late}.")
-    assert concert.data_issues == ("stray_brace",)
-    assert by_id(own, "es")["age/0"].data_issues == ("two_questions",)
+    assert by_id(own)["sexual_orientation/0"].context.endswith("late}.")
 
 
 def test_parallel_ids_follow_the_template_not_the_row_number(own: Path) -> None:

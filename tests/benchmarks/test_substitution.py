@@ -32,7 +32,7 @@ from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Instance, to_jsonl
+from mbbq_gen.core.records import Instance
 from mbbq_gen.languages.control_pack import NameGender, SubstitutionExample, read_control_set
 from tests.support.cases import by_language, cases
 
@@ -252,7 +252,7 @@ def test_a_run_makes_the_control_split_and_oracles_are_exact(
 ) -> None:
     """On the made split too, whoever answers right is right and whoever follows the roles leans fully."""
     file = tmp_path / "mine.jsonl"
-    file.write_text("".join(f"{line}\n" for line in to_jsonl(mixed)), encoding="utf-8")
+    file.write_text("".join(f"{one.model_dump_json()}\n" for one in mixed), encoding="utf-8")
     for oracle, metric, score in (
         ("perfect", "accuracy_disambiguated", 1.0),
         ("stereotyped", "mbbq_bias_ambiguous", 1.0),
@@ -296,7 +296,7 @@ def _the_run_tells_what_was_left_out(
 
 def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str], mixed: list[Instance]) -> None:
     file = tmp_path / "mine.jsonl"
-    file.write_text("".join(f"{line}\n" for line in to_jsonl(mixed)), encoding="utf-8")
+    file.write_text("".join(f"{one.model_dump_json()}\n" for one in mixed), encoding="utf-8")
     assert run_command_line(["data", "stats", "--instances", str(file), "--control", "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
     assert {row["category"] for row in told["counts"]} >= {"all", "age"}

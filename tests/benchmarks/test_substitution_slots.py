@@ -16,7 +16,7 @@ from mbbq_gen.benchmarks.control.maker import ControlGenerator, ControlInstance,
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Instance, to_jsonl
+from mbbq_gen.core.records import Instance
 from mbbq_gen.languages.control_pack import read_control_set
 from tests.support.cases import cases
 from tests.support.questions import options
@@ -87,7 +87,7 @@ def question(context: str, places: Any) -> Instance:
 
 def run_on(places: Any, folder: Path) -> int:
     file = folder / "mine.jsonl"
-    file.write_text("".join(to_jsonl([question("직장인과 학생이 웃었습니다.", places)])) + "\n", encoding="utf-8")
+    file.write_text(question("직장인과 학생이 웃었습니다.", places).model_dump_json() + "\n", encoding="utf-8")
     return run_command_line(
         ["data", "control", "--benchmark", str(file), "-o", str(folder / "control.jsonl"), "--json"]
     )

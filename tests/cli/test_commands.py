@@ -17,9 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import typer
 
-from mbbq_gen.cli.main import app
+from mbbq_gen.cli.main import all_commands
 from mbbq_gen.runs.run_folder import RunFolder
 from tests.conftest import FULL
 from tests.fake_service.client import FakeServer, fake_server
@@ -46,7 +45,7 @@ def commands() -> Iterator[tuple[str, Any]]:
             for word, found in inner.items():
                 yield from walk(f"{name} {word}".strip(), found)
 
-    return walk("", typer.main.get_command(app))
+    return walk("", all_commands())
 
 
 def test_a_run_from_start_to_table(capsys: pytest.CaptureFixture[str], run_path: Path) -> None:

@@ -7,10 +7,9 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 import pytest
-import typer
 from typer.testing import CliRunner
 
-from mbbq_gen.cli.main import app
+from mbbq_gen.cli.main import all_commands, app
 from mbbq_gen.core.config import Group
 from mbbq_gen.scoring.metrics import METRICS
 
@@ -26,7 +25,7 @@ def shown(*names: str) -> str:
     return CliRunner().invoke(app, [*names, "--help"], prog_name="mbbq-gen", terminal_width=100).output
 
 
-@pytest.mark.parametrize("names", list(commands(typer.main.get_command(app))), ids=" ".join)
+@pytest.mark.parametrize("names", list(commands(all_commands())), ids=" ".join)
 def test_defaults_and_values_have_one_form(names: tuple[str, ...]) -> None:
     text = shown(*names)
     assert re.findall(r"<\w+>|\[default|\[required|x[<>]=|\{\w+", text) == []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.cli.options import print_json, result_console
+from mbbq_gen.cli.output import print_json, result_console
 from tests.support.cases import cases
 from tests.support.extraction import call
 

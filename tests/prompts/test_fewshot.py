@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 from mbbq_gen.core.errors import UsageError
-from mbbq_gen.core.records import SamplingUnit
+from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.languages.prompt_pack import PromptVariant
 from mbbq_gen.prompts.render import PromptSettings, SolvedExample, render_prompt, without_context
 from mbbq_gen.prompts.sampling import FewShotSampler, gold_role_of

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.core.errors import UnknownNameError
-from mbbq_gen.core.option_display import ALL_ORDERS, LABEL_STYLES, ORDER_POLICIES
-from mbbq_gen.core.records import Alignment, Condition, Instance, Option, Polarity, SamplingUnit
+from mbbq_gen.core.option_display import ALL_ORDERS, LABEL_STYLES, ORDER_POLICIES, SamplingUnit
+from mbbq_gen.core.records import Alignment, Condition, Instance, Option, Polarity
 from mbbq_gen.languages.prompt_pack import PromptVariant
 from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
 from mbbq_gen.prompts.sampling import KINDS, balanced_sample

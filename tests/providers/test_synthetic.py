@@ -10,7 +10,8 @@ import pytest
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import PARSED, Extraction, Instance, Request, SamplingUnit
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import PARSED, Extraction, Instance, Request
 from mbbq_gen.extraction import load_extractor
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt

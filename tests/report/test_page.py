@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from mbbq_gen.cli.options import read_before_use, runs_frame
+from mbbq_gen.cli.loading import extracted, runs_frame
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.text import visible_text
 from mbbq_gen.report.charts import ChartCollection
@@ -99,7 +99,7 @@ def test_the_sample_is_balanced_over_kinds_and_both_runs(page: Page) -> None:
 
 def test_the_same_seed_gives_the_same_items(runs: tuple[Path, ...], resources: PackPaths) -> None:
     folder = RunFolder(runs[0])
-    source = Source(folder, folder.manifest(), "m", read_before_use(folder, resources))
+    source = Source(folder, folder.manifest(), "m", extracted(folder, resources))
     frame = runs_frame([runs[0]], resources)
 
     def made(seed: int) -> ReportView:

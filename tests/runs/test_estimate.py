@@ -11,7 +11,8 @@ import pytest
 from mbbq_gen.analysis.power import DEFAULTS
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Prompt, SamplingUnit
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import Prompt
 from mbbq_gen.providers.prices import TokenCounter
 from mbbq_gen.runs.cost_estimate import _notes_on_size, _samples
 from mbbq_gen.runs.planner import PromptPlan

@@ -18,17 +18,8 @@ from mbbq_gen.benchmarks.registry import load_benchmark
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.config import RunConfig
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import (
-    NORMALISATIONS,
-    Instance,
-    Message,
-    Method,
-    Prompt,
-    Request,
-    Response,
-    SamplingUnit,
-    Split,
-)
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import NORMALISATIONS, Instance, Message, Method, Prompt, Request, Response, Split
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import (
     PromptSettings,

@@ -17,7 +17,8 @@ from mbbq_gen.analysis.scores import score
 from mbbq_gen.benchmarks.control.maker import ControlGenerators, ControlInstance, makeable_languages
 from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.core.files import PackPaths
-from mbbq_gen.core.records import Instance, Prompt, Request, Response, SamplingUnit, Split
+from mbbq_gen.core.option_display import SamplingUnit
+from mbbq_gen.core.records import Instance, Prompt, Request, Response, Split
 from mbbq_gen.languages.prompt_pack import read_prompts
 from mbbq_gen.prompts.render import UNLABELLED, PromptSettings, plan_orders, render_prompt, without_option_labels
 from mbbq_gen.providers.oracles import ORACLES, OracleProvider

@@ -16,10 +16,9 @@ from mbbq_gen.scoring.cells import CELLS, Choice, Context
 from mbbq_gen.scoring.codes import Average
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
-from mbbq_gen.statistics.averages import i_squared, reml_variance, template_scores
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.missing_data import MissingDataPanels
-from mbbq_gen.statistics.panel import Panel
+from mbbq_gen.statistics.panel import Panel, i_squared, reml_variance, template_scores
 from mbbq_gen.statistics.sequential import ErrorSpending, Interval, PastLook, median_unbiased
 from tests.support.cases import cases
 from tests.support.scoring import Row, observations_of

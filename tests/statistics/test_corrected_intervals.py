@@ -19,7 +19,7 @@ SAMPLING = InferenceSettings()
 
 def over_templates(scores: Array) -> Estimate:
     """The mean of template scores, each alike, with its resamples."""
-    names = [f"t{place:02d}" for place in range(scores.size)]
+    names = tuple(f"t{place:02d}" for place in range(scores.size))
     return ratio_of(scores, np.ones(scores.size), resample_weights(names, 2000, 0), (-1.0, 1.0))
 
 

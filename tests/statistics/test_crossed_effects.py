@@ -15,9 +15,9 @@ from mbbq_gen.analysis.score_extras import group_tests, macro_averages
 from mbbq_gen.analysis.scores import score
 from mbbq_gen.core.errors import UnknownNameError, UsageError
 from mbbq_gen.scoring.metrics import METRICS
-from mbbq_gen.statistics.crossed_effects import CrossedEffect, widen_for_prompts
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.hypothesis_tests import equality_test, tost, zero_test
+from mbbq_gen.statistics.intervals import CrossedEffect, widen_for_prompts
 from mbbq_gen.statistics.panel import make_panel
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
 

@@ -29,7 +29,8 @@ def test_the_worked_example_is_right(page: str) -> None:
     margin = stats.t.ppf(0.975, 5) * error
     assert f"{spread:.4f} / 2.449 = {error:.4f}" in page
     assert f"{gaps.mean() - margin:.3f} … {gaps.mean() + margin:.3f}".replace("-", "−") in page
-    found = zero_test(ratio_of(gaps, np.ones(6), resample_weights("abcdef", 2000, 0), (-1.0, 1.0)), "h", SAMPLING)
+    weights = resample_weights(tuple("abcdef"), 2000, 0)
+    found = zero_test(ratio_of(gaps, np.ones(6), weights, (-1.0, 1.0)), "h", SAMPLING)
     assert found.p_value is not None
     assert found.p_value < 0.05
     assert found.effect == pytest.approx(-1.43, abs=0.005)

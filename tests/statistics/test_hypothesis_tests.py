@@ -31,7 +31,7 @@ P_VALUES = st.lists(st.one_of(st.none(), st.floats(0, 1)), max_size=12)
 def simulated_difference(seed: int, templates: int = 12, lean: float = 0.0) -> Estimate:
     """Of templates of unlike sizes, uneven in what was read of the second."""
     generator = np.random.default_rng(seed)
-    weights = resample_weights([str(number) for number in range(templates)], SAMPLING.n_resamples, seed)
+    weights = resample_weights(tuple(str(number) for number in range(templates)), SAMPLING.n_resamples, seed)
     sides = []
     for shift in (lean, 0.0):
         sizes = generator.integers(4, 60, templates).astype(float)
@@ -53,7 +53,7 @@ def test_the_p_value_is_below_the_level_where_the_interval_excludes_0(confidence
 
 def test_the_p_value_is_near_students() -> None:
     values = np.random.default_rng(5).normal(0.25, 0.8, 40)
-    weights = resample_weights([str(number) for number in range(40)], 4000, 0)
+    weights = resample_weights(tuple(str(number) for number in range(40)), 4000, 0)
     found = zero_test(ratio_of(values, np.ones(40), weights, (-9.0, 9.0)), "h", SAMPLING)
     assert found.p_value == pytest.approx(stats.ttest_1samp(values, 0).pvalue, abs=0.02)
     assert found.effect == pytest.approx(values.mean() / values.std(ddof=1))

@@ -18,7 +18,7 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.cli.options import read_before_use, runs_frame
+from mbbq_gen.cli.loading import extracted, runs_frame
 from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.viewer import ViewServer, open_viewer
@@ -41,7 +41,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def index(run: Path, resources: PackPaths) -> Iterator[SampleIndex]:
     folder = RunFolder(run)
-    versions = read_before_use(folder, resources)
+    versions = extracted(folder, resources)
     with folder.open_store(read_only=True) as store:
         found = SampleIndex(store, versions)
     yield found
@@ -55,7 +55,7 @@ def server(run: Path, resources: PackPaths) -> Iterator[ViewServer]:
 
 def serve(run: Path, resources: PackPaths) -> Iterator[ViewServer]:
     folder = RunFolder(run)
-    viewer = open_viewer(folder, read_before_use(folder, resources), resources, lambda _: None)
+    viewer = open_viewer(folder, extracted(folder, resources), resources, lambda _: None)
     with ViewServer(viewer) as found:
         thread = threading.Thread(target=found.serve_forever)
         thread.start()
@@ -116,7 +116,7 @@ def test_a_sample_holds_every_kind_and_depends_on_the_seed(index: SampleIndex, r
     assert len(index.sample(10_000)) == index.count()
     folder = RunFolder(run)
     with folder.open_store(read_only=True) as store:
-        other = SampleIndex(store, read_before_use(folder, resources), seed=1)
+        other = SampleIndex(store, extracted(folder, resources), seed=1)
     assert other.sample(20) != index.sample(20)
     other.close()
 

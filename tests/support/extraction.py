@@ -31,7 +31,8 @@ def copy_run(run: Path, folder: Path) -> Path:
 
 
 def call(capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
-    """Exit code, stdout and stderr of a command."""
+    """Exit code, stdout and stderr of a command, without what was printed before it."""
+    capsys.readouterr()
     code = run_command_line([str(argument) for argument in arguments])
     out, err = capsys.readouterr()
     return code, out, err

@@ -24,7 +24,7 @@ _GENDERS: tuple[NameGender, NameGender] = ("f", "m")
 
 def _pair(word: str, forms: Mapping[str, str]) -> tuple[str, str] | None:
     """The form about a man and the one about a woman, of which a word is one; None where it is none of the forms."""
-    return next((pair for pair in reversed(forms.items()) if word in pair), None)
+    return next((pair for pair in [*forms.items()][::-1] if word in pair), None)
 
 
 class GenderedText(TextWords):
@@ -56,15 +56,15 @@ class GenderedText(TextWords):
         if self.neutral is not None:
             return frozenset(_GENDERS)
         genders_of_nouns = {mention.gender for mention in mentions if mention.gender} if rules.verbs_agree else set()
-        told_by_verbs, opening = set(), min(self.inside, default=0)
+        gendered_verbs, opening = set(), min(self.inside, default=0)
         for place in (place for place in self.later if place > opening):
             low, near = self.words[place].low, {word.low for word in self.words[max(place - HAVE_REACH, 0) : place]}
             is_male = low.endswith(rules.male_verb_endings) and not near & {*rules.genderless_behind}
             if low not in rules.genderless and (is_male or low.endswith(rules.female_verb_endings)):
-                told_by_verbs.add(low)
+                gendered_verbs.add(low)
         of_unknown_gender = {one.person for one in mentions} - {one.person for one in mentions if one.gender}
         if mentions and rules.verbs_agree and (of_unknown_gender or len(genders_of_nouns) != 1):
-            several = len(genders_of_nouns) > 1 and (told_by_verbs or not rules.male_verb_endings)
+            several = len(genders_of_nouns) > 1 and (gendered_verbs or not rules.male_verb_endings)
             unmarked = of_unknown_gender and rules.unmarked and not rules.male_verb_endings
             if several or unmarked or outside & {*rules.gender_verbs}:
                 return frozenset()
@@ -73,8 +73,8 @@ class GenderedText(TextWords):
         said_male = (outside & {*rules.male_words}) | (relatives & rules.relatives_by_gender.keys())
         said_female = (outside & {*rules.female_words}) | (relatives & {*rules.relatives_by_gender.values()})
         if mentions and (of_unknown_gender or not genders_of_nouns):
-            said_female |= {word for word in told_by_verbs if word.endswith(rules.female_verb_endings)}
-            said_male |= told_by_verbs - said_female
+            said_female |= {word for word in gendered_verbs if word.endswith(rules.female_verb_endings)}
+            said_male |= gendered_verbs - said_female
         found: set[NameGender] = {"f"} if said_male <= rules.to_female.keys() else set()
         found |= {"m"} if said_female <= rules.to_male.keys() else set()
         forced = self._forced()
@@ -235,7 +235,7 @@ class GenderedText(TextWords):
         for one, other in itertools.pairwise(mentions):
             joined = other.first - one.last == 2 and words[one.last + 1].low in {*rules.and_words, *rules.as_words}
             if joined and one.person != other.person and not self._is_of_epicene(one.first, rules):
-                self._plural_told(other.last, rules)  # but "dos personas, Ana y Eva, fueron"
+                self._describe_both(other.last, rules)  # but "dos personas, Ana y Eva, fueron"
         for place in range(1, len(words)):
             if self.before(place) in rules.owners:
                 self._by_gender(place, rules.ages)  # "*de niño* Emma cantaba"
@@ -250,7 +250,7 @@ class GenderedText(TextWords):
                 if words[place].low in rules.stops or (new_clause and words[place].low in self.language.determiners):
                     break
                 if words[place].low in rules.copulas:
-                    self._told_behind(place, rules)
+                    self._describe_behind(place, rules)
                 place += 1
 
     def _ends_sentence(self, place: int) -> bool:
@@ -263,21 +263,21 @@ class GenderedText(TextWords):
             self.write(place, *pair)
         return pair is not None
 
-    def _by_ending(self, place: int, rules: Agreement) -> bool:
-        """Writes a word that agrees with one person; whether it does."""
-        word = self.words[place]
-        if self._by_gender(place, rules.forms):
+    def _by_ending(self, place: int, forms: Mapping[str, str], endings: Sequence[str], rules: Agreement) -> bool:
+        """Writes a word that agrees: one of some forms, or a known word with the ending of a man or a woman."""
+        if self._by_gender(place, forms):
             return True
-        for ending in (rules.male, rules.female):
-            stem = word.low[: -len(ending)]
+        low, text = self.words[place].low, self.words[place].text
+        for ending in endings:
+            stem = low.removesuffix(ending)
             agrees = stem + rules.male in rules.words or stem.endswith(rules.participles)
-            if word.low.endswith(ending) and agrees and len(stem) > 1:
-                stem = word.text[: -len(ending)]
-                self.write(place, stem + rules.male, stem + rules.female)
+            if low.endswith(ending) and agrees and len(stem) > 1:
+                male, female = (text[: len(stem)] + ending for ending in endings)
+                self.write(place, male, female)
                 return True
         return False
 
-    def _told_behind(self, copula: int, rules: Agreement) -> None:
+    def _describe_behind(self, copula: int, rules: Agreement) -> None:
         """The word behind a copula that agrees, and an article before it: "fue la única"."""
         words = self.words
         at, articles = copula + 1, list[int]()
@@ -290,11 +290,12 @@ class GenderedText(TextWords):
             at += 1
         if not low or at in self.inside:
             return
-        if self._by_ending(at, rules):
+        endings = (rules.male, rules.female)
+        if self._by_ending(at, rules.forms, endings, rules):
             for place in articles:
                 self._by_gender(place, rules.articles)
         if at + 2 < len(words) and self.behind(at) in rules.and_words and at + 2 not in self.inside:
-            self._by_ending(at + 2, rules)
+            self._by_ending(at + 2, rules.forms, endings, rules)
 
     def _standing_in(self, mention: Mention, rules: Agreement) -> None:
         """Words that stand for the person named right behind: "el primer candidato era Mateo", "y el otro, Mateo"."""
@@ -363,9 +364,9 @@ class GenderedText(TextWords):
             self._by_gender(place - 1, rules.both_articles)
             if place > 2 and words[place - 2].low in rules.owners and words[place - 3].low in rules.both:
                 self._by_gender(place - 3, rules.both)  # "solo *uno* de los dos"
-            self._plural_told(place, rules)
+            self._describe_both(place, rules)
 
-    def _plural_told(self, place: int, rules: Agreement) -> None:
+    def _describe_both(self, place: int, rules: Agreement) -> None:
         """What is said of two people behind a copula in the rest of the sentence: "se pusieron *nerviosos*"."""
         rest = itertools.takewhile(lambda at: not self._ends_sentence(at), range(place + 1, len(self.words)))
         copula = next((at for at in rest if self.words[at].low in rules.plural_copulas), None)
@@ -373,19 +374,7 @@ class GenderedText(TextWords):
             return
         while self.behind(copula) in rules.adverbs:
             copula += 1
-        while self.behind(copula) and copula + 1 not in self.inside and self._by_plural_ending(copula + 1, rules):
-            copula += 1  # but not in "son hermanos mellizos"
-
-    def _by_plural_ending(self, place: int, rules: Agreement) -> bool:
-        """Writes a word about several that is known to agree; whether it does."""
-        word = self.words[place]
-        if self._by_gender(place, rules.both):
-            return True
-        for ending in rules.both_endings:
-            stem = word.text[: -len(ending)]
-            agrees = stem.endswith(rules.participles) or stem.casefold() + rules.male in rules.words
-            if word.low.endswith(ending) and agrees:
-                male, female = rules.both_endings
-                self.write(place, stem + male, stem + female)
-                return True
-        return False
+        while self.behind(copula) and copula + 1 not in self.inside:
+            if not self._by_ending(copula + 1, rules.both, rules.both_endings, rules):
+                break  # "son hermanos mellizos"
+            copula += 1

@@ -117,18 +117,26 @@ class MentionFinder(PersonText):
             raise self._refuse("group_stated_elsewhere", low - 2, right)
         self.refuse_several(low, right)
         start, kept, gender = self._with_determiner(low)
-        kept = self._of_genitive(start) or kept
+        # A genitive behind a noun stands for a preposition: "von", for German "die Wahl *der* Frau".
+        of_man = person.gender != "f" and self.words[start].low in rules.male_determiners
+        behind_noun = self.before(start) and not self.words[start - 1].gap and self.words[start - 1].text[0].isupper()
+        kept = (rules.genitives.get(self.words[start].low, "") if behind_noun and not of_man else "") or kept
         if self._is_cut(start, kept):
             raise self._refuse("unreplaced_mention", start - 2, right)
         start = self._led_in(start, right)
-        # What somebody is, or has, is no mention: "they asked a man *who* X *was*", "de ene spreker *blauwe ogen* had".
+        # What somebody is, or has, is no mention: "they saw a man *who* X *was*", "de ene spreker *blauwe ogen* had".
         verb = self.words[right + 1].low if right + 1 < len(self.words) else ""
-        is_told = self.before(start) in rules.relatives and not self.words[start - 1].gap and verb in rules.copulas
+        is_said = self.before(start) in rules.relatives and not self.words[start - 1].gap and verb in rules.copulas
         is_had = person.attachment == "behind" and self.behind(right) in rules.told_last
-        if is_told or self._is_clause(start, right) or (is_had and self.is_head(self.before(first))):
+        own, there = person.words, [word.low for word in self.words[start : right + 1]]
+        relative = next((word for word in rules.clause_relatives if word in own[:-1]), None)
+        # The verb of a description stands without its relative: "one *wore* a hat".
+        is_clause = relative is not None and own[own.index(relative) + 1] in there and relative not in there
+        if is_said or is_clause or (is_had and self.is_head(self.before(first))):
             raise self._refuse("group_stated_elsewhere", start - 1, right)
-        if (place := self._told_behind_verb(start, right)) is not None:
-            return Mention(number, place, self.opened(right), by_verb=True)
+        behind_verb = rules.told_last and self.before(start) in rules.copulas and start + 3 <= right
+        if behind_verb and there[1] in rules.stand_ins and self.is_head(there[2]):  # "was de ene vrouw *gekleed in …*"
+            return Mention(number, start + 3, self.opened(right), by_verb=True)
         has_determiner = rules.needs_determiner and self.words[start].low in self.language.determiners
         if has_determiner and self.before(start) in rules.stand_ins:  # "*one* a poet", "*the other* a poet"
             inner = start
@@ -141,8 +149,7 @@ class MentionFinder(PersonText):
         """The first word but for a determiner, what stands behind a stand-in there, and whether a head was found."""
         inner, has_head = None, False
         while (step := self._left_step(low, right)) is not None:
-            if step[1] and self.words[step[0]].low in self.rules.stand_ins:
-                inner = low
+            inner = low if step[1] and self.words[step[0]].low in self.rules.stand_ins else inner
             low, has_head = step[0], has_head or step[1]
         return low, inner, has_head
 
@@ -239,14 +246,6 @@ class MentionFinder(PersonText):
             start -= not self.rules.unspaced or start == 1 or bool(self.words[start - 1].gap)
         return start
 
-    def _of_genitive(self, start: int) -> str:
-        """What stands for the case of a determiner behind a noun: "von", for German "die Wahl *der* Frau"."""
-        low = self.words[start].low
-        of_man = self.person.gender != "f" and low in self.rules.male_determiners
-        if of_man or not self.before(start) or self.words[start - 1].gap or not self.words[start - 1].text[0].isupper():
-            return ""
-        return self.rules.genitives.get(low, "")
-
     def _is_cut(self, start: int, kept: str) -> bool:
         """Whether the person's own noun stands before, over a preposition: "a *girl from* [the poor area]"."""
         before = self.words[max(start - 2, 0) : start]
@@ -278,13 +277,6 @@ class MentionFinder(PersonText):
         article = self.words[right].low in rules.articles_behind
         declined = opens and (article or (rules.noun_anywhere and self.is_closed(right)))
         return declined or self.is_determined(low) or self.before(low) in rules.stand_ins
-
-    def _is_clause(self, start: int, right: int) -> bool:
-        """Whether the verb of a description stands without its relative: "one *wore* a hat"."""
-        own = self.person.words
-        relative = next((word for word in self.rules.clause_relatives if word in own[:-1]), None)
-        there = [word.low for word in self.words[start : right + 1]]
-        return relative is not None and own[own.index(relative) + 1] in there and relative not in there
 
     def _right(self, place: int) -> tuple[int, bool]:
         """Where the last word behind stands that belongs to the mention, and whether a head came with it."""
@@ -405,8 +397,8 @@ class MentionFinder(PersonText):
             # "slordig was *gekleed in een pak*"
             return Mention(self.number, first, self.opened(verb + 1), behind=low, by_verb=True)
         ends = self.ends(verb) or self.words[verb + 1].low in rules.clause_words
-        is_told = ends and self.before(first) in rules.stand_ins
-        return Mention(self.number, first, last, by_verb=True) if is_told else None
+        is_said = ends and self.before(first) in rules.stand_ins
+        return Mention(self.number, first, last, by_verb=True) if is_said else None
 
     def _opened_around(self, low: int, right: int) -> Mention | None:
         """A person described by an opener around the verb: "de andere *gekleed* was *in een oud pak*"."""
@@ -419,10 +411,3 @@ class MentionFinder(PersonText):
             if is_opener and self.stand_in_before(first) is not None:
                 return Mention(self.number, first, right, behind=verb, by_verb=True)
         return None
-
-    def _told_behind_verb(self, start: int, right: int) -> int | None:
-        """Where a description begins behind the verb of a stand-in, which stays: "was de ene vrouw *gekleed in …*"."""
-        if self.before(start) not in self.rules.copulas or not self.rules.told_last or start + 3 > right:
-            return None
-        is_told = self.words[start + 1].low in self.rules.stand_ins and self.is_head(self.words[start + 2].low)
-        return start + 3 if is_told else None

@@ -84,46 +84,45 @@ class _Slot(NamedTuple):
     last: int
 
 
-def slot_mentions(words: Sequence[Word], places: Places, people: People, language: Language) -> list[Mention]:
-    """The mentions at places, in order; raises SubstitutionRefusedError where one's end or case can't be settled."""
-    slots: list[_Slot] = []
-    for start, end, person in places:
-        inside = [number for number, word in enumerate(words) if word.start < end and word.end > start]
-        if not inside or words[inside[0]].start < start:
-            raise SubstitutionRefusedError("unreplaced_mention", " ".join(words[number].text for number in inside))
-        slots.append(_Slot(person, inside[0], inside[-1]))
-    finder, found = _SlotMentions(words, slots, people, language), list[Mention]()
-    for slot in slots:
-        mention = finder.mention(slot, found[-1] if found else None)
-        if found and found[-1].last >= mention.first:
-            raise SubstitutionRefusedError("unreplaced_mention", words[mention.first].text)
-        found.append(mention)
-    return found
+class SlotMentions:
+    """Finds the mentions at places: slots → whole mentions."""
 
-
-class _SlotMentions:
-    """Slots → whole mentions."""
-
-    def __init__(self, words: Sequence[Word], slots: Sequence[_Slot], people: People, language: Language) -> None:
+    def __init__(self, words: Sequence[Word], places: Places, people: People, language: Language) -> None:
         self.words, self.people, self.language, self.rules = words, people, language, language.rules
+        self.slots: list[_Slot] = []
+        for start, end, person in places:
+            inside = [number for number, word in enumerate(words) if word.start < end and word.end > start]
+            if not inside or words[inside[0]].start < start:
+                raise SubstitutionRefusedError("unreplaced_mention", " ".join(words[number].text for number in inside))
+            self.slots.append(_Slot(person, inside[0], inside[-1]))
         own = [word for person in people for word in person.words]
-        shared = self._behind(slots, 0) & self._behind(slots, 1)
+        shared = self._behind(0) & self._behind(1)
         shared = {noun for noun in shared if not shared & language.stems(noun) - {noun}}
         self.nouns = {person.words[-1] for person in people} | {*self.rules.heads} | shared
-        stems = {stem for slot in slots for stem in language.stems(words[slot.last].low)}
+        stems = {stem for slot in self.slots for stem in language.stems(words[slot.last].low)}
         stems = {stem for stem in stems if any(word.startswith(stem) for word in own)}
         self.bases = (*own, *self.nouns, *sorted(stems), *(stem for word in own for stem in language.stems(word)))
 
-    def _behind(self, slots: Sequence[_Slot], person: int) -> set[str]:
+    def find(self) -> list[Mention]:
+        """The mentions, in order; raises SubstitutionRefusedError where one's end or case can't be settled."""
+        found: list[Mention] = []
+        for slot in self.slots:
+            mention = self._mention(slot, found[-1] if found else None)
+            if found and found[-1].last >= mention.first:
+                raise SubstitutionRefusedError("unreplaced_mention", self.words[mention.first].text)
+            found.append(mention)
+        return found
+
+    def _behind(self, person: int) -> set[str]:
         """What stands next behind the slots of a person, with and without endings: a noun of both is one for both."""
         passed, found = {*self.rules.small_words, *self.rules.modifiers}, set[str]()
-        for slot in (slot for slot in slots if slot.person == person):
+        for slot in (slot for slot in self.slots if slot.person == person):
             behind = itertools.takewhile(lambda word: not word.gap, self.words[slot.last + 1 :])
             noun = next((word.low for word in behind if not self._is_plain(word.low, passed)), None)
             found |= self.language.stems(noun) if noun is not None else set()
         return found - {*self.rules.numbers, *self.rules.behind_two}
 
-    def mention(self, slot: _Slot, before: Mention | None) -> Mention:
+    def _mention(self, slot: _Slot, before: Mention | None) -> Mention:
         """The mention of a slot's person; `before` is the one before it."""
         joined = before is not None and before.last == slot.first - 1 and before.case == "and_def"
         last, case = self._end(slot, joined)

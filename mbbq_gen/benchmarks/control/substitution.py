@@ -10,7 +10,7 @@ from mbbq_gen.benchmarks.control.mention_grammar import Mention, SubstitutionRef
 from mbbq_gen.benchmarks.control.mentions import find_mentions
 from mbbq_gen.benchmarks.control.people import People, write_name
 from mbbq_gen.benchmarks.control.refusals import Refusals
-from mbbq_gen.benchmarks.control.spans import Places, part, slot_mentions
+from mbbq_gen.benchmarks.control.spans import Places, SlotMentions, part
 from mbbq_gen.benchmarks.control.words import Language, Word
 from mbbq_gen.languages.control_pack import ControlSet, NameGender
 
@@ -91,7 +91,7 @@ def plan_substitution(text: str, people: People, language: Language) -> Substitu
 def plan_from_spans(text: str, places: Places, people: People, language: Language) -> SubstitutionPlan:
     """The plan of a text that says itself where the two people stand; raises as `plan_substitution` does."""
     words = part(language.words(text), places, language)
-    refusals = Refusals(words, slot_mentions(words, places, people, language), language)
+    refusals = Refusals(words, SlotMentions(words, places, people, language).find(), language)
     refusals.refuse_beside()
     refusals.refuse_heads(people)
     inflected = []  # described also by words without the endings that they have in the option: "조울증이", "조울증"

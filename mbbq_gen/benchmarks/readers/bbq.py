@@ -125,8 +125,9 @@ def _target(
             raise place.error("not in additional_metadata.csv; the copy mixes two releases", "example_id")
         target = published[row.category, row.example_id]
         if target == unknown:
-            message = f"additional_metadata.csv names option {target}, the unknown one, as target"
-            raise place.error(message, "example_id")
+            raise place.error(
+                f"additional_metadata.csv names option {target}, the unknown one, as target", "example_id"
+            )
         return target, []
     if category in _INTERSECTIONAL:
         found = [index for index in people if _fits_both(row, index, category, template)]

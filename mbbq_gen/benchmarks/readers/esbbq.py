@@ -25,7 +25,7 @@ What the fields mean here
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
@@ -118,14 +118,19 @@ def load_esbbq(folder: Path, language: str, split: Split) -> Iterator[Instance]:
 
 def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
     for path, source in files:
-        seen: Counter[str] = Counter()
         rows = read_table(path, EsbbqRow) if path.suffix == ".csv" else read_json_lines(path, EsbbqRow)
-        for place, row in with_ids(rows, "instance_id", increasing=True):
-            yield instance_of(row, place, source, seen[row.template])
-            seen[row.template] += 1
+        yield from instances_of(with_ids(rows, "instance_id", increasing=True), source)
 
 
-def instance_of(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: int) -> Instance:
+def instances_of(rows: Iterable[tuple[RowLocation, EsbbqRow]], source: SplitInfo) -> Iterator[Instance]:
+    """The instances that the rows of a category are."""
+    seen: Counter[str] = Counter()
+    for place, row in rows:
+        yield _instance(row, place, source, seen[row.template])
+        seen[row.template] += 1
+
+
+def _instance(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: int) -> Instance:
     """The instance that a row is, the `number`-th of its template and version."""
     if row.ans2 != PLACEHOLDER or row.groups[UNKNOWN_INDEX] != PLACEHOLDER:
         raise place.error(f"{row.ans2!r} where the placeholder {PLACEHOLDER!r} is published", "ans2")

@@ -23,6 +23,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -33,7 +34,6 @@ from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.benchmarks.rows import find_files, python_literal, read_table, with_ids
 from mbbq_gen.core.records import Instance, NonBlank, Split
 
-TEMPLATES_FILE: Final = "KoBBQ_templates.tsv"
 _SLOT: Final = re.compile(r"\[([NWX]\d):([^\]]*)\]")
 _BLANKS: Final = re.compile(r"[\s\x00-\x1f]+")
 """Control characters stand for blanks in a few templates."""
@@ -54,64 +54,45 @@ class TemplateRow(BaseModel):
     counter_answer: str = Field(alias="Counter-biased_question_answer")
 
 
-Places = list[list[int]]
-"""From and to where each slot reaches, and the option whose person it tells."""
+def _read_templates(path: Path) -> dict[str, TemplateRow]:
+    """Category, number and version, as `age-001a` → the template; empty where the copy has no such file."""
+    templates = {}
+    for _, row in read_table(path, TemplateRow, delimiter="\t") if path.is_file() else ():
+        category = re.sub(r"\W+", "_", row.category.strip().lower())
+        templates[f"{category}-{row.number.strip().zfill(3)}{row.version.strip()}"] = row
+    return templates
 
 
-class TemplateSlots:
-    """The slots of the templates' contexts."""
+def _places(row: TemplateRow, context: str, people: Sequence[str], *, disambiguated: bool) -> list[list[int]] | None:
+    """From and to where each slot of a template reaches in a context, and the option whose person it tells.
 
-    def __init__(self, path: Path) -> None:
-        """Raises DataError where the file is not as published."""
-        self._templates: dict[str, TemplateRow] = {}
-        for _, row in read_table(path, TemplateRow, delimiter="\t"):
-            category = re.sub(r"\W+", "_", row.category.strip().lower())
-            self._templates[f"{category}-{row.number.strip().zfill(3)}{row.version.strip()}"] = row
-        self._patterns: dict[tuple[str, bool], re.Pattern[str]] = {}
-
-    def of(self, key: str, *, disambiguated: bool, context: str, people: Sequence[str]) -> Places | None:
-        """The slots in a context; None where the template is missing or says something else.
-
-        Args:
-            key: category, number and version, as `age-001a`.
-            disambiguated: whether the context has its second part.
-            people: the sample's options for the two people; a place tells which of them it is about.
-        """
-        row = self._templates.get(key)
-        if row is None:
-            return None
-        place = (key, disambiguated)
-        if place not in self._patterns:
-            text = f"{row.ambiguous} {row.disambiguating}" if disambiguated else row.ambiguous
-            self._patterns[place] = re.compile("".join(_pattern(text)) + r"\s*")
-        found = self._patterns[place].fullmatch(context)
-        first = _first_person(row, people)
-        if found is None or first is None:
-            return None
-        options = {"N1": first, "N2": 1 - first}
-        return [[*found.span(name), options[name[:2]]] for name in found.groupdict()]
-
-
-def _first_person(row: TemplateRow, people: Sequence[str]) -> int | None:
-    """Which of the two options is about N1; None where no answer of the template fits."""
-    for cell in (row.biased_answer, row.counter_answer):
+    None where the template says something else, or no answer of it fits one of the two people's options.
+    """
+    first: int | None = None  # which of the two is N1
+    for cell in (row.counter_answer, row.biased_answer):
         names = {slot[1] for slot in _SLOT.finditer(cell)} & set(_NAMES)
-        fits = [place for place, text in enumerate(people) if re.fullmatch("".join(_pattern(cell)), text)]
+        fits = [place for place, text in enumerate(people) if _pattern(cell).fullmatch(text)]
         if len(names) == 1 and len(fits) == 1:
-            return fits[0] if names == {"N1"} else 1 - fits[0]
-    return None
+            first = fits[0] if names == {"N1"} else 1 - fits[0]
+    text = f"{row.ambiguous} {row.disambiguating}" if disambiguated else row.ambiguous
+    found = _pattern(text).fullmatch(context)
+    if found is None or first is None:
+        return None
+    options = {"N1": first, "N2": 1 - first}
+    return [[*found.span(name), options[name[:2]]] for name in found.groupdict()]
 
 
-def _pattern(text: str) -> Iterator[str]:
-    """The pieces of a pattern in which a context of the template is written; people's slots are named groups."""
-    at = 0
+@lru_cache(maxsize=4096)
+def _pattern(text: str) -> re.Pattern[str]:
+    """A pattern of what a cell of the template may become; people's slots are named groups."""
+    pieces, at = list[str](), 0
     for number, slot in enumerate(_SLOT.finditer(text)):
-        yield _words(text[at : slot.start()])
         fillings = sorted({filling.strip() for filling in slot[2].split(",")}, key=lambda one: (-len(one), one))
         choice = "|".join(_words(filling) for filling in fillings if filling)
-        yield rf"\s*(?P<{slot[1]}_{number}>{choice})" if slot[1] in _NAMES else rf"\s*(?:{choice})"
+        group = f"P<{slot[1]}_{number}>" if slot[1] in _NAMES else ":"
+        pieces += [_words(text[at : slot.start()]), rf"\s*(?{group}{choice})"]
         at = slot.end()
-    yield _words(text[at:])
+    return re.compile("".join([*pieces, _words(text[at:]), r"\s*"]))
 
 
 def _words(text: str) -> str:
@@ -159,8 +140,7 @@ def load_kobbq_all(folder: Path, language: str, split: Split) -> Iterator[Instan
 
 
 def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[Instance]:
-    templates = path.with_name(TEMPLATES_FILE)
-    slots = TemplateSlots(templates) if templates.is_file() else None
+    templates = _read_templates(path.with_name("KoBBQ_templates.tsv"))
     for place, row in with_ids(read_table(path, KobbqRow, delimiter="\t"), "sample_id"):
         parts = _SAMPLE_ID.fullmatch(row.sample_id)
         if parts is None or parts[1] not in CATEGORIES:
@@ -195,12 +175,10 @@ def _read(path: Path, benchmark: str, language: str, split: Split) -> Iterator[I
                 "bbq_category": named_or_none(row.bbq_category),
             },
         )
-        if slots is not None:
-            key, people = (
-                f"{category}-{template}{version}",
-                [option.text for option in instance.options[:UNKNOWN_INDEX]],
-            )
-            places = slots.of(key, disambiguated=condition == "dis", context=instance.context, people=people)
+        filled = templates.get(f"{category}-{template}{version}")
+        if filled is not None:
+            people = [option.text for option in instance.options[:UNKNOWN_INDEX]]
+            places = _places(filled, instance.context, people, disambiguated=condition == "dis")
             if places is not None:
                 more = {**instance.metadata, "person_spans": {"context": places}}
                 instance = instance.model_copy(update={"metadata": more})

@@ -45,7 +45,6 @@ from pathlib import Path
 from typing import Final
 
 from mbbq_gen.benchmarks.bbq_record import (
-    Block,
     SplitInfo,
     category_files,
     in_blocks,
@@ -92,7 +91,12 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
             listed = row.additional_metadata.stereotyped_groups
             unknown = row.unknown_index(place)
             target = only_stereotyped(forms, (one_form(group, source.category) for group in listed), unknown)
-            parallel = _parallel_id(block, template, seen[template], target, source)
+            # The start of the parallel ids of the block; None where it has no counterpart elsewhere.
+            alignment = {None: "unscorable", block[1][1].label: "biased"}.get(target, "counter_biased")
+            own = f"{source.split}-" if (source.category, row.question_index) == ("gender_identity", "13") else ""
+            parallel: str | None = f"{source.category}/{template}/{own}{seen[template]}/{alignment}"
+            if (source.category, source.language, source.split) == ("ses", "tr", "bias"):
+                parallel = None if row.question_index in _OWN_OCCUPATIONS else parallel
             metadata = None
             if genders is not None:  # of both names; None where they are not known or differ
                 known = {genders.get(term) for index, term in enumerate(row.terms) if index != unknown}
@@ -130,17 +134,3 @@ def one_form(group: str, category: str) -> str:
         if group.lower() in TRANS:
             return "trans"
     return group
-
-
-def _parallel_id(block: Block, template: str, number: int, target: int | None, source: SplitInfo) -> str | None:
-    """The start of the parallel ids of a block; None where the block has no counterpart elsewhere.
-
-    `template` is number and version, such as `4a`; `number` counts the blocks of it from 0.
-    """
-    index = block[0][1].question_index
-    if (source.category, source.language, source.split) == ("ses", "tr", "bias") and index in _OWN_OCCUPATIONS:
-        return None
-    label = block[1][1].label
-    alignment = {None: "unscorable", label: "biased"}.get(target, "counter_biased")
-    own = f"{source.split}-" if (source.category, index) == ("gender_identity", "13") else ""
-    return f"{source.category}/{template}/{own}{number}/{alignment}"

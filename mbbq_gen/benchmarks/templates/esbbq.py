@@ -1,10 +1,7 @@
 """EsBBQ's template workbooks → instances, by the rules that its authors published; any folder of that form will do.
 
-Paper:    Ruiz-Fernández, Mina, Falcão, Vasquez-Reina, Sallés, Gonzalez-Agirre, Perez-de-Viñaspre (2025): EsBBQ and
-          CaBBQ: The Spanish and Catalan Bias Benchmarks for Question Answering. https://arxiv.org/abs/2507.11216
-Data:     https://github.com/langtech-bsc/EsBBQ-CaBBQ: `templates/<Category>.xlsx`, `vocabulary.xlsx` and
-          `vocabulary_proper_names.xlsx`. From them come the 27,320 Spanish and 27,344 Catalan published rows.
-Licence:  Apache-2.0
+Paper, data and licence: `readers.esbbq`. From `templates/<Category>.xlsx`, `vocabulary.xlsx` and
+`vocabulary_proper_names.xlsx` come the 27,320 Spanish and 27,344 Catalan published rows.
 
 The rules
 1. A template is written in four arrangements: as it is (`original`); with the two people swapped in the ambiguous
@@ -38,7 +35,6 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,7 +43,7 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.benchmarks.bbq_record import SplitInfo, unknown_texts
-from mbbq_gen.benchmarks.readers.esbbq import BENCHMARKS, PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instance_of
+from mbbq_gen.benchmarks.readers.esbbq import BENCHMARKS, PLACEHOLDER, UNKNOWN_INDEX, EsbbqRow, instances_of
 from mbbq_gen.benchmarks.registry import find_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation, checked, python_literal
 from mbbq_gen.benchmarks.templates.slots import (
@@ -307,10 +303,7 @@ def _instances(folder: Path, paths: Sequence[Path], language: str) -> Iterator[I
         slug = re.sub(r"\W+", "_", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", path.stem)).casefold()  # SpanishRegion
         category = find_benchmark("esbbq").categories.get(path.stem, slug)
         source = SplitInfo(BENCHMARKS.get(language, f"esbbq_{language}"), version, language, "bias", category)
-        seen: Counter[str] = Counter()
-        for place, row in esbbq_rows(path, vocabulary, language):
-            yield instance_of(row, place, source, seen[row.template])
-            seen[row.template] += 1
+        yield from instances_of(esbbq_rows(path, vocabulary, language), source)
 
 
 @contextmanager

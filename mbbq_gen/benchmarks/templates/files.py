@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
-from functools import cache, partial
+from functools import cache, lru_cache, partial
 from importlib.resources import files
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from pydantic import AfterValidator, ConfigDict, Field, ValidationError, model_validator
 
@@ -38,8 +37,7 @@ SENTENCE_START = re.compile(r"""(?:^|[.!?…]["'”’»)]*\s+)[\s"'“‘„«(
 """What stands before a slot that begins a sentence."""
 
 
-@dataclass(frozen=True)
-class Slot:
+class Slot(NamedTuple):
     """What stands between two braces of a template: a person's form, or letters that agree with a person's gender."""
 
     person: str
@@ -50,6 +48,7 @@ class Slot:
     """Of an agreement: what is written for `m`, `f` and perhaps `n`."""
 
 
+@lru_cache(maxsize=4096)
 def parse_slot(text: str) -> Slot | None:
     """The slot that the text between two braces names, or None where it is none."""
     if match := _FORM_SLOT.fullmatch(text):
@@ -68,6 +67,7 @@ def _check_text(text: str) -> str:
 
 def _check_story(text: str, people: str) -> str:
     """Refuses slots that are none, and a story that leaves one of its two people out."""
+    _check_text(text)
     slots = {name: parse_slot(name) for name in placeholders(text)}
     for name, slot in slots.items():
         if slot is None or slot.person not in people:
@@ -83,13 +83,13 @@ def _check_story(text: str, people: str) -> str:
     return text
 
 
-def _check_no_slot(text: str) -> str:
+def _check_plain(text: str) -> str:
     if re.search(r"[{}]", text):
         raise ValueError("a brace; there are no slots here")
-    return text
+    return _check_text(text)
 
 
-PlainText = Annotated[Text, AfterValidator(_check_text), AfterValidator(_check_no_slot)]
+PlainText = Annotated[Text, AfterValidator(_check_plain)]
 
 
 class BenchmarkFacts(Pack):
@@ -176,9 +176,9 @@ class TemplateText(Pack):
     """A template in one language."""
 
     id: Slug
-    ambiguous: Annotated[Text, AfterValidator(_check_text), AfterValidator(partial(_check_story, people="XY"))]
+    ambiguous: Annotated[Text, AfterValidator(partial(_check_story, people="XY"))]
     """The story without the answer; slots X and Y."""
-    disambiguating: Annotated[Text, AfterValidator(_check_text), AfterValidator(partial(_check_story, people="AB"))]
+    disambiguating: Annotated[Text, AfterValidator(partial(_check_story, people="AB"))]
     """What is added to it so that both questions have an answer; slots A and B."""
     question_negative: PlainText
     """Asks who fits the stereotype: A."""
@@ -231,13 +231,11 @@ class LanguageTexts(Pack):
         return {form: fill(pattern, given) for form, pattern in made.items()} | given
 
 
-@dataclass(frozen=True)
-class TemplateSet:
+class TemplateSet(NamedTuple):
     """A template folder, read and checked."""
 
     benchmark: BenchmarkFacts
     templates: tuple[TemplateFacts, ...]
-    """In the order of the file."""
     texts: Mapping[str, LanguageTexts]
     """The texts by language code."""
 
@@ -256,18 +254,14 @@ TemplateFinding = tuple[Path, str]
 """Something wrong in a template folder: the file, and key, what is wrong with it, and the value where it is short."""
 
 
-def load_templates(
-    folder: Path, languages: Collection[str] | None = None, index: TemplateIndex | None = None
-) -> TemplateSet:
+def load_templates(folder: Path, languages: Collection[str] | None = None) -> TemplateSet:
     """The templates of a folder, in all its languages or in some of them.
-
-    `index`: the file that all languages share, where it was read before.
 
     Raises:
         UsageError: where there is no such folder, or no template file in it.
         PackError: for the first thing that is wrong; file, key and value. `check_templates` lists them all.
     """
-    template_set, findings = _read_folder(folder, languages, index)
+    template_set, findings = _read_folder(folder, languages)
     if findings or template_set is None:
         more = f" (and {len(findings) - 1} more)" if len(findings) > 1 else ""
         file, problem = findings[0]
@@ -300,7 +294,7 @@ def check_templates(folder: Path, resources: PackPaths | None = None) -> list[Te
 
 
 def _read_folder(
-    folder: Path, languages: Collection[str] | None = None, index: TemplateIndex | None = None
+    folder: Path, languages: Collection[str] | None = None
 ) -> tuple[TemplateSet | None, list[TemplateFinding]]:
     """The template set, and what is wrong in it; None where a file can't be read at all."""
     index_file = folder / INDEX_FILE
@@ -309,7 +303,7 @@ def _read_folder(
     files = sorted(path for path in folder.glob("*.toml") if path.name != INDEX_FILE and path.name[0] != "_")
     files = [file for file in files if languages is None or file.stem in languages]
     findings: list[TemplateFinding] = []
-    index = index or _read_file(TemplateIndex, index_file, findings)
+    index = _read_file(TemplateIndex, index_file, findings)
     if not files:
         findings.append((folder, f"no language file beside {INDEX_FILE}; add one such as en.toml"))
     read = {file.stem: _read_file(LanguageTexts, file, findings) for file in files}
@@ -383,13 +377,7 @@ def starter_folder() -> Path:
 
 
 @cache
-def _index() -> TemplateIndex:
-    """What all languages share, read once."""
-    return TemplateIndex.model_validate(read_toml(starter_folder() / INDEX_FILE))
-
-
-@cache
 def starter_templates(language: str | None = None) -> TemplateSet:
     """The templates, read and checked once: in all languages, or in one where there is such a file."""
     is_there = language is not None and (starter_folder() / f"{language}.toml").is_file()
-    return load_templates(starter_folder(), [language] if is_there and language else None, _index())
+    return load_templates(starter_folder(), [language] if is_there and language else None)

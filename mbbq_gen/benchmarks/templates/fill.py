@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from pathlib import Path
-from typing import Any, Final, Literal, get_args
+from typing import Any, Final, Literal
 
 from mbbq_gen.benchmarks.control.people import NamePair, assign_names, write_name
 from mbbq_gen.benchmarks.templates.esbbq import esbbq_languages, load_esbbq_templates
@@ -17,7 +18,6 @@ from mbbq_gen.benchmarks.templates.files import (
     Gender,
     LanguageTexts,
     Person,
-    Slot,
     TemplateFacts,
     TemplateSet,
     load_templates,
@@ -213,30 +213,15 @@ def _option_orders(facts: TemplateFacts) -> dict[str, tuple[Role, ...]]:
 
 def _write(text: str, roles: Mapping[str, Role], cast: TemplateCast, capitals: Mapping[str, str]) -> str:
     """The text with its slots filled, and a capital where a slot begins a sentence."""
-    written = []
-    for piece in _pieces(text):
-        if isinstance(piece, str):
-            written.append(piece)
-            continue
-        slot, begins = piece
+
+    def written(match: re.Match[str]) -> str:
+        slot = parse_slot(match[1])
+        assert slot is not None, match[0]
         role = roles[slot.person]
         word = slot.by_gender[cast.genders[role]] if slot.form is None else cast.forms[role][slot.form]
-        written.append(_capitalise(word, capitals) if begins else word)
-    return "".join(written)
+        return _capitalise(word, capitals) if SENTENCE_START.search(text[: match.start()]) else word
 
-
-@lru_cache(maxsize=4096)
-def _pieces(text: str) -> tuple[str | tuple[Slot, bool], ...]:
-    """A template's text in pieces: plain text, and slots with whether they begin a sentence."""
-    pieces: list[str | tuple[Slot, bool]] = []
-    end = 0
-    for match in PLACEHOLDER.finditer(text):
-        slot = parse_slot(match[1])
-        if slot is None:
-            raise ValueError(f"not a slot: {match[0]}")
-        pieces += [text[end : match.start()], (slot, bool(SENTENCE_START.search(text[: match.start()])))]
-        end = match.end()
-    return (*pieces, text[end:])
+    return PLACEHOLDER.sub(written, text)
 
 
 def _capitalise(text: str, capitals: Mapping[str, str]) -> str:
@@ -259,13 +244,11 @@ def load_starter(language: str, splits: Iterable[Split], resources: PackPaths) -
     return instantiate(starter_templates(language), language, wanted, control_set)
 
 
-Form = Literal["starter", "esbbq"]
-FORMS: Final[tuple[Form, ...]] = get_args(Form)
-_SIGNS: Final[dict[Form, str]] = {"starter": INDEX_FILE, "esbbq": "*.xlsx"}
-"""What a folder of each form holds."""
+_SIGNS: Final = {"starter": INDEX_FILE, "esbbq": "*.xlsx"}
+"""What a folder of each form of templates holds."""
 
 
-def find_form(folder: Path) -> tuple[Form, Path]:
+def find_form(folder: Path) -> tuple[str, Path]:
     """The form of a folder's templates, and the folder that holds them: this one, else its folder `templates`.
 
     Raises:
@@ -273,13 +256,14 @@ def find_form(folder: Path) -> tuple[Form, Path]:
     """
     if not folder.is_dir():
         raise UsageError(f"no folder {folder}; name a folder of templates")
-    for place in (folder, folder / "templates"):
-        forms = [form for form in FORMS if any(place.glob(_SIGNS[form]))]
+    places = (folder, folder / "templates")
+    for place in places:
+        forms = [form for form, sign in _SIGNS.items() if any(place.glob(sign))]
         if len(forms) > 1:
-            raise UsageError(f"{place}: templates of the forms {' and '.join(forms)} are in it; choose one with --form")
+            raise UsageError(f"{place}: templates of the forms {' and '.join(forms)} are in it; keep those of one form")
         if forms:
             return forms[0], place
-    if any(list(place.glob("*.csv")) for place in (folder, folder / "templates")):
+    if any(list(place.glob("*.csv")) for place in places):
         raise UsageError(f"{folder}: BBQ's templates (.csv) are not filled; run --benchmark bbq has their questions")
     signs = ", ".join(f"{sign} ({form})" for form, sign in _SIGNS.items())
     raise UsageError(f"{folder}: no templates in it or in {folder / 'templates'}; looked for {signs}")
@@ -288,7 +272,6 @@ def find_form(folder: Path) -> tuple[Form, Path]:
 def load_template_folder(
     folder: Path,
     *,
-    form: Form | None = None,
     languages: Sequence[str] | None = None,
     splits: Sequence[Split] = ("bias",),
     resources: PackPaths | None = None,
@@ -304,10 +287,7 @@ def load_template_folder(
         UsageError: at once, for a folder without templates, or a split or language that they do not have.
         DataError, PackError: at the first thing that is wrong in them; file, row and column, or file and key.
     """
-    if form is None:
-        form, folder = find_form(folder)
-    elif not any(folder.glob(_SIGNS[form])):
-        folder = folder / "templates"
+    form, folder = find_form(folder)
     if form != "starter" and "control" in splits:
         raise UsageError(f"templates of the form {form} have no control split; leave out --splits control")
     if form != "starter":

@@ -19,7 +19,7 @@ from urllib.request import url2pathname
 
 from mbbq_gen.core.errors import MissingExtraError, RunError, UsageError
 from mbbq_gen.core.progress import ProgressListener
-from mbbq_gen.core.records import FrozenModel, Response, from_json
+from mbbq_gen.core.records import FrozenModel, Response
 from mbbq_gen.runs.budget import InFlightLog
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.queries import unanswered
@@ -172,7 +172,7 @@ class ResponseShards:
             hint = "remove it to send its requests again"
             raise RunError(f"{self.place}/{name}: damaged (its digest differs from its name); {hint}")
         rows = polars.read_parquet(io.BytesIO(data), columns=["received_at", "record"]).iter_rows()
-        return [(from_json(Response, record), received_at) for received_at, record in rows]
+        return [(Response.model_validate_json(record), received_at) for received_at, record in rows]
 
     def clear_parts(self) -> None:
         """Removes what a worker had begun to write when it died. Only under the run's lock, with no worker at work."""

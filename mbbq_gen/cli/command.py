@@ -1,0 +1,278 @@
+"""A command as a class: its fields are the options, its docstring is the help; `_run` does the work.
+
+Help is plain text: options in groups, with defaults and bounds in one form, and examples at the end.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, cast
+
+import typer
+from pydantic import BaseModel, ConfigDict, Field
+from typer.core import TyperCommand, TyperGroup
+
+from mbbq_gen.core.config import RunConfig, about, help_of
+from mbbq_gen.core.errors import COMMAND, ConfigError
+from mbbq_gen.core.files import PackPaths
+
+if TYPE_CHECKING:
+    from mbbq_gen.runs.run_folder import RunFolder
+
+_LAST = "Output"
+"""The last group; options without a group are in it."""
+_FLAT = 9
+"""A command with at most so many options lists them in one section."""
+_METAVARS: dict[Any, str] = {int: "N", float: "X", Path: "PATH"}
+"""Type of a value → what stands for it in help, where nothing is declared."""
+
+
+def option(group: str, help_text: str, *names: str, default: Any = None, **more: Any) -> Any:
+    """An option as a field.
+
+    Args:
+        group: its section in the help, or empty.
+        help_text: what it does.
+        names: as they are typed; none: made from the field's name.
+        default: its value if it is not given; `...` if it must be.
+        more: as `typer.Option` takes it.
+    """
+    declared: Any = {"names": names, "group": group or None, **more}
+    return Field(default, description=help_text, json_schema_extra=declared)
+
+
+def argument(metavar: str, help_text: str, *, default: Any = None, **more: Any) -> Any:
+    """An argument as a field; it may be left out unless its default is `...`."""
+    return Field(default, description=help_text, json_schema_extra={"metavar": metavar, **more})
+
+
+_PACKS = "Folder of your own language packs; they override the built-in ones."
+Packs = Annotated[Path | None, option("Files", _PACKS, metavar="DIR")]
+RunPacks = Annotated[Path | None, option("Questions", _PACKS, metavar="DIR")]
+RunPath = Annotated[Path, argument("RUN", "Run folder.", default=...)]
+
+
+class Options(BaseModel):
+    """Options that commands share: a field of this kind stands for its fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", defer_build=True)
+
+
+class Command(Options):
+    """A command of the command line."""
+
+    help_examples: ClassVar[str]
+    """One a line, indented by two spaces."""
+
+    def _run(self) -> None:
+        """Does the work and prints the result."""
+        raise NotImplementedError
+
+
+class JsonCommand(Command):
+    """A command that can print JSON."""
+
+    as_json: bool = option("", "Print JSON instead of text.", "--json", default=False)
+
+
+class PackCommand(JsonCommand):
+    """A command that uses language packs."""
+
+    packs: Packs = None
+
+    @property
+    def where(self) -> PackPaths:
+        """Where language packs are looked for; raises UsageError for a folder without packs."""
+        return PackPaths(packs=self.packs)
+
+
+class RunCommand(PackCommand):
+    """A command for one run."""
+
+    run_path: RunPath
+
+    @property
+    def folder(self) -> RunFolder:
+        """The run; raises UsageError where there is none."""
+        from mbbq_gen.runs.run_folder import RunFolder
+
+        return RunFolder(self.run_path).require()
+
+
+def settings(names: Iterable[str]) -> Any:
+    """Some settings of a run as a field of the type RunConfig."""
+    return Field(json_schema_extra={"settings": list(names)})
+
+
+def model_options(pairs: Collection[str]) -> dict[str, str]:
+    """Options of a model as typed: NAME=VALUE.
+
+    Raises:
+        ConfigError: one has no name or no value.
+    """
+    options = {}
+    for pair in pairs:
+        name, equals, value = pair.partition("=")
+        if not equals or not name:
+            raise ConfigError("model_args", pair, "write it as NAME=VALUE")
+        options[name.strip().replace("-", "_")] = value
+    return options
+
+
+def _parameters(kind: type[BaseModel]) -> Iterator[inspect.Parameter]:
+    """The arguments and options that the fields of a class stand for."""
+    fields = kind.model_fields
+    last = ("packs", "as_json") if issubclass(kind, PackCommand) else ("as_json",)
+    for name in sorted(fields, key=lambda name: last.index(name) if name in last else -1):
+        field = fields[name]
+        more = dict(cast("Mapping[str, Any]", field.json_schema_extra or {}))
+        annotation: Any = field.annotation
+        if "settings" in more:
+            yield from map(_setting_parameter, more["settings"])
+            continue
+        if isinstance(annotation, type) and issubclass(annotation, Options):
+            yield from _parameters(annotation)
+            continue
+        declared: Any
+        if "names" in more:
+            names = more.pop("names") or ([COMMAND.name(name)] if annotation is bool else [])
+            declared = typer.Option(*names, help=field.description, rich_help_panel=more.pop("group"), **more)
+        else:
+            declared = typer.Argument(help=field.description, **more)
+        yield _parameter(name, annotation, declared, inspect.Parameter.empty if field.is_required() else field.default)
+
+
+def _setting_parameter(name: str) -> inspect.Parameter:
+    """The option of a setting. A value that is not typed is None, and checked by `RunConfig`, not here."""
+    typed = spelled = COMMAND.name(name)
+    kind, annotation, help_text = RunConfig.model_fields[name].annotation, cast("Any", str), help_of(name, COMMAND)
+    if name == "model_args":
+        annotation = list[str]
+        help_text += " May be repeated."
+    elif kind in (bool, bool | None):
+        annotation = bool
+        spelled = typed if kind is bool else f"{typed}/--no-{typed[2:]}"
+    facts = about(name)
+    declared = typer.Option(spelled, help=help_text, rich_help_panel=facts["group"], metavar=facts["metavar"])
+    return _parameter(name, annotation | None, declared, None)
+
+
+def _parameter(name: str, annotation: Any, declared: Any, default: Any) -> inspect.Parameter:
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=Annotated[annotation, declared]
+    )
+
+
+def _filled(kind: type[BaseModel], given: Mapping[str, Any]) -> Any:
+    """A class with the values given on the command line."""
+    values: dict[str, Any] = {}
+    for name, field in kind.model_fields.items():
+        more = cast("Mapping[str, Any]", field.json_schema_extra or {})
+        if "settings" in more:
+            typed = {member: given[member] for member in more["settings"] if given[member] is not None}
+            if "model_args" in typed:
+                typed["model_args"] = model_options(typed["model_args"])
+            values[name] = RunConfig(**typed)
+        elif isinstance(field.annotation, type) and issubclass(field.annotation, Options):
+            values[name] = _filled(field.annotation, given)
+        else:
+            values[name] = given[name]
+    return kind(**values)
+
+
+def add_command(app: typer.Typer, name: str, kind: type[Command]) -> None:
+    """Adds a command to a group."""
+
+    def call(**given: Any) -> None:
+        _filled(kind, given)._run()
+
+    call.__doc__ = kind.__doc__
+    vars(call).update(__signature__=inspect.Signature(list(_parameters(kind))), kind=kind)
+    app.command(name, cls=HelpCommand)(call)
+
+
+def command_group(help_text: str, epilog: str, commands: Mapping[str, type[Command]]) -> typer.Typer:
+    """A group of commands, with examples."""
+    app = typer.Typer(
+        cls=HelpGroup,
+        help=help_text,
+        epilog=epilog,
+        no_args_is_help=True,
+        add_completion=False,
+        rich_markup_mode=None,
+    )
+    for name, kind in commands.items():
+        add_command(app, name, kind)
+    return app
+
+
+def command_of(name: str, kind: type[Command] | typer.Typer) -> Any:
+    """The parser of a command or a group."""
+    app = kind if isinstance(kind, typer.Typer) else typer.Typer(add_completion=False, rich_markup_mode=None)
+    if not isinstance(kind, typer.Typer):
+        add_command(app, name, kind)
+    parser = typer.main.get_command(app)
+    parser.name = name
+    return parser
+
+
+class HelpCommand(TyperCommand):
+    """A command whose help lists its options by group and ends with its examples."""
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """The arguments as RUN, RUN..., [RUN] or [RUN...]."""
+        arguments = [one for one in self.get_params(ctx) if one.param_type_name == "argument"]
+        return ["[OPTIONS]", *(_named(one) if one.required else f"[{_named(one)}]" for one in arguments)]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Writes the arguments, then one section for each group of options, in the order of declaration."""
+        parameters: list[Any] = self.get_params(ctx)
+        options = [one for one in parameters if one.param_type_name == "option"]
+        sections = {"Arguments": [(_named(one), _described(one)) for one in parameters if one not in options]}
+        for one in options:
+            panel = (getattr(one, "rich_help_panel", None) or _LAST) if len(options) > _FLAT else "Options"
+            sections.setdefault(panel, []).append((_named(one), _described(one)))
+        for name in sorted(sections, key=lambda name: name == _LAST):
+            if sections[name]:
+                with formatter.section(name):
+                    formatter.write_dl(sections[name])
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Writes the examples as they are."""
+        with formatter.section("Examples"):
+            formatter.write(f"{vars(self.callback)['kind'].help_examples}\n")
+
+
+class HelpGroup(TyperGroup):
+    """A group of commands whose help ends with its epilog, as it is written."""
+
+    def format_epilog(self, ctx: Any, formatter: Any) -> None:
+        """Writes the examples as they are."""
+        with formatter.section("Examples"):
+            formatter.write(f"{self.epilog}\n")
+
+
+def _named(parameter: Any) -> str:
+    """The names of a parameter with what stands for its value."""
+    metavar = parameter.metavar or _METAVARS.get(parameter.type_descriptor.annotation, "NAME")
+    if parameter.param_type_name == "argument":
+        return f"{metavar}..." if parameter.nargs != 1 else metavar
+    names = " / ".join(
+        ", ".join(sorted(names, key=len)) for names in (parameter.opts, parameter.secondary_opts) if names
+    )
+    return names if parameter.is_flag else f"{names} {metavar}"
+
+
+def _described(parameter: Any) -> str:
+    """The help of a parameter with its default, its bounds, and whether it is required."""
+    parts = [parameter.help or ""]
+    default, low, high = parameter.default, getattr(parameter, "min", None), getattr(parameter, "max", None)
+    if isinstance(default, str | int | float | Path) and not isinstance(default, bool) and default != "":
+        parts.append(f"Default: {default}.")
+    if high is not None:
+        parts.append(f"From {low:g} to {high:g}.")
+    elif low is not None and low > 1:
+        parts.append(f"At least {low:g}.")
+    return " ".join([*parts, *(["Required."] if parameter.required else [])])

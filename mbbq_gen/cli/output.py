@@ -1,0 +1,120 @@
+"""What commands print and write: results on stdout as text, tables or JSON, messages on stderr."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeVar
+
+import typer
+from pydantic import BaseModel
+from pydantic_core import PydanticSerializationError
+
+from mbbq_gen.core.files import write_text
+from mbbq_gen.core.tables import decoded_lines
+from mbbq_gen.core.text import visible_text
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+    from mbbq_gen.report.tables import Block
+
+Result = TypeVar("Result", bound=BaseModel)
+_ACTING = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff\ud800-\udfff]")
+"""Characters that JSON allows but that affect a terminal, or have no UTF-8."""
+
+
+def echo(text: str) -> None:
+    """Prints text on stdout, with control characters made visible."""
+    typer.echo(visible_text(text))
+
+
+def say(text: str) -> None:
+    """Prints a message on stderr, with control characters made visible."""
+    typer.echo(visible_text(text), err=True)
+
+
+def echo_json(text: str) -> None:
+    """Prints JSON on stdout, with control characters escaped as JSON does."""
+    typer.echo(_ACTING.sub(lambda found: f"\\u{ord(found.group()):04x}", text))
+
+
+def print_json(value: Any) -> None:
+    """Prints a value or a model as JSON on stdout; a folder's name that is not UTF-8 is escaped."""
+    if isinstance(value, BaseModel):
+        try:
+            echo_json(value.model_dump_json(indent=2))
+            return
+        except PydanticSerializationError:
+            value = value.model_dump(mode="json")
+    echo_json(json.dumps(value, ensure_ascii=False, indent=2))
+
+
+def result_console(*, stderr: bool = False) -> Console:
+    """The console for tables: as wide as the terminal, or 160 columns; control characters are made visible."""
+    from rich.console import Console
+    from rich.segment import Segment
+
+    class VisibleConsole(Console):
+        """Shows texts from outside without obeying them."""
+
+        def render(self, renderable: Any, options: Any = None) -> Iterator[Segment]:
+            """The pieces of something to print; Rich's own styles are added later."""
+            for piece in super().render(renderable, options):
+                yield piece if piece.control else Segment(visible_text(piece.text), piece.style)
+
+    is_terminal = (sys.stderr if stderr else sys.stdout).isatty()
+    return VisibleConsole(stderr=stderr, markup=False, highlight=False, width=None if is_terminal else 160)
+
+
+def show_result(found: Result, blocks: Callable[[Result], Iterable[Block]], *, as_json: bool) -> None:
+    """Prints a result as JSON, or as the paragraphs and tables that are made of it."""
+    if as_json:
+        print_json(found)
+    else:
+        show(blocks(found))
+
+
+def show(blocks: Iterable[Block]) -> None:
+    """Prints paragraphs and tables on stdout."""
+    from mbbq_gen.report.tables import print_blocks
+
+    print_blocks(blocks, result_console())
+
+
+def print_rows(
+    titles: Sequence[str], rows: Iterable[Sequence[str]], *, right: Sequence[str] = (), title: str | None = None
+) -> None:
+    """Prints a plain table on stdout, or one with a title and a rule; the columns of `right` are numbers."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(title=title, title_justify="left", box=SIMPLE_HEAD if title else None, pad_edge=False)
+    for column in titles:
+        justify: Literal["right", "left"] = "right" if column in right else "left"
+        table.add_column(column, justify=justify, overflow="ellipsis" if title else "fold")
+    for row in rows:
+        table.add_row(*row)
+    result_console().print(table)
+
+
+def open_lines(path: Path) -> Iterator[str]:
+    """The lines of a text file, or of stdin for `-`; raises as `core.tables.decoded_lines`."""
+    return decoded_lines(path, sys.stdin.buffer if str(path) == "-" else None)
+
+
+def write_lines(path: Path, lines: Iterable[str]) -> None:
+    """Writes lines to an output file; raises as `core.files.output_file`."""
+    write_text(path, (f"{line}\n" for line in lines))
+
+
+def write_page(path: Path | None, title: str, blocks: Iterable[Block]) -> None:
+    """Writes paragraphs and tables as an HTML page, where one is requested, and says so."""
+    from mbbq_gen.report.page import blocks_page
+
+    if path is not None:
+        write_lines(path, [blocks_page(title, blocks)])
+        say(f"written: {path}")
