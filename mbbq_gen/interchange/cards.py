@@ -41,6 +41,8 @@ _METHODS: Final = {
     "first-token-logprobs": "log-probabilities of the labels as first token",
 }
 """Method → words for a result."""
+_SETTINGS = ("confidence_level", "prompt_effects", "average", "gold", "unparsed")
+"""Of the scores, as a result has them."""
 RESULT_BY = ("benchmark", "language", "split")
 
 
@@ -110,13 +112,8 @@ def _metric(name: str, found: MetricScore, scores: ScoreTable) -> YamlValue:
         "name": name,
         "value": found.value,
         "args": {
-            "ci_low": found.ci_low,
-            "ci_high": found.ci_high,
-            "confidence_level": scores.confidence_level,
-            "prompt_effects": scores.prompt_effects,
-            "average": scores.average,
-            "gold": scores.gold,
-            "unparsed": scores.unparsed,
+            **{"ci_low": found.ci_low, "ci_high": found.ci_high},
+            **{field: getattr(scores, field) for field in _SETTINGS},
             "sign": scores.definitions[name].sign,
         },
     }

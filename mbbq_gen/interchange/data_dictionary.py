@@ -53,17 +53,14 @@ class DataDictionary(FrozenModel):
 
 def data_dictionary(
     items: Mapping[str, polars.DataType],
-    scores: Mapping[str, polars.DataType] | None,
+    scores: Mapping[str, polars.DataType],
     metrics: Mapping[str, MetricDefinition],
 ) -> DataDictionary:
     """The dictionary of tables with these columns; items as of `Run.samples`."""
     tables = {
-        "samples": tuple(_column(name, kind, (ITEM_COLUMNS | DESIGN_COLUMNS)[name]) for name, kind in items.items())
+        "samples": tuple(_column(name, kind, (ITEM_COLUMNS | DESIGN_COLUMNS)[name]) for name, kind in items.items()),
+        "scores": tuple(_column(name, kind, SCORE_COLUMNS.get(name, GROUP_COLUMN)) for name, kind in scores.items()),
     }
-    if scores is not None:
-        tables["scores"] = tuple(
-            _column(name, kind, SCORE_COLUMNS.get(name, GROUP_COLUMN)) for name, kind in scores.items()
-        )
     return DataDictionary(tables=tables, metrics=dict(metrics), run=RUN_KEYS, outcomes=OUTCOMES)
 
 
@@ -84,15 +81,9 @@ def _type_name(kind: polars.DataType) -> str:
         return f"list of {_type_name(kind.inner)}"  # type: ignore[arg-type]
     if isinstance(kind, pl.Struct):
         return "{" + ", ".join(field.name for field in kind.fields) + "}"
-    return (
-        "whole number"
-        if kind.is_integer()
-        else "number"
-        if kind.is_float()
-        else "true/false"
-        if kind == pl.Boolean()
-        else "text"
-    )
+    if kind.is_integer():
+        return "whole number"
+    return "number" if kind.is_float() else "true/false" if kind == pl.Boolean() else "text"
 
 
 def dictionary_page(dictionary: DataDictionary, lead: str = "") -> str:

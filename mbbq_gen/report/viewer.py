@@ -72,7 +72,7 @@ def pieces(text: str, spans: Sequence[tuple[int, int]], lengths: ExcerptLengths)
     size = len(text)
     if not spans and size <= lengths.head + lengths.tail:
         return [(visible_text(text), PLAIN)] if text else []
-    marked = [(max(0, start), min(end, size)) for start, end in merged(spans) if start < min(end, size)]
+    marked = [(max(0, start), min(end, size)) for start, end in merged(spans) if start < size]
     kept = [(0, size)]
     if size > lengths.head + lengths.tail:  # head, tail, and the surroundings of where evidence begins and ends
         edges = [edge for span in marked for edge in span]
@@ -83,7 +83,7 @@ def pieces(text: str, spans: Sequence[tuple[int, int]], lengths: ExcerptLengths)
     for start, end in kept:
         if start > here:
             found.append((f"⟨… {start - here:,} characters …⟩", LEFT_OUT))
-        inside = {edge for span in marked for edge in span if start < edge < end}
+        inside = {edge for low, high in marked if low < high for edge in (low, high) if start < edge < end}
         for first, last in pairwise(sorted({start, end} | inside)):
             is_evidence = any(low <= first < high for low, high in marked)
             found.append((visible_text(text[first:last]), EVIDENCE if is_evidence else PLAIN))

@@ -208,7 +208,8 @@ def mbbq_table_5(answers: ScoreView) -> Chart:
     )
     rows: tuple[tuple[Cell, ...], ...] = tuple(
         (
-            *(*key, group.n_templates),
+            *key,
+            group.n_templates,
             *(FlaggedNumber(found.value(key, metric), across[key[0], metric]) for metric in metrics),
             parsing.value(key, "parse_rate"),
         )
