@@ -17,14 +17,11 @@ selection    `compare --template-filter above-chance`
 components   variance components
 corrected    scores corrected by annotations
 promises     what `power` says is found in 80 % of the runs
-deviations   the same with half of the standard deviations, and half as much again
 widths       widths that `design` predicts
 stops        intervals of runs in rounds, where they stop
 effects      effects of axes
 comparison   statements of `compare` about ability, position and control
-averages     means over questions, over templates and of random effects
-estimates    plain and median-unbiased estimates of runs that stopped
-follow_up    what replies to follow-ups make of a bias
+averages     means over templates; `estimates`: of runs that stopped; `follow_up`: replies to follow-ups
 
 `--quick` looks at fewer cells, in a few minutes. Coverage is in per cent; in brackets stands the least of the cells
 that a figure is the mean of. Seeds are fixed.

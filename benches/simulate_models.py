@@ -38,11 +38,8 @@ COMPONENTS = {
 
 def components(grid: Grid) -> None:
     """Estimates and coverage of variance components: 4 languages, 5 prompt variants, one answer has the sd 0.7."""
-    head(
-        "component",
-        "true sd",
-        *(f"{name}: sd, its error, coverage" for name in ("40 equal templates", "98 of MBBQ's sizes")),
-    )
+    found_in = ("40 equal templates", "98 of MBBQ's sizes")
+    head("component", "true sd", *(f"{name}: sd, its error, coverage" for name in found_in))
     columns: list[list[str]] = []
     for sizes, templates in (("equal", 40), ("MBBQ", 98)):
         generator = np.random.default_rng([8, templates])
@@ -236,58 +233,40 @@ def promises(grid: Grid) -> None:
     benchmarks = [Benchmark(*shape) for shape in (*shapes, ("KoBBQ", kobbq, 1))]
     benchmarks += [Benchmark("starter", equal, number, variant_sd=0.03) for number in (5, 12)]
     head("benchmark", "prompt variants", "question", "detectable difference", "found")
-    for bench in benchmarks:
-        promised(bench, grid.runs, generator)
-
-
-def deviations(grid: Grid) -> None:
-    """The same with half of the standard deviations, and half as much again."""
-    generator = np.random.default_rng(6)
-    head("benchmark", "prompt variants", "question", "detectable difference", "found")
-    for name, factor in (("starter, half", 0.5), ("starter, 1.5 times", 1.5)):
-        template, crossed, worded = Benchmark.sd
-        promised(
-            Benchmark(name, np.full(24, 12), 1, (factor * template, factor * crossed, factor * worded)),
-            grid.runs,
-            generator,
+    other = {"starter, 0.5 × sd": (0.06, 0.05, 0.025), "starter, 1.5 × sd": (0.18, 0.15, 0.075)}
+    parts, generator = [(bench, generator) for bench in benchmarks], np.random.default_rng(6)
+    parts += [(Benchmark(name, equal, 1, sd), generator) for name, sd in other.items()]
+    for bench, draws in parts:
+        is_random = bench.variant_sd > 0
+        sampling = InferenceSettings(n_resamples=1000, prompt_effects="random" if is_random else "fixed")
+        table = power_table(
+            "mine",
+            bench.sizes.size,
+            bench.variants,
+            questions=float(bench.sizes.mean()),
+            effective_share=float(bench.sizes.sum() ** 2 / (bench.sizes**2).sum() / bench.sizes.size),
+            assumptions=bench.assumptions,
+            prompt_effects=sampling.prompt_effects,
         )
-
-
-SHORT = {"one score against 0": "score", "two languages": "languages", "two prompt variants": "variants"}
-
-
-def promised(bench: Benchmark, runs: int, generator: Generator) -> None:
-    """A row for each difference that `power` says is found in 80 %, with how often it is."""
-    is_random = bench.variant_sd > 0
-    sampling = InferenceSettings(n_resamples=1000, prompt_effects="random" if is_random else "fixed")
-    table = power_table(
-        "mine",
-        bench.sizes.size,
-        bench.variants,
-        questions=float(bench.sizes.mean()),
-        effective_share=float(bench.sizes.sum() ** 2 / (bench.sizes**2).sum() / bench.sizes.size),
-        assumptions=bench.assumptions,
-        prompt_effects=sampling.prompt_effects,
-    )
-    for entry in table.detectable:
-        size, found = entry.minimum_detectable_effect, 0
-        is_score, by_variant = entry.question == "one score against 0", entry.question == "two prompt variants"
-        if size is None or (by_variant and (is_random or bench.variants == 1)):
-            continue
-        effects = (size,) if is_score else (0.05,) if by_variant else (size / 2, -size / 2)
-        for start in range(0, runs, 20):
-            cells = bench.draw(effects, min(20, runs - start), QUESTION_SHARE, generator)
-            groups = np.moveaxis(cells[:, 0, :, :2], 2, 1) if by_variant else cells.sum(axis=3)
-            crossed = cells.reshape(-1, *cells.shape[2:]) if is_random else None
-            estimates = panel_of(groups.reshape(-1, *groups.shape[2:]), sampling, crossed).estimates(BIAS)
-            for run in range(len(cells)):
-                own = estimates[run * groups.shape[1] : (run + 1) * groups.shape[1]]
-                gap = own[0] if is_score else own[0].subtract(own[1])
-                ends = gap.interval(0.95)
-                shift = size if by_variant else 0.0
-                found += ends is not None and (ends[0] + shift > 0 or ends[1] + shift < 0)
-        variants = f"{bench.variants}, random" if is_random else bench.variants
-        row(bench.name, variants, SHORT[entry.question], f"{size:.3f}", f"{100 * found / runs:.1f}")
+        for entry, short in zip(table.detectable, ("score", "languages", "variants"), strict=True):
+            size, found = entry.minimum_detectable_effect, 0
+            is_score, by_variant = entry.question == "one score against 0", entry.question == "two prompt variants"
+            if size is None or (by_variant and (is_random or bench.variants == 1)):
+                continue
+            effects = (size,) if is_score else (0.05,) if by_variant else (size / 2, -size / 2)
+            for start in range(0, grid.runs, 20):
+                cells = bench.draw(effects, min(20, grid.runs - start), QUESTION_SHARE, draws)
+                groups = np.moveaxis(cells[:, 0, :, :2], 2, 1) if by_variant else cells.sum(axis=3)
+                crossed = cells.reshape(-1, *cells.shape[2:]) if is_random else None
+                estimates = panel_of(groups.reshape(-1, *groups.shape[2:]), sampling, crossed).estimates(BIAS)
+                for run in range(len(cells)):
+                    own = estimates[run * groups.shape[1] : (run + 1) * groups.shape[1]]
+                    gap = own[0] if is_score else own[0].subtract(own[1])
+                    ends = gap.interval(0.95)
+                    shift = size if by_variant else 0.0
+                    found += ends is not None and (ends[0] + shift > 0 or ends[1] + shift < 0)
+            variants = f"{bench.variants}, random" if is_random else bench.variants
+            row(bench.name, variants, short, f"{size:.3f}", f"{100 * found / grid.runs:.1f}")
 
 
 def widths(grid: Grid) -> None:
@@ -311,6 +290,5 @@ TABLES: dict[str, Callable[[Grid], None]] = {
     "components": components,
     "corrected": corrected,
     "promises": promises,
-    "deviations": deviations,
     "widths": widths,
 }

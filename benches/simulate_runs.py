@@ -353,8 +353,8 @@ def comparison(grid: Grid) -> None:
         model = SimulatedModel({"en": one, "tr": other})
         found = [_pairs(simulate(model, DESIGN, seed), *metrics) for seed in range(runs)]
         for name, pairs in zip(metrics, zip(*found, strict=True), strict=True):
-            context = METRICS[name].condition or ""
-            row(title, context, *(f"{100 * sum(map(said, pairs)) / runs:.0f}" for said in STATEMENTS.values()))
+            made = (f"{100 * sum(map(said, pairs)) / runs:.0f}" for said in STATEMENTS.values())
+            row(title, METRICS[name].condition, *made)
     model = SimulatedModel({"en": Language(first_place=0.5), "tr": Language()})
     frames = (simulate(model, replace(DESIGN, is_balanced=False), seed) for seed in range(runs))
     found = [_pairs(frame.filter(pl.col("polarity") == "negative"), BIAS.name) for frame in frames]

@@ -243,9 +243,8 @@ class PPIProblem:
         return np.bincount(self.group.labelled.template, off, len(self.group.cells)).astype(np.float64)
 
     def _class_means(self, scores: Array) -> Array:
-        number_of_classes = self.class_totals.shape[1]
-        above = np.bincount(self.joined, self.weights * scores, number_of_classes)
-        below = np.bincount(self.joined, self.weights, number_of_classes)
+        sums = (self.weights * scores, self.weights)
+        above, below = (np.bincount(self.joined, part, self.class_totals.shape[1]).astype(np.float64) for part in sums)
         return quotient(above, below, 0.0)
 
     def influences(self, linear: Array, weight: float) -> tuple[Array, Array, Array, float]:

@@ -190,11 +190,8 @@ def test_an_undefined_score_has_an_empty_denominator_and_the_other_way_round(
 @pytest.mark.parametrize("oracle", ORACLES_WITH_KNOWN_SCORES)
 def test_oracles_score_what_arithmetic_says(oracle: str) -> None:
     """Accuracies and biases on questions of every kind with a single target, each once in every order."""
-    known: dict[str, tuple[float, ...]] = {
-        "perfect": (1, 1, 0, 0),
-        "stereotyped": (0, 0.5, 1, 1),
-        "anti_stereotyped": (0, 0.5, -1, -1),
-    }
+    known: dict[str, tuple[float, ...]] = {"perfect": (1, 1, 0, 0), "stereotyped": (0, 0.5, 1, 1)}
+    known |= {"anti_stereotyped": (0, 0.5, -1, -1)}
     known |= {"always_unknown": (1, 0, 0, 0), "first_option": (1 / 3, 1 / 3, 0, 0)}
     known |= {"verbose_perfect": known["perfect"], "refuser": known["always_unknown"]}
     polarities: tuple[Polarity, ...] = ("negative", "non_negative")
