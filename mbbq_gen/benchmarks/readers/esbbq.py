@@ -4,7 +4,6 @@ Paper:    Ruiz-Fernández, Mina, Falcão, Vasquez-Reina, Sallés, Gonzalez-Agirr
           CaBBQ: The Spanish and Catalan Bias Benchmarks for Question Answering. https://arxiv.org/abs/2507.11216
 Data:     https://github.com/langtech-bsc/EsBBQ-CaBBQ: `data_es` and `data_ca`, `<Category>.full.csv` or `.full.jsonl`;
           27,320 Spanish and 27,344 Catalan rows
-Licence:  Apache-2.0
 
 What the fields mean here
 * unknown: always the third option, and always the placeholder `unknown`. One of our texts in the language takes its

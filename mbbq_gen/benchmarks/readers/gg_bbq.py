@@ -4,7 +4,6 @@ Paper:    Satheesh, Klug, Beckh, Allende-Cid, Houben, Hassan (2025): GG-BBQ: Ger
           Answering. Workshop on Gender Bias in Natural Language Processing. https://arxiv.org/abs/2507.16410
 Data:     https://github.com/shalakasatheesh/GG-BBQ: `data/subset-1` (groups, 968 rows), `data/subset-2` (proper names,
           10,900 rows); ambiguous and disambiguated rows in separate files, with the same `index`
-Licence:  CC BY 4.0
 
 What the fields mean here
 * unknown: the option whose group in `choice_info` is `unknown`; always the last one.
@@ -16,7 +15,6 @@ What the fields mean here
   with the same two questions are one template, numbered within the subset in the order of the file. Where two of the
   authors' templates ask the same questions, they count as one.
 * subcategory: `groups` for subset 1, `proper_names` for subset 2.
-* There is no parallel data: `parallel_id` is None.
 """
 
 from __future__ import annotations
