@@ -110,16 +110,7 @@ def build_instance(
     if (label == unknown) != (condition == "ambiguous"):
         raise place.error(f"{label} contradicts the condition {condition!r} (the unknown option is {unknown})", "label")
     people = [text.strip().casefold() for index, text in enumerate(texts) if index != unknown]
-    everything = (context, question, *texts)
-    rests = [_SLOT.sub("", text) for text in everything if "{" in text or "}" in text]
-    checks = {
-        "option_whitespace": any(text != text.strip() for text in texts),
-        "control_character": any(not text.isprintable() and _CONTROL.search(text) for text in everything),
-        "two_questions": "\n" in question.strip(),
-        "unfilled_placeholder": bool(rests) and any(_SLOT.search(text) for text in everything),
-        "stray_brace": any("{" in rest or "}" in rest for rest in rests),
-    }
-    codes = [code for code, holds in checks.items() if holds]
+    codes = _text_data_issues(context, question, texts)
     if people[0] == people[1]:
         target, reason = None, "no single target: both people have the same option text"
         codes.append("duplicate_options")
@@ -173,6 +164,20 @@ def option_role(index: int, unknown: int, target: int | None) -> Role | None:
 def _clean(text: str) -> str:
     """The text without control characters; line ends and tabs stay."""
     return text if text.isprintable() else _CONTROL.sub("", text)
+
+
+def _text_data_issues(context: str, question: str, options: Sequence[str]) -> list[str]:
+    """Codes of irregularities in the texts of a row."""
+    texts = (context, question, *options)
+    rests = [_SLOT.sub("", text) for text in texts if "{" in text or "}" in text]
+    checks = {
+        "option_whitespace": any(text != text.strip() for text in options),
+        "control_character": any(not text.isprintable() and _CONTROL.search(text) for text in texts),
+        "two_questions": "\n" in question.strip(),
+        "unfilled_placeholder": bool(rests) and any(_SLOT.search(text) for text in texts),
+        "stray_brace": any("{" in rest or "}" in rest for rest in rests),
+    }
+    return [code for code, holds in checks.items() if holds]
 
 
 def only_stereotyped(groups: Sequence[str], stereotyped: Iterable[str], unknown: int) -> int | None:

@@ -134,7 +134,13 @@ class _FieldMapper:
         self, found: dict[str, Any], options: OptionFields, row: Mapping[str, Any], place: RowLocation
     ) -> None:
         """Adds the options, and what follows from their places."""
-        unknown, target = (self._option_place(row, options, what, place) for what in ("unknown", "target"))
+        places: list[int | None] = []
+        for what in ("unknown", "target"):
+            named: int | str = getattr(options, what)
+            value = named if isinstance(named, int) else self._get(row, named, place, f"options.{what}")
+            theirs = f"options.{what}" if isinstance(named, int) else named
+            places.append(None if is_empty(value) else _counted(value, options.counted_from, theirs, place))
+        unknown, target = places
         if unknown is None:
             raise place.error(
                 "the position of the unknown option is missing; every question needs one", str(options.unknown)
@@ -152,13 +158,6 @@ class _FieldMapper:
         if not is_empty(found.get("gold_index")):
             theirs = self.field_map.fields.get("gold_index", "gold_index")
             found["gold_index"] = _counted(found["gold_index"], options.counted_from, theirs, place)
-
-    def _option_place(self, row: Mapping[str, Any], options: OptionFields, what: str, place: RowLocation) -> int | None:
-        """The place of an option, counted from 0; None where their field is empty."""
-        named: int | str = getattr(options, what)
-        value = named if isinstance(named, int) else self._get(row, named, place, f"options.{what}")
-        theirs = f"options.{what}" if isinstance(named, int) else named
-        return None if is_empty(value) else _counted(value, options.counted_from, theirs, place)
 
     def _get(self, row: Mapping[str, Any], theirs: str, place: RowLocation, key: str) -> Any:
         """The value of a field of theirs, which must be there but may be empty."""

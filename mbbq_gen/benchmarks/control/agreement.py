@@ -48,8 +48,6 @@ class GenderedText(TextWords):
         self.edits: dict[int, dict[NameGender, str]] = {}
         """Place of a word → gender of the names → what is written instead."""
 
-    # --- which gender ------------------------------------------------------------------------------------------------
-
     def compatible_genders(self) -> frozenset[NameGender]:
         """The genders that the names may have so that all pronouns can be right; empty where there is none."""
         rules, mentions, outside = self.rules, self.mentions, self.outside
@@ -128,8 +126,6 @@ class GenderedText(TextWords):
         loose = {self.words[place].low for place in places if self.words[place].gap.endswith(",")}
         male, female = set(forms) - set(forms.values()), set(forms.values()) - set(forms)
         return (loose & (male | {"der"} if men else set())) | (loose & female if women else set())
-
-    # --- what is written otherwise -----------------------------------------------------------------------------------
 
     def write(self, place: int, male: str | None, female: str | None) -> None:
         """Notes what is written for names of men and of women; None: as it is. A capital stays one."""
@@ -224,8 +220,6 @@ class GenderedText(TextWords):
             return None
         longer = next((ending for ending in rules.endings if verb.endswith(ending)), None)
         return verb.removesuffix(longer) + rules.endings[longer] if longer else verb[: -len(rules.ending)]
-
-    # --- words that agree with a person, or with both: Spanish "fue contratada", "los dos estaban cansados" -----------
 
     def _write_agreeing(self, rules: Agreement) -> None:
         """Writes them; what is written later counts."""

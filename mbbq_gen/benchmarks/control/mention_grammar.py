@@ -100,6 +100,7 @@ class PersonText(TextWords):
     def cores(self) -> Iterator[tuple[int, int]]:
         """From and to where telling words of the person stand together; refuses too few for a mention."""
         person, other, language = self.person, self.other, self.language
+        known = {*person.words} | language.determiners
         owned = [
             place
             for place, word in enumerate(self.words)
@@ -107,7 +108,12 @@ class PersonText(TextWords):
         ]
         while owned:
             core = [owned.pop(0)]
-            while owned and self._is_together(core[-1], owned[0]) and not self.is_closed(core[-1]):
+            while owned and not self.is_closed(core[-1]):
+                # Telling words are parts of one mention if only words of the description stand between.
+                behind = self.words[core[-1] + 1 : owned[0] + 1]
+                is_near = len(behind) <= SAME_PERSON_WORDS + 1 and all(word.follows for word in behind)
+                if not is_near or not all(word.low in known for word in behind[:-1]):
+                    break
                 core.append(owned.pop(0))
             # Small words at an end where the description has none are not its own: "un chapeau *avec* ma sœur".
             small = [language.same_as_any(self.words[place].low, person.small) for place in core]
@@ -130,12 +136,6 @@ class PersonText(TextWords):
                 yield core[0], core[-1]
             elif not all(language.is_weak(low) or language.same_as_any(low, free) for low in there):
                 raise SubstitutionRefusedError("unreplaced_mention", shown(self.words, core[0], core[-1]))
-
-    def _is_together(self, one: int, other: int) -> bool:
-        """Whether two telling words are parts of one mention: only words of the description stand between."""
-        behind, known = self.words[one + 1 : other + 1], {*self.person.words} | self.language.determiners
-        is_near = len(behind) <= SAME_PERSON_WORDS + 1 and all(word.follows for word in behind)
-        return is_near and all(word.low in known for word in behind[:-1])
 
     def _is_counted(self, place: int) -> bool:
         """Whether a number for several stands shortly before, in its phrase: Turkish "iki uzun süreli arkadaş"."""

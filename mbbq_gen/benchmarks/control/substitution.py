@@ -170,8 +170,13 @@ def _name_place(text: str, words: Sequence[Word], mention: Mention, language: La
     """From and to where a name replaces the text, and how it is written."""
     rules, start, end = language.rules, words[mention.first].start, words[mention.last].end
     form = mention.case or ""
-    if not form and mention.last + 1 < len(words):
-        form, end = _apostrophe_case(text, words[mention.last + 1], end, language)
+    for ending in words[mention.last + 1 : mention.last + 2] if not form else ():
+        # An ending behind an apostrophe asks for a form: Turkish "torun'in".
+        if ending.gap and ending.gap in _APOSTROPHES and text[ending.start - 1] in _APOSTROPHES and rules.cases:
+            forms = [form for form, endings in rules.cases.items() if ending.low in endings]
+            if not forms:
+                raise SubstitutionRefusedError("unknown_inflection", ending.text)
+            form, end = forms[0], ending.end
     end += _closes_with_comma(words, mention, language)
     kept, behind = mention.kept, f" {mention.behind}" if mention.behind else ""
     before = words[mention.first - 1] if mention.first and words[mention.first].follows else None
@@ -202,17 +207,6 @@ def _closes_with_comma(words: Sequence[Word], mention: Mention, language: Langua
     opens = opens or words[mention.first - 1].low in set(rules.clause_words) - set(rules.before_bare)
     goes_on = following.low not in rules.clause_words and following.low not in language.determiners
     return opens and goes_on and following.gap == ","
-
-
-def _apostrophe_case(text: str, following: Word, end: int, language: Language) -> tuple[str, int]:
-    """The form that an ending behind an apostrophe asks for, and where it ends: Turkish "torun'in"."""
-    if following.gap and following.gap in _APOSTROPHES and text[following.start - 1] in _APOSTROPHES:
-        for form, endings in language.rules.cases.items():
-            if following.low in endings:
-                return form, following.end
-        if language.rules.cases:
-            raise SubstitutionRefusedError("unknown_inflection", following.text)
-    return "", end
 
 
 def _as_written(kept: str, was: str) -> str:

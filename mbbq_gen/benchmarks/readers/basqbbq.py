@@ -4,17 +4,12 @@ Paper:    Saralegi, Zulaika (2025): BasqBBQ: A QA Benchmark for Assessing Social
           Low-Resource Language. COLING, 4753-4767. https://aclanthology.org/2025.coling-main.318
 Data:     https://github.com/orai-nlp/BasqBBQ, `data/BasqBBQ/<Category>.jsonl`, the large categories in two files,
           `_ambig` and `_disambig`
-Licence:  CC BY-NC-SA 4.0: not for commercial use, and what is derived stays under the same licence
 
 What the fields mean here (BBQ's record, with Basque names of the categories)
-* unknown: the option whose group in `answer_info` is `unknown`.
-* target: the one person whose group is among `stereotyped_groups`; the groups need no mending here.
+* target: the one person whose group is among `stereotyped_groups`; the groups are consistent here.
 * A group may be missing: 184 entries of Nazionalitate hold `NaN`, which is no JSON; they become empty.
-* alignment: derived from label, polarity and target.
-* template: category and `question_index`.
 * wrong labels: Itxura_fisikoa has inherited BBQ's, versions b of templates 6 and 10 (58 rows).
 * Basque marks who acts, so the two questions of a block may inflect the options differently.
-* There is no parallel data: `parallel_id` is None.
 """
 
 from __future__ import annotations

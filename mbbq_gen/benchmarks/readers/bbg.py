@@ -4,7 +4,6 @@ Paper:    Jin, Kang, Myung, Oh (2025): Social Bias Benchmark for Generation: A C
           Evaluations. Findings of ACL. https://arxiv.org/abs/2503.06987
 Data:     https://github.com/jinjh0123/BBG, `data/evaluation_set/EnBBG_*_eval.csv` and `KoBBG_*_eval.csv`, one file for
           each sample that the authors drew; the first by name is read
-Licence:  MIT
 
 BBG lets a model continue a story and then asks who it was. That task does not fit our record: what is read here are
 its contexts, with BBQ's questions. Scores of it are not BBG's scores.
@@ -15,7 +14,6 @@ What the fields mean here
 * target: `biased_answer` of the `bsd` question. Its `cnt` row names the other person, so what is left is unknown.
 * alignment: derived from answer, polarity and target.
 * template: `template_id` without its version: `age/001`.
-* There is no parallel data: `parallel_id` is None.
 """
 
 from __future__ import annotations

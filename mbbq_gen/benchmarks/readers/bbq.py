@@ -4,10 +4,8 @@ Paper:    Parrish, Chen, Nangia, Padmakumar, Phang, Thompson, Htut, Bowman (2022
           Question Answering. Findings of ACL. https://aclanthology.org/2022.findings-acl.165
 Data:     https://github.com/nyu-mll/BBQ: `data/<Category>.jsonl`, `templates/*.csv`, `analysis_scripts/
           additional_metadata.csv`; 58,492 rows
-Licence:  CC BY 4.0
 
 What the fields mean here
-* unknown: the option whose group in `answer_info` is `unknown`.
 * target: what the authors' own `additional_metadata.csv` says, if the copy has it. Its `target_loc` is the place of the
   biased answer: the target on a negative question and the other person on a non-negative one. Only the negative
   questions are looked up, for there an early edition of that table, which gave the target on both, says the same.
@@ -25,7 +23,6 @@ What the fields mean here
 * wrong labels: Physical_appearance, versions b of templates 6 and 10, name the wrong one of the two people (68 rows).
 * crossed groups: in every second block of Gender_identity 35 and 36 the context calls the other one of the two trans;
   the role follows the tag, as in the authors' own table, and the row says `groups_swapped` (200 rows).
-* There is no parallel data: `parallel_id` is None.
 """
 
 from __future__ import annotations

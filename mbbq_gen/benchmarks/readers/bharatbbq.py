@@ -5,7 +5,6 @@ Paper:    Tomar, Sahoo, Bhattacharyya (2025): BharatBBQ: A Multilingual Bias Ben
 Data:     https://github.com/sahoonihar/BharatBBQ, `BharatBBQ_Dataset/Examples/<Category>_examples.csv`: English, 54,048
           rows. The other languages come in files of the same names: put them in a folder named as the language, in
           English or by its code (`Hindi`, `hi`), beside `Examples` or in the folder that you give.
-Licence:  none stated
 
 What the fields mean here
 * Rows come in pairs, an ambiguous and a disambiguated one with the same question and options. `AnnotatedAnswer` and

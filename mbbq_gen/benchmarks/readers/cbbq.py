@@ -4,7 +4,6 @@ Paper:    Huang, Xiong (2024): CBBQ: A Chinese Bias Benchmark Dataset Curated wi
           Language Models. LREC-COLING, 2917-2929. https://arxiv.org/abs/2306.16244
 Data:     https://github.com/YFHuangxxxx/CBBQ, `data/<category>/ambiguous/ambiguous.csv` and `…/disambiguous/
           disambiguous.csv`; 106,588 rows
-Licence:  CC BY-SA 4.0
 
 What the fields mean here
 * unknown: always the third option, in one of four texts.
@@ -18,7 +17,6 @@ What the fields mean here
   half of them ask the other way round.
 * What does not fit: nothing tells which group a person belongs to, and a disambiguated row can't be aligned.
 * Slots of a template that were misspelt stand unfilled in about 3,400 rows (issue `unfilled_placeholder`).
-* There is no parallel data: `parallel_id` is None.
 """
 
 from __future__ import annotations

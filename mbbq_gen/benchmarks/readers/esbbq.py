@@ -4,7 +4,6 @@ Paper:    Ruiz-Fernández, Mina, Falcão, Vasquez-Reina, Sallés, Gonzalez-Agirr
           CaBBQ: The Spanish and Catalan Bias Benchmarks for Question Answering. https://arxiv.org/abs/2507.11216
 Data:     https://github.com/langtech-bsc/EsBBQ-CaBBQ: `data_es` and `data_ca`, `<Category>.full.csv` or `.full.jsonl`;
           27,320 Spanish and 27,344 Catalan rows
-Licence:  Apache-2.0
 
 What the fields mean here
 * unknown: always the third option, and always the placeholder `unknown`. One of our texts in the language takes its
@@ -123,58 +122,53 @@ def _read(files: list[tuple[Path, SplitInfo]]) -> Iterator[Instance]:
 
 
 def instances_of(rows: Iterable[tuple[RowLocation, EsbbqRow]], source: SplitInfo) -> Iterator[Instance]:
-    """The instances that the rows of a category are."""
+    """The instances that the rows of a category are, each numbered within its template and version."""
     seen: Counter[str] = Counter()
     for place, row in rows:
-        yield _instance(row, place, source, seen[row.template])
+        if row.ans2 != PLACEHOLDER or row.groups[UNKNOWN_INDEX] != PLACEHOLDER:
+            raise place.error(f"{row.ans2!r} where the placeholder {PLACEHOLDER!r} is published", "ans2")
+        target = only_stereotyped(row.groups, row.stereotyped_groups, UNKNOWN_INDEX)
+        disambiguated, negative = row.context_condition == "disambig", row.question_polarity == "neg"
+        alignment = "pro-stereo" if (row.label == target) == negative else "anti-stereo"
+        mismatch = target is not None and disambiguated and row.question_type != alignment
+        kind = f"{row.question_polarity}-{row.context_condition}"
+        # The languages list different words in two templates.
+        is_parallel = source.category != "physical_appearance" or row.template not in _NOT_PARALLEL
+        parallel_id = f"esbbq-cabbq/{source.category}/{row.template}/{row.flipped}/{seen[row.template]}/{kind}"
+        terms = [row.info0[0], row.info1[0]]
+        unknown = draw_unknown_text(source.language, source.benchmark, source.category, row.template, *terms)
+        first, second = row.info0[0].casefold(), row.info1[0].casefold()
+        one, other = row.ans0.casefold(), row.ans1.casefold()
+        yield build_instance(
+            source,
+            place,
+            instance_id=f"{source.category}/{row.instance_id}",
+            template_id=f"{source.category}/{row.template_id}",
+            subcategory=named_or_none(row.subcategory),
+            parallel_id=parallel_id if is_parallel else None,
+            texts=(row.ans0, row.ans1, unknown),
+            groups=(row.info0[-1], row.info1[-1], PLACEHOLDER),
+            unknown=UNKNOWN_INDEX,
+            target=target,
+            reason=no_target(row.groups, row.stereotyped_groups, UNKNOWN_INDEX),
+            label=row.label,
+            condition=CONDITIONS[row.context_condition],
+            polarity=POLARITIES[row.question_polarity],
+            context=row.context,
+            question=row.question,
+            groups_swapped=second in one and first in other and not (first in one and second in other),
+            data_issues=("unknown_placeholder", *["alignment_mismatch"] * mismatch),
+            metadata={
+                "source_row": place.source_row(row.category, row.instance_id),
+                "stereotyped_groups": row.stereotyped_groups,
+                "version": named_or_none(row.version),
+                "source": row.source,
+                "terms": terms,
+                "template_label": row.template_label,
+                "flipped": row.flipped,
+                "social_value": named_or_none(row.relevant_social_value),
+                "stated_gender": named_or_none(row.stated_gender_info),
+                "proper_names": row.proper_nouns_only,
+            },
+        )
         seen[row.template] += 1
-
-
-def _instance(row: EsbbqRow, place: RowLocation, source: SplitInfo, number: int) -> Instance:
-    """The instance that a row is, the `number`-th of its template and version."""
-    if row.ans2 != PLACEHOLDER or row.groups[UNKNOWN_INDEX] != PLACEHOLDER:
-        raise place.error(f"{row.ans2!r} where the placeholder {PLACEHOLDER!r} is published", "ans2")
-    target = only_stereotyped(row.groups, row.stereotyped_groups, UNKNOWN_INDEX)
-    disambiguated, negative = row.context_condition == "disambig", row.question_polarity == "neg"
-    alignment = "pro-stereo" if (row.label == target) == negative else "anti-stereo"
-    mismatch = target is not None and disambiguated and row.question_type != alignment
-    kind = f"{row.question_polarity}-{row.context_condition}"
-    # The languages list different words in two templates.
-    is_parallel = source.category != "physical_appearance" or row.template not in _NOT_PARALLEL
-    parallel_id = f"esbbq-cabbq/{source.category}/{row.template}/{row.flipped}/{number}/{kind}"
-    terms = [row.info0[0], row.info1[0]]
-    unknown = draw_unknown_text(source.language, source.benchmark, source.category, row.template, *terms)
-    first, second = row.info0[0].casefold(), row.info1[0].casefold()
-    one, other = row.ans0.casefold(), row.ans1.casefold()
-    return build_instance(
-        source,
-        place,
-        instance_id=f"{source.category}/{row.instance_id}",
-        template_id=f"{source.category}/{row.template_id}",
-        subcategory=named_or_none(row.subcategory),
-        parallel_id=parallel_id if is_parallel else None,
-        texts=(row.ans0, row.ans1, unknown),
-        groups=(row.info0[-1], row.info1[-1], PLACEHOLDER),
-        unknown=UNKNOWN_INDEX,
-        target=target,
-        reason=no_target(row.groups, row.stereotyped_groups, UNKNOWN_INDEX),
-        label=row.label,
-        condition=CONDITIONS[row.context_condition],
-        polarity=POLARITIES[row.question_polarity],
-        context=row.context,
-        question=row.question,
-        groups_swapped=second in one and first in other and not (first in one and second in other),
-        data_issues=("unknown_placeholder", *["alignment_mismatch"] * mismatch),
-        metadata={
-            "source_row": place.source_row(row.category, row.instance_id),
-            "stereotyped_groups": row.stereotyped_groups,
-            "version": named_or_none(row.version),
-            "source": row.source,
-            "terms": terms,
-            "template_label": row.template_label,
-            "flipped": row.flipped,
-            "social_value": named_or_none(row.relevant_social_value),
-            "stated_gender": named_or_none(row.stated_gender_info),
-            "proper_names": row.proper_nouns_only,
-        },
-    )

@@ -4,7 +4,6 @@ Paper:    Satheesh, Klug, Beckh, Allende-Cid, Houben, Hassan (2025): GG-BBQ: Ger
           Answering. Workshop on Gender Bias in Natural Language Processing. https://arxiv.org/abs/2507.16410
 Data:     https://github.com/shalakasatheesh/GG-BBQ: `data/subset-1` (groups, 968 rows), `data/subset-2` (proper names,
           10,900 rows); ambiguous and disambiguated rows in separate files, with the same `index`
-Licence:  CC BY 4.0
 
 What the fields mean here
 * unknown: the option whose group in `choice_info` is `unknown`; always the last one.
@@ -16,7 +15,6 @@ What the fields mean here
   with the same two questions are one template, numbered within the subset in the order of the file. Where two of the
   authors' templates ask the same questions, they count as one.
 * subcategory: `groups` for subset 1, `proper_names` for subset 2.
-* There is no parallel data: `parallel_id` is None.
 """
 
 from __future__ import annotations
@@ -29,7 +27,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from mbbq_gen.benchmarks.bbq_record import SplitInfo, build_instance, no_target, only_stereotyped
 from mbbq_gen.benchmarks.registry import find_benchmark
-from mbbq_gen.benchmarks.rows import RowLocation, find_files, in_groups, python_literal, read_json_lines
+from mbbq_gen.benchmarks.rows import find_files, in_groups, python_literal, read_json_lines
 from mbbq_gen.core.records import Instance, NonBlank, Polarity, Split
 from mbbq_gen.core.tables import UnreadableError, json_value
 
@@ -90,39 +88,38 @@ def _read(paths: list[Path], source: SplitInfo) -> Iterator[Instance]:
                 if row.index != number:
                     raise place.error(f"{row.index} where {number} comes next; a row is missing", "index")
                 number += 1
-                yield _instance(row, place, source, subcategory, template)
-
-
-def _instance(row: GgBbqRow, place: RowLocation, source: SplitInfo, subcategory: str, template: str) -> Instance:
-    """The instance of a row."""
-    if sorted(row.choice_info) != [0, 1, 2] or any(len(info) != 2 for info in row.choice_info.values()):
-        raise place.error("must hold option and group for 0, 1 and 2", "choice_info")
-    groups = [row.choice_info[index][1] for index in range(3)]
-    if groups.count("unknown") != 1:
-        raise place.error(f"{groups.count('unknown')} options have the group 'unknown', not one", "choice_info")
-    unknown, listed = groups.index("unknown"), row.known_stereotyped_groups
-    kind = "disamb" if row.context_type == "disambiguous_context" else "amb"
-    return build_instance(
-        source,
-        place,
-        instance_id=f"{subcategory}/{kind}/{row.index}",
-        template_id=f"{CATEGORY}/{template}",
-        subcategory=subcategory,
-        texts=(row.choice_0, row.choice_1, row.choice_2),
-        groups=groups,
-        unknown=unknown,
-        # Every list of stereotyped trans people holds "trans".
-        target=only_stereotyped(["trans" if group == "non_binary" else group for group in groups], listed, unknown),
-        reason=no_target(groups, listed, unknown),
-        label=row.label,
-        condition="disambiguated" if kind == "disamb" else "ambiguous",
-        polarity=row.question_type,
-        context=row.context,
-        question=row.question,
-        metadata={
-            "source_row": place.source_row(CATEGORY, row.index),
-            "stereotyped_groups": listed,
-            "social_value": row.relevant_social_values,
-            "proper_names": subcategory == "proper_names",
-        },
-    )
+                if sorted(row.choice_info) != [0, 1, 2] or any(len(info) != 2 for info in row.choice_info.values()):
+                    raise place.error("must hold option and group for 0, 1 and 2", "choice_info")
+                groups = [row.choice_info[index][1] for index in range(3)]
+                if groups.count("unknown") != 1:
+                    raise place.error(
+                        f"{groups.count('unknown')} options have the group 'unknown', not one", "choice_info"
+                    )
+                unknown, listed = groups.index("unknown"), row.known_stereotyped_groups
+                kind = "disamb" if row.context_type == "disambiguous_context" else "amb"
+                yield build_instance(
+                    source,
+                    place,
+                    instance_id=f"{subcategory}/{kind}/{row.index}",
+                    template_id=f"{CATEGORY}/{template}",
+                    subcategory=subcategory,
+                    texts=(row.choice_0, row.choice_1, row.choice_2),
+                    groups=groups,
+                    unknown=unknown,
+                    # Every list of stereotyped trans people holds "trans".
+                    target=only_stereotyped(
+                        ["trans" if group == "non_binary" else group for group in groups], listed, unknown
+                    ),
+                    reason=no_target(groups, listed, unknown),
+                    label=row.label,
+                    condition="disambiguated" if kind == "disamb" else "ambiguous",
+                    polarity=row.question_type,
+                    context=row.context,
+                    question=row.question,
+                    metadata={
+                        "source_row": place.source_row(CATEGORY, row.index),
+                        "stereotyped_groups": listed,
+                        "social_value": row.relevant_social_values,
+                        "proper_names": subcategory == "proper_names",
+                    },
+                )

@@ -3,16 +3,11 @@
 Paper:    Yanaka, Han, Kumon, Lu, Takeshita, Sekizawa, Kato, Arai (2025): JBBQ: Japanese Bias Benchmark for Analyzing
           Social Biases in Large Language Models. GeBNLP. https://arxiv.org/abs/2406.02050
 Data:     https://github.com/ynklab/JBBQ_data: sent by its authors on request, one `<Category>.jsonl` each; 50,856 rows
-Licence:  CC BY 4.0 according to its README, which also prohibits redistribution other than by the authors
 
 What the fields mean here (BBQ's record, with `is_additional`: 1 for what is not in BBQ)
-* unknown: the option whose group in `answer_info` is `unknown`.
 * target: the one person whose group or noun phrase is among `stereotyped_groups`, both in BBQ's one form.
-* alignment: derived from label, polarity and target.
-* template: category and `question_index`.
-* This reader follows the README; its authors' files were not at hand. So it asks nothing of the order of the rows, and
-  takes no label for wrong. Look at `mbbq-gen data validate jbbq` before you rely on it.
-* There is no parallel data: `parallel_id` is None.
+* This reader follows the README; its authors' files were not at hand. So it requires no order of the rows, and takes
+  no label for wrong. Look at `mbbq-gen data validate jbbq` before you rely on it.
 """
 
 from __future__ import annotations

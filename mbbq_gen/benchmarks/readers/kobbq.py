@@ -4,7 +4,6 @@ Paper:    Jin, Kim, Lee, Yoo, Oh, Lee (2024): KoBBQ: Korean Bias Benchmark for Q
           https://arxiv.org/abs/2307.16778
 Data:     https://github.com/naver-ai/KoBBQ, folder `data`: `KoBBQ_test_samples.tsv` (2,280 rows, one filling of each
           template row; what the paper's scores are of) and `KoBBQ_all_samples.tsv` (76,048 rows)
-Licence:  MIT
 
 What the fields mean here
 * `sample_id` is category - template and version - filling - amb or dis - bsd or cnt, e.g. `age-001a-002-dis-bsd`.
@@ -16,7 +15,6 @@ What the fields mean here
   b and d biased; where it does not, the row has the issue `alignment_mismatch`.
 * template: category and number, e.g. `age/001`. The groups have no labels of their own.
 * `label_annotation`, in the metadata: ST transferred from BBQ, TM with another target, NC newly made.
-* There is no parallel data: `parallel_id` is None.
 """
 
 from __future__ import annotations

@@ -3,10 +3,8 @@
 Paper:    Neplenbroek, Bisazza, Fernández (2024): MBBQ: A Dataset for Cross-Lingual Comparison of Stereotypes in
           Generative LLMs. COLM. https://arxiv.org/abs/2406.07243
 Data:     https://github.com/Veranep/MBBQ, folder `data`: `<Category>[_control]_<language>.jsonl`, 48 files, 80,640 rows
-Licence:  none stated; derived from BBQ (CC BY 4.0)
 
 What the fields mean here
-* unknown: the option whose group in `answer_info` is `unknown`.
 * target: the one person whose group is among `stereotyped_groups`, after both are brought to one form: in
   Gender_identity the words for women and girls become F, those for men and boys M, those for trans people `trans`; in
   SES `low SES` becomes lowSES. Sexual_orientation is localised in groups and stereotyped groups alike. The biased

@@ -4,10 +4,8 @@ Paper:    Hashmat, Mirza, Raza (2025): PakBBQ: A Culturally Adapted Bias Benchma
           https://arxiv.org/abs/2508.10186
 Data:     https://github.com/Hashmat02/PakBBQ-Bias-Benchmarking-QA-Dataset, `PakBBQ/PakBBQ_ENG` and `PakBBQ/PakBBQ_UR`,
           `<Category>.jsonl`
-Licence:  none stated
 
 What the fields mean here (BBQ's record, with `type` and `id`; in the Urdu files `answer_info` is English)
-* unknown: the option whose group in `answer_info` is `unknown`.
 * target: groups and stereotyped groups are written in many ways (`Hindus` and `hindu`, `Barelvi Muslims` and
   `Barelvi`), and some groups contradict the noun phrase beside them (a Muslim with the group `Christian`). So both are
   compared, without regard to case and plural. By phrase: the one person whose noun phrase holds all words of a
@@ -15,8 +13,6 @@ What the fields mean here (BBQ's record, with `type` and `id`; in the Urdu files
   where it tells (issue `group_corrected` where the group says otherwise), else the group. In Age ("24 year old") and
   Gender_identity the group alone decides, as in BBQ.
 * No target: where neither tells (`Lahore` and `Lahori`, Urdu phrases in Latin letters, empty or twice the same group).
-* alignment: derived from label, polarity and target.
-* template: category and `question_index`.
 * Some blocks have the same answer for both questions, though they ask for opposites (issue `conflicting_labels`).
 * wrong labels: Physical_appearance has inherited BBQ's, version b of template 6.
 * parallel_id: category and `example_id`, the same in both languages, but for the language category, where two templates
