@@ -351,7 +351,7 @@ class TemplateScores:
         if is_random:
             tau = np.nan_to_num(self.tau_squared)[:, None]
             raw = np.where(known, 1 / (np.maximum(self.variances, _LEAST_VARIANCE) + tau), 0.0)
-            raw = quotient(raw, raw.max(axis=1, keepdims=True), 0.0)  # equal weights are exactly equal
+            raw = quotient(raw, raw.max(axis=1, keepdims=True, initial=0.0), 0.0)  # equal weights are exactly equal
         return raw
 
 
