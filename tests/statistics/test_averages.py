@@ -18,7 +18,7 @@ from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.statistics.missing_data import MissingDataPanels
-from mbbq_gen.statistics.panel import Panel, i_squared, reml_variance, template_scores
+from mbbq_gen.statistics.panel import Panel, TemplateScores, i_squared, reml_variance, template_scores
 from mbbq_gen.statistics.sequential import ErrorSpending, Interval, PastLook, median_unbiased
 from tests.support.cases import cases
 from tests.support.scoring import Row, observations_of
@@ -145,6 +145,12 @@ def test_a_template_without_scorable_answers_is_left_out() -> None:
         assert found.n_templates == 6
         assert found.value == found.mean_over_templates == 0.5
         assert ("templates_without_score" in found.warnings) == (average != "questions")
+
+
+def test_groups_without_templates_have_no_weights() -> None:
+    """As on a control set that was not made in a language."""
+    empty = np.empty((2, 0))
+    assert TemplateScores(empty, empty, np.zeros(2)).weights(is_random=True).shape == (2, 0)
 
 
 @pytest.mark.parametrize("average", AVERAGES[1:])
