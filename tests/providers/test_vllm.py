@@ -109,12 +109,12 @@ def test_what_has_no_likelihood_is_refused(folder: Path, monkeypatch: pytest.Mon
     for prompts, given in wrong:
         with pytest.raises(ValueError, match=r"no tokens|shorter"):
             list(iterate_scores(engine, prompts, given))
-    monkeypatch.setattr(LLM, "_told", lambda *_: [None, {}, {}])
+    monkeypatch.setattr(LLM, "_logprobs_of", lambda *_: [None, {}, {}])
     with pytest.raises(ProviderError, match="vLLM does not tell how likely each token of a prompt is"):
         list(iterate_scores(engine, [[1, 2]], [[[3]]]))
     from tests.support.vllm_stand_in import Logprob
 
-    monkeypatch.setattr(LLM, "_told", lambda *_: [None, {}, {3: Logprob(float("nan"))}])
+    monkeypatch.setattr(LLM, "_logprobs_of", lambda *_: [None, {}, {3: Logprob(float("nan"))}])
     with pytest.raises(ProviderError, match="not numbers"):
         list(iterate_scores(engine, [[1, 2]], [[[3]]]))
 
