@@ -265,23 +265,27 @@ def _verified_files(
 
     A download that arrived is removed then, right or not.
     """
-    path, download = Path(origin).expanduser(), None
+    path, files, tree = Path(origin).expanduser(), list[InstalledFile](), fresh / "tree"
+    arrived: list[Callable[[], None]] = []
+    """What removes a download."""
     if _is_address(origin):
         from mbbq_gen.benchmarks.download import Download, new_client
 
         client, path = tools.client or new_client(), _beside(folder, ".part")
-        step = partial(tools.progress, "downloading")
-        download = Download(origin, path, client, _LARGEST_ARCHIVE, tools.sleep, step)
+        received = partial(tools.progress, "downloading")
+        download = Download(origin, path, client, _LARGEST_ARCHIVE, tools.sleep, received)
+        arrived.append(download.discard)
         try:
             download.fetch()
         finally:
             if tools.client is None:
                 client.close()
-    files, tree, raw, wanted = [], fresh / "tree", fresh / "raw", partial(is_wanted, release=release)
+    wanted, step = partial(is_wanted, release=release), partial(tools.progress, "unpacking")
     try:
-        step = partial(tools.progress, "unpacking")
-        is_folder = path.is_dir()
-        copy = read_folder(path) if is_folder else unpack(path, raw, origin, wanted, limits=tools.limits, step=step)
+        if path.is_dir():
+            copy = read_folder(path)
+        else:
+            copy = unpack(path, fresh / "raw", origin, wanted, limits=tools.limits, step=step)
         for name, place, pin in collect(copy, release, origin):
             _put(copy[place], tree / name)
             size, digest = (tree / name).stat().st_size, file_digest(tree / name)
@@ -292,11 +296,11 @@ def _verified_files(
                 )
             files.append(InstalledFile(path=name, size=size, sha256=digest, pinned=pin is not None))
     except DownloadError:
-        if download is not None:
-            download.discard()
+        for discard in arrived:
+            discard()
         raise
-    if download is not None:
-        download.discard()
+    for discard in arrived:
+        discard()
     return files
 
 
