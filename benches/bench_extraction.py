@@ -32,20 +32,13 @@ SHORT = 200
 """Characters of a short text."""
 
 
-def read_rows(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """All rows of the files."""
+def rows_of(files: Iterable[Path]) -> list[dict[str, Any]]:
+    """At most `MOST` rows of the files, evenly spread."""
     rows: list[dict[str, Any]] = []
     for file in files:
         data = gzip.decompress(file.read_bytes()) if file.suffix == ".gz" else file.read_bytes()
         rows += [json.loads(line) for line in data.decode("utf-8").splitlines()]
-    return rows
-
-
-def rows_of(files: Iterable[Path]) -> list[dict[str, Any]]:
-    """At most `MOST` rows of the files, evenly spread."""
-    rows = read_rows(files)
-    step = max(1, len(rows) // MOST)
-    return rows[::step][:MOST]
+    return rows[:: max(1, len(rows) // MOST)][:MOST]
 
 
 def shortened(text: str) -> str:

@@ -21,7 +21,6 @@ import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -179,18 +178,6 @@ def main() -> None:
     show(seconds, scores, len(sample))
 
 
-def _difference(found: Scores, expected: Scores) -> float:
-    """The largest one between two sums."""
-    pairs = zip(chain.from_iterable(found), chain.from_iterable(expected), strict=True)
-    return max(abs(one - other) for one, other in pairs)
-
-
-def _same(found: Scores, expected: Scores) -> int:
-    """Questions whose likeliest answer is the same."""
-    pairs = zip(found, expected, strict=True)
-    return sum(sums.index(max(sums)) == others.index(max(others)) for sums, others in pairs)
-
-
 def show(seconds: dict[str, list[float]], scores: dict[str, Scores], count: int) -> None:
     """A line a way: how fast, how much faster than the first one, how far its values are off, same choices."""
     medians = {name: statistics.median(times) for name, times in seconds.items()}
@@ -198,7 +185,9 @@ def show(seconds: dict[str, list[float]], scores: dict[str, Scores], count: int)
     expected = scores[first]
     print(f"{'way':26} {'questions/s':>11} {'speed':>8} {'largest difference':>19} {'same choice':>14}")
     for name, median in medians.items():
-        off, same = _difference(scores[name], expected), _same(scores[name], expected)
+        pairs = list(zip(scores[name], expected, strict=True))
+        off = max(abs(one - other) for sums in pairs for one, other in zip(*sums, strict=True))
+        same = sum(found.index(max(found)) == others.index(max(others)) for found, others in pairs)
         print(f"{name:26} {count / median:11.2f} {medians[first] / median:7.2f}x {off:19.1e} {same:>8} of {count:>3}")
     peers = [median for name, median in medians.items() if name.startswith("lm-eval")]
     packed = min(median for name, median in medians.items() if name.startswith("packed"))

@@ -184,26 +184,17 @@ class Summary:
 # --- scores and differences ------------------------------------------------------------------------------------------
 
 
-def one_score(metric: Metric, cell: ScoreCell, runs: int, seed: int, plain: Held | None = None) -> Held:
-    """The intervals of a score; `plain` gets those of CR2."""
+def coverage(metric: Metric, cell: ScoreCell, runs: int, seed: int, plain: Held | None = None) -> Held:
+    """The intervals of a score, or of the difference of two languages; `plain` gets those of CR2."""
     model, *_, reading = cell
-    truth, held = model.truth(metric, reading.shares[0]), Held()
-    for _, cells in cells_of(*cell, runs, seed):
-        for (estimate,) in pairs(cells, metric):
-            held.add(estimate.interval(0.95), truth)
-            if plain is not None:
-                plain.add(clustered(estimate), truth)
-    return held
-
-
-def one_difference(metric: Metric, cell: ScoreCell, runs: int, seed: int) -> Held:
-    """The intervals of the difference of two languages."""
-    model, *_, reading = cell
-    truth = model.truth(metric, reading.shares[0]) - model.truth(metric, reading.shares[1])
+    first, *second = (model.truth(metric, share) for share in reading.shares)
     held = Held()
     for _, cells in cells_of(*cell, runs, seed):
-        for one, other in pairs(cells, metric):
-            held.add(one.subtract(other).interval(0.95), truth)
+        for one, *other in pairs(cells, metric):
+            estimate = one.subtract(other[0]) if other else one
+            held.add(estimate.interval(0.95), first - sum(second))
+            if plain is not None:
+                plain.add(clustered(estimate), first - sum(second))
     return held
 
 
@@ -217,9 +208,9 @@ def scores(grid: Grid) -> None:
         wanted, ("equal", "MBBQ"), grid.iccs, READINGS, grid.templates
     ):
         plain, cell = Held(), (make(value, icc), sizes, templates, reading)
-        held = one_score(metric, cell, grid.runs, 0, plain)
+        held = coverage(metric, cell, grid.runs, 0, plain)
         names = (f"{kind} {value:g}", sizes, f"icc {icc:g}", reading.name, templates)
-        summary.add(names, held, partial(one_score, metric, cell))
+        summary.add(names, held, partial(coverage, metric, cell))
         if plain.wide > 0 and held.made:
             widths[f"{kind} {value:g}", templates].append((held.width / plain.width, plain.rate))
     for place, title in enumerate(("score", "sizes", "correlation", "parsed")):
@@ -271,7 +262,7 @@ def metrics(grid: Grid) -> None:
                     held.add(estimate.interval(0.95), truth)
         for metric, held in zip(kinds, found, strict=True):
             names = (metric.name, sizes, f"model {number + 1}", reading.name, templates)
-            summary.add(names, held, partial(one_score, metric, (model, sizes, templates, reading)))
+            summary.add(names, held, partial(coverage, metric, (model, sizes, templates, reading)))
     summary.table("metric", 0, 4)
     summary.low()
 
@@ -290,7 +281,7 @@ def differences(grid: Grid) -> None:
     for (name, metric, model, icc), sizes, reading, templates in product(
         wanted, ("equal", "MBBQ"), PAIRS, grid.templates
     ):
-        again = partial(one_difference, metric, (model, sizes, templates, reading))
+        again = partial(coverage, metric, (model, sizes, templates, reading))
         summary.add((name, sizes, f"icc {icc:g}", reading.name, templates), again(grid.runs, 0), again)
     summary.table("difference", 0, 4)
     summary.table("parsed", 3, 4)
@@ -444,10 +435,8 @@ def selection(grid: Grid) -> None:
     right = [CODES[1, 0], CODES[2, 1]]
     head("guessed", "templates", "score", "difference", "adjusted for control", "its difference")
     for guessed, templates in product((0.2, 0.6), (15, 40, 98)):
-        generator, held = (
-            np.random.default_rng([templates, round(100 * guessed), grid.runs]),
-            [Held() for _ in range(4)],
-        )
+        generator = np.random.default_rng([templates, round(100 * guessed), grid.runs])
+        held = [Held() for _ in range(4)]
 
         def draw(number: int, guessed: float = guessed, generator: Generator = generator) -> tuple[Array, Array, Array]:
             """Cells of (bias, control) × languages × templates, kept templates, and expected biases."""

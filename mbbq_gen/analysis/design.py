@@ -49,6 +49,7 @@ from mbbq_gen.statistics.variance_components import (
     Cells,
     Codes,
     Term,
+    TooFewCellsError,
     estimate_components,
     variance_components,
 )
@@ -352,9 +353,13 @@ def measured_assumptions(frame: pl.DataFrame, metric: Metric, source: str) -> Va
     Raises:
         UsageError: where nothing varies, or the metric is no mean over answers.
     """
-    table = variance_components(frame, metric, InferenceSettings())
-    if table.chance is not None or table.is_balanced:
-        return assumptions_of(table, f"taken from {source}")
+    try:
+        table = variance_components(frame, metric, InferenceSettings())
+    except TooFewCellsError:
+        pass
+    else:
+        if table.chance is not None or table.is_balanced:
+            return assumptions_of(table, f"taken from {source}")
     answers = answer_scores(frame, metric, "discard")
     freedom = answers.height - answers.select(pl.struct(_KIND).n_unique()).item()
     cells = answers.group_by(TEMPLATE, "language").agg(pl.col("score").mean(), pl.len()).sort(TEMPLATE, "language")

@@ -53,6 +53,10 @@ Term = tuple[str, ...]
 """A combination of factors; `template` implies `category`."""
 
 
+class TooFewCellsError(UsageError):
+    """Variance components can't be estimated from so few cells."""
+
+
 class VarianceComponent(FrozenModel):
     """The variance that one factor, or one combination of factors, gives to the score of a cell."""
 
@@ -110,9 +114,13 @@ def variance_components(frame: pl.DataFrame, metric: Metric, sampling: Inference
 
     Raises:
         UsageError: for a metric that is no mean over answers, or where fewer than two factors vary.
+        TooFewCellsError: as `estimate_components`.
     """
     cells = _cells(frame, metric, sampling)
-    estimated = estimate_components(cells, sampling.confidence)
+    try:
+        estimated = estimate_components(cells, sampling.confidence)
+    except TooFewCellsError as error:
+        raise TooFewCellsError(f"{metric.name}: {error}") from error
     whole = sum(part[0] for part in estimated.values()) + float(cells.chance_of_cells.mean())
 
     def component(factor: str, n_levels: int, variance: float, *ends: float | None) -> VarianceComponent:
@@ -202,13 +210,18 @@ def _chance(answers: pl.DataFrame, keys: Sequence[str]) -> float | None:
 
 
 def estimate_components(cells: Cells, confidence: float = 0.95) -> dict[Term, tuple[float, float | None, float | None]]:
-    """Term → its variance by REML, and the interval of its sd."""
+    """Term → its variance by REML, and the interval of its sd.
+
+    Raises:
+        TooFewCellsError: the likelihood has no maximum, as where the components explain every cell.
+    """
     likelihood = _Likelihood(cells)
     number, scale = len(likelihood.terms), float(cells.scores.var())
     if scale <= _ROUNDING:
         nothing: tuple[float, float | None, float | None] = (0.0, None, None)
         return dict.fromkeys(likelihood.terms, nothing)
     now = likelihood.at(np.full(number, scale / number))
+    few = TooFewCellsError(f"{number} variance components can't be estimated from {cells.scores.size} cells; ask more")
     for _ in range(_STEPS):
         gain, step = now.squares - now.traces, np.zeros(number)
         free = (now.variances > 0) | (gain > 0)
@@ -218,9 +231,13 @@ def estimate_components(cells: Cells, confidence: float = 0.95) -> dict[Term, tu
             if found.log_likelihood >= now.log_likelihood - _ROUNDING * abs(now.log_likelihood):
                 break
             step = step / 2
+        else:
+            raise few
         moved, now = float(np.abs(found.variances - now.variances).max()), found
         if moved < _CLOSE * scale:
             break
+    else:
+        raise few
     templates = max((_levels(codes) for term, codes in cells.codes.items() if term[-1:] == ("template",)), default=1)
     result: dict[Term, tuple[float, float | None, float | None]] = {}
     columns = (now.variances, now.traces, now.squares, likelihood.spread(now))

@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize
 
 from mbbq_gen.scoring.cells import Array
-from mbbq_gen.statistics.variance_components import Cells, Codes, Term, estimate_components
+from mbbq_gen.statistics.variance_components import Cells, Codes, Term, TooFewCellsError, estimate_components
 
 TERMS: dict[Term, float] = {
     ("template",): 0.3,
@@ -89,3 +89,17 @@ def test_scores_that_are_equal_have_no_components() -> None:
     codes = design(6, np.random.default_rng(1))
     cells = Cells(np.full(36, 0.5), codes, None, np.ones(36))
     assert set(estimate_components(cells).values()) == {(0.0, None, None)}
+
+
+def test_too_few_cells_have_no_components() -> None:
+    """48 cells of 15 terms, some of which differ in few cells: the likelihood grows without end."""
+    generator = np.random.default_rng(0)
+    factors = [generator.integers(0, levels, 48) for levels in (2, 3, 4, 6)]
+    codes: dict[Term, Codes] = {}
+    for number in range(1, 16):
+        chosen = [place for place in range(4) if number >> place & 1]
+        term = tuple("abcd"[place] for place in chosen)
+        levels = np.unique(np.array([factors[place] for place in chosen]).T, axis=0, return_inverse=True)
+        codes[term] = levels[1].reshape(-1)
+    with pytest.raises(TooFewCellsError):
+        estimate_components(Cells(generator.choice([-1.0, 0.0, 1.0], 48), codes, None, np.ones(48)))
