@@ -1,8 +1,8 @@
 # Everything is installed in .venv beside this file; nothing else is changed.
 
 PYTHON ?= python3
-# One more than two cores, because some tests wait for servers. tests/conftest.py orders the files, slow ones first.
-PYTEST_ARGS ?= -n 3 --dist loadfile --no-loadscope-reorder
+# Two more than two cores, because many tests wait for servers. tests/conftest.py orders the files, slow ones first.
+PYTEST_ARGS ?= -n 4 --dist loadfile --no-loadscope-reorder
 VENV := .venv
 BIN := $(VENV)/bin
 # Tests start hundreds of processes: bytecode is compiled once.

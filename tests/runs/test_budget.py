@@ -104,7 +104,7 @@ def test_tries_that_broke_off_are_spent(fault: str, tmp_path: Path, go: Go, pric
 
 def test_being_told_to_wait_costs_nothing(tmp_path: Path, go: Go, prices: Path) -> None:
     run = tmp_path / "run"
-    faults = {"rate_limited": 0.5, "server_error": 0.4, "server_statuses": [500, 503, 529], "retry_after_s": 0.01}
+    faults = {"rate_limited": 0.3, "server_error": 0.3, "server_statuses": [500, 503, 529], "retry_after_s": 0.01}
     with fake_server({"faults": faults}) as server:
         assert go(*command(run, server, prices, "--max-cost", 1e9))[0] == 0
         assert server.stats().by_fault.keys() == {"rate_limited", "server_error"}
