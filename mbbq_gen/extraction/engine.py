@@ -45,8 +45,6 @@ _SILENT = frozenset({"no_candidate", "conflict"})
 """Rules of responses in which nothing was found."""
 MIN_CUT = 5
 """Words of a last line that may be a sentence without its end."""
-MIN_SENTENCE = 8
-"""Words of an answer that may tell a story of people whom only the reasoning in front of it calls by their names."""
 LAST_PARAGRAPHS = 4
 """Paragraphs at the end of a reasoning trace that are read alone, the last one first."""
 _PARAGRAPH = re.compile(r"\S[^\n]*(?:\n(?!\s*\n)[^\n]*)*")
@@ -167,8 +165,6 @@ class RuleExtractor:
             slots = analysis.slots
             analysis = self._by_prose(normal, zoned, question, finish_reason)
             analysis.slots = slots
-            if any(zone.kind == "reasoning" for zone in zoned.zones) and not zoned.open_reasoning:
-                analysis = self._by_reasoning(analysis, question)
         if self.grammars[0].meta.source == GENERIC and (analysis.slot or analysis.decision.proposition):
             analysis.decision = _by_detour(analysis.decision, GENERIC)
         return analysis
@@ -252,25 +248,6 @@ class RuleExtractor:
         elif _is_silent(analysis) and (finish_reason == "length" or zoned.open_reasoning):
             analysis.decision = Decision("truncated", None, "medium", "truncated", None)
         return analysis
-
-    def _by_reasoning(self, first: Analysis, question: Question) -> Analysis:
-        """The option that a closed reasoning block announces last, where a sentence behind it chooses none firmly: it
-        may call people by other words than the options. What abstains, breaks off, or is no sentence stands."""
-        decision, said, text = first.decision, first.decision.proposition, first.normal.text
-        weak = decision.outcome == "option" and decision.option != question.unknown_index
-        weak = weak and (said is None or said.force < Strength.HEDGED)
-        answer = first.zoned.body.rstrip(" \n*\"'")
-        if not (weak or _is_silent(first)) or len(answer.split()) < MIN_SENTENCE or answer[-1].isalnum():
-            return first
-        start, end, *_ = self._zoner.reasoning_spans(text)[-1]
-        found, place = self.read_end(text[start:end], question)
-        said, option = found.decision.proposition, found.decision.option
-        if option is None or not (found.slot or (said and said.force >= Strength.ANNOUNCED)):
-            return first
-        rule = found.decision.rule.removeprefix(f"{GENERIC}:")
-        found.decision = _by_detour(found.decision._replace(rule=rule), "reasoning")
-        found.normal, found.zoned, found.offset = first.normal, first.zoned, found.offset + start + place
-        return found
 
     def read_end(self, text: str, question: Question) -> tuple[Analysis, int]:
         """The analysis of the last paragraph that decides, of the last few ones, else of the whole text; and where it
