@@ -321,6 +321,26 @@ def priced_requests(
     return estimate(draft.prompts(store), counter, draft.kinds, measured)
 
 
+def _language_prices(
+    tokens: TokenEstimate, price: Price | None
+) -> tuple[list[LanguagePrice], float | None, float | None]:
+    """What a request costs in each language, and the means over the languages, which a design uses alike: online and
+    in batches; None where no price is known."""
+    prices, costs = [], list[Cost]()
+    for language in dict.fromkeys(group.language for group in tokens.groups):
+        groups = [group for group in tokens.groups if group.language == language]
+        requests = sum(group.requests for group in groups)
+        read = sum(group.input_tokens for group in groups) / requests
+        written = sum(group.output_tokens for group in groups) / requests
+        costs += [] if price is None else [cost_estimate(price, read, written, None)]
+        cost = costs[-1].online if costs else None
+        prices.append(LanguagePrice(language=language, input_tokens=read, output_tokens=written, cost=cost))
+    online = sum(cost.online for cost in costs) / len(costs) if costs else None
+    batches = [cost.batch for cost in costs if cost.batch is not None]
+    batch = sum(batches) / len(batches) if batches and len(batches) == len(costs) else None
+    return prices, online, batch
+
+
 def design_report(
     outlines: list[SamplingUnit],
     settings: RunConfig,
@@ -339,20 +359,7 @@ def design_report(
     """The design for a width, or for a maximum cost in US dollars; UsageError without the languages or the price."""
     if target != "score" and len(settings.languages) < 2:
         raise UsageError(f"--goal {target!r} needs two languages at least; name them with --languages")
-    price = None if price is None else price.at(tokens.longest_input)
-    prices, costs = [], list[Cost]()
-    for language in dict.fromkeys(group.language for group in tokens.groups):
-        groups = [group for group in tokens.groups if group.language == language]
-        requests = sum(group.requests for group in groups)
-        read = sum(group.input_tokens for group in groups) / requests
-        written = sum(group.output_tokens for group in groups) / requests
-        costs += [] if price is None else [cost_estimate(price, read, written, None)]
-        cost = costs[-1].online if costs else None
-        prices.append(LanguagePrice(language=language, input_tokens=read, output_tokens=written, cost=cost))
-    # the average over the languages, which a design uses alike
-    online = sum(cost.online for cost in costs) / len(costs) if costs else None
-    batches = [cost.batch for cost in costs if cost.batch is not None]
-    batch = sum(batches) / len(batches) if batches and len(batches) == len(costs) else None
+    prices, online, batch = _language_prices(tokens, None if price is None else price.at(tokens.longest_input))
     if max_cost is not None and online is None:
         raise UsageError(
             f"--max-cost: no price is known for {settings.model}; give it with --prices, or give --ci-width"
