@@ -450,8 +450,12 @@ def extract(
 
     Args:
         response: The model's words, raw.
-        options, labels, unknown_index, aliases, prompt: As the fields of `Question`.
+        options: The options' texts; see `Question` for these fields.
+        labels: The options' labels.
         language: The question's language.
+        unknown_index: The place of the unknown option.
+        aliases: Other words for an option.
+        prompt: The context and the question.
         finish_reason: Why the text ends; `length` makes a missing answer `truncated`.
         resources: Where packs are looked for.
 
