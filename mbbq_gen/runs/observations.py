@@ -1,4 +1,4 @@
-"""Loads the observations of runs, after extracting what is not extracted yet; reports incomplete runs.
+"""Loads the observations of runs, after extracting new responses; reports incomplete runs.
 
 Used by the command line and the Python API.
 """
@@ -84,7 +84,7 @@ def load_run_observations(
     step: Callable[[int], None] = ignore,
     tell: Callable[[str], None] = ignore,
 ) -> tuple[polars.DataFrame, Progress]:
-    """The observations of a run and its progress, after extracting what is not extracted yet.
+    """The observations of a run and its progress, after extracting new responses.
 
     Args:
         folder: The run.
@@ -244,7 +244,7 @@ def ensure_extracted(
 def read_scores_before_use(
     folder: RunFolder, normalise: Normalise | None = None, step: Callable[[int], None] = ignore
 ) -> str | None:
-    """The version of the extractions of loglikelihoods, after reading what is not read yet; None without any.
+    """The version of the extractions of loglikelihoods, after scoring new ones; None where a run has none.
 
     Raises UsageError where the run did not ask for what the normalization needs, RunLockedError where another process
     holds the run.

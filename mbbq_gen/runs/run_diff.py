@@ -203,7 +203,7 @@ class _Loaded:
 
 
 def compare_runs(first: RunFolder, second: RunFolder, where: PackPaths, choice: Choice) -> RunDiff:
-    """Compares two runs, after extracting what is not extracted yet; UnknownNameError for an unknown extractor."""
+    """Compares two runs, after extracting their new responses; UnknownNameError for an unknown extractor."""
     before, after = (_load(folder, name, where, choice) for folder, name in ((first, _FIRST), (second, _SECOND)))
     pairs, matched = _paired(before.items, after.items)
     return RunDiff(

@@ -187,7 +187,7 @@ def rule_of(store: RunStore) -> StoppingRule | None:
 
 
 def set_rule(store: RunStore, rule: StoppingRule, settings: RunConfig) -> None:
-    """Stores what a run is after from now on; what is not given is as before. UsageError for a run without rounds."""
+    """Stores the targets of a run; those not given stay as they are. UsageError for a run without rounds."""
     if settings.method != ("generate",):
         raise ConfigError(
             "method",

@@ -221,7 +221,7 @@ def estimate_components(cells: Cells, confidence: float = 0.95) -> dict[Term, tu
         nothing: tuple[float, float | None, float | None] = (0.0, None, None)
         return dict.fromkeys(likelihood.terms, nothing)
     now = likelihood.at(np.full(number, scale / number))
-    few = TooFewCellsError(f"{number} variance components can't be estimated from {cells.scores.size} cells; ask more")
+    few = TooFewCellsError(f"{number} variance components need more than {cells.scores.size} cells; ask more questions")
     for _ in range(_STEPS):
         gain, step = now.squares - now.traces, np.zeros(number)
         free = (now.variances > 0) | (gain > 0)

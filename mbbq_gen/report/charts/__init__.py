@@ -182,7 +182,7 @@ def _files(charts: ChartCollection) -> Iterator[tuple[str, bytes]]:
 
 
 def _index(charts: ChartCollection) -> str:
-    """What each chart is, how it is read, and what is not there."""
+    """What each chart shows, how to read it, and which charts are missing."""
     lines = ["# Figures and tables", ""]
     for chart in charts.charts:
         kinds = [*(("svg", "png", "pdf", "vl.json") if chart.spec is not None else ()), "csv", "md", "tex"]
