@@ -56,12 +56,12 @@ def test_a_template_with_an_inseparable_system_prompt_refuses_none() -> None:
         "{% if messages[0]['role'] == 'system' %}{{ raise_exception('no') }}{% endif %}"
         "<s>you are a kind helper of everybody: {{ messages[0]['content'] }}"
     )
-    with pytest.raises(ProviderError, match=r"toy: system 'none' is not possible .*; use 'default' or a text"):
+    with pytest.raises(ProviderError, match=r"toy: system 'none' is not possible with its chat template .*; leave it at 'default'"):
         ChatFormatter(tokenizer, "toy", "auto", "none")
 
 
 def test_a_system_prompt_is_refused_at_once_where_the_template_takes_none() -> None:
-    with pytest.raises(ProviderError, match=r"no system message .*no system role here.*'default'"):
+    with pytest.raises(ProviderError, match=r"'answer briefly' is not possible .*no system role here.*'default'"):
         ChatFormatter(make_tokenizer("no_system"), "toy", "auto", "answer briefly")
 
 

@@ -92,16 +92,6 @@ def test_continuous_decoding_gives_what_each_prompt_gives_alone(kind: str, batch
     assert len({tokens for tokens, _, _ in expected.values()}) > 15
 
 
-@pytest.mark.parametrize("first", [0, 1, 7])
-def test_prompts_that_come_later_are_answered_as_alone(first: int) -> None:
-    model, prompts, expected = expected_of("llama")
-    later = iter([prompts[first:10], prompts[10:11], prompts[11:]])
-    decoder = ContinuousBatcher(model, settings(8, 30))
-    completions = decoder.decode(prompts[:first], lambda: False, more=lambda: next(later, []))
-    found = {done.number: (done.tokens, done.finish_reason, done.written) for done in completions}
-    assert dict(sorted(found.items())) == expected
-
-
 kept_model = cache(make_model)
 """A model that tests may share: made when the first of them asks."""
 beginnings = st.lists(st.integers(5, 9), max_size=6).map(tuple)

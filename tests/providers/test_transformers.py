@@ -8,9 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -109,9 +107,8 @@ def test_beyond_the_window_the_library_decodes(tmp_path: Path) -> None:
     assert loaded.continuous is not None
     prompts = [loaded._prompt(number, request) for number, request in enumerate(questions(2))]
     expected = texts(asked, questions(2))
-    loaded.window = len(prompts[0].tokens) + prompts[0].limit  # now the first fits, and the second comes later
-    later = iter([questions(2)[1:]])
-    found = loaded.answer(questions(1), lambda: False, more=lambda: next(later, []))
+    loaded.window = len(prompts[0].tokens) + prompts[0].limit  # now the first fits only
+    found = loaded.answer(questions(2), lambda: False)
     assert {response.request_key: response.text for response in found} == expected
 
 
@@ -220,52 +217,21 @@ def test_cancelling_the_task_stops_the_work_and_the_model_can_be_asked_again(fol
     assert asyncio.run(cancel_then_ask()) == 3
 
 
-def together(asked: TransformersProvider, *calls: list[Request]) -> list[dict[str, str | None]]:
-    """The texts of calls that overlap: all wait when the first one's turn comes."""
+@pytest.mark.parametrize("options", [{}, {"temperature": 1.0}, {"decoding": "static"}])
+def test_calls_that_overlap_get_what_each_gets_alone(folder: Path, options: dict[str, Any]) -> None:
+    calls = questions()[:9], questions()[9:20], questions()[20:]
+    asked = provider(folder, batch_size=4, **options)
 
     async def one(requests: list[Request]) -> dict[str, str | None]:
         return {response.request_key: response.text async for response in asked.generate(requests, ExecutionContext())}
 
     async def all_of_them() -> list[dict[str, str | None]]:
-        go = hold(asked)
-        tasks = [asyncio.create_task(one(requests)) for requests in calls]
-        while len(asked._thread._waiting) < len(calls):
-            await asyncio.sleep(0)
-        go.set()
-        return await asyncio.gather(*tasks)
+        return await asyncio.gather(*map(one, calls))
 
-    return asyncio.run(all_of_them())
-
-
-def hold(asked: TransformersProvider) -> threading.Event:
-    """Keeps the model's thread busy until the event is set."""
-    go = threading.Event()
-    asked._thread.close()  # an earlier call's work, its last answer given, may still look for calls to take in
-    asked._thread._executor = ThreadPoolExecutor(max_workers=1)
-    asked._thread._executor.submit(go.wait)
-    return go
-
-
-@pytest.mark.parametrize("options", [{}, {"temperature": 1.0}, {"decoding": "static"}])
-def test_calls_that_overlap_get_what_each_gets_alone(folder: Path, options: dict[str, Any]) -> None:
-    calls = questions()[:9], questions()[9:20], questions()[20:]
-    expected = texts(provider(folder, **options), questions())
-    found = together(provider(folder, batch_size=4, **options), *calls)
+    found = asyncio.run(all_of_them())
     assert [list(one) for one in map(sorted, found)] == [sorted(r.request_key for r in call) for call in calls]
+    expected = texts(provider(folder, **options), questions())
     assert {key: text for one in found for key, text in one.items()} == expected
-
-
-@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
-def test_a_call_takes_rows_that_another_has_left(folder: Path, dtype: str) -> None:
-    """So two calls take fewer steps than one after the other; where the batch shapes texts, they do not mix."""
-    calls = questions()[:6], questions()[6:12]
-    asked = provider(folder, dtype=dtype, batch_size=16)
-    asked._loaded = asked.load()
-    steps = count_steps(asked)
-    one_by_one = [together(asked, call)[0] for call in calls]
-    alone = len(steps)
-    assert together(asked, *calls) == one_by_one
-    assert (len(steps) - alone < alone) == (dtype == "float32")
 
 
 def test_a_failing_model_ends_the_run_and_what_had_arrived_is_had(folder: Path) -> None:
