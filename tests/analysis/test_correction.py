@@ -19,13 +19,10 @@ from hypothesis import strategies as st
 from mbbq_gen.analysis.correction import flags_of, labelled_groups
 from mbbq_gen.analysis.score_extras import reported
 from mbbq_gen.annotation.annotations import (
-    DRAWS_NAME,
-    DrawnStratum,
-    SamplingDraw,
     probabilities,
     runs_labels,
 )
-from mbbq_gen.annotation.review import SamplingDesign
+from mbbq_gen.annotation.review import DRAWS_NAME, DrawnStratum, SamplingDesign, SamplingDraw
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.analysis_tables import flag_sentences

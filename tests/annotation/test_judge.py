@@ -163,9 +163,9 @@ def test_labels_for_whoever_corrects_by_them(capsys: pytest.CaptureFixture[str],
     given = readings(run)
     assert labels.keys() == {name for name, record in given.items() if record["rule"].startswith("judge.parsed")}
     for name, label in labels.items():
-        assert (label.outcome, label.option) == (given[name]["outcome"], given[name]["option"])
+        assert (label.judge.outcome, label.judge.option) == (given[name]["outcome"], given[name]["option"])
         assert label.selection == "sample"
-        assert label.choice == ("none" if label.option is None else "unknown")
+        assert label.judge_choice == ("none" if label.judge.option is None else "unknown")
 
 
 def test_what_the_service_settled_is_not_asked_about(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -265,25 +265,6 @@ def test_the_price_before_asking(capsys: pytest.CaptureFixture[str], run: Path) 
     assert priced["judges"][0]["cost"] == pytest.approx(found["cost"])
     assert priced["cost_report"]["lines"][0]["responses"] == 80  # the run's own bill is what it was
     assert "judge       fake (openai:fake): " in call(capsys, "status", run)[1]
-
-
-def test_the_price_before_there_is_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    prices = write_prices(tmp_path, price=1000.0)
-    selection = ["--benchmark", "starter", "--languages", "en,nl", "--splits", "bias", "--sample", "20"]
-    more = [*selection, "--variants", "bare,letters", "--prices", prices, "--judge"]
-    plan = ["estimate", "--model", "oracle:verbose_perfect", *more]
-    code, out, _ = call(capsys, *plan, "openai:gpt-4o-mini", "--json")
-    assert code == 0
-    found = json.loads(out)
-    run = tmp_path / "run"
-    assert call(capsys, "run", run, "--model", "oracle:verbose_perfect", *more[:-3], "--json")[0] == 0
-    later = json.loads(call(capsys, "judge", run, "--model", "openai:gpt-4o-mini", "--dry-run", "--json")[1])
-    assert found["judge"]["tokens"]["requests"] == 80 >= later["tokens"]["requests"] > 40
-    share = found["judge"]["tokens"]["input_tokens"] / 80 * later["tokens"]["requests"]
-    assert later["tokens"]["input_tokens"] == pytest.approx(share, rel=0.1)
-    assert found["judge"]["cost"]["online"] > 0
-    assert "judge       openai:gpt-4o-mini: at most 80 requests" in call(capsys, *plan, "openai:gpt-4o-mini")[1]
-    assert call(capsys, *plan, "opnai:m")[0] == 2
 
 
 def test_the_limit_of_costs_is_never_passed(capsys: pytest.CaptureFixture[str], run: Path) -> None:
