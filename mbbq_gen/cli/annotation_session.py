@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.text import Text
 
 from mbbq_gen.annotation import review
-from mbbq_gen.annotation.annotations import ReviewTarget, draw_of, keep_draw
+from mbbq_gen.annotation.annotations import ReviewTarget
 from mbbq_gen.annotation.review import Annotation, SamplingDesign, annotate_response
 from mbbq_gen.cli.output import result_console, say, write_lines
 from mbbq_gen.core.errors import DataError, UsageError
@@ -39,7 +39,8 @@ class Annotating:
     def __init__(self, folder: RunFolder, source: ReviewTarget, given: Mapping[str, Any]) -> None:
         """`given`: what the command says of the sampling design; the rest is as in the last command."""
         self._folder, self._source = folder, source
-        before = review.load_design(source.design_path)
+        self._draws = review.load_draws(source.draws_path)
+        before = self._draws[-1].design if self._draws else SamplingDesign()
         with Bar("reading", None, "answers") as bar:
             versions = source.versions(given.get("extractor", before.extractor), bar.advance)
         changes = dict(given)
@@ -57,17 +58,18 @@ class Annotating:
             raise UsageError(f"{folder.path}: no response to annotate; continue with: mbbq-gen run {folder.path}")
 
     def _begin(self) -> list[SheetEntry]:
-        """The sample with prompts and responses; keeps the design and the draw for later commands."""
+        """The sample with prompts and responses; keeps the draw for later commands."""
         with self._folder.open_store(read_only=True) as store:
             found = (self._source.find(store, each.prompt_id, each.extractor) for each in self._sample.drawn)
             entries = [SheetEntry(*judged) for judged in found if judged is not None]
-        review.save_design(self._source.design_path, self._design)
-        keep_draw(self._source.draws_path, draw_of(self._sample, self._design, self._versions))
+        draw = self._sample.draw(self._design, self._versions)
+        if draw not in self._draws[-1:]:
+            review.append_records(self._source.draws_path, [draw])
         return entries
 
     def _keep(self, annotation: Annotation) -> None:
         """Stores an annotation; it is on disk when this returns."""
-        review.append_annotations(self._source.annotations_path, [annotation])
+        review.append_records(self._source.annotations_path, [annotation])
         self._annotations[annotation.prompt_id] = annotation
 
     def report(self, confidence_level: float) -> review.AnnotationReport:
@@ -119,7 +121,7 @@ class Annotating:
             before = self._annotations.get(annotation.prompt_id)
             if before is None or before.model_copy(update={"at": annotation.at}) != annotation:
                 new.append(annotation)
-        review.append_annotations(self._source.annotations_path, new)
+        review.append_records(self._source.annotations_path, new)
         self._annotations |= {annotation.prompt_id: annotation for annotation in new}
         say(f"{len(given):,} annotations in {path}, {len(new):,} of them new")
 
@@ -132,7 +134,8 @@ class Annotating:
         found = self._source.find(store, row.prompt_id, version)
         if found is None:
             raise DataError(f"{row.where}: id: no extraction {row.prompt_id!r} in {self._folder.path}; wrong run?")
-        extraction, question = found.stored, question_of(found.answered)
+        extraction, answered, _ = found
+        question = question_of(answered)
         known = bool(row.right) or row.agrees is True
         right = sheets.right_option(row, question) if row.right else extraction.option if row.agrees else None
         if row.agrees is not None and row.agrees != (known and right == extraction.option):

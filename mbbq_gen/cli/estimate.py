@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -52,27 +51,20 @@ class Estimate(PackCommand):
     pilot: Path | None = option(
         "Estimate", "Take response lengths and variances from this run. Default: assumed.", metavar="RUN"
     )
-    judge: str | None = option(
-        "Estimate", "Also estimate this model as an LLM judge of all responses.", metavar="KIND:MODEL"
-    )
     probe: bool = option("Estimate", "Run ten requests on a local model to estimate the time.", default=False)
     config: EstimateSettings
     packs: RunPacks = None
 
     def _run(self) -> None:
-        from mbbq_gen.annotation.judge_runner import estimate_judge_of_plan
         from mbbq_gen.report.run_tables import estimate_blocks
         from mbbq_gen.runs.resolve import resolve
         from mbbq_gen.runs.run_estimate import run_estimate
 
-        where, judge = self.where, None
-        if self.judge is not None:
-            judge = partial(estimate_judge_of_plan, model=self.judge, where=where, price_file=self.config.prices)
+        where = self.where
         found = run_estimate(
             *(resolve(self.config, where), where, _assumptions(self.pilot, where)),
             tokenizer=self.tokenizer,
             pilot=self.pilot,
-            judge=judge,
             with_probe=self.probe,
         )
         show_result(found, estimate_blocks, as_json=self.as_json)

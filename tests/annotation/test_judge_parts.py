@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mbbq_gen.annotation.judge import UNPARSED, LLMJudge, is_read, parse_judge_reply, sheet_of, shipped_prompt
-from mbbq_gen.annotation.judge_report import Pair, judge_report
+from mbbq_gen.annotation.judge_report import JudgedAnswer, judge_report
 from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import Instance, Message, Option, Prompt, Response
@@ -153,14 +153,14 @@ JUDGE = LLMJudge(
 )
 
 
-def pair(number: int, rules: int | None, judge: int | None, *, by: ChosenBy = "all", fault: str = "") -> Pair:
+def pair(number: int, rules: int | None, judge: int | None, *, by: ChosenBy = "all", fault: str = "") -> JudgedAnswer:
     """What both read in an answer; options 0, 1, 2 are target, non-target and unknown."""
     names = {0: "target", 1: "non_target", 2: "unknown", None: "none"}
 
     def reading(option: int | None, rule: str) -> ExtractionSummary:
         return ExtractionSummary("unparsed" if option is None else "option", option, "medium", rule)
 
-    return Pair(
+    return JudgedAnswer(
         prompt_id=f"p{number}",
         language=("en", "nl")[number % 2],
         template=f"t{number // 8}",
@@ -172,7 +172,7 @@ def pair(number: int, rules: int | None, judge: int | None, *, by: ChosenBy = "a
     )
 
 
-def report(*pairs: Pair, verdicts: dict[str, Annotation] | None = None) -> Any:
+def report(*pairs: JudgedAnswer, verdicts: dict[str, Annotation] | None = None) -> Any:
     return judge_report(
         pairs,
         JUDGE,

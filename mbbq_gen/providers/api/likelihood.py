@@ -94,22 +94,15 @@ class LocalTokenizer:
 
     def __init__(self, name: str) -> None:
         """`name`: a hub id or a folder, as after `transformers:`. Raises MbbqGenError where it can't be loaded."""
-        from transformers import AutoTokenizer
-
         from mbbq_gen.core.files import PackPaths
         from mbbq_gen.providers.local.chat_format import ChatFormatter
         from mbbq_gen.providers.local.options import TransformersOptions
         from mbbq_gen.providers.local.provider import TransformersProvider
         from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 
-        source = TransformersProvider.open(name, TransformersOptions(), PackPaths()).source
-        source.prepare()
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(source.location, **source.arguments())
-        except (OSError, ValueError) as error:
-            raise ProviderError(f"--model-arg tokenizer={name}: can't load it: {str(error).splitlines()[0]}") from error
-        self._tokenizer = tokenizer
-        self._scorer = LoglikelihoodScorer(None, tokenizer, ChatFormatter(tokenizer, name), name, None, 0)
+        self._tokenizer = TransformersProvider.open(name, TransformersOptions(), PackPaths()).source.tokenizer()
+        formatter = ChatFormatter(self._tokenizer, name)
+        self._scorer = LoglikelihoodScorer(None, self._tokenizer, formatter, name, None, 0)
 
     async def tokens_of(
         self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
