@@ -297,18 +297,13 @@ def _the_run_tells_what_was_left_out(
 def test_counts_of_what_was_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str], mixed: list[Instance]) -> None:
     file = tmp_path / "mine.jsonl"
     file.write_text("".join(f"{one.model_dump_json()}\n" for one in mixed), encoding="utf-8")
-    assert run_command_line(["data", "stats", "--instances", str(file), "--control", "--json"]) == 0
+    assert run_command_line(["data", "control", "--instances", str(file), "--json"]) == 0
     told = json.loads(capsys.readouterr().out)
-    assert {row["category"] for row in told["counts"]} >= {"all", "age"}
     made = ControlCoverage()
     for one in mixed:
         made.add(one, MAKERS["en"].make(one))
-    assert told["control"] == json.loads(json.dumps(made.summary()))
+    assert told == {"output": None, **json.loads(json.dumps(made.summary()))}
     assert made.reasons
-    assert run_command_line(["data", "stats", "--instances", str(file), "--control"]) == 0
-    shown = capsys.readouterr().out
-    assert made.counts().sentence in shown
-    assert all(part.template_id in shown for part in made.refusals())
 
 
 if __name__ == "__main__":

@@ -62,12 +62,6 @@ def test_every_encoding_and_delimiter_gives_every_row(tmp_path: Path, encoding: 
     ]
 
 
-def test_the_first_line_of_excel_names_the_delimiter(tmp_path: Path) -> None:
-    path = tmp_path / "rows.csv"
-    path.write_text("sep=|\na|b,c\n1|2\n", encoding="utf-8")
-    assert list(table_rows(path)) == [(3, {"a": "1", "b,c": "2"})]
-
-
 def test_a_workbook_is_read_as_a_table(tmp_path: Path) -> None:
     path, book = tmp_path / "rows.xlsx", openpyxl.Workbook()
     for cells in (["id", "text", None], [7.0, "é", None], [None, None, None], [8, True, None]):
