@@ -1,5 +1,3 @@
-"""`data instantiate`: finds the form out, writes what `run` takes, counts it, and leaves nothing behind on an error."""
-
 from __future__ import annotations
 
 import json
@@ -22,7 +20,6 @@ add_command(app, "instantiate", Instantiate)
 
 
 def call(*arguments: object) -> str:
-    """What the command prints; errors come out as they are."""
     result = CliRunner().invoke(app, [str(each) for each in arguments], catch_exceptions=False)
     assert result.exit_code == 0
     return result.stdout

@@ -1,5 +1,3 @@
-"""What a newcomer types first: nothing, init, doctor; and what of it reaches the disk and the screen."""
-
 from __future__ import annotations
 
 import json
@@ -16,7 +14,6 @@ from tests.support.extraction import call
 
 
 def typed(folder: Path, answers: str, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """The command with what a person types, in a process of its own."""
     return subprocess.run(
         [sys.executable, "-m", "mbbq_gen", *arguments],
         input=answers,

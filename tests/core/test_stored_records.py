@@ -1,5 +1,3 @@
-"""Records that are made without validation are those that validation makes."""
-
 from __future__ import annotations
 
 from itertools import islice
