@@ -11,7 +11,7 @@ from mbbq_gen.benchmarks.own_file import read_instances
 from mbbq_gen.benchmarks.templates.files import starter_folder
 from mbbq_gen.benchmarks.templates.fill import find_form, load_template_folder
 from mbbq_gen.cli.command import add_command
-from mbbq_gen.cli.data_files import Instantiate
+from mbbq_gen.cli.data import Instantiate
 from mbbq_gen.core.errors import DataError, UsageError
 from tests.support.templates import SUPPER, write_workbook
 

@@ -333,7 +333,8 @@ class ServerScorer:
             for answer, tokens in zip(shown.continuations, whole.answers, strict=True)
         )
         sums_of = [sum(filter(None, counts)) if set(counts) != {None} else None for counts in (read, written)]
-        return {"scores": scores, "finish_reason": "stop", "usage": Usage.counted(sums_of[0], sums_of[1], None, None)}
+        usage = Usage(input_tokens=sums_of[0], output_tokens=sums_of[1])
+        return {"scores": scores, "finish_reason": "stop", "usage": usage}
 
 
 def _choices(payload: Any, count: int) -> list[Any]:

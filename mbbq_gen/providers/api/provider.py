@@ -304,7 +304,7 @@ class ApiProvider(ApiService):
             fields = {"request_key": request_key, **self.fields_of(payload, headers), **more}
             if more.get("truncated_at") is not None:
                 fields["finish_reason"] = "length"
-            return Response.of_answer(fields)
+            return Response(**fields)
         except (KeyError, IndexError, TypeError, AttributeError, ValueError) as error:
             shape = type(error).__name__
             raise TransientError("malformed", f"the response is JSON of another shape ({shape})") from error
@@ -438,4 +438,9 @@ def token_usage(found: Any, read: Collection[str], written: str, *, cached: str,
     if not isinstance(found, dict):
         return Usage()
     counted = [tokens for name in read if (tokens := count_or_none(found.get(name))) is not None]
-    return Usage.counted(sum(counted) if counted else None, found.get(written), reasoning, found.get(cached))
+    return Usage(
+        input_tokens=sum(counted) if counted else None,
+        output_tokens=found.get(written),
+        reasoning_tokens=reasoning,
+        cached_input_tokens=found.get(cached),
+    )
