@@ -36,7 +36,6 @@ POLARITIES: Final[dict[str, Polarity]] = {
     **dict.fromkeys(("neg", "bsd", "negative"), "negative"),
     **dict.fromkeys(("nonneg", "non_neg", "non-neg", "cnt", "non_negative"), "non_negative"),
 }
-"""The same for polarities."""
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 _SLOT: Final = re.compile(r"[{\[]{1,2}\w+[}\]]{1,2}")
 """What is left of a slot `{{NAME1}}`, also where one of its braces is missing or another bracket."""
@@ -72,7 +71,6 @@ def build_instance(
     Args:
         unknown, target, label: indexes of the unknown, the target (None: see `reason`) and the right option.
         condition, polarity: as the data call them, a key of CONDITIONS and one of POLARITIES.
-        groups: the data's own label of each option's group.
         swap_people: whether the published label names the wrong one of the two people.
         groups_swapped: whether the published groups of the two people are the wrong way round.
 
@@ -141,7 +139,6 @@ def _clean(text: str) -> str:
 
 
 def _text_data_issues(context: str, question: str, options: Sequence[str]) -> list[str]:
-    """Codes of irregularities in the texts of a row."""
     texts = (context, question, *options)
     rests = [_SLOT.sub("", text) for text in texts if "{" in text or "}" in text]
     checks = {
@@ -221,7 +218,6 @@ class _Published(PublishedRow):
 
 
 def _without_nan(value: Any) -> Any:
-    """The entry with an empty text where the data has NaN."""
     return [item if item == item else "" for item in value] if isinstance(value, list) else value  # noqa: PLR0124
 
 
@@ -288,7 +284,6 @@ class BbqRow(_Published):
 
 
 Block = list[tuple[RowLocation, BbqRow]]
-"""Four rows in the order of the file."""
 
 
 def read_rows(path: Path) -> Iterator[tuple[RowLocation, BbqRow]]:
@@ -299,14 +294,11 @@ def read_rows(path: Path) -> Iterator[tuple[RowLocation, BbqRow]]:
 def in_blocks(
     rows: Iterable[tuple[RowLocation, BbqRow]], category: str, *, contradictions: bool = False
 ) -> Iterator[Block]:
-    """The rows four by four, each block one filled template.
+    """The rows four by four, each block one filled template; raises DataError for a row that is out of place.
 
     Args:
         category: the published name that every row must have.
-        contradictions: whether blocks are allowed whose two questions have the same answer in disambiguated contexts.
-
-    Raises:
-        DataError: where a row is missing, out of its place, or in the wrong file.
+        contradictions: whether both questions of a block may have the same answer in disambiguated contexts.
     """
     values = {"question_polarity": _POLARITIES, "context_condition": _CONDITIONS}
     same = {"question_index": "another template", "answer_info": "other people"}
@@ -352,14 +344,11 @@ def instance_of(
     data_issues: tuple[str, ...] = (),
     metadata: dict[str, Any] | None = None,
 ) -> Instance:
-    """The instance that a row is; its id is category and `example_id`, its template category and `question_index`.
+    """The instance of a row: its id is category and `example_id`, its template category and `question_index`.
 
     Args:
         target: what the benchmark's own rule found; None: there is none.
         stereotyped: the groups among which it was looked for; None: those that the row lists.
-
-    Raises:
-        DataError: where the label contradicts the condition.
     """
     more, unknown = row.additional_metadata, row.unknown_index(place)
     wrong = source.benchmark in HAVE_WRONG_LABELS and row.context_condition == "disambig"

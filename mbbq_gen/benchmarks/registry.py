@@ -55,13 +55,11 @@ class SplitInfo:
 
     benchmark: str
     version: str
-    """Release or commit of the benchmark."""
     language: str
     split: Split
     category: str = ""
     """Slug; empty where the rows tell."""
     published: str = ""
-    """The category's name in the data."""
 
 
 Parts = Sequence[tuple[SplitInfo, list[Path]]]
@@ -84,11 +82,7 @@ def benchmark_name(typed: str) -> str:
 
 
 def find_benchmark(name: str) -> BenchmarkInfo:
-    """The benchmark of that name, hyphens taken for underscores.
-
-    Raises:
-        UnknownNameError: where there is none; it offers the nearest names.
-    """
+    """The benchmark of that name, hyphens taken for underscores; raises UnknownNameError where there is none."""
     try:
         return BENCHMARKS[benchmark_name(name)]
     except KeyError:
@@ -107,13 +101,11 @@ def load_benchmark(
 
     Args:
         data: the folder of its published files; not used for a benchmark that ships with us.
-        languages: which languages, in that order; None for all it has.
-        splits: which splits, in that order; None for all it has.
+        languages: which languages, in that order; None for all it has; likewise `splits`.
         resources: where language packs are found; None for those that ship.
 
     Raises:
-        UnknownNameError: for a name that no benchmark has.
-        UsageError: at once, for a language or split that it does not have, or a missing folder or file.
+        UsageError: at once, for a name, language or split that there is not, or a missing folder or file.
         DataError: while reading, at the first row that is wrong; file, row and field.
     """
     info = find_benchmark(name)
@@ -138,11 +130,7 @@ def load_benchmark(
 
 
 def published_files(info: BenchmarkInfo, folder: Path, language: str, split: Split) -> Parts:
-    """The files of each category, from the first of the subfolders that has one of them.
-
-    Raises:
-        UsageError: where the folder or a file is missing; it names what was looked for.
-    """
+    """The files of each category, from the first subfolder that has one; raises UsageError where one is missing."""
 
     def listed(some: list[str]) -> str:
         return ", ".join(some[:3]) + (f" and {len(some) - 3} more" if len(some) > 3 else "")

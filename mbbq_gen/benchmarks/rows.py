@@ -51,7 +51,6 @@ class RowLocation:
 
     path: Path
     row: int
-    """Counted from 1."""
 
     def error(self, message: str, field: str = "") -> DataError:
         """The error that names this row, and the field where there is one."""
@@ -69,11 +68,7 @@ class RowLocation:
 
 
 def read_json_lines(path: Path, schema: type[RowT]) -> Iterator[tuple[RowLocation, RowT]]:
-    """The rows of a JSON Lines file, each checked against a schema; blank lines are passed over.
-
-    Raises:
-        DataError: at the first row that is not UTF-8, not JSON or not of the schema.
-    """
+    """The rows of a JSON Lines file, each checked against a schema; raises DataError at the first one that is wrong."""
     for number, line in lines_of(note_file(path)):
         place = RowLocation(path, number)
         yield place, _json_record(line, schema, place)
@@ -101,10 +96,7 @@ def json_row(line: bytes, place: RowLocation) -> dict[str, Any]:
 def read_table(path: Path, schema: type[RowT], *, delimiter: str = ",") -> Iterator[tuple[RowLocation, RowT]]:
     """The rows of a table with a header, each checked against a schema; cells are text.
 
-    A place's row is the line that the row begins on. Columns that the schema does not name are left to the schema.
-
-    Raises:
-        DataError: where a column is missing, or at the first row that is not UTF-8, is cut off or not of the schema.
+    A place's row is the line that the row begins on. Raises DataError where a column is missing, or a row is wrong.
     """
     required = [field.alias or name for name, field in schema.model_fields.items() if field.is_required()]
     for row, cells in table_rows(note_file(path), delimiter=delimiter, required=required):
@@ -173,7 +165,6 @@ def python_literal(value: Any) -> Any:
 
 @lru_cache(maxsize=4096)
 def _python_literal(text: str) -> Any:
-    """The same for text; the same cells come again and again."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, RecursionError, MemoryError) as error:

@@ -144,7 +144,7 @@ class DataStats(JsonCommand):
             # The questions that no control question can be made of, by template and reason.
             refusals = [
                 (one.template_id, one.language, one.reason, f"{one.questions:,}", f"{one.of:,}")
-                for one in made.refusals()
+                for one in made.counts().templates
             ]
             titles = ("questions", "of")
             print_rows(("template", "language", "reason", *titles), refusals, right=titles, title="no control question")

@@ -134,30 +134,33 @@ class MakeControl(PackCommand):
     def _run(self) -> None:
         from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage
 
-        output, counts = self.output, ControlCoverage()
+        output, coverage = self.output, ControlCoverage()
         audit: dict[str, list[Any]] = {"replacements": [], "refusals": []}
-        made = self._made(counts, audit)
+        made = self._made(coverage, audit)
         if output is not None:
             write_lines(output, (one.instance.model_dump_json() for one in made))
         else:
             for _ in made:
                 pass
+        counts = coverage.counts()
         if not counts.questions:
             raise UsageError("no question of the bias split; leave out --languages to see all")
         if self.report is not None:
             from mbbq_gen.report.analysis_tables import control_blocks
             from mbbq_gen.report.page import blocks_page
 
-            title, blocks = f"Control questions: {self.benchmark}", control_blocks(counts, REASONS)
+            title, blocks = f"Control questions: {self.benchmark}", control_blocks(coverage, REASONS)
             write_lines(self.report, [blocks_page(title, blocks)])
         if self.as_json:
-            whole = {"output": None if output is None else str(output), **counts.summary()}
+            whole = {"output": None if output is None else str(output), **coverage.summary()}
             print_json({**whole, **audit} if self.audit else whole)
             return
-        for part in counts.categories():
-            refused = ", ".join(f"{reason} {count:,}" for reason, count in part.skipped.items())
-            share = f"{part.made:>8,} of {part.questions:>7,}  {whole_percent(part.made / part.questions):>4}"
-            echo(f"{part.language}  {part.category:<24}{share}  {refused}".rstrip())
+        for part in coverage.categories():
+            refused = ", ".join(f"{reason} {count:,}" for reason, count in part["skipped"].items())
+            share = (
+                f"{part['made']:>8,} of {part['questions']:>7,}  {whole_percent(part['made'] / part['questions']):>4}"
+            )
+            echo(f"{part['language']}  {part['category']:<24}{share}  {refused}".rstrip())
         echo(f"{counts.made:,} of {counts.questions:,} questions have a control question")
         for reason in counts.reasons:
             echo(f"  {reason}: {REASONS[reason]}")

@@ -147,7 +147,7 @@ def test_a_leading_answer_word_changes_nothing(case: Case) -> None:
     """Where one option is named: behind "Answer:", the first of two that a sentence names is the announced one."""
     if case.family not in {"letter_and_text", "text_exact"} or read(case).option != case.gold or len(named(case)) > 1:
         return
-    header = next(words_of(load_extractor(case.language).grammars[0].words.answer)).replace("_", " ")
+    header = next(words_of(load_extractor(case.language).grammars[0].words["answer"])).replace("_", " ")
     assert read(case, f"{header}: {case.response}").option == read(case).option
 
 

@@ -1,7 +1,5 @@
 """Reads BasqBBQ: BBQ translated into Basque and adapted, eight categories.
 
-Paper:    Saralegi, Zulaika (2025): BasqBBQ: A QA Benchmark for Assessing Social Biases in LLMs for Basque, a
-          Low-Resource Language. COLING, 4753-4767. https://aclanthology.org/2025.coling-main.318
 Data:     https://github.com/orai-nlp/BasqBBQ, `data/BasqBBQ/<Category>.jsonl`, the large categories in two files,
           `_ambig` and `_disambig`
 

@@ -1,7 +1,5 @@
 """Reads BBG's evaluation set as questions, in English and Korean.
 
-Paper:    Jin, Kang, Myung, Oh (2025): Social Bias Benchmark for Generation: A Comparison of Generation and QA-Based
-          Evaluations. Findings of ACL. https://arxiv.org/abs/2503.06987
 Data:     https://github.com/jinjh0123/BBG, `data/evaluation_set/EnBBG_*_eval.csv` and `KoBBG_*_eval.csv`, one file for
           each sample that the authors drew; the first by name is read
 

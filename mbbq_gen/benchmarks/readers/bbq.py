@@ -1,7 +1,5 @@
 """Reads BBQ: the English original, eleven categories.
 
-Paper:    Parrish, Chen, Nangia, Padmakumar, Phang, Thompson, Htut, Bowman (2022): BBQ: A Hand-Built Bias Benchmark for
-          Question Answering. Findings of ACL. https://aclanthology.org/2022.findings-acl.165
 Data:     https://github.com/nyu-mll/BBQ: `data/<Category>.jsonl`, `templates/*.csv`, `analysis_scripts/
           additional_metadata.csv`; 58,492 rows
 
@@ -136,7 +134,6 @@ def one_form(group: str) -> str:
 
 
 def _fits_both(row: BbqRow, index: int, category: str, template: _Template) -> bool:
-    """Whether an option's race and its gender or status are the stereotyped ones."""
     group, term = row.groups[index], row.terms[index].casefold()
     race = one_form(group.split("-")[-1]) or "latino"  # what the authors' script takes an empty race for
     by_term = any(re.match(rf"{re.escape(race)}\b", term) for race in template.stereotyped)

@@ -1,7 +1,5 @@
 """Reads BharatBBQ: BBQ adapted and extended for India, thirteen categories, eight languages.
 
-Paper:    Tomar, Sahoo, Bhattacharyya (2025): BharatBBQ: A Multilingual Bias Benchmark for Question Answering in the
-          Indian Context. TACL. https://arxiv.org/abs/2508.07090
 Data:     https://github.com/sahoonihar/BharatBBQ, `BharatBBQ_Dataset/Examples/<Category>_examples.csv`: English, 54,048
           rows. The other languages come in files of the same names: put them in a folder named as the language, in
           English or by its code (`Hindi`, `hi`), beside `Examples` or in the folder that you give.

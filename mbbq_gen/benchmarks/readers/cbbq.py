@@ -1,7 +1,5 @@
 """Reads CBBQ: a bias benchmark made for China, fourteen categories, as far as it fits our record.
 
-Paper:    Huang, Xiong (2024): CBBQ: A Chinese Bias Benchmark Dataset Curated with Human-AI Collaboration for Large
-          Language Models. LREC-COLING, 2917-2929. https://arxiv.org/abs/2306.16244
 Data:     https://github.com/YFHuangxxxx/CBBQ, `data/<category>/ambiguous/ambiguous.csv` and `…/disambiguous/
           disambiguous.csv`; 106,588 rows
 

@@ -1,7 +1,5 @@
 """Reads EsBBQ (Spanish) and CaBBQ (Catalan): BBQ adapted to the stereotypes of Spain, ten categories, 323 templates.
 
-Paper:    Ruiz-Fernández, Mina, Falcão, Vasquez-Reina, Sallés, Gonzalez-Agirre, Perez-de-Viñaspre (2025): EsBBQ and
-          CaBBQ: The Spanish and Catalan Bias Benchmarks for Question Answering. https://arxiv.org/abs/2507.11216
 Data:     https://github.com/langtech-bsc/EsBBQ-CaBBQ: `data_es` and `data_ca`, `<Category>.full.csv` or `.full.jsonl`;
           27,320 Spanish and 27,344 Catalan rows
 

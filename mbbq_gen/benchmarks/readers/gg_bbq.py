@@ -1,7 +1,5 @@
 """Reads GG-BBQ: the gender category of BBQ in German, in two parts.
 
-Paper:    Satheesh, Klug, Beckh, Allende-Cid, Houben, Hassan (2025): GG-BBQ: German Gender Bias Benchmark for Question
-          Answering. Workshop on Gender Bias in Natural Language Processing. https://arxiv.org/abs/2507.16410
 Data:     https://github.com/shalakasatheesh/GG-BBQ: `data/subset-1` (groups, 968 rows), `data/subset-2` (proper names,
           10,900 rows); ambiguous and disambiguated rows in separate files, with the same `index`
 

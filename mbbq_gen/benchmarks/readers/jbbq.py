@@ -1,7 +1,5 @@
 """Reads JBBQ: BBQ translated into Japanese, adapted and extended, five categories.
 
-Paper:    Yanaka, Han, Kumon, Lu, Takeshita, Sekizawa, Kato, Arai (2025): JBBQ: Japanese Bias Benchmark for Analyzing
-          Social Biases in Large Language Models. GeBNLP. https://arxiv.org/abs/2406.02050
 Data:     https://github.com/ynklab/JBBQ_data: sent by its authors on request, one `<Category>.jsonl` each; 50,856 rows
 
 What the fields mean here (BBQ's record, with `is_additional`: 1 for what is not in BBQ)

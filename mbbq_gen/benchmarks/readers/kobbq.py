@@ -1,7 +1,5 @@
 """Reads KoBBQ: BBQ adapted and extended for Korea, twelve categories.
 
-Paper:    Jin, Kim, Lee, Yoo, Oh, Lee (2024): KoBBQ: Korean Bias Benchmark for Question Answering. TACL 12.
-          https://arxiv.org/abs/2307.16778
 Data:     https://github.com/naver-ai/KoBBQ, folder `data`: `KoBBQ_test_samples.tsv` (2,280 rows, one filling of each
           template row; what the paper's scores are of) and `KoBBQ_all_samples.tsv` (76,048 rows)
 

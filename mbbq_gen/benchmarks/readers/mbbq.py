@@ -1,7 +1,5 @@
 """Reads MBBQ: BBQ's stereotypes that hold in English, Dutch, Spanish and Turkish, with a control set of first names.
 
-Paper:    Neplenbroek, Bisazza, Fernández (2024): MBBQ: A Dataset for Cross-Lingual Comparison of Stereotypes in
-          Generative LLMs. COLM. https://arxiv.org/abs/2406.07243
 Data:     https://github.com/Veranep/MBBQ, folder `data`: `<Category>[_control]_<language>.jsonl`, 48 files, 80,640 rows
 
 What the fields mean here

@@ -1,7 +1,5 @@
 """Reads PakBBQ: BBQ adapted to Pakistan, in English and Urdu.
 
-Paper:    Hashmat, Mirza, Raza (2025): PakBBQ: A Culturally Adapted Bias Benchmark for QA. EMNLP.
-          https://arxiv.org/abs/2508.10186
 Data:     https://github.com/Hashmat02/PakBBQ-Bias-Benchmarking-QA-Dataset, `PakBBQ/PakBBQ_ENG` and `PakBBQ/PakBBQ_UR`,
           `<Category>.jsonl`
 
