@@ -281,12 +281,12 @@ class MakeControl(QuestionCommand):
     def _run(self) -> None:
         from mbbq_gen.benchmarks.control.maker import REASONS, ControlCoverage, ControlGenerators, RefusedInstance
 
-        output, counts, makers = self.output, ControlCoverage(), ControlGenerators(self.where)
+        output, coverage, makers = self.output, ControlCoverage(), ControlGenerators(self.where)
 
         def made() -> Iterator[str]:
             for instance in _with_bar(self.questions(["bias"])):
                 control = makers.make(instance)
-                counts.add(instance, control)
+                coverage.add(instance, control)
                 if not isinstance(control, RefusedInstance):
                     yield control.instance.model_dump_json()
 
@@ -295,6 +295,7 @@ class MakeControl(QuestionCommand):
         else:
             for _ in made():
                 pass
+        counts = coverage.counts()
         if not counts.questions:
             raise UsageError("no question of the bias split; leave out --languages to see all")
         if self.report is not None:
@@ -302,14 +303,15 @@ class MakeControl(QuestionCommand):
             from mbbq_gen.report.page import blocks_page
 
             title = f"Control questions: {self.benchmark or self.config.instances}"
-            write_lines(self.report, [blocks_page(title, control_blocks(counts, REASONS))])
+            write_lines(self.report, [blocks_page(title, control_blocks(coverage, REASONS))])
         if self.as_json:
-            print_json({"output": None if output is None else str(output), **counts.summary()})
+            print_json({"output": None if output is None else str(output), **coverage.summary()})
             return
-        for part in counts.categories():
-            refused = ", ".join(f"{reason} {count:,}" for reason, count in part.skipped.items())
-            share = f"{part.made:>8,} of {part.questions:>7,}  {whole_percent(part.made / part.questions):>4}"
-            echo(f"{part.language}  {part.category:<24}{share}  {refused}".rstrip())
+        for part in coverage.categories():
+            refused = ", ".join(f"{reason} {count:,}" for reason, count in part["skipped"].items())
+            share = whole_percent(part["made"] / part["questions"])
+            numbers = f"{part['made']:>8,} of {part['questions']:>7,}  {share:>4}"
+            echo(f"{part['language']}  {part['category']:<24}{numbers}  {refused}".rstrip())
         echo(f"{counts.made:,} of {counts.questions:,} questions have a control question")
         for reason in counts.reasons:
             echo(f"  {reason}: {REASONS[reason]}")

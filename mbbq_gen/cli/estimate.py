@@ -46,6 +46,7 @@ class Estimate(PackCommand):
         "Estimate",
         "The model's tokenizer.json, or the folder that holds it. Default: the model's own, if it is on this machine.",
     )
+    pilot: Pilot = None
     probe: bool = option("Estimate", "Run ten requests on a local model to estimate the time.", default=False)
     config: EstimateSettings
 

@@ -44,15 +44,6 @@ def test_forms_are_found_out(esbbq: Path, tmp_path: Path) -> None:
     assert {each.benchmark for each in load_template_folder(esbbq)} == {"esbbq", "cabbq"}
 
 
-@pytest.mark.parametrize("place", [".", "templates"])
-def test_bbq_templates_are_refused(tmp_path: Path, place: str) -> None:
-    table = tmp_path / "bbq" / place / "new_templates - Age.csv"
-    table.parent.mkdir(parents=True, exist_ok=True)
-    table.write_text("Q_id,version\n1,a\n", encoding="utf-8")
-    with pytest.raises(UsageError, match="BBQ's templates"):
-        call(tmp_path / "bbq", "-o", tmp_path / "questions.jsonl")
-
-
 def test_what_is_written_is_read_back(esbbq: Path, tmp_path: Path) -> None:
     output = tmp_path / "questions.jsonl"
     printed = call(esbbq, "-o", output, "--languages", "es")
