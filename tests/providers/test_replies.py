@@ -17,8 +17,6 @@ from tests.support.providers import make_request
 
 pytestmark = pytest.mark.usefixtures("api_keys")
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
 pytest.importorskip("aiohttp")
 
 ANSWER = {"body": {"choices": [{"finish_reason": "stop", "message": {"content": "B"}}]}}

@@ -16,10 +16,6 @@ from tests.support.cases import cases
 __all__ = ["command"]
 
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("limit", [{"max_requests": 7}, {"max_bytes": 9000}], ids=["requests", "bytes"])

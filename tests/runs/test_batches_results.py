@@ -17,9 +17,6 @@ from tests.support.api import KEY, Heard, spoken
 
 __all__ = ["command"]
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-
 
 def responses_of(run: Path) -> dict[str, Response]:
     with RunFolder(run).open_store(read_only=True) as store:
@@ -110,26 +107,6 @@ def test_an_answer_stands_over_a_failure_of_the_same_request(command: Calls, tmp
     found = responses_of(run)
     assert {found[key].text for key in requested(run)} == {"A"}
     assert len(ledger_of(run)) == 1
-
-
-@pytest.mark.parametrize("kind", ["openai", "anthropic"])
-def test_an_endless_line_is_cut_and_marked(command: Calls, tmp_path: Path, kind: str) -> None:
-    run = tmp_path / "run"
-    with fake_server({}, run=run) as server:
-        assert command(*started(server, kind, run, "--model-arg", "max_answer_bytes=20000"))[0] == 0
-        keys = sorted(requested(run))
-        long = line_of(kind, keys[0], "B. " + "y" * 500_000)
-        lines = long + b"".join(line_of(kind, key) for key in keys[1:])
-        with spoken(lambda _heard: (200, {}, lines)) as other:
-            server.change({"batches": {"results_at": f"{other.root}/there"}})
-            assert command("run", run, "--collect")[0] == 0
-    found = responses_of(run)
-    cut = found.pop(keys[0])
-    assert (cut.finish_reason, cut.truncated_at) == ("length", 20_000)
-    assert cut.text is not None
-    assert cut.text.startswith("B. yyy")
-    assert len(cut.text) < 20_000
-    assert {response.truncated_at for response in found.values()} == {None}
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -127,7 +127,6 @@ def test_short_prompts_have_the_price_of_short_ones_however_many(run: Path, long
 def test_report_and_manifest_tell_the_cost(
     capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    pytest.importorskip("openai")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
     run, prices = tmp_path / "run", write_prices(tmp_path, "openai:m", 10.0, **OTHER_PRICES)
     with fake_server(run=run) as server:
