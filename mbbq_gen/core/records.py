@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, get_
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, field_validator, model_validator
 
-from mbbq_gen.core.text import count_or_none, storable
+from mbbq_gen.core.text import count_or_none, storable, storable_text
 
 Role = Literal["target", "non_target", "unknown"]
 Condition = Literal["ambiguous", "disambiguated"]
@@ -415,6 +415,26 @@ class Response(FrozenModel):
     truncated_at: int | None = None
     """Bytes after which we stopped taking the answer, because it was longer than we take; None: it is whole."""
 
+    @classmethod
+    def of_answer(cls, fields: dict[str, Any]) -> Response:
+        """The response with these fields, as validation makes it: what has its plain type already is not validated.
+
+        Raises:
+            pydantic.ValidationError: as validation.
+        """
+        values: dict[str, Any] = {**_NO_RESPONSE, **fields}
+        for name, value in fields.items():
+            if value is not None:
+                kind = _PLAIN.get(name)
+                if type(value) is not kind:
+                    return cls(**fields)
+                if kind is str:
+                    values[name] = storable_text(values[name])
+        found, had = values["finish_reason"], (values["error"], values["text"])
+        if found not in _FINISH_REASONS or (had.count(None) != 1 and found != "content_filter"):
+            return cls(**fields)
+        return of_valid(cls, values)
+
     @model_validator(mode="before")
     @classmethod
     def _make_storable(cls, data: Any) -> Any:
@@ -432,6 +452,18 @@ class Response(FrozenModel):
         if sum(part is not None for part in had) != 1 and self.finish_reason != "content_filter":
             raise ValueError("a response has either a text, or scores of answers, or an error")
         return self
+
+
+_NO_RESPONSE: Final = {
+    name: None if given.is_required() else given.default for name, given in Response.model_fields.items()
+}
+_FINISH_REASONS: Final = frozenset({"stop", "length", "content_filter", "other", None})
+_PLAIN: Final[Mapping[str, type]] = {
+    **dict.fromkeys(("request_key", "text", "finish_reason", "error", "model", "refusal", "reasoning"), str),
+    **dict.fromkeys(("provider_finish_reason", "system_fingerprint", "request_id", "batch"), str),
+    **{"usage": Usage, "unmetered_usage": Usage, "latency_s": float, "n_attempts": int, "truncated_at": int},
+}
+"""Field of a response → the type that needs no validation; other fields always need it."""
 
 
 class Extraction(FrozenModel):

@@ -14,7 +14,7 @@ from mbbq_gen.annotation.review import Annotation
 from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.records import Instance, Message, Option, Prompt, Response
 from mbbq_gen.providers.api.options import structured_fields, with_structure
-from mbbq_gen.providers.registry import KINDS
+from mbbq_gen.providers.registry import KINDS, open_provider
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.ledgers import ChosenBy, ExtractionSummary
 from mbbq_gen.storage.store import CompletedPrompt, Progress
@@ -139,8 +139,9 @@ def test_each_service_is_asked_for_the_schema_in_its_own_way() -> None:
     own = with_structure("openai", {"extra": '{"top_k": 1, "response_format": {"type": "text"}}'}, schema)
     assert own["extra"] == {"top_k": 1, "response_format": {"type": "text"}}
     assert with_structure("scripted", {}, schema) == {}
+    assert with_structure("openai", {"extra": "{"}, schema) == {"extra": "{"}
     with pytest.raises(UsageError, match="not JSON"):
-        with_structure("openai", {"extra": "{"}, schema)
+        open_provider("openai:m", {"extra": "{"})
 
 
 def _values(value: Any) -> list[Any]:

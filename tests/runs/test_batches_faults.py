@@ -18,9 +18,6 @@ from tests.runs.test_batches import KINDS, Calls, command, ledger_of, plan_only,
 __all__ = ["command"]
 
 
-pytest.importorskip("openai")
-pytest.importorskip("anthropic")
-
 FAULTS = {
     "rate_limited": 0.1,
     "retry_after_s": 0.1,
