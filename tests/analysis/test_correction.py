@@ -335,3 +335,11 @@ def test_a_spoilt_file_of_draws_is_named(run: Path, capsys: pytest.CaptureFixtur
     code, _, err = call(capsys, "score", run, "--correct-with", "annotations")
     assert code == 2
     assert f"{DRAWS_NAME}:2: " in err
+
+
+def test_a_difference_is_paired_by_template() -> None:
+    group = Population(6, 0.1).sample(60)
+    found = correct(METRICS["mbbq_bias_ambiguous"], group, "discard")
+    nothing = found.minus(found)
+    assert nothing.value == 0
+    assert (nothing.influence_values == 0).all()

@@ -35,6 +35,7 @@ from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
 from mbbq_gen.benchmarks.release_catalogue import ReleaseCatalogue, shipped_catalogue
 from mbbq_gen.benchmarks.releases import InstallResult, InstallTools, install_release, installed_folder
 from mbbq_gen.core.errors import DownloadError, UsageError
+from tests.support.extraction import call
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 EDITION = COMMIT[:12]
@@ -353,21 +354,17 @@ def test_a_range_that_was_not_asked_for_is_not_used(pull: Pull, tmp_path: Path, 
     assert not (tmp_path / "y.part").exists()
 
 
-SCRIPT = """
-import sys
-from mbbq_gen.cli.main import main
-sys.exit(main(["data", "download", "kobbq", "--from", sys.argv[1], "--to", sys.argv[2], "--json"]))
-"""
-
-
-def test_a_killed_download_goes_on(pull: Pull, shared_datasets: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_killed_download_goes_on(
+    pull: Pull, shared_datasets: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as tar:
         tar.add(shared_datasets / "kobbq", arcname=f"Repo-{COMMIT}")
     half, halfway, parts = len(buffer.getvalue()) // 2, threading.Event(), pull.root / "kobbq"
     pull.host.faults = [Fault(cut_after=half, stall=halfway)]
-    command = [sys.executable, "-c", SCRIPT, pull.serve(buffer.getvalue()), str(pull.root)]
+    words = ["data", "download", "kobbq", "--from", pull.serve(buffer.getvalue()), "--to", str(pull.root), "--json"]
+    command = [sys.executable, "-m", "mbbq_gen", *words]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         while process.poll() is None and not any(path.stat().st_size for path in parts.glob("*.part")):
             time.sleep(0.02)
@@ -379,7 +376,9 @@ def test_a_killed_download_goes_on(pull: Pull, shared_datasets: Path, monkeypatc
     assert 0 < arrived <= half
     assert installed_folder("kobbq", pull.root) is None
     pull.host.asked.clear()
-    done = json.loads(subprocess.run(command, capture_output=True, text=True, check=True).stdout)
+    code, out, err = call(capsys, *words)
+    assert (code, err) == (0, "")
+    done = json.loads(out)
     assert pull.host.asked == [f"bytes={arrived}-"]
     assert Path(done["folder"]) == installed_folder("kobbq", pull.root)
     assert (done["outcome"], done["missing"]) == ("installed", ["data/KoBBQ_all_samples.tsv"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.benchmarks.registry import load_benchmark
-from mbbq_gen.core.errors import MbbqGenError
+from mbbq_gen.core.errors import DataError, MbbqGenError, UsageError
 from mbbq_gen.core.option_display import options_in_order
 from mbbq_gen.core.records import Instance, Prompt
 from mbbq_gen.prompts.published import PublishedPrompt, read_published_prompts
@@ -157,3 +157,16 @@ def test_bharatbbq_prompts_are_the_blocks_of_its_files(shared_datasets: Path) ->
         asked |= {sent(prompt, instance) for prompt in published}
     assert asked == possible
     assert len(possible) == 23
+
+
+def test_no_copy_and_no_folder_are_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"get one with `mbbq-gen data download mbbq`"):
+        read_published_prompts("mbbq", None, "en")
+    with pytest.raises(UsageError, match=r"no folder .*gone"):
+        read_published_prompts("mbbq", tmp_path / "gone", "en")
+
+
+def test_latin_1_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "answer_detection.py").write_bytes("prompts = ['é']".encode("latin-1"))
+    with pytest.raises(DataError, match=r"answer_detection\.py: not UTF-8 at byte 13"):
+        read_published_prompts("mbbq", tmp_path, "en")

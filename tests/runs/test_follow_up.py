@@ -329,3 +329,22 @@ def test_none_beside_a_label_is_no_none(text: str, option: int | None) -> None:
     found = read(text)
     assert found.rule != NONE_RULE
     assert found.option == option
+
+
+def test_a_pilot_of_which_nothing_was_read_prices_follow_ups(capsys: Capture, tmp_path: Path) -> None:
+    pilot, given = tmp_path / "pilot", [*STARTER, "--languages", "en", "--sample", 8]
+    run(capsys, pilot, "--model", "oracle:indirect", *given)
+    asked = ["--model", "oracle:indirect", *given, "--follow-up", "unread", "--pilot", pilot, "--json"]
+    code, out, err = call(capsys, "estimate", *asked)
+    assert code == 0, err
+    assert (json.loads(out)["follow_up"]["rates"], json.loads(out)["follow_up"]["requests"]) == ("measured", 8)
+
+
+def test_a_body_without_a_conversation_is_refused(capsys: Capture, tmp_path: Path) -> None:
+    file = tmp_path / "endpoint.toml"
+    file.write_text(
+        'url = "http://127.0.0.1:9/x"\n[body]\nprompt = "{prompt}"\n[answer]\ntext = "text"\n', encoding="utf-8"
+    )
+    given = ["--model", f"http:{file}", *STARTER, "--languages", "en", "--follow-up", "unread"]
+    code, _, err = call(capsys, "run", tmp_path / "run", *given)
+    assert (code, "it takes no second turn" in err) == (2, True), err
