@@ -189,7 +189,7 @@ class ScoreOptions(InferenceOptions):
         min=0,
     )
     unseen_stretch: float = option(
-        "Statistics", "How much farther it may lie off near an end of the scale.", default=1.2, min=0
+        "Statistics", "How much farther near an end of the scale, times the scale's length.", default=1.2, min=0
     )
     prompt_effects: PromptEffectsChoice = "fixed"
 

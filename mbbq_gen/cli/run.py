@@ -207,7 +207,8 @@ def load_extraction() -> None:
 def load_report() -> None:
     """Imports what extraction and report need while the model is busy, because that is slow."""
     load_extraction()
-    for name in ("scipy.special", "mbbq_gen.report.score_tables"):
+    needed = ("scipy.special", "rich.console", "mbbq_gen.cli.loading", "mbbq_gen.report.run_report")
+    for name in needed:
         import_module(name)
 
 

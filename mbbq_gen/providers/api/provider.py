@@ -182,6 +182,8 @@ class ApiProvider(ApiService):
         self._context, options = context, self.options
         if self._pace is None:
             first = FIRST_ON_LOOPBACK if is_loopback(self.base_url) else FIRST
+            if "max_connections" in options.model_fields_set:  # the user knows the service
+                first = options.max_connections
             self._pace = RateLimiter(
                 AdaptiveConcurrency(options.max_connections, first, options.timeout),
                 ServiceGate(options.patience, notify=lambda text: self._context.notify(f"{self.name}: {text}")),
