@@ -38,6 +38,7 @@ from mbbq_gen.statistics.ppi import (
     prepare,
     usual_error_rate,
 )
+from tests.support.cases import cases
 from tests.support.extraction import call, copy_run, make_run
 from tests.support.simulation import Design as SimulatedDesign
 from tests.support.simulation import SimulatedLanguage, SimulatedModel, simulate
@@ -277,13 +278,7 @@ def test_without_labels_there_is_one_line_and_exit_code_2(
         assert all(part in line for part in (f"{judged} ", "20 ", "annotate"))
 
 
-@pytest.mark.parametrize(
-    ("options", "said"),
-    [
-        (["--correct-with", "judges"], "judges"),
-        (["--correct-with", "annotations", "--subset", "bharat_pairs"], "--subset"),
-    ],
-)
+@pytest.mark.parametrize(("options", "said"), cases("analysis/correction", "what_can_not_be_corrected_is_refused"))
 def test_what_can_not_be_corrected_is_refused(
     run: Path, capsys: pytest.CaptureFixture[str], options: list[str], said: str
 ) -> None:

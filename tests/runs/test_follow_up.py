@@ -18,6 +18,7 @@ from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.storage.follow_ups import NONE_RULE
 from mbbq_gen.storage.store import CompletedPrompt
 from tests.fake_service.client import fake_server
+from tests.support.cases import cases
 from tests.support.dialogue import VAGUE, Dialogue, dialogue
 from tests.support.extraction import call
 from tests.support.prices import write_prices
@@ -255,15 +256,7 @@ def test_follow_ups_are_a_batch_of_their_own(capsys: Capture, tmp_path: Path) ->
 # --- where it is refused, and other doors -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("more", "said"),
-    [
-        (["--model", "oracle:perfect", "--method", "loglikelihood", "--follow-up", "unread"], "--follow-up"),
-        (["--model", "oracle:perfect", "--follow-up", "unsure"], "unread or low"),
-        (["--model", "oracle:perfect", "--follow-up-check", "0"], "--follow-up-check"),
-        (["--model", "oracle:perfect", "--follow-up-model", "oracle:random"], "--follow-up-model"),
-    ],
-)
+@pytest.mark.parametrize(("more", "said"), cases("runs/follow_up", "it_is_refused_in_one_line"))
 def test_it_is_refused_in_one_line(capsys: Capture, tmp_path: Path, more: list[str], said: str) -> None:
     code, out, err = call(capsys, "run", tmp_path / "run", "--benchmark", "starter", "--languages", "en", *more)
     assert (code, out, len(err.strip().splitlines()), said in err) == (2, "", 1, True), err
