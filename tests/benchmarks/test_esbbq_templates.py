@@ -93,18 +93,6 @@ def test_every_person_with_every_person_and_every_combination_of_words(tmp_path:
     assert all(("el pan" in row.context) == ("pidió pan" in row.context) for row in rows if row.label != 2)
 
 
-def test_the_indefinite_form_gives_the_bare_one(tmp_path: Path) -> None:
-    rows = fill(
-        tmp_path,
-        {
-            "names_es": "NAME1-indef: [un abuelo]; NAME2-indef: [un nieto]",
-            "ambiguous_context_es": "{{NAME1-indef}} y {{NAME2-indef}} cenaron.",
-        },
-    )
-    assert people(rows) == [("abuelo", "nieto")]
-    assert rows[0].context == "Un abuelo y un nieto cenaron."
-
-
 @pytest.mark.parametrize(("gender", "words"), [("m", ("blau", "verd")), ("f", ("blava", "verda")),
                                                 ("fake-f", ("blava", "verda")), (None, ("blau", "verd"))])  # fmt: skip
 def test_words_agree_with_the_stated_gender(tmp_path: Path, gender: str | None, words: tuple[str, str]) -> None:
@@ -164,28 +152,6 @@ def test_proper_names_of_ethnicities(tmp_path: Path) -> None:
     assert {row.groups[0] for row in rows} == {"azul"}
 
 
-def test_roles_follow_the_slot_where_words_contain_each_other(tmp_path: Path) -> None:
-    rows = fill(
-        tmp_path,
-        {
-            "names_es": "NAME1: [canoso]; NAME2: [que no era canoso]",
-            "ambiguous_context_es": "El {{NAME1}} y el {{NAME2}} cenaron.",
-            "answer_negative_es": "El {{NAME2}}",
-            "answer_non_negative_es": "El {{NAME1}}",
-        },
-    )
-    assert {(row.ans0, *row.info0) for row in rows if row.flipped in ("original", "ambig")} == {
-        ("El que no era canoso", "que no era canoso", "nonOld")
-    }
-    for row in rows:
-        assert f"El {row.info0[0]}" == row.ans0
-        assert f"El {row.info1[0]}" == row.ans1
-    old_is_right = [row.groups[row.label] == "old" for row in rows if row.context_condition == "disambig"]
-    negative = [row.question_polarity == "neg" for row in rows if row.context_condition == "disambig"]
-    aligned = [row.question_type == "pro-stereo" for row in rows if row.context_condition == "disambig"]
-    assert aligned == [right == asked for right, asked in zip(old_is_right, negative, strict=True)]
-
-
 def test_instances(tmp_path: Path) -> None:
     write_workbook(tmp_path / "SpanishRegion.xlsx", [SUPPER])
     write_workbook(tmp_path / "KitchenTales.xlsx", [SUPPER])
@@ -227,3 +193,8 @@ def test_missing_columns_and_languages_are_told(tmp_path: Path) -> None:
     write_workbook(path, [{**SUPPER, "names": "x"}])
     with pytest.raises(DataError, match="names: is missing or listed twice; give one column names or names_es"):
         list(load_esbbq_templates(tmp_path, "es"))
+
+
+def test_proper_names_elsewhere(tmp_path: Path) -> None:
+    rows = fill(tmp_path, NAMED | {"NAME1_info": "old", "NAME2_info": "nonOld"})
+    assert people(rows) == [("Laurel", "Pino"), ("Pino", "Laurel")]

@@ -108,3 +108,8 @@ def test_published_files_hold_what_the_papers_say_or_a_note_says_why_not(
     for notes in differing.values():
         assert None not in notes
     assert set(differing) == set(published_counts()[name].notes)
+
+
+def test_repeated_ids_are_found() -> None:
+    assert codes(question(1), question(1, context="Another story.")) == {"duplicate_id": 1}
+    assert codes(question(1), question(1, split="control"), question(1, language="nl")) == {}

@@ -7,10 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mbbq_gen.benchmarks.bbq_record import BbqRow, instance_of, only_stereotyped
 from mbbq_gen.benchmarks.quality import KINDS
 from mbbq_gen.benchmarks.registry import BENCHMARKS, SplitInfo, load_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation

@@ -170,3 +170,18 @@ def test_init_writes_the_base_url_and_run_takes_another(
     settings = RunFolder(Path("study/openai-m--starter")).manifest().config
     assert settings.base_url == f"{second.root}/v1"
     assert RunFolder(Path("study/oracle-perfect--starter")).manifest().config.base_url is None
+
+
+def test_a_base_url_for_no_model(command: Command, tmp_path: Path) -> None:
+    path = tmp_path / "study.toml"
+    given = ["--model", "oracle:perfect", "--benchmark", "starter", "--languages", "en", "--yes"]
+    assert command("init", path, *given, "--base-url", "http://127.0.0.1:9/v1")[0] == 2
+    assert command("init", path, *given)[0] == 0
+    code, _, err = command("run", path, "--base-url", "http://127.0.0.1:9/v1")
+    assert (code, "write it under a model" in error_of(err)) == (2, True)
+
+
+@pytest.mark.parametrize(("model", "typed"), cases("cli/local_servers", "servers_that_are_no_kind_of_provider"))
+def test_servers_that_are_no_kind_of_provider(command: Command, tmp_path: Path, model: str, typed: str) -> None:
+    code, _, err = command("run", tmp_path / "run", *SELECTION, "--model", model)
+    assert (code, typed in error_of(err)) == (2, True), err

@@ -312,3 +312,11 @@ def test_an_imported_run_is_a_run(capsys: pytest.CaptureFixture[str], logs: Path
     code, _, err = call(capsys, "run", run)
     assert code == 2
     assert "were imported, so no model can be called" in err
+
+
+def test_lm_eval_refuses_several_models(capsys: pytest.CaptureFixture[str], logs: Path, tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        shutil.copytree(logs / "lm-eval" / "fake-model", tmp_path / "out" / name)
+    code, _, err = call(capsys, "import", "--from", "lm-eval", tmp_path / "out", "-o", tmp_path / "r")
+    assert code == 2
+    assert "several models (one, two)" in err

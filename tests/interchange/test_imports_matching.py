@@ -196,3 +196,12 @@ def test_all_of_starter(starter: list[Instance], resources: PackPaths) -> None:
 @pytest.mark.filterwarnings("ignore")
 def test_all_of_published_benchmarks(load_published: Load, resources: PackPaths, name: str, language: str) -> None:
     all_are_found(load_published(name, language, "bias"), 400, resources)
+
+
+def test_labels_of_the_log_where_the_prompt_shows_none(matcher: Matcher, instance: Instance) -> None:
+    lines = "\n".join(texts(instance, (1, 2, 0)))
+    row = answer(
+        f"{instance.context}\n{instance.question}\n{lines}", options=tuple(texts(instance)), labels=("x", "y", "z")
+    )
+    match = found(matcher, row)
+    assert (match.option_order, match.labels) == ((1, 2, 0), ("y", "z", "x"))

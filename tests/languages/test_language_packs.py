@@ -71,19 +71,6 @@ def test_every_variant_renders_with_every_label_style(language: str, style: str)
         assert all(line == line.strip() for line in lines)
 
 
-@pytest.mark.parametrize("language", LANGUAGES)
-def test_wordings_have_the_parts_of_their_kind(language: str) -> None:
-    pack = PROMPTS[language]
-    bare = pack.by_id("bare").text
-    assert not any(letter.isalpha() for letter in fill(bare, dict.fromkeys(placeholders(bare), "")))
-    assert pack.by_id("letters").text.rstrip().endswith((":", "："))
-    assert pack.by_id("polite").text.rstrip().endswith(("!", "！", "。"))
-    for variant in ("bare", "single_letter", "reasoned"):
-        assert pack.by_id(variant).text.rstrip().endswith("{option_c}")
-    for variant in ("polite", "letters"):
-        assert any(mark in pack.by_id(variant).text for mark in "?？؟")
-
-
 def script_of(letter: str) -> str:
     return unicodedata.name(letter).split()[0]
 

@@ -183,3 +183,14 @@ def variants_of(**given: Any) -> tuple[str, ...]:
 def test_selections_that_contradict_themselves(given: dict[str, str], said: str) -> None:
     with pytest.raises(UsageError, match=said):
         variants_of(**given)
+
+
+def test_a_language_that_nobody_has_written(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"there is no file prompts/axes/xx.toml"):
+        read_axes(PackPaths(), "xx")
+
+
+def test_languages_that_label_with_letters_of_their_own() -> None:
+    assert NATIVE_LANGUAGES == ["ar", "as", "bn", "hi", "ja", "ko", "mr", "or", "ru", "ta", "te", "zh"]
+    with pytest.raises(UsageError, match="nl labels options with A, B and C"):
+        native_labels(PackPaths(), "nl")

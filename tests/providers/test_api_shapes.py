@@ -8,7 +8,7 @@ from mbbq_gen.core.errors import ProviderError
 from mbbq_gen.core.records import Response
 from tests.fake_service.client import FakeServer
 from tests.support.api import answering, ask, fake, provider, requests, with_system
-from tests.support.cases import cases
+from tests.support.cases import cases, read_data
 from tests.support.planned_questions import digest_of
 
 pytestmark = pytest.mark.usefixtures("api_keys")
@@ -18,15 +18,7 @@ __all__ = ["fake"]
 pytest.importorskip("aiohttp")
 
 CHAT = {"choices": [{"message": {"content": "B"}, "finish_reason": "stop"}], "model": "m"}
-RESPONSE: dict[str, Any] = {
-    "object": "response",
-    "status": "completed",
-    "model": "m",
-    "output": [
-        {"type": "reasoning", "summary": [{"type": "summary_text", "text": "Hm."}]},
-        {"type": "message", "content": [{"type": "output_text", "text": "B"}]},
-    ],
-}
+RESPONSE: dict[str, Any] = read_data("providers/api_shapes")["response"]
 MESSAGE = {"content": [{"type": "text", "text": "B"}], "stop_reason": "end_turn", "model": "m"}
 GEMINI = {"candidates": [{"content": {"parts": [{"text": "B"}]}, "finishReason": "STOP"}]}
 WHOLE = {"openai": CHAT, "anthropic": MESSAGE, "gemini": GEMINI}

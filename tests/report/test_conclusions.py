@@ -121,3 +121,8 @@ def test_what_a_lean_is_shown_to_be_smaller_than_is_said() -> None:
     assert "no bias could be shown in English (+0.00 [" in said
     assert "What is shown there is that no bias, in either direction, is larger than 0." in said
     assert "in English (two one-sided tests over templates)." in said
+
+
+def test_a_lean_against_the_stereotype_is_called_so() -> None:
+    rows = [Row("ambiguous", chose="non_target", template=template) for template in TEMPLATES]
+    assert "its answers are biased against the stereotype in English (-1.00" in " ".join(read(rows).sentences)

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen import Run
+from tests.support.cases import cases
 from tests.support.extraction import call
 from tests.support.servers import SERVERS, serving
 
@@ -56,12 +57,7 @@ def test_status_and_exports_have_server_and_sampling(
 
 
 @pytest.mark.parametrize(
-    ("first", "second", "named"),
-    [
-        ("vllm", "again", []),
-        ("vllm", "penalty", ["vllm 0.32.0", "repetition_penalty 1.0", "repetition_penalty 1.1"]),
-        ("vllm", "llama", ["vllm 0.32.0", "llama.cpp b6000-abc1234", "presence_penalty not known"]),
-    ],
+    ("first", "second", "named"), cases("runs/serving", "comparisons_say_in_one_sentence_how_runs_differ")
 )
 def test_comparisons_say_in_one_sentence_how_runs_differ(
     runs: dict[str, Path], first: str, second: str, named: list[str], capsys: pytest.CaptureFixture[str]

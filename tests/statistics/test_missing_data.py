@@ -67,18 +67,6 @@ def test_where_all_is_read_the_interval_is_the_scores_own() -> None:
     assert "low_parse_rate" not in found.warnings
 
 
-@pytest.mark.parametrize("unread", [1, 2, 5])
-def test_what_is_not_read_widens_the_interval_beyond_the_bounds(unread: int) -> None:
-    found = scored(unread)
-    bounds = found.bounds
-    assert bounds is not None
-    assert None not in (bounds.low, bounds.high, bounds.interval_low, bounds.interval_high)
-    assert bounds.interval_low < bounds.low < bounds.high < bounds.interval_high  # type: ignore[operator]
-    assert bounds.high - bounds.low == pytest.approx(2 * unread / 10)  # type: ignore[operator]
-    assert ("low_parse_rate" in found.warnings) == (unread > 1)
-    assert found.parse_rate == pytest.approx(1 - unread / 10)
-
-
 @settings(max_examples=30)
 @given(st.integers(0, 9), st.integers(6, 15))
 def test_the_panel_says_what_the_scorer_says(unread: int, templates: int) -> None:

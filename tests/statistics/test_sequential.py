@@ -120,20 +120,6 @@ def test_what_is_to_be_found_is_found_in_nine_of_ten() -> None:
     assert 0.87 < found[1] < 0.96
 
 
-def test_templates_that_all_say_the_same_make_no_certainty() -> None:
-    """No variance is no proof: the first interval leaves room, and does not stop a run at a width of 0.2."""
-    cells = np.zeros((1, 24, len(CELLS)))
-    place = next(place for place, cell in enumerate(CELLS) if cell.context == "ambiguous" and cell.choice == "unknown")
-    cells[0, :, place] = 4
-    same = Panel(
-        ({},), (), tuple(f"b / c / {number:02d}" for number in range(24)), cells, InferenceSettings(n_resamples=1)
-    )
-    (found,) = measures(BIAS, same, cells, np.full((1, 24), 100.0))
-    (interval,) = intervals([found])
-    assert interval.low < 0 < interval.high
-    assert interval.width > 0.1
-
-
 def test_what_can_not_be_reached_is_known_before_all_is_asked() -> None:
     looks = [measure(30, count, 400) for count in (10, 20, 40, 80)]
     least = width_at_end(looks[-1], reach_of(0.01), 0.05)

@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 
 from mbbq_gen.cli.loading import extracted, runs_frame
+from mbbq_gen.core.errors import RunError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.viewer import ViewServer, open_viewer
 from mbbq_gen.runs.run_folder import RunFolder
@@ -176,3 +177,8 @@ def test_the_command_says_its_address_and_ends_with_ctrl_c(run: Path) -> None:
         _, err = process.communicate(timeout=600)
     assert process.returncode == 0, err
     assert err == "stopped.\n"
+
+
+def test_a_port_in_use_is_one_clear_line(server: ViewServer) -> None:
+    with pytest.raises(RunError, match="name another with --port"):
+        ViewServer(server.viewer, server.server_port)
