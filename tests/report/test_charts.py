@@ -15,7 +15,7 @@ from mbbq_gen.core.files import PackPaths
 from mbbq_gen.report.charts import CHARTS, Chart, ChartCollection, make_charts, write_figures
 from mbbq_gen.report.charts.planes import Point, plane
 from mbbq_gen.report.charts.score_view import PlainNumber
-from mbbq_gen.report.charts.vega import HeatMap, MapCell, heat_maps, series_of, svg
+from mbbq_gen.report.charts.vega import HeatMap, heat_maps, map_cell, series_of, svg
 from mbbq_gen.report.tables import FlaggedNumber
 from mbbq_gen.runs.observations import load_observations
 from mbbq_gen.statistics.estimate import InferenceSettings
@@ -217,7 +217,7 @@ def test_ink_upon_every_colour_is_read_well() -> None:
     for is_signed in (True, False):
         shown = [2 * value - 1 if is_signed else value for value in values]
         names = [f"c{place}" for place in range(51)]
-        cells = [MapCell("r", name, value) for name, value in zip(names, shown, strict=True)]
+        cells = [map_cell("r", name, value) for name, value in zip(names, shown, strict=True)]
         root = ElementTree.fromstring(svg(heat_maps([HeatMap("m", cells, is_signed)], ["r"], names), "n", "t", "a"))
         colours = [one.attrib["fill"] for one in root.iter() if "rgb(" in one.get("fill", "")]
         inks = [one.attrib["fill"] for one in root.iter() if one.get("font-size") == "11px"]
