@@ -437,15 +437,16 @@ def reasoning_blocks(found: ReasoningReport) -> Iterator[Block]:
 
 def control_blocks(found: ControlCoverage, meanings: Mapping[str, str]) -> Iterator[Block]:
     """Which questions have a control question and why the others have none: by category, reason, template; samples."""
-    yield f"{found.made:,} of {found.questions:,} questions have a control question"
+    counts = found.counts()
+    yield f"{counts.made:,} of {counts.questions:,} questions have a control question"
+    titles = ["language", "category", "questions", "made"]
     categories = [
-        (part.language, part.category, part.questions, part.made, share(part.made / part.questions))
-        for part in found.categories()
+        (*(part[title] for title in titles), share(part["made"] / part["questions"])) for part in found.categories()
     ]
-    yield text_table(["language", "category", "questions", "made", "share"], categories, "How many have one")
-    reasons = [(reason, meanings[reason], count) for reason, count in found.reasons.items()]
+    yield text_table([*titles, "share"], categories, "How many have one")
+    reasons = [(reason, meanings[reason], count) for reason, count in counts.reasons.items()]
     yield text_table(["reason", "meaning", "questions"], reasons, "Why the others have none")
-    yield refusal_table(found.refusals(), "Left out, by template")
+    yield refusal_table(counts.templates, "Left out, by template")
     samples = [
         (one.key, f"{one.context} {one.question}", f"{control.context} {control.question}")
         for one, control in found.samples.values()

@@ -79,12 +79,6 @@ def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
             f" ({probe.questions / probe.seconds:.2g} a second), and {probe.loading_seconds:.0f} s to load the model;"
             " asked all at once, questions that begin alike take less"
         )
-    if found.judge is not None:
-        read = found.judge.tokens
-        yield (
-            f"judge       {found.judge.model}: at most {read.requests:,} requests, "
-            f"{_in_and_out(read)}{_on_top(found.judge.cost)}"
-        )
     if (again := found.follow_up) is not None:
         rate = "by the pilot" if again.rates == "measured" else "assumed; --pilot RUN measures it"
         yield f"follow-up   {again.requests:,} requests ({rate}), {_in_and_out(again)}{_on_top(again.cost)}"
