@@ -21,7 +21,7 @@ from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import parse_qsl, urlsplit
 
 from mbbq_gen.core.errors import MbbqGenError, RunError, UsageError
@@ -46,14 +46,12 @@ Piece = tuple[str, int]
 PLAIN, EVIDENCE, LEFT_OUT = 0, 1, 2
 
 
-@dataclass(frozen=True)
-class ExcerptLengths:
-    """How much of a long text is shown, in characters."""
+class ExcerptLengths(NamedTuple):
+    """How many characters of a long text are shown: of its ends, and on each side of evidence."""
 
     head: int
     tail: int
     around: int
-    """On each side of evidence."""
 
 
 IN_PAGE = ExcerptLengths(head=1500, tail=700, around=150)

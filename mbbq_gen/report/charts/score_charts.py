@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import Final, get_args
+from typing import Final
 
 from mbbq_gen.analysis.position import position_reports
 from mbbq_gen.analysis.robustness import EffectTable, Factor, effect_table
-from mbbq_gen.core.records import Outcome
-from mbbq_gen.core.text import whole_percent
 from mbbq_gen.report.charts import Chart, ChartUnavailableError
 from mbbq_gen.report.charts.control_charts import require_control
 from mbbq_gen.report.charts.score_view import (
@@ -244,38 +242,30 @@ def outcomes_by_language(answers: ScoreView) -> Chart:
     counts = {(key, split): sets[split].groups[key] for key, split in groups if sets[split].groups[key].n_answers}
     if not counts:
         raise ChartUnavailableError("no answers")
-    order = [outcome for outcome in OUTCOME_TITLES if outcome in get_args(Outcome)]
+    order, keys = list(OUTCOME_TITLES), list(dict.fromkeys(key for key, _ in counts))
     shares = [[group.outcomes[outcome] / group.n_answers for outcome in order] for group in counts.values()]
-    names = [
-        name + (" · control" if split == "control" else "")
-        for name, (_, split) in zip(answers.row_names([key for key, _ in counts], 26), counts, strict=True)
-    ]
-    read = [
-        (rate, name)
-        for name, (key, split) in zip(names, counts, strict=True)
-        if (rate := sets[split].value(key, "parse_rate")) is not None
-    ]
-    least, name = min(read, default=(None, ""))
-    titles = [OUTCOME_TITLES[name] for name in order]
+    rows = dict(zip(keys, answers.row_names(keys, 26), strict=True))
+    names = [rows[key] + (" · control" if split == "control" else "") for key, split in counts]
+    titles = list(OUTCOME_TITLES.values())
     used = [title for place, title in enumerate(titles) if any(row[place] for row in shares)]
-    sees = "No response was had." if least is None else f"Least was read of {name}: {whole_percent(least)}."
+    sees = next(iter(sets.values())).alt("parse_rate")
     columns = key_columns(
         (*answers.by, "split"),
         n_answers=("answers", "count"),
         parse_rate=("parsed", "share"),
         **{outcome: (OUTCOME_TITLES[outcome], "count") for outcome in order},
     )
-    rows = (
+    cells = (
         (*key, split, group.n_answers, group.metrics["parse_rate"].value, *(group.outcomes[name] for name in order))
         for (key, split), group in counts.items()
     )
     return Chart(
         title=f"How the answers were read, by {answers.where}",
-        sees="Every response was read." if least == 1 else sees,
+        sees=sees,
         alt=f"Stacked bars of outcomes. {sees} Outcomes that occur: {', '.join(used)}.",
         caption="Share of the prompts by outcome. Option, says unknown and refuses are answers that were read; "
         "the others count as wrong for accuracy and, as a rule, not at all for bias.",
-        table=Table(tuple(columns), tuple(rows)),
+        table=Table(tuple(columns), tuple(cells)),
         spec=stacks(shares, names, titles),
         command=next(iter(sets.values())).command(" --json"),
     )
