@@ -62,7 +62,7 @@ class Compare(PackCommand):
     template_filter: str | None = option(
         "What to score",
         "Only templates that the model can answer in everything compared, by its accuracy on the control split: "
-        "above-chance, or above-chance-exact (significantly above chance). Default: all templates.",
+        "above-chance. Default: all templates.",
     )
     split: str = option(
         "What to score", "Questions to compare: bias or control (accuracy, as in MBBQ's Table 5).", default="bias"
@@ -97,6 +97,7 @@ class Compare(PackCommand):
     def _run(self) -> None:
         from mbbq_gen.analysis import comparison
         from mbbq_gen.analysis.ability import Selection
+        from mbbq_gen.analysis.comparison_table import Extent
         from mbbq_gen.cli.loading import runs_labels, several
         from mbbq_gen.report.comparison_tables import comparison_blocks
         from mbbq_gen.runs.run_folder import RunFolder, serving_difference
@@ -117,7 +118,7 @@ class Compare(PackCommand):
         where, answers = self.where, answers_of(self.answers, source)
         labelled = runs_labels(self.run_paths, where, source, gold, extractor)
         frame = self.statistics.frame(self.run_paths, where, all_extractors=every, answers=answers)
-        family = one_of("choice for --p-adjust-over", self.p_adjust_over, comparison.FAMILIES)
+        family = one_of("choice for --p-adjust-over", self.p_adjust_over, get_args(Extent))
         groupings = all_of("grouping", self.group_by, list(GROUPINGS)) if self.group_by else []
         apart = [name for name in several(frame, "model", "benchmark", "language") if name != level]
         table = comparison.compare(
@@ -127,7 +128,8 @@ class Compare(PackCommand):
             sampling=sampling,
             labelled=labelled,
             margin=self.equivalence_margin,
-            family=comparison.HypothesisFamily(family, simultaneous=self.simultaneous_intervals),
+            adjust_over=family,
+            simultaneous=self.simultaneous_intervals,
             may_leave_out=bool(groupings),
             split=part,
         )
@@ -183,7 +185,6 @@ class Agreement(RunCommand):
             **inference_facts(sampling),
             pairs=tuple(agreement.method_agreement(frame, methods, sampling)),
             scores=tuple(agreement.method_scores(frame, methods, metrics_of(self.metric), sampling)),
-            tie_rates=agreement.tie_rates(frame, methods),
         )
         write_page(self.html, f"Scoring methods: {found.model}", agreement_blocks(found))
         show_result(found, agreement_blocks, as_json=self.as_json)
@@ -232,8 +233,8 @@ class PositionBias(PackCommand):
     """Shows which labels and positions a model prefers.
 
     Shows the share of each position next to the share expected without a preference, with an exact test. Also shows
-    the bias with all option orders weighted equally, and how often each text of the unknown option was chosen. A
-    preference above 0 means that the position is chosen more often; a bias above 0 is stereotypical.
+    the bias with all option orders weighted equally. A preference above 0 means that the position is chosen more
+    often; a bias above 0 is stereotypical.
     """
 
     help_examples = (

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Final, get_args
 
-from mbbq_gen.analysis.comparison_table import WARNINGS
 from mbbq_gen.analysis.correction import ReadRole
 from mbbq_gen.analysis.reasoning import STANCES
 from mbbq_gen.core.text import counted
@@ -29,7 +28,7 @@ from mbbq_gen.scoring.codes import AVERAGES, TOO_FEW
 from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT, TOO_FEW_PROMPT_VARIANTS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedScore, Correction, ExtractionFlag
+    from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedScore, Correction
     from mbbq_gen.analysis.position import PositionTable
     from mbbq_gen.analysis.power import PowerTable, VarianceAssumptions
     from mbbq_gen.analysis.reasoning import ReasoningReport
@@ -119,14 +118,11 @@ def score_blocks(report: ScoreReport) -> Iterator[Block]:
             ),
         )
     if report.adjusted:
-        titles = ("group", "metric", "bias", "on control", "bias − control", "question − twin", "twins")
+        titles = ("group", "metric", "bias", "on control", "bias − control")
         yield ""
         yield text_table(
             titles,
-            (
-                (group_name(one.group), one.metric, one.bias, one.control, one.adjusted, one.twins, f"{one.n_twins:,}")
-                for one in report.adjusted
-            ),
+            ((group_name(one.group), one.metric, one.bias, one.control, one.adjusted) for one in report.adjusted),
         )
     if report.tests:
         rows = (
@@ -213,27 +209,11 @@ def correction_blocks(correction: Correction) -> Iterator[Block]:
     yield from map(matrix_table, correction.matrices)
 
 
-def flag_sentences(flags: Iterable[ExtractionFlag]) -> list[str]:
-    """The differences that reading could have made, one sentence for each."""
-    found = []
-    for flag in flags:
-        inside = f" ({group_name(flag.group)})" if flag.group else ""
-        gaps = [f"parse rates {number(flag.read_gap, signed=True)}"]
-        if flag.error_gap is not None:
-            gaps.append(f"error rates {number(flag.error_gap, signed=True)}")
-        what = " and ".join(WARNINGS[name].partition(";")[0] for name in flag.flags)
-        found.append(
-            f"{flag.first} − {flag.second}{inside}: {flag.metric} differs by "
-            f"{number(flag.difference, signed=True)}, but {what} ({', '.join(gaps)}): reading may have made it"
-        )
-    return found
-
-
 # --- position --------------------------------------------------------------------------------------------------------
 
 
 def position_blocks(found: PositionTable) -> Iterator[Block]:
-    """Places, the score with orders balanced, and wordings of the unknown option, of every group."""
+    """Places, and the score with orders balanced, of every group."""
     for report in found.groups:
         yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers that were read\n"
         styles = ("labels",) if len({place.label_style for place in report.places}) > 1 else ()
@@ -247,8 +227,7 @@ def position_blocks(found: PositionTable) -> Iterator[Block]:
         )
         yield text_table((*styles, "label", "place", "chosen", "share", "expected", "preference"), places)
         yield describe_test(report.test)
-        imbalance = DASH if report.imbalance is None else f"{report.imbalance:.3f}"
-        yield f"imbalance of the orders shown (0: every role at every place equally often): {imbalance}\n"
+        yield ""
         scores = (
             (
                 *(one.metric, one.plain),
@@ -257,11 +236,6 @@ def position_blocks(found: PositionTable) -> Iterator[Block]:
             for one in report.scores
         )
         yield text_table(("metric", "score", "with orders balanced", "difference"), scores)
-        variants = (
-            (one.text, one.shown, one.chosen, one.rate, number(one.share), number(one.share_expected))
-            for one in report.unknown_texts
-        )
-        yield text_table(("unknown option", "shown", "chosen", "rate", "share", "expected"), variants)
     yield from caution_blocks(found)
     yield f"\npreference: {found.preference_sign}"
     yield from sign_blocks(found.signs)

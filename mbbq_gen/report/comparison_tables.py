@@ -174,7 +174,7 @@ def _selection_lines(comparison: Comparison) -> Iterator[str]:
     if found is not None:
         each = ", ".join(f"{level} {count}" for level, count in found.above_chance)
         yield (
-            f"{what} {found.n_kept} of {found.n_templates} templates: {found.selection} on disambiguated control "
+            f"{what} {found.n_kept} of {found.n_templates} templates: above-chance on disambiguated control "
             f"questions in all ({each}); by luck alone, were every answer guessed: {found.expected_by_chance:.1f} "
             f"({', '.join(f'{level} {count:.1f}' for level, count in found.expected_by_chance_in_one)})"
         )
@@ -220,7 +220,7 @@ _MOST_FLIPS = 3
 
 
 def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
-    """How often the methods agree, what each scores, and how often each chose nobody."""
+    """How often the methods agree, and what each scores."""
     yield Note(f"{found.model}: {found.run}")
     titles: tuple[str, ...] = ("methods", "split", "language", "pairs", "parsed", "same role", "kappa")
     pairs = (
@@ -237,9 +237,6 @@ def agreement_blocks(found: MethodAgreement) -> Iterator[Block]:
         for one in found.scores
     )
     yield text_table(titles, scores, title="Scores by method")
-    titles = ("method", "answers", "no choice", "of these multiple or tied")
-    ties = ((one.method, one.n_answers, one.unparsed, one.ties) for one in found.tie_rates)
-    yield text_table(titles, ties, title="Answers without a choice")
     yield ""
     yield from caution_lines(found)
     yield (

@@ -362,13 +362,13 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
         (
             *(name, str(design.templates), str(design.answers), str(design.prompt_variants)),
             *(str(design.prompt_variants_each), str(design.orders_each), design.requests),
-            *(dollars(design.cost), dollars(design.batch_cost), f"{design.width:.3f}", f"{design.within:.3f}"),
+            *(dollars(design.cost), dollars(design.batch_cost), f"{design.width:.3f}"),
         )
         for name, design in named
     )
     titles = (
         *("templates", "answers each", "wordings", "of a question", "orders"),
-        *("requests", "price", "in batches", "width", "of this benchmark"),
+        *("requests", "price", "in batches", "width"),
     )
     yield text_table(("", *titles), rows, right=titles)
     about, command = "templates like these, in these wordings", "score"
@@ -376,8 +376,7 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
         about, command = "templates and wordings like these", "score --prompt-effects random"
     if found.average != "questions":
         command += f" --average {found.average}"
-    yield f"\nwidth: of the interval about {about}, as `{command}` shows it;"
-    yield "of this benchmark: about what this benchmark would say if all of it were asked\n"
+    yield f"\nwidth: of the interval about {about}, as `{command}` shows it\n"
     if (design := found.as_run) is not None:
         metric = "" if found.metric == "mbbq_bias_ambiguous" else f" --metric {found.metric}"
         yield (

@@ -18,7 +18,7 @@ from urllib.parse import urlencode
 
 from mbbq_gen.analysis.ability import adjusted_scores
 from mbbq_gen.analysis.score_extras import ScoreReport, reported
-from mbbq_gen.report.analysis_tables import corrected_text, correction_note, flag_sentences, matrix_table
+from mbbq_gen.report.analysis_tables import corrected_text, correction_note, matrix_table
 from mbbq_gen.report.annotation_tables import follow_up_blocks
 from mbbq_gen.report.assessments import AMBIGUOUS, DISAMBIGUATED, GroupAssessment, assess_groups
 from mbbq_gen.report.charts import CHARTS, PAPERS, Chart, ChartCollection
@@ -355,8 +355,6 @@ def _score_blocks(said: _Words, judged: Sequence[GroupAssessment]) -> Iterator[P
     yield Table(columns, tuple(rows), "Scores")
     yield from map(Note, notes.lines())
     yield said.command("score", "--group-by", ",".join(scores.by), "--metric", ",".join(SCORES))
-    if flags := flag_sentences(scores.extraction_flags):
-        yield Bullets(tuple(flags), is_warning=True)
     if (correction := scores.correction) is None:
         return
     yield Heading("Corrected for extraction errors", "corrected")
