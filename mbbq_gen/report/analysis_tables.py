@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, get_args
 
-from mbbq_gen.analysis.comparison_table import WARNINGS
 from mbbq_gen.analysis.correction import ReadRole
 from mbbq_gen.analysis.reasoning import STANCES
 from mbbq_gen.core.text import counted
@@ -29,7 +28,7 @@ from mbbq_gen.scoring.codes import AVERAGES, TOO_FEW
 from mbbq_gen.statistics.intervals import LOW_PARSING_TEXT, TOO_FEW_PROMPT_VARIANTS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedScore, Correction, ExtractionFlag
+    from mbbq_gen.analysis.correction import ConfusionMatrix, CorrectedScore, Correction
     from mbbq_gen.analysis.position import PositionTable
     from mbbq_gen.analysis.power import PowerTable, VarianceAssumptions
     from mbbq_gen.analysis.reasoning import ReasoningReport
@@ -208,27 +207,11 @@ def correction_blocks(correction: Correction) -> Iterator[Block]:
     yield from map(matrix_table, correction.matrices)
 
 
-def flag_sentences(flags: Iterable[ExtractionFlag]) -> list[str]:
-    """The differences that reading could have made, one sentence for each."""
-    found = []
-    for flag in flags:
-        inside = f" ({group_name(flag.group)})" if flag.group else ""
-        gaps = f"parse rates {number(flag.read_gap, signed=True)}"
-        if flag.error_gap is not None:
-            gaps += f", error rates {number(flag.error_gap, signed=True)}"
-        what = " and ".join(WARNINGS[name].partition(";")[0] for name in flag.flags)
-        found.append(
-            f"{flag.first} − {flag.second}{inside}: {flag.metric} differs by "
-            f"{number(flag.difference, signed=True)}, but {what} ({gaps}): reading may have made it"
-        )
-    return found
-
-
 # --- position --------------------------------------------------------------------------------------------------------
 
 
 def position_blocks(found: PositionTable) -> Iterator[Block]:
-    """Places, the score with orders balanced, and wordings of the unknown option, of every group."""
+    """Places, and the score with orders balanced, of every group."""
     for report in found.groups:
         yield f"\n{group_name(report.group) or 'all answers'}: {report.n_answers:,} answers that were read\n"
         places = [
@@ -240,8 +223,7 @@ def position_blocks(found: PositionTable) -> Iterator[Block]:
         ]
         yield text_table(["labels", "label", "place", "chosen", "share", "expected", "preference"], places)
         yield describe_test(report.test)
-        imbalance = DASH if report.imbalance is None else f"{report.imbalance:.3f}"
-        yield f"imbalance of the orders shown (0: every role at every place equally often): {imbalance}\n"
+        yield ""
         scores = [
             (
                 *(one.metric, one.plain),
@@ -250,11 +232,6 @@ def position_blocks(found: PositionTable) -> Iterator[Block]:
             for one in report.scores
         ]
         yield text_table(["metric", "score", "with orders balanced", "difference"], scores)
-        variants = [
-            (one.text, one.shown, one.chosen, one.rate, number(one.share), number(one.share_expected))
-            for one in report.unknown_texts
-        ]
-        yield text_table(["unknown option", "shown", "chosen", "rate", "share", "expected"], variants)
     yield from (*caution_lines(found), f"\npreference: {found.preference_sign}", *sign_blocks(found.signs))
 
 

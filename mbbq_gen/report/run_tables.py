@@ -354,7 +354,7 @@ def design_blocks(found: DesignReport) -> Iterator[Block]:
         (
             *(name, str(design.templates), str(design.answers), str(design.prompt_variants)),
             *(str(design.prompt_variants_each), str(design.orders_each), design.requests),
-            *(dollars(design.cost), dollars(design.batch_cost), f"{design.width:.3f}", f"{design.within:.3f}"),
+            *(dollars(design.cost), dollars(design.batch_cost), f"{design.width:.3f}"),
         )
         for name, design in named
     ]

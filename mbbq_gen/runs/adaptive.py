@@ -51,7 +51,7 @@ from mbbq_gen.statistics.sequential import (
     InterimEstimate,
     Interval,
     PastLook,
-    SequentialMonitor,
+    interval_after,
     interval_at,
     is_undecidable,
     measures,
@@ -276,10 +276,11 @@ class InterimAnalysis:
         decided, effect = rule.kind == "decision", rule.detectable_effect
         alpha = ALPHA / family if decided else ALPHA
         rho = FOR_DECISION if decided or rule.looked else FOR_WIDTH
-        monitor, past = SequentialMonitor(alpha, rho), list[PastLook]()
+        seen, past = list[InterimEstimate](), list[PastLook]()
         for look in new:
             estimate = look[0]
-            interval = self._interval(monitor, estimate, alpha)
+            seen.append(estimate)
+            interval = self._interval(seen, alpha, rho)
             past.append(PastLook(estimate.variance, interval))
             verdict, explanation = self._verdict(interval, estimate, n_templates, is_left=is_left)
             # templates that all say the same do not show that there are enough requests
@@ -292,9 +293,7 @@ class InterimAnalysis:
         if verdict == "futile" and rule.kind == "ci_width":
             # The last look spends the error that is left. The target was given up because templates are few or differ
             # too much, whatever the score is; so the level holds.
-            monitor = SequentialMonitor(alpha, rho)
-            for each, _ in new:
-                interval = monitor.next(each, estimate.variance)
+            interval = interval_after(seen, alpha, rho, estimate.variance)
             level = interval.level
         adjusted = None
         if decided and verdict != "going on" and value is not None:
@@ -314,16 +313,17 @@ class InterimAnalysis:
             explanation=explanation,
         )
 
-    def _interval(self, monitor: SequentialMonitor, estimate: InterimEstimate, alpha: float) -> Interval:
-        """The interval of the next look."""
-        rule = self.rule
+    def _interval(self, looks: list[InterimEstimate], alpha: float, rho: float) -> Interval:
+        """The interval of the last look."""
+        rule, estimate = self.rule, looks[-1]
         if rule.kind == "answers" and not rule.looked:  # a sample of a fixed size
             return interval_at(estimate, reach_of(ALPHA))
         if rule.kind == "decision" and rule.aimed is not None:
-            return monitor.next(estimate, variance_to_find(rule.aimed, estimate, alpha))
+            return interval_after(looks, alpha, rho, variance_to_find(rule.aimed, estimate, alpha))
         # Small enough to say "smaller" of a score that is half as far off: an aim too near spends all at once.
         wanted = rule.width if rule.kind == "ci_width" else rule.equivalence_margin if rule.kind == "decision" else None
-        return monitor.next(estimate, 0.0 if wanted is None else variance_of_width(wanted, estimate, alpha))
+        aim = 0.0 if wanted is None else variance_of_width(wanted, estimate, alpha)
+        return interval_after(looks, alpha, rho, aim)
 
     def _verdict(
         self, interval: Interval, last: InterimEstimate, n_templates: int, *, is_left: bool
