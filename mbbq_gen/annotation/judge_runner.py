@@ -32,7 +32,7 @@ from mbbq_gen.core.config import PROVIDER_SETTINGS, RunConfig
 from mbbq_gen.core.errors import RunError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.progress import Bar, ProgressListener
-from mbbq_gen.core.records import FrozenModel, Instance, Message, Prompt, Response
+from mbbq_gen.core.records import FrozenModel, Message, Prompt
 from mbbq_gen.core.text import one_of
 from mbbq_gen.providers.api.options import structured_fields, with_structure
 from mbbq_gen.providers.base import Provider
@@ -42,14 +42,13 @@ from mbbq_gen.runs.cost_estimate import JudgeEstimate
 from mbbq_gen.runs.cost_report import cost_report
 from mbbq_gen.runs.executor import cost_guard_with, execute_planned, is_above
 from mbbq_gen.runs.extraction import UNPARSED as UNPARSED_OUTCOMES
-from mbbq_gen.runs.planner import PromptPlan
 from mbbq_gen.runs.run_folder import RunFolder
 from mbbq_gen.runs.status import JudgeStatus
 from mbbq_gen.runs.token_estimate import TokenEstimate, cost_estimate, duration, estimate
 from mbbq_gen.statistics.estimate import InferenceSettings
 from mbbq_gen.storage.ledgers import ChosenBy, completed_by_number
 from mbbq_gen.storage.queries import ExtractionRow, iter_extractions, prompts_with_conflicts
-from mbbq_gen.storage.store import CompletedPrompt, RunStore
+from mbbq_gen.storage.store import RunStore
 
 SelectionReason = Literal["unparsed", "low", "conflict"]
 """No option was read; read with low confidence; something in the answer spoke for another reading."""
@@ -173,7 +172,6 @@ def estimate_judge(
     *,
     known: Collection[str] = (),
     measured: float | None = None,
-    unwritten: int = 0,
 ) -> JudgeEstimate:
     """The estimate for answers that are to be judged.
 
@@ -184,7 +182,6 @@ def estimate_judge(
         prices: Of the user's file.
         known: Keys of the requests that have a reply.
         measured: Tokens of a reply, as those that are there took; None: assumed.
-        unwritten: Tokens of the answers, where they are not there yet and so not in the requests.
     """
     answered, base_url = 0, provider.capabilities.base_url
     price = price_of(provider.kind, provider.model, prices, base_url=base_url)
@@ -204,12 +201,7 @@ def estimate_judge(
     reply = REPLY_TOKENS if measured is None else measured
     most = longest if isinstance(longest, int) else None
     tokens = estimate(unanswered(), counter, {_VARIANT: "letters"}, {_VARIANT: reply}, longest=most)
-    tokens = tokens.model_copy(
-        update={
-            "input_tokens": tokens.input_tokens + unwritten,
-            "outputs": "assumed" if measured is None else "measured",
-        }
-    )
+    tokens = tokens.model_copy(update={"outputs": "assumed" if measured is None else "measured"})
     cost = None
     if price is not None:
         one_by_one = price.at(tokens.longest_input).model_copy(update={"batch_input": None, "batch_output": None})
@@ -237,18 +229,6 @@ def _notes(judge: LLMJudge, tokens: TokenEstimate, price: Price | None, base_url
         yield f"price of {price.version}" + (f": {price.note}" if price.note else "")
     if tokens.outputs == "assumed":
         yield "replies: lengths are assumed, and reasoning comes on top; run a few first (--sample-size 20)"
-
-
-def pending_judge_requests(
-    prompts: Iterable[Prompt], instance_of: Callable[[str], Instance], judge: LLMJudge
-) -> Iterator[JudgeRequest]:
-    """The judge requests for answers that do not exist yet, as if no two of them were equal."""
-    for number, prompt in enumerate(prompts):
-        identifier = prompt.prompt_id
-        answered = CompletedPrompt(
-            prompt, instance_of(prompt.instance_key), Response(request_key=identifier, text=identifier)
-        )
-        yield JudgeRequest(number, *judge_request(answered, judge, identifier))
 
 
 def judge_lines(store: RunStore, own: tuple[Price, ...]) -> list[JudgeStatus]:
@@ -411,13 +391,3 @@ class Judging:
                 cost=judge_cost(store, judge, prices),
                 sampling=InferenceSettings(confidence=confidence_level, seed=seed),
             )
-
-
-def estimate_judge_of_plan(
-    draft: PromptPlan, store: RunStore, answer_tokens: int, *, model: str, where: PackPaths, price_file: str | None
-) -> JudgeEstimate:
-    """The estimate of a judge of all answers of a plan, which have so many tokens."""
-    judge = new_judge(model, {}, where)
-    provider = judge_provider(model, {}, judge.prompt, where)
-    requests = pending_judge_requests(draft.prompts(store), store.instance, judge)
-    return estimate_judge(requests, judge, provider, read_prices(price_file), unwritten=answer_tokens)

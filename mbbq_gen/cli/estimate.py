@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -34,15 +33,14 @@ class Estimate(PackCommand):
     """Estimates requests, tokens, cost and time of a run.
 
     Takes the options of `run` that the number and the cost of requests depend on. Shows the cost with and without the
-    batch API. Also lists the cost and the interval width of smaller, balanced samples. Sends nothing unless --probe is
-    given, writes nothing and needs no key.
+    batch API. Also lists the cost and the interval width of smaller, balanced samples. Sends and writes nothing, and
+    needs no key.
     """
 
     help_examples = (
         "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark mbbq --languages en,nl,es,tr \\\n"
         "      --variants all --splits bias,control --rpm 5000\n"
-        "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark starter --pilot pilot --json\n"
-        "  mbbq-gen estimate --model transformers:smollm2 --benchmark starter --languages en --probe"
+        "  mbbq-gen estimate --model openai:gpt-4o-mini --benchmark starter --pilot pilot --json"
     )
     tokenizer: Path | None = option(
         "Estimate",
@@ -52,29 +50,17 @@ class Estimate(PackCommand):
     pilot: Path | None = option(
         "Estimate", "Take response lengths and variances from this run. Default: assumed.", metavar="RUN"
     )
-    judge: str | None = option(
-        "Estimate", "Also estimate this model as an LLM judge of all responses.", metavar="KIND:MODEL"
-    )
-    probe: bool = option("Estimate", "Run ten requests on a local model to estimate the time.", default=False)
     config: EstimateSettings
     packs: RunPacks = None
 
     def _run(self) -> None:
-        from mbbq_gen.annotation.judge_runner import estimate_judge_of_plan
         from mbbq_gen.report.run_tables import estimate_blocks
+        from mbbq_gen.runs.cost_estimate import run_estimate
         from mbbq_gen.runs.resolve import resolve
-        from mbbq_gen.runs.run_estimate import run_estimate
 
-        where, judge = self.where, None
-        if self.judge is not None:
-            judge = partial(estimate_judge_of_plan, model=self.judge, where=where, price_file=self.config.prices)
-        found = run_estimate(
-            *(resolve(self.config, where), where, _assumptions(self.pilot, where)),
-            tokenizer=self.tokenizer,
-            pilot=self.pilot,
-            judge=judge,
-            with_probe=self.probe,
-        )
+        where = self.where
+        given = resolve(self.config, where), where, _assumptions(self.pilot, where)
+        found = run_estimate(*given, tokenizer=self.tokenizer, pilot=self.pilot)
         show_result(found, estimate_blocks, as_json=self.as_json)
 
 
@@ -142,8 +128,7 @@ class Design(PackCommand):
         from mbbq_gen.analysis.design import DESIGN_TARGETS, assumed_components
         from mbbq_gen.report.run_tables import design_blocks
         from mbbq_gen.runs.cost_estimate import design_report
-        from mbbq_gen.runs.resolve import open_model, resolve
-        from mbbq_gen.runs.run_estimate import counted_requests, run_price
+        from mbbq_gen.runs.resolve import resolve
         from mbbq_gen.scoring.metrics import METRICS
 
         pilot, where = self.pilot, self.where
@@ -160,13 +145,12 @@ class Design(PackCommand):
         config = resolve(self.config, where)
         goal = one_of("goal", self.goal, DESIGN_TARGETS)
         metric = METRICS[one_of("metric", self.metric, METRICS)]
-        provider = open_model(config, where)
-        outlines, tokens = counted_requests(config, where, provider, pilot)
         found = design_report(
-            *(outlines, config, tokens, run_price(provider, config)),
+            *(config, where),
             target=goal,
             metric=metric,
             components=assumed_components(metric) if pilot is None else variances_of(pilot, metric.name, where),
+            pilot=pilot,
             confidence=self.confidence_level,
             width=self.ci_width,
             max_cost=self.max_cost,

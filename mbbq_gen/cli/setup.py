@@ -69,17 +69,9 @@ class Init(JsonCommand):
     yes: bool = option(
         "", "Ask no questions: use the default of every option that is not given.", "--yes", "-y", default=False
     )
-    print_schema: bool = option(
-        "", "Only print the JSON schema of study files, for editors.", "--schema", default=False
-    )
 
     def _run(self) -> None:
-        from mbbq_gen.runs.study import study_schema
-
         file = self.file
-        if self.print_schema:
-            print_json(study_schema())
-            return
         if file.suffix != ".toml":
             raise UsageError(f"{file}: the name of a study ends in .toml; use {file.with_suffix('.toml')}")
         if file.exists():
@@ -176,8 +168,8 @@ def _is_paid(model: str, base_url: str | None) -> bool:
 def _estimate(config: RunConfig) -> CostEstimate | None:
     """The estimate for all questions; None, with a message, if the model can't be opened yet."""
     from mbbq_gen.analysis.power import DEFAULTS
+    from mbbq_gen.runs.cost_estimate import run_estimate
     from mbbq_gen.runs.resolve import resolve
-    from mbbq_gen.runs.run_estimate import run_estimate
 
     where = PackPaths()
     resolved = resolve(config.model_copy(update={"max_cost": None}), where)
@@ -222,8 +214,6 @@ def _in_words(found: CostEstimate | None, sample: int | None) -> str:
         facts.append(f"about {dollars(cost.online if chosen else cost.online * part)}, in batches half of it")
     if found.duration is not None:
         facts.append(f"about {hours(found.duration.hours * part)}")
-    if found.model.partition(":")[0] in _LOCAL:
-        facts.append("time on this machine: mbbq-gen estimate … --probe")
     return ", ".join(facts)
 
 

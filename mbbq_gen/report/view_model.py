@@ -237,7 +237,6 @@ def build_report_view(
             index = SampleIndex(store, source.versions, sampling.seed)
             n_answers += index.count()
             items += [{"run": place, **view} for view in item_views(store, index.sample(size), IN_PAGE)]
-            index.close()
     said = _Words(scores, " ".join(shlex.quote(source.path) for source in sources), names)
     benchmarks = list(dict.fromkeys(group.group["benchmark"] or "" for group in scores.groups))
     conclusions = []

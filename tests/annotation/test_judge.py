@@ -267,25 +267,6 @@ def test_the_price_before_asking(capsys: pytest.CaptureFixture[str], run: Path) 
     assert "judge       fake (openai:fake): " in call(capsys, "status", run)[1]
 
 
-def test_the_price_before_there_is_a_run(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
-    prices = write_prices(tmp_path, price=1000.0)
-    selection = ["--benchmark", "starter", "--languages", "en,nl", "--splits", "bias", "--sample", "20"]
-    more = [*selection, "--variants", "bare,letters", "--prices", prices, "--judge"]
-    plan = ["estimate", "--model", "oracle:verbose_perfect", *more]
-    code, out, _ = call(capsys, *plan, "openai:gpt-4o-mini", "--json")
-    assert code == 0
-    found = json.loads(out)
-    run = tmp_path / "run"
-    assert call(capsys, "run", run, "--model", "oracle:verbose_perfect", *more[:-3], "--json")[0] == 0
-    later = json.loads(call(capsys, "judge", run, "--model", "openai:gpt-4o-mini", "--dry-run", "--json")[1])
-    assert found["judge"]["tokens"]["requests"] == 80 >= later["tokens"]["requests"] > 40
-    share = found["judge"]["tokens"]["input_tokens"] / 80 * later["tokens"]["requests"]
-    assert later["tokens"]["input_tokens"] == pytest.approx(share, rel=0.1)
-    assert found["judge"]["cost"]["online"] > 0
-    assert "judge       openai:gpt-4o-mini: at most 80 requests" in call(capsys, *plan, "openai:gpt-4o-mini")[1]
-    assert call(capsys, *plan, "opnai:m")[0] == 2
-
-
 def test_the_limit_of_costs_is_never_passed(capsys: pytest.CaptureFixture[str], run: Path) -> None:
     prices = write_prices(run.parent, price=1000.0)
     with fake_server(X1) as server:

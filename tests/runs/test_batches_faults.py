@@ -172,7 +172,7 @@ def test_a_folder_that_can_not_be_written_is_one_line(command: Calls, tmp_path: 
 
 
 def test_many_answers_are_stored_in_parts(command: Calls, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("mbbq_gen.runs.batch_files._TOGETHER", 7)
+    monkeypatch.setattr("mbbq_gen.runs.batch_runner._TOGETHER", 7)
     run = tmp_path / "run"
     with fake_server({"batches": {"failed": 0.2}}, run=run) as server:
         assert command(*started(server, "openai", run))[0] == 0

@@ -267,17 +267,6 @@ def test_the_message_tells_when_the_limit_was_passed(store: RunStore) -> None:
         found.check()
 
 
-def test_a_limit_that_slows_the_run_down_says_so_once(store: RunStore) -> None:
-    found, said = guard(store, 1000), list[str]()
-    found.notify = said.append
-    for _ in range(2):
-        wanted = list(found.admit(iter(api_support.requests(30))))
-        found.settle([answer(request, 10)[0] for request in wanted])
-        assert found.check()
-    assert len(said) == 1
-    assert "--max-cost 1000" in said[0]
-
-
 @pytest.mark.parametrize("usage", ["told", "missing"])
 def test_long_answers_pass_the_limit_by_those_under_way_only(usage: str, tmp_path: Path, go: Go, prices: Path) -> None:
     """Answers of 2,000 characters to requests that allow ten tokens."""

@@ -39,13 +39,11 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def index(run: Path, resources: PackPaths) -> Iterator[SampleIndex]:
+def index(run: Path, resources: PackPaths) -> SampleIndex:
     folder = RunFolder(run)
     versions = extracted(folder, resources)
     with folder.open_store(read_only=True) as store:
-        found = SampleIndex(store, versions)
-    yield found
-    found.close()
+        return SampleIndex(store, versions)
 
 
 @pytest.fixture(scope="module")
@@ -62,7 +60,6 @@ def serve(run: Path, resources: PackPaths) -> Iterator[ViewServer]:
         yield found
         found.shutdown()
         thread.join()
-    viewer.index.close()
 
 
 def ask(server: ViewServer, path: str, method: str = "GET", **headers: str) -> tuple[int, http.client.HTTPMessage, str]:
@@ -118,7 +115,6 @@ def test_a_sample_holds_every_kind_and_depends_on_the_seed(index: SampleIndex, r
     with folder.open_store(read_only=True) as store:
         other = SampleIndex(store, extracted(folder, resources), seed=1)
     assert other.sample(20) != index.sample(20)
-    other.close()
 
 
 def test_the_page_may_ask_its_own_server_only(server: ViewServer) -> None:
