@@ -14,7 +14,7 @@ from typing import Annotated, Any, ClassVar, Final, Literal, Self, TypeVar, get_
 import msgspec
 from pydantic import BaseModel, ConfigDict, Field, JsonValue, StringConstraints, field_validator, model_validator
 
-from mbbq_gen.core.text import count_or_none, storable, storable_text
+from mbbq_gen.core.text import count_or_none, storable
 
 Role = Literal["target", "non_target", "unknown"]
 Condition = Literal["ambiguous", "disambiguated"]
@@ -58,8 +58,7 @@ _set: Final = object.__setattr__
 
 
 @cache
-def names_of(kind: type[FrozenModel]) -> set[str]:
-    """The fields of a class; the records of `of_valid` share the set."""
+def _names_of(kind: type[FrozenModel]) -> set[str]:
     return set(kind.model_fields)
 
 
@@ -70,7 +69,7 @@ def of_valid(kind: type[RecordT], fields: dict[str, Any]) -> RecordT:
     """
     record = kind.__new__(kind)
     _set(record, "__dict__", fields)
-    _set(record, "__pydantic_fields_set__", names_of(kind))
+    _set(record, "__pydantic_fields_set__", _names_of(kind))
     _set(record, "__pydantic_extra__", None)
     _set(record, "__pydantic_private__", None)
     return record
@@ -79,7 +78,7 @@ def of_valid(kind: type[RecordT], fields: dict[str, Any]) -> RecordT:
 def stored(kind: type[RecordT], line: str | bytes) -> RecordT:
     """The record of JSON that `model_dump_json` of the same class wrote: nothing is validated a second time."""
     fields: dict[str, Any] = msgspec.json.decode(line)
-    if fields.keys() != names_of(kind):  # by an older version
+    if fields.keys() != _names_of(kind):  # by an older version
         return kind.model_validate_json(line)
     for name, inner in kind.parts.items():
         value = fields[name]
@@ -330,12 +329,6 @@ class Usage(FrozenModel):
     cached_input_tokens: int | None = None
     """The part of the input that the service had in its cache."""
 
-    @classmethod
-    def counted(cls, read: Any, written: Any, reasoning: Any, cached: Any) -> Usage:
-        """The tokens that a service reported, in the order of the fields."""
-        names = ("input_tokens", "output_tokens", "reasoning_tokens", "cached_input_tokens")
-        return of_valid(cls, dict(zip(names, map(count_or_none, (read, written, reasoning, cached)), strict=True)))
-
     @field_validator("*", mode="before")
     @classmethod
     def _read_count(cls, value: Any) -> int | None:
@@ -389,9 +382,7 @@ class ImportSource(FrozenModel):
 class Response(FrozenModel):
     """Exactly what came back, or why nothing did. Failures are never text."""
 
-    parts = {
-        **{"usage": Usage, "unmetered_usage": Usage, "import_source": ImportSource, "scores": ContinuationScore},
-    }
+    parts = {"usage": Usage, "unmetered_usage": Usage, "import_source": ImportSource, "scores": ContinuationScore}
 
     request_key: NonBlank
     text: str | None = None
@@ -424,26 +415,6 @@ class Response(FrozenModel):
     truncated_at: int | None = None
     """Bytes after which we stopped taking the answer, because it was longer than we take; None: it is whole."""
 
-    @classmethod
-    def of_answer(cls, fields: dict[str, Any]) -> Response:
-        """The response with these fields, as validation makes it: what has its plain type already is not validated.
-
-        Raises:
-            pydantic.ValidationError: as validation.
-        """
-        values: dict[str, Any] = {**_NO_RESPONSE, **fields}
-        for name, value in fields.items():
-            if value is not None:
-                kind = _PLAIN.get(name)
-                if type(value) is not kind:
-                    return cls(**fields)
-                if kind is str:
-                    values[name] = storable_text(values[name])
-        found, had = values["finish_reason"], (values["error"], values["text"])
-        if found not in _FINISH_REASONS or (had.count(None) != 1 and found != "content_filter"):
-            return cls(**fields)
-        return of_valid(cls, values)
-
     @model_validator(mode="before")
     @classmethod
     def _make_storable(cls, data: Any) -> Any:
@@ -461,18 +432,6 @@ class Response(FrozenModel):
         if sum(part is not None for part in had) != 1 and self.finish_reason != "content_filter":
             raise ValueError("a response has either a text, or scores of answers, or an error")
         return self
-
-
-_NO_RESPONSE: Final = {
-    name: None if given.is_required() else given.default for name, given in Response.model_fields.items()
-}
-_FINISH_REASONS: Final = frozenset({"stop", "length", "content_filter", "other", None})
-_PLAIN: Final[Mapping[str, type]] = {
-    **dict.fromkeys(("request_key", "text", "finish_reason", "error", "model", "refusal", "reasoning"), str),
-    **dict.fromkeys(("provider_finish_reason", "system_fingerprint", "request_id", "batch"), str),
-    **{"usage": Usage, "unmetered_usage": Usage, "latency_s": float, "n_attempts": int, "truncated_at": int},
-}
-"""Field of a response → the type that needs no validation; other fields always need it."""
 
 
 class Extraction(FrozenModel):

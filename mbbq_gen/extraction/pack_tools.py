@@ -228,7 +228,6 @@ def report_pack(
     responses: Sequence[LabelledResponse],
     resources: PackPaths,
     *,
-    with_classes: bool = True,
     on_class: Callable[[str], object] = lambda _: None,
 ) -> PackEvaluation:
     """Reads labelled responses with a language's pack, and again without each of its classes.
@@ -237,7 +236,6 @@ def report_pack(
         language: Which pack.
         responses: Labelled responses in that language.
         resources: Where packs are looked for.
-        with_classes: Whether to try the pack without each class.
         on_class: Called with the name of each class before it is left out.
 
     Raises:
@@ -259,7 +257,7 @@ def report_pack(
         right.append(outcome == "right")
     classes = []
     filled = [(table, name) for table, names in WORD_LISTS.items() for name in names]
-    for table, name in filled if with_classes else ():
+    for table, name in filled:
         lines = getattr(getattr(grammar, table), name)
         less = without(grammar, f"{table}.{name}")
         if not lines or less is None:

@@ -1,5 +1,3 @@
-"""Every setting of a run through its four doors: the command line, a study, and both ways of `Run.create`."""
-
 from __future__ import annotations
 
 import json
@@ -63,7 +61,6 @@ DOORS = ("command", "study", "config", "keywords")
 
 @pytest.fixture(scope="module")
 def server() -> Iterator[str]:
-    """The base URL of a service."""
     with replying([ANSWER]) as running:
         yield f"{running.root}/v1"
 
@@ -82,7 +79,6 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, server: str) -> Path:
 
 
 def given_for(name: str, place: Path) -> dict[str, Any]:
-    """A whole configuration with a value of a setting that is not its default."""
     value: Any = VALUES.get(name, RunConfig.model_fields[name].examples[0])  # type: ignore[index]
     given = dict(BESIDE.get(name, SMALL))
     if name in PROVIDER_SETTINGS and name not in (*LOCAL, "threads"):
@@ -102,7 +98,6 @@ def given_for(name: str, place: Path) -> dict[str, Any]:
 
 
 def typed(given: dict[str, Any]) -> list[str]:
-    """Settings as options."""
     words: list[str] = []
     for name, value in given.items():
         option = COMMAND.name(name)
@@ -116,8 +111,6 @@ def typed(given: dict[str, Any]) -> list[str]:
 
 
 def written(given: dict[str, Any]) -> str:
-    """Settings as a study."""
-
     def line(name: str, value: Any) -> str:
         if isinstance(value, dict):
             return f"{name} = {{ {', '.join(line(*pair) for pair in value.items())} }}"
@@ -182,7 +175,6 @@ ALONE -= {name for names in TOGETHER for name in names}
     ids=" ".join,
 )
 def test_settings_give_one_manifest_through_every_door(names: tuple[str, ...], place: Path) -> None:
-    """Also where a command that runs the model and calls that only plan meet."""
     values = {name: given_for(name, place) for name in names}
     given: dict[str, Any] = {}
     for one in values.values():
@@ -204,7 +196,6 @@ def test_settings_give_one_manifest_through_every_door(names: tuple[str, ...], p
 
 @pytest.fixture(scope="module")
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Callable[[dict[str, Any]], Path]:
-    """A run with every answer, made once for each configuration."""
     made: dict[str, Path] = {}
 
     def find(given: dict[str, Any]) -> Path:

@@ -94,22 +94,15 @@ class LocalTokenizer:
 
     def __init__(self, name: str) -> None:
         """`name`: a hub id or a folder, as after `transformers:`. Raises MbbqGenError where it can't be loaded."""
-        from transformers import AutoTokenizer
-
         from mbbq_gen.core.files import PackPaths
         from mbbq_gen.providers.local.chat_format import ChatFormatter
         from mbbq_gen.providers.local.options import TransformersOptions
         from mbbq_gen.providers.local.provider import TransformersProvider
         from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 
-        source = TransformersProvider.open(name, TransformersOptions(), PackPaths()).source
-        source.prepare()
-        try:
-            tokenizer = AutoTokenizer.from_pretrained(source.location, **source.arguments())
-        except (OSError, ValueError) as error:
-            raise ProviderError(f"--model-arg tokenizer={name}: can't load it: {str(error).splitlines()[0]}") from error
-        self._tokenizer = tokenizer
-        self._scorer = LoglikelihoodScorer(None, tokenizer, ChatFormatter(tokenizer, name), name, None, 0)
+        self._tokenizer = TransformersProvider.open(name, TransformersOptions(), PackPaths()).source.tokenizer()
+        formatter = ChatFormatter(self._tokenizer, name)
+        self._scorer = LoglikelihoodScorer(None, self._tokenizer, formatter, name, None, 0)
 
     async def tokens_of(
         self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
@@ -340,7 +333,8 @@ class ServerScorer:
             for answer, tokens in zip(shown.continuations, whole.answers, strict=True)
         )
         sums_of = [sum(filter(None, counts)) if set(counts) != {None} else None for counts in (read, written)]
-        return {"scores": scores, "finish_reason": "stop", "usage": Usage.counted(sums_of[0], sums_of[1], None, None)}
+        usage = Usage(input_tokens=sums_of[0], output_tokens=sums_of[1])
+        return {"scores": scores, "finish_reason": "stop", "usage": usage}
 
 
 def _choices(payload: Any, count: int) -> list[Any]:
