@@ -165,8 +165,8 @@ def _plan(config: RunConfig) -> tuple[int | None, str]:
     """The questions for each language and split (None: all), and requests, price and time in words."""
     from mbbq_gen.analysis.power import DEFAULTS
     from mbbq_gen.report.run_tables import dollars, hours
+    from mbbq_gen.runs.cost_estimate import run_estimate
     from mbbq_gen.runs.resolve import resolve
-    from mbbq_gen.runs.run_estimate import run_estimate
 
     is_local, where = config.model.partition(":")[0] in _LOCAL, PackPaths()
     sample = _LOCAL_SAMPLE if is_local and config.sample is None else config.sample
@@ -193,8 +193,6 @@ def _plan(config: RunConfig) -> tuple[int | None, str]:
         facts.append(f"about {dollars(chosen.cost.online)}, in batches half of it")
     if found.duration is not None:
         facts.append(f"about {hours(found.duration.hours * chosen.requests / found.tokens.requests)}")
-    if is_local:
-        facts.append("time on this machine: mbbq-gen estimate … --probe")
     return sample, ", ".join(facts)
 
 

@@ -73,12 +73,6 @@ def estimate_blocks(found: CostEstimate) -> Iterator[Block]:
     yield f"{found.model}" + (f" at {found.base_url}" if found.base_url else "")
     yield f"{tokens.questions:,} questions, {tokens.prompts:,} prompts, {tokens.requests:,} different requests"
     yield from price_lines(tokens, found.cost, found.duration)
-    if (probe := found.probe) is not None:
-        yield (
-            f"time        {hours(probe.hours)} on this machine, by {probe.questions} answers in {probe.seconds:.1f} s"
-            f" ({probe.questions / probe.seconds:.2g} a second), and {probe.loading_seconds:.0f} s to load the model;"
-            " asked all at once, questions that begin alike take less"
-        )
     if (again := found.follow_up) is not None:
         rate = "by the pilot" if again.rates == "measured" else "assumed; --pilot RUN measures it"
         yield f"follow-up   {again.requests:,} requests ({rate}), {_in_and_out(again)}{_on_top(again.cost)}"

@@ -209,7 +209,6 @@ def build_report_view(
             index = SampleIndex(store, source.versions, sampling.seed)
             n_answers += index.count()
             items += [{"run": place, **view} for view in item_views(store, index.sample(size), IN_PAGE)]
-            index.close()
     typed = " ".join(shlex.quote(source.path) for source in sources)
     benchmarks = list(dict.fromkeys(group.group["benchmark"] or "" for group in scores.groups))
     adjusted = adjusted_scores(frame, [name for name in BY if name != "split"], [METRICS[AMBIGUOUS]], sampling)
