@@ -1,18 +1,14 @@
 """Prices of models, costs of answers and counts of tokens: the user's price file first, then genai-prices.
 
-genai-prices (https://github.com/pydantic/genai-prices) is read offline, as it is installed. Its prices are used at the
-servers of `_SELLERS` only, and only for models that it names: it also matches models by parts of their names, which
-would give a price to models that nobody knows. A name without a version stands for its versions too (`gpt-4o-mini` for
-`gpt-4o-mini-2024-07-18`). A model without a price has none; nothing is guessed.
-
-A cost may be too high, never too low:
+genai-prices (https://github.com/pydantic/genai-prices) is read offline. Its prices are used at the servers of
+`_SELLERS` only, and for models that it names: it also matches parts of names. A name without a version stands for its
+versions too (`gpt-4o-mini` for `gpt-4o-mini-2024-07-18`). Nothing is guessed. A cost may be too high, never too low:
 
 * Sums of several requests have the price of the longest; where its length is unknown, the highest price holds.
 * Cached input has its own price only where the service counted it. Services that charge more for input which they write
   to their cache on their own, have that price for all input.
 * Prices that change with the hour have the highest of the day. A price of 0 is not used: it also stands for unknown.
-* OpenRouter has a price for models that only their makers sell; other models cost what the chosen host takes. Bedrock
-  has prices for the two regions of its price list, Vertex for its global address.
+* OpenRouter has a price for models that only their makers sell, Bedrock for two regions, Vertex for its global address.
 * Batches cost what genai-prices says; where it says nothing, the discount of the service.
 """
 
@@ -196,17 +192,17 @@ def _price_from(model: ModelInfo, kind: str, seller: str) -> Price | None:
     notes += ["global standard deployments, others cost more"] if seller == "azure" else []
     price = None
     for start, end in reversed(list(zip([0, *tiers], [*tiers, None], strict=True))):
-        asked, answered = (_dearest(offers, keys, start + 1) for keys in (read, written))
-        if asked is None or answered is None or asked == answered == 0 or usual.requests_kcount:
+        incoming, outgoing = (_dearest(offers, keys, start + 1) for keys in (read, written))
+        if incoming is None or outgoing is None or incoming == outgoing == 0 or usual.requests_kcount:
             return None
-        batched = [None if discount is None else paid * discount for paid in (asked, answered)]
+        batched = [None if discount is None else paid * discount for paid in (incoming, outgoing)]
         if batch != usual and discount is not None:
             batched = [_dearest([batch], keys, start + 1) for keys in (read, written)]
         price = Price(
             kind=kind,
             models=(model.id,),
-            input=asked,
-            output=answered,
+            input=incoming,
+            output=outgoing,
             cached_input=_dearest(offers, cached, start + 1),
             batch_input=batched[0],
             batch_output=batched[1],

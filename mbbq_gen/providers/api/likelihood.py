@@ -304,5 +304,5 @@ class ServerScorer:
             )
             for answer, tokens in zip(shown.continuations, whole.answers, strict=True)
         )
-        asked, answered = (None if set(part) == {None} else sum(filter(None, part)) for part in (read, written))
-        return {"scores": scores, "finish_reason": "stop", "usage": Usage.counted(asked, answered, None, None)}
+        tokens_in, tokens_out = (None if set(part) == {None} else sum(filter(None, part)) for part in (read, written))
+        return {"scores": scores, "finish_reason": "stop", "usage": Usage.counted(tokens_in, tokens_out, None, None)}
