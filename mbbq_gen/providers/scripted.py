@@ -72,11 +72,7 @@ class ScriptLine(FrozenModel):
 
 
 def read_script(path: Path) -> list[ScriptLine]:
-    """The lines of a script; blank ones are skipped.
-
-    Raises:
-        DataError: where the file can't be read, holds no line, or has a wrong one: file, row, field.
-    """
+    """The lines of a script; raises DataError where the file can't be read, holds no line, or a wrong one."""
     lines = []
     try:
         for number, line in lines_of(path):

@@ -226,6 +226,6 @@ class HttpProvider(ApiProvider):
             "finish_reason": finish,
             "provider_finish_reason": None if reason is None else str(reason),
             "request_id": words_of(found["request_id"]) or headers.get("x-request-id"),
-            "usage": Usage.counted(read, written, reasoning, None),
+            "usage": Usage(input_tokens=read, output_tokens=written, reasoning_tokens=reasoning),
             **{name: str(found[name]) for name in ("refusal", "reasoning", "model") if found[name]},
         }

@@ -22,7 +22,6 @@ from typing import Any, Final, NamedTuple
 from pydantic import JsonValue
 
 from mbbq_gen.core.errors import ProviderError, UsageError
-from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Continuation, ContinuationScore, Message, Method, Prompt, Request, Usage
 from mbbq_gen.core.text import count_or_none
 from mbbq_gen.providers.api.provider import turns_of
@@ -88,20 +87,15 @@ class LocalTokenizer:
 
     def __init__(self, name: str) -> None:
         """`name`: a hub id or a folder, as after `transformers:`. Raises MbbqGenError where it can't be loaded."""
-        from transformers import AutoTokenizer
-
+        from mbbq_gen.core.files import PackPaths
         from mbbq_gen.providers.local.chat_format import ChatFormatter
         from mbbq_gen.providers.local.options import TransformersOptions
         from mbbq_gen.providers.local.provider import TransformersProvider
         from mbbq_gen.providers.local.scoring import LoglikelihoodScorer
 
-        source = TransformersProvider.open(name, TransformersOptions(), PackPaths()).source
-        source.prepare()
-        try:
-            self._tokenizer = AutoTokenizer.from_pretrained(source.location, **source.arguments())
-        except (OSError, ValueError) as error:
-            raise ProviderError(f"--model-arg tokenizer={name}: can't load it: {str(error).splitlines()[0]}") from error
-        self._scorer = LoglikelihoodScorer(None, self._tokenizer, ChatFormatter(self._tokenizer, name), name, None, 0)
+        self._tokenizer = TransformersProvider.open(name, TransformersOptions(), PackPaths()).source.tokenizer()
+        formatter = ChatFormatter(self._tokenizer, name)
+        self._scorer = LoglikelihoodScorer(None, self._tokenizer, formatter, name, None, 0)
 
     async def tokens_of(
         self, messages: Sequence[Message], answers: Sequence[Continuation], *, verbatim: bool
@@ -115,13 +109,9 @@ class LocalTokenizer:
 
 
 async def open_scorer(provider: Provider, server: OwnServer, tokenizer: str | None, post: Post) -> ServerScorer | None:
-    """The scorer for a server; None if it can't be reached.
+    """The scorer for a server; None if it can't be reached. ProviderError where it returns no usable log-probabilities.
 
     `tokenizer`: hub id or folder of the model's tokenizer; None: the server's own.
-
-    Raises:
-        ProviderError: the server does not return usable log-probabilities of prompts.
-        UsageError: a tokenizer is missing.
     """
     kind, name = (server.entry.likelihood, server.entry.name) if server.info else ("echo", "the server")
     where = f"{provider.name}: {name} at {provider.capabilities.base_url}"
@@ -305,4 +295,5 @@ class ServerScorer:
             for answer, tokens in zip(shown.continuations, whole.answers, strict=True)
         )
         tokens_in, tokens_out = (None if set(part) == {None} else sum(filter(None, part)) for part in (read, written))
-        return {"scores": scores, "finish_reason": "stop", "usage": Usage.counted(tokens_in, tokens_out, None, None)}
+        usage = Usage(input_tokens=tokens_in, output_tokens=tokens_out)
+        return {"scores": scores, "finish_reason": "stop", "usage": usage}

@@ -162,6 +162,8 @@ class ApiProvider(ApiService):
         self._context, options = context, self.options
         if self._pace is None:
             first = FIRST_ON_LOOPBACK if is_loopback(self.base_url) else FIRST
+            if "max_connections" in options.model_fields_set:  # the user knows the service
+                first = options.max_connections
             self._pace = RateLimiter(
                 AdaptiveConcurrency(options.max_connections, first, options.timeout),
                 ServiceGate(options.patience, notify=lambda text: self._context.notify(f"{self.name}: {text}")),
@@ -397,4 +399,9 @@ def token_usage(found: Any, read: Collection[str], written: str, *, cached: str,
     if not isinstance(found, dict):
         return Usage()
     counted = [tokens for name in read if (tokens := count_or_none(found.get(name))) is not None]
-    return Usage.counted(sum(counted) if counted else None, found.get(written), reasoning, found.get(cached))
+    return Usage(
+        input_tokens=sum(counted) if counted else None,
+        output_tokens=found.get(written),
+        reasoning_tokens=reasoning,
+        cached_input_tokens=found.get(cached),
+    )

@@ -109,7 +109,7 @@ def max_usage(body: Mapping[str, JsonValue], lengths: Collection[str] = LENGTHS)
         return None
     turns = sum([len(entry) for entry in body.values() if isinstance(entry, list)])
     read = len(json.dumps(body, ensure_ascii=False).encode()) + _TURN_TOKENS * (turns + 1)
-    return Usage.counted(read, max(longest) * max(answers), None, None)
+    return Usage(input_tokens=read, output_tokens=max(longest) * max(answers))
 
 
 def _collect_numbers(value: Any, lengths: Collection[str], longest: list[int], answers: list[int]) -> None:
