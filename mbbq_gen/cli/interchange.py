@@ -76,23 +76,15 @@ class Import(PackCommand):
     def _run(self) -> None:
         from mbbq_gen.interchange.importers import open_log
         from mbbq_gen.interchange.importers.base import TOOLS
-        from mbbq_gen.interchange.importers.run_writer import Importer
+        from mbbq_gen.interchange.importers.run_writer import import_answers
         from mbbq_gen.runs.run_folder import RunFolder
 
         source = open_log(one_of("program", self.tool, TOOLS), self.source, self.columns)
         choices = tuple(self._choices())
-        importer = Importer(
-            folder=RunFolder(self.output),
-            source=source,
-            choices=choices,
-            instances=self._questions(choices),
-            resources=self.where,
-            model=self.model,
+        questions = self._questions(choices)
+        summary = import_answers(
+            RunFolder(self.output), source, choices, questions, resources=self.where, model=self.model
         )
-        with Bar("reading", None, "questions") as bar:
-            importer.read_questions(bar.advance)
-        with Bar("importing", None, "answers") as bar:
-            summary = importer.run(bar.advance)
         if self.as_json:
             print_json(summary)
         else:

@@ -6,7 +6,7 @@ Every export contains the dictionary of its columns; `python docs/generate.py` w
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal
 
@@ -90,30 +90,29 @@ def dictionary_page(dictionary: DataDictionary, lead: str = "") -> str:
     """The dictionary as Markdown."""
     lines = ["# Data dictionary", "", *([lead, ""] if lead else []), f"Schema: `{dictionary.schema_version}`.", ""]
     for name, columns in dictionary.tables.items():
-        rows = ["| column | type | meaning | values |", "|---|---|---|---|"]
-        for column in columns:
-            values = ", ".join(f"`{value}`" for value in column.values or ())
-            rows.append(f"| `{column.name}` | {column.type} | {_cell(column.meaning)} | {values} |")
-        lines += [f"## {name}", "", *rows, ""]
-    if dictionary.metrics:
-        lines += ["## Metrics", "", "| metric | formula | meaning | sign | source |", "|---|---|---|---|---|"]
-        lines += [
-            f"| `{name}` | {_cell(what.formula)} | {_cell(what.meaning)} | {_cell(what.sign)} | {_cell(what.source)} |"
-            for name, what in dictionary.metrics.items()
+        rows = [
+            (f"`{one.name}`", one.type, one.meaning, ", ".join(f"`{value}`" for value in one.values or ()))
+            for one in columns
         ]
-        lines.append("")
-    lines += ["## Server and sampling", "", "Keys of `export.json`, and of `runtime_info` in `manifest.json`.", ""]
-    lines += [
-        "| key | meaning |",
-        "|---|---|",
-        *(f"| `{name}` | {text} |" for name, text in dictionary.run.items()),
+        lines += _section(name, ("column", "type", "meaning", "values"), rows)
+    if dictionary.metrics:
+        found = [
+            (f"`{name}`", one.formula, one.meaning, one.sign, one.source) for name, one in dictionary.metrics.items()
+        ]
+        lines += _section("Metrics", ("metric", "formula", "meaning", "sign", "source"), found)
+    keys = [(f"`{name}`", meaning) for name, meaning in dictionary.run.items()]
+    lead = "Keys of `export.json`, and of `runtime_info` in `manifest.json`."
+    lines += _section("Server and sampling", ("key", "meaning"), keys, lead)
+    outcomes = [(f"`{name}`", meaning) for name, meaning in dictionary.outcomes.items()]
+    return "\n".join([*lines, *_section("Outcomes", ("outcome", "meaning"), outcomes)])
+
+
+def _section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]], lead: str = "") -> list[str]:
+    """A heading and a table, whose cells are escaped."""
+    cells = ((cell.replace("|", "\\|") for cell in row) for row in rows)
+    return [
+        *(f"## {title}", "", *([lead, ""] if lead else [])),
+        *(f"| {' | '.join(head)} |", "|" + "---|" * len(head)),
+        *(f"| {' | '.join(row)} |" for row in cells),
         "",
     ]
-    lines += ["## Outcomes", "", "| outcome | meaning |", "|---|---|"]
-    lines += [f"| `{name}` | {meaning} |" for name, meaning in dictionary.outcomes.items()]
-    return "\n".join(lines) + "\n"
-
-
-def _cell(text: str) -> str:
-    """A text escaped for a table cell."""
-    return text.replace("|", "\\|")

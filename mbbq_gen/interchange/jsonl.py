@@ -77,9 +77,21 @@ def _observe_line(line: str, gold: GoldLabels, resources: PackPaths | None) -> O
         fields = json_object(line)
     except UnreadableError as error:
         raise DataError(str(error)) from error
-    instance, answer = _instance(fields), _answer(fields)
+    instance = _instance(fields)
+    if not fields.keys() & {"option", "outcome", "response"}:
+        raise DataError("option: missing; a line needs 'option', 'outcome' or 'response'")
+    given = {key: value for key, value in fields.items() if value is not None or key in ("option", "response")}
+    try:
+        answer = Answer.model_validate(given)
+    except ValidationError as error:
+        raise DataError(describe_fault(error, given)) from error
     _check(instance, answer, fields)
-    extraction = _given(answer, fields) or _read(instance, answer, resources)
+    if answer.outcome is None and "option" not in fields:
+        extraction = _read(instance, answer, resources)
+    else:
+        outcome: Outcome = answer.outcome or ("unparsed" if answer.option is None else "option")
+        confidence = answer.confidence or "high"
+        extraction = Extraction(outcome=outcome, option=answer.option, confidence=confidence, rule="given")
     problem = contradiction(instance, answer.option_order, extraction)
     if problem:
         raise DataError(problem)
@@ -114,16 +126,6 @@ def _instance(fields: dict[str, Any]) -> Instance:
         raise DataError(f"{'instance.' if nested else ''}{describe_fault(error, given)}") from error
 
 
-def _answer(fields: dict[str, Any]) -> Answer:
-    if not fields.keys() & {"option", "outcome", "response"}:
-        raise DataError("option: missing; a line needs 'option', 'outcome' or 'response'")
-    given = {key: value for key, value in fields.items() if value is not None or key in ("option", "response")}
-    try:
-        return Answer.model_validate(given)
-    except ValidationError as error:
-        raise DataError(describe_fault(error, given)) from error
-
-
 def _check(instance: Instance, answer: Answer, fields: dict[str, Any]) -> None:
     """Raises DataError if redundant fields disagree."""
     size = len(instance.options)
@@ -138,14 +140,6 @@ def _check(instance: Instance, answer: Answer, fields: dict[str, Any]) -> None:
     unknown = answer.option_order.index(instance.unknown_index)
     if answer.unknown_index not in (None, unknown):
         raise DataError(f"unknown_index: {answer.unknown_index}, but the unknown option is shown at {unknown}")
-
-
-def _given(answer: Answer, fields: dict[str, Any]) -> Extraction | None:
-    """The extraction given in the line, or None if there is only a response."""
-    if answer.outcome is None and "option" not in fields:
-        return None
-    outcome: Outcome = answer.outcome or ("unparsed" if answer.option is None else "option")
-    return Extraction(outcome=outcome, option=answer.option, confidence=answer.confidence or "high", rule="given")
 
 
 def _read(instance: Instance, answer: Answer, resources: PackPaths | None) -> Extraction:
