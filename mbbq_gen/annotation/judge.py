@@ -263,11 +263,7 @@ class LLMJudge(FrozenModel):
 
 
 def judges_of(store: RunStore) -> dict[str, LLMJudge]:
-    """Name → judge, of all judges of a run.
-
-    Raises:
-        RunError: The store holds something else.
-    """
+    """Name → judge, of all judges of a run; raises RunError where the store holds something else."""
     try:
         return {name: LLMJudge.model_validate_json(record) for name, record in judge_records(store).items()}
     except ValidationError as error:

@@ -123,12 +123,7 @@ _Record = TypeVar("_Record", Annotation, SamplingDraw)
 
 
 def _load(path: Path, kind: type[_Record]) -> list[_Record]:
-    """The lines of a file, none where there is no file; an incomplete last line is skipped.
-
-    Raises:
-        DataError: A line is something else: file, row, field.
-        RunError: The file can't be read.
-    """
+    """The lines of a file, none without one, without an incomplete last one. Raises DataError (row) and RunError."""
     try:
         lines = path.read_bytes().split(b"\n")
     except FileNotFoundError:
@@ -156,11 +151,7 @@ def load_annotations(path: Path) -> dict[str, Annotation]:
 
 
 def append_records(path: Path, records: Iterable[Annotation | SamplingDraw]) -> None:
-    """Adds annotations or draws to their file; they are durable when this returns.
-
-    Raises:
-        RunError: The file can't be written.
-    """
+    """Adds annotations or draws to their file, durably; raises RunError where it can't be written."""
     lines = "".join(f"{record.model_dump_json()}\n" for record in records)
     try:
         with path.open("ab+") as stream:

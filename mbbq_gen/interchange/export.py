@@ -215,12 +215,7 @@ class ExportSource:
 
 
 def write_bundle(source: ExportSource, folder: Path, kind: Kind) -> ExportRecord:
-    """Writes a run as a folder of tables, or as one for `datasets.load_dataset`; returns its record, written last.
-
-    Raises:
-        UsageError: the folder holds something other than an export.
-        RunError: something can't be written.
-    """
+    """Writes a run as a folder of tables; its record is written last. Raises UsageError and RunError."""
     with write_errors(folder):
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"{folder}: is a file; name a folder for the export")

@@ -59,11 +59,7 @@ class Answer(BaseModel):
 def observe_lines(
     lines: Iterable[str], source_name: str, *, gold: GoldLabels = "published", resources: PackPaths | None = None
 ) -> Iterator[Observation]:
-    """One observation per line, in order; blank lines are skipped.
-
-    Raises:
-        DataError: a wrong line, with source, row, field and fault.
-    """
+    """One observation per line that is not blank, in order; raises DataError with source, row, field and fault."""
     for number, line in enumerate(lines, start=1):
         if line.strip("\ufeff \t\r\n"):
             try:

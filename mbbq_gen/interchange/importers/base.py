@@ -42,12 +42,7 @@ def require_file(path: Path, what: str) -> None:
 
 
 def read_json(path: Path) -> Any:
-    """What a JSON file holds.
-
-    Raises:
-        UsageError: where it can't be opened.
-        DataError: where it is too large or no JSON.
-    """
+    """What a JSON file holds; raises UsageError where it can't be opened, DataError where it is no JSON."""
     with opened(path) as stream:
         text = stream.read(MOST_JSON + 1)
     if len(text) > MOST_JSON:
@@ -67,12 +62,7 @@ def read_object(path: Path, what: str) -> dict[str, Any]:
 
 
 def open_archive(path: Path) -> zipfile.ZipFile:
-    """A zip file.
-
-    Raises:
-        UsageError: where it can't be opened.
-        DataError: where it is no zip file, is damaged or cut off.
-    """
+    """A zip file; raises UsageError where it can't be opened, DataError where it is none, damaged or cut off."""
     try:
         return zipfile.ZipFile(path)
     except OSError as error:

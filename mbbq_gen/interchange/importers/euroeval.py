@@ -29,12 +29,7 @@ _DIGEST: Final = re.compile(r"[0-9a-f]{32}")
 
 
 def open_euroeval(path: Path) -> Source:
-    """The outputs of one model on one data set.
-
-    Raises:
-        UsageError: where it is no file of outputs, or one with digests in place of what was sent.
-        DataError: where it is no JSON object.
-    """
+    """The outputs of one model on one data set; raises UsageError or DataError where a file has none."""
     if path.is_dir() or not path.name.endswith(_ENDING):
         raise UsageError(f"{path}: has no answers; name one *{_ENDING}, which EuroEval writes with --debug")
     outputs = log.read_object(path, "a file of EuroEval")

@@ -35,12 +35,7 @@ _FACTS: Final = ("method", "temperature", "max_tokens", "max_train_instances", "
 
 
 def open_helm(path: Path) -> Source:
-    """The requests of a run folder.
-
-    Raises:
-        UsageError: where it is no run folder of HELM.
-        DataError: where a file in it is no JSON, or not of HELM's shape.
-    """
+    """The requests of a run folder; raises UsageError or DataError where it is none."""
     folder = path.parent if path.is_file() else path
     spec_path, state_path = folder / "run_spec.json", folder / _STATE
     spec = log.read_object(spec_path, _WHAT) if spec_path.is_file() else {}

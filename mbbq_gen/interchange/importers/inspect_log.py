@@ -37,12 +37,7 @@ _WHAT: Final = "a log of inspect-ai"
 
 
 def open_inspect(path: Path) -> Source:
-    """The samples of a log.
-
-    Raises:
-        UsageError: where there is no such file.
-        DataError: where it is no log of inspect-ai, or damaged.
-    """
+    """The samples of a log; raises UsageError or DataError where it is none or damaged."""
     log.require_file(path, f"{_WHAT}, LOG.eval or LOG.json")
     with path.open("rb") as stream:
         is_zip = stream.read(4) == b"PK\x03\x04"
@@ -158,11 +153,10 @@ def _restored(value: Any, attachments: Mapping[str, Any], depth: int = 12) -> An
 
 def _exchange(stored: Mapping[str, Any], message_id: Any) -> Mapping[str, Any] | None:
     """The exchange with the model that a message came from; None where the log does not hold it."""
-    for event in reversed(log.items(stored, "events") if isinstance(message_id, str) else []):
-        is_exchange = isinstance(event, Mapping) and event.get("event") == "model"
-        if is_exchange and log.find(event, "output.choices.0.message.id") == message_id:
-            return event
-    return None
+    exchanges = (event for event in reversed(log.items(stored, "events")) if log.find(event, "event") == "model")
+    if not isinstance(message_id, str):
+        return None
+    return next((one for one in exchanges if log.find(one, "output.choices.0.message.id") == message_id), None)
 
 
 def _words(output: Mapping[str, Any], error: Any) -> ImportedResponse | None:
@@ -175,13 +169,14 @@ def _words(output: Mapping[str, Any], error: Any) -> ImportedResponse | None:
         return ImportedResponse(error=log.failure(reported), model=model)
     said, reasoning = log.content(output, "choices.0.message.content")
     stop = log.find(output, "choices.0.stop_reason")
-    counts = (log.find(output, f"usage.{name}") for name in ("input_tokens", "output_tokens"))
     return ImportedResponse(
         text=said,
         reasoning=reasoning,
         finish_reason=log.finish(stop, FINISH),
         provider_finish_reason=log.name(stop) or None,
         model=model,
-        usage=Usage.counted(*counts, None, None),
+        usage=Usage(
+            input_tokens=log.find(output, "usage.input_tokens"), output_tokens=log.find(output, "usage.output_tokens")
+        ),
         latency_s=log.seconds(output.get("time")),
     )

@@ -27,23 +27,18 @@ _N_OPTIONS: Final = 3
 
 
 def open_lighteval(path: Path) -> Source:
-    """The details of one model: a file, or the latest of each task below a folder.
-
-    Raises:
-        UsageError: where there is nothing to read, or the details are of several models.
-        DataError: where the results file beside them is no JSON object.
-    """
+    """The details of one model: a file, or the latest of each task below a folder. Raises UsageError and DataError."""
     how = "lighteval writes them with --save-details"
     details, notes = log.latest_files(path, _DETAILS, "details_*.parquet", lambda file: file.parent.parent, how)
     results = list(dict.fromkeys(found for file in details if (found := _results_of(file)) is not None))
     told = log.read_object(results[0], "a results file of lighteval") if results else {}
-    found = {
+    settings = {
         "model_name": log.find(told, "config_general.model_name")
         or log.find(told, "config_general.model_config.model_name"),
         "lighteval_sha": log.find(told, "config_general.lighteval_sha"),
         "system_prompt": log.find(told, "config_general.model_config.system_prompt"),
     }
-    facts = {name: log.name(value) for name, value in found.items() if value}
+    facts = {name: log.name(value) for name, value in settings.items() if value}
     return Source(
         tool="lighteval",
         path=path,

@@ -41,12 +41,7 @@ _FACTS: Final = ("lm_eval_version", "model_source", "model_name", "system_instru
 
 
 def open_lm_eval(path: Path) -> Source:
-    """The samples of one model: a file, or the latest of each task in a folder.
-
-    Raises:
-        UsageError: where there is nothing to read, or the samples are of several models.
-        DataError: where the results file beside them is no JSON object.
-    """
+    """The samples of one model: a file, or the latest of each task in a folder. Raises UsageError and DataError."""
     how = "lm-eval writes them with --log_samples --output_path"
     samples, notes = log.latest_files(path, _SAMPLES, "samples_*.jsonl", lambda file: file.parent, how)
     results = list(dict.fromkeys(found for sample in samples if (found := _results_beside(sample)) is not None))
@@ -139,7 +134,7 @@ def _likelihoods(requests: Sequence[Sequence[Any]], groups: Sequence[Any]) -> tu
     numbers = [group[0] if isinstance(group, list) and len(group) == 1 else None for group in groups]
     numbers = [said[0] if isinstance(said, list) and said else said for said in numbers]
     prompt = requests[0][0].strip() if requests else ""
-    asked, alone = {}, {}
+    asked, alone = dict[str, Any](), dict[str, Any]()
     for (before, answer), number in zip(requests, numbers, strict=True):
         (asked if before.strip() == prompt else alone if not before.strip() else {})[str(answer)] = number
     if not log.likelihoods([answer for _, answer in requests], numbers, {}):

@@ -196,9 +196,10 @@ class _Import:
         for row in self.source.rows:
             step()
             match = row if isinstance(row, SkippedRow) else self.matcher.find(row)
-            if isinstance(row, SkippedRow) or isinstance(match, SkippedRow):
+            if isinstance(match, SkippedRow):
                 self._skip(match)
                 continue
+            assert isinstance(row, ImportedAnswer)
             origin = "\n".join(map(str, (row.origin.file, row.origin.id, row.origin.repeat, row.variant)))
             scored = option_scores(row.likelihoods, match) if row.likelihoods else ("generate", None)
             if origin in seen:

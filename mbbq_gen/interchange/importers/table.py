@@ -85,12 +85,7 @@ class ColumnMap(Pack):
 
 
 def open_table(path: Path, field_map: Path | None) -> Source:
-    """The rows of a CSV, TSV, Parquet, .xlsx or JSON Lines file.
-
-    Raises:
-        UsageError: where the file or the map is missing.
-        PackError: where the map is wrong; file, key and value.
-    """
+    """The rows of a table or JSON Lines; raises UsageError without file or map, PackError where the map is wrong."""
     log.require_file(path, "a CSV, TSV, Parquet, .xlsx or JSON Lines file")
     if field_map is None:
         raise UsageError("--from csv needs --columns TOML, a file that maps columns to the fields of mbbq-gen")

@@ -244,11 +244,7 @@ class ScoringPrompt:
 def scored_texts(
     prompt: str, answers: Sequence[Continuation], *, uses_template: bool, verbatim: bool
 ) -> tuple[str, ...]:
-    """The text of a prompt (`ChatFormatter.scored_text`), and that of the prompt with each answer.
-
-    Nothing comes between prompt and answer in a rendered chat (`uses_template`), or where they are put as they are
-    (`verbatim`).
-    """
+    """The text of a prompt (`ChatFormatter.scored_text`), and those of it with each answer (`verbatim`: as is)."""
     between = "" if verbatim or uses_template else space_before(prompt)
     body = prompt.rstrip()
     if not uses_template and body != prompt:  # white space belongs to what follows it

@@ -158,11 +158,7 @@ class TransformersProvider(Provider):
         return request_key(self.kind, self.source.name, self.settings, messages)
 
     def reasoning_settings(self, level: str) -> ReasoningSettings:
-        """The variables of the model's chat template that tell the level.
-
-        Raises:
-            UsageError: where the template has none for it.
-        """
+        """The variables of the model's chat template that tell the level; raises UsageError where it has none."""
         tokenizer = self.source.tokenizer(trust_remote_code=self._options.trust_remote_code)
         return template_reasoning(self.name, chat_template(tokenizer), level)
 

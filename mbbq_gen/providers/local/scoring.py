@@ -196,11 +196,7 @@ class LoglikelihoodScorer:
         return found | ({"questions_with_merged_tokens": self._merged} if self._merged else {})
 
     def score(self, requests: Sequence[Request], is_cancelled: Callable[[], bool]) -> Iterator[Response]:
-        """The responses, those that begin alike one after another; stops soon once it is cancelled.
-
-        Raises:
-            ProviderError: where the model's probabilities are no numbers, or a question does not fit into memory.
-        """
+        """The responses, those that begin alike one after another; stops soon once cancelled. Raises ProviderError."""
         accepted: list[Request] = []
         questions: list[ScoringPrompt] = []
         alone: dict[_Alone, ScoringPrompt] = {}

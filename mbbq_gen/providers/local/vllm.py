@@ -245,11 +245,7 @@ class VLLMProvider(TransformersProvider):
 
 
 def load_engine(source: ModelSource, options: VLLMOptions, log: EngineLog) -> LocalModel:
-    """The model of a source, ready to answer; `log` gets vLLM's output.
-
-    Raises:
-        ProviderError: where vLLM can't load it.
-    """
+    """The model of a source in vLLM; `log` gets vLLM's output. Raises ProviderError where vLLM can't load it."""
     name = f"vllm:{source.name}"
     given = {
         "dtype": options.dtype if options.dtype != "auto" else source.stored_dtype() or "auto",
