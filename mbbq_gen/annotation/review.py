@@ -16,9 +16,9 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Self, TypeVar, get_args
+from typing import Literal, TypeVar, get_args
 
-from pydantic import Field, ValidationError, model_validator
+from pydantic import Field, ValidationError
 
 from mbbq_gen.core.errors import DataError, RunError, describe_fault
 from mbbq_gen.core.files import stable_number
@@ -59,7 +59,6 @@ class Annotation(FrozenModel):
     outcome: Outcome
     """The extraction that was annotated."""
     option: int | None
-    agrees: bool
     right_known: bool
     """Whether the person said what is correct."""
     right: int | None = None
@@ -68,11 +67,10 @@ class Annotation(FrozenModel):
     at: str
     """When: ISO 8601, UTC."""
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        if self.agrees != (self.right_known and self.right == self.option):
-            raise ValueError("agrees: contradicts the correct option")
-        return self
+    @property
+    def agrees(self) -> bool:
+        """Whether the extraction is the correct one."""
+        return self.right_known and self.right == self.option
 
     def judges(self, extraction: ExtractionRow) -> bool | None:
         """Whether an extraction from the same response is correct; None where this annotation does not tell."""
@@ -90,7 +88,6 @@ def annotate_response(
         extractor=extraction.extractor,
         outcome=extraction.outcome,
         option=extraction.option,
-        agrees=right_known and right == extraction.option,
         right_known=right_known,
         right=right,
         note=note,

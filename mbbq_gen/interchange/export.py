@@ -4,7 +4,7 @@
     DIR/scores.parquet           one row per group and metric           (scores.csv)
     DIR/scores.json              the same with counts, definitions and warnings
     DIR/manifest.json            the manifest of the run
-    DIR/data_dictionary.json     meaning of every column (and .md)
+    DIR/data_dictionary.md       meaning of every column
     DIR/import_map.toml          field map to import the samples with `mbbq-gen import --from csv`
     DIR/export.json              settings, schema version, rows and sha256 of every file; written last
 
@@ -13,7 +13,6 @@ Items are written in parts, so memory does not grow with the run.
 
 from __future__ import annotations
 
-import json
 import shutil
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -33,7 +32,7 @@ from mbbq_gen.core.files import file_digest, write_errors
 from mbbq_gen.core.records import FrozenModel
 from mbbq_gen.extraction.jsonl import ENGINE
 from mbbq_gen.interchange.cards import dataset_card
-from mbbq_gen.interchange.data_dictionary import data_dictionary, dictionary_page
+from mbbq_gen.interchange.data_dictionary import data_dictionary
 from mbbq_gen.report.score_tables import UTF8_MARK, csv_cells, score_rows
 from mbbq_gen.runs.run_folder import Manifest
 from mbbq_gen.runs.samples import item_schema
@@ -331,14 +330,13 @@ def _write_csv(path: Path, frames: Iterable[polars.DataFrame]) -> int:
 def _documents(source: ExportSource) -> dict[str, str]:
     """Texts by the names of their files: scores.json, manifest.json, the data dictionary, and the field map."""
     columns = source.schema()
-    dictionary = data_dictionary(columns, dict(score_rows(source.scores).schema), source.scores.definitions)
+    scores = dict(score_rows(source.scores).schema)
     lead = f"Columns of the export of `{source.run.name}`. Empty cells are null."
     fields = {name: column for name, column in _IMPORT_FIELDS.items() if column in columns}
     return {
         "scores.json": source.scores.model_dump_json(indent=2) + "\n",
         "manifest.json": without_folders(source.run.manifest).model_dump_json(indent=2) + "\n",
-        "data_dictionary.json": json.dumps(dictionary.model_dump(), ensure_ascii=False, indent=2) + "\n",
-        "data_dictionary.md": dictionary_page(dictionary, lead=lead),
+        "data_dictionary.md": data_dictionary(columns, scores, source.scores.definitions, lead),
         "import_map.toml": "\n".join(["[fields]", *(f'{name} = "{column}"' for name, column in fields.items())]) + "\n",
     }
 

@@ -163,12 +163,6 @@ def test_a_verdict_cut_off_by_a_crash_costs_itself_alone(tmp_path: Path) -> None
         load_annotations(path)
 
 
-def test_a_verdict_can_not_contradict_itself() -> None:
-    good = annotate_response(reading(1), AT, right=0)
-    with pytest.raises(ValueError, match="contradicts"):
-        Annotation.model_validate({**good.model_dump(), "agrees": False})
-
-
 def test_a_verdict_that_names_the_right_option_judges_later_readings_too() -> None:
     named = annotate_response(reading(1, option=0), AT, right=1)
     assert named.judges(reading(1, option=1)) is True

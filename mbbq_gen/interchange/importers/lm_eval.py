@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -126,19 +127,16 @@ def _requests(arguments: Any) -> list[list[Any]]:
 
 def _likelihoods(requests: Sequence[Sequence[Any]], groups: Sequence[Any]) -> tuple[ImportedLoglikelihood, ...]:
     """The likelihood of each answer; none where the line does not tell of which answers its numbers are."""
-    if len(requests) != len(groups) or any(
-        len(request) != 2 or not isinstance(request[0], str) for request in requests
-    ):
-        return ()
+    pairs = [tuple(text.strip() for text in request if isinstance(text, str)) for request in requests]
     # a response is [["-7.25", "False"]] or a number alone
-    numbers = [group[0] if isinstance(group, list) and len(group) == 1 else None for group in groups]
-    numbers = [said[0] if isinstance(said, list) and said else said for said in numbers]
-    prompt = requests[0][0].strip() if requests else ""
-    asked, alone = dict[str, Any](), dict[str, Any]()
-    for (before, answer), number in zip(requests, numbers, strict=True):
-        (asked if before.strip() == prompt else alone if not before.strip() else {})[str(answer)] = number
-    if not log.likelihoods([answer for _, answer in requests], numbers, {}):
+    said = [group[0] if isinstance(group, list) and len(group) == 1 else None for group in groups]
+    numbers = [one[0] if isinstance(one, list) and one else one for one in said]
+    if any(len(pair) != 2 for pair in pairs) or not log.likelihoods([pair[-1] for pair in pairs], numbers, {}):
         return ()
+    of_pair = dict(zip(pairs, numbers, strict=True))
+    prompt = pairs[0][0]
+    asked = {answer: number for (before, answer), number in of_pair.items() if before == prompt}
+    alone = {answer: number for (before, answer), number in of_pair.items() if not before and before != prompt}
     return log.likelihoods(list(asked), list(asked.values()), alone)
 
 
@@ -155,10 +153,8 @@ def _prompt(requests: Sequence[Sequence[Any]]) -> tuple[Message, ...]:
 
 def _options(doc: Mapping[str, Any]) -> tuple[str, ...]:
     """The options in the document's order; none where it has none under a name that is known."""
-    for listed in (
-        *(log.find(doc, name) for name in _LISTED_OPTIONS),
-        *([doc.get(one) for one in names] for names in _SINGLE_OPTIONS),
-    ):
-        if isinstance(listed, list) and len(listed) == 3 and all(isinstance(entry, str) for entry in listed):
-            return tuple(listed)
+    single = ([doc.get(name) for name in names] for names in _SINGLE_OPTIONS)
+    for found in chain((log.find(doc, name) for name in _LISTED_OPTIONS), single):
+        if isinstance(found, list) and len(found) == 3 and all(isinstance(entry, str) for entry in found):
+            return tuple(found)
     return ()

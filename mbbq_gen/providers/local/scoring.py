@@ -56,15 +56,10 @@ _found_ways: WeakKeyDictionary[Model, Way] = WeakKeyDictionary()
 def iterate_scores(
     model: Model, prompts: list[list[int]], answers: list[list[list[int]]], *, max_tokens: int = 512
 ) -> Iterator[tuple[int, list[float]]]:
-    """The number of each prompt and the sums of natural-log probabilities of its answers' tokens, given the prompt.
+    """The number of each prompt and the sums of natural-log probabilities of its answers' tokens, as they are done.
 
-    Prompts come as they are done.
-
-    Args:
-        model: a causal language model of transformers, in evaluation mode.
-        prompts: token ids, at least one each.
-        answers: token ids of each prompt's answers, at least one each. Any number of answers, none too.
-        max_tokens: most tokens read in one forward; one question at least. Halved where memory ran out.
+    Prompts and answers are token ids, at least one each; a prompt may have no answers. `max_tokens` are read in one
+    forward, at least one question; it is halved where memory runs out.
 
     Raises:
         ProviderError: where the model's probabilities are no numbers, or a question does not fit into memory.
