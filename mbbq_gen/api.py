@@ -401,7 +401,7 @@ class Run:
             prompt_effects: Intervals for these prompt variants (`fixed`) or for variants like them (`random`).
             average: Scores are means over `questions`, over `templates` (each alike), or `random-effects` means.
             unseen_deviation: How far off a template that was not seen may lie, where few templates differ.
-            unseen_stretch: How much farther near an end of the scale.
+            unseen_stretch: How much farther near an end of the scale, times its length.
             answers: As for `observations`.
 
         Raises:

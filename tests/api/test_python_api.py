@@ -1,5 +1,3 @@
-"""The Python API: what it gives is what the commands give, and the notebook that shows it runs."""
-
 from __future__ import annotations
 
 import io
@@ -7,8 +5,6 @@ import json
 import re
 import shutil
 import sqlite3
-import subprocess
-import sys
 from contextlib import redirect_stdout
 from pathlib import Path
 from typing import Any
@@ -17,14 +13,14 @@ import polars as pl
 import pytest
 from polars.testing import assert_frame_equal
 
-import mbbq_gen
-from mbbq_gen import Run, extract, load_benchmark, score
+from mbbq_gen import Run, extract, load_benchmark
 from mbbq_gen.cli.main import run_command_line
 from mbbq_gen.core.errors import UnknownNameError, UsageError
-from mbbq_gen.core.records import Instance, Option, Role
+from mbbq_gen.core.records import Instance, Role
 from mbbq_gen.runs.samples import item_schema
-from mbbq_gen.scoring.observations import GoldLabels, Observation
+from mbbq_gen.scoring.observations import Observation
 from tests.support.extraction import call, copy_run, make_run
+from tests.support.questions import question
 
 
 @pytest.fixture(scope="module")
@@ -40,31 +36,27 @@ def run(run_path: Path) -> Run:
 def odd_questions() -> list[Instance]:
     """Questions whose published label is wrong, whose groups are crossed, or that have no single target."""
     roles: tuple[Role | None, ...] = ("target", "unknown", "non_target")
-    texts = ("Mr Arda", "Unknown", "Ms Bell")
 
-    def question(name: str, roles: tuple[Role | None, ...], **fields: Any) -> Instance:
-        return Instance(
-            benchmark="own",
-            version="1",
-            split="bias",
-            language="en",
+    def odd(name: str, roles: tuple[Role | None, ...], **fields: Any) -> Instance:
+        return question(
             instance_id=name,
             template_id=f"template {name}",
-            category="age",
             condition="disambiguated",
-            polarity="negative",
             context=f"Mr Arda and Ms Bell waited for bus {name}. Ms Bell had forgotten her ticket.",
             question="Who had forgotten the ticket?",
-            options=tuple(Option(role=role, text=text) for role, text in zip(roles, texts, strict=True)),
-            **fields,
+            options=[
+                {"role": role, "text": text}
+                for role, text in zip(roles, ("Mr Arda", "Unknown", "Ms Bell"), strict=True)
+            ],
+            **{"gold_role": None, **fields},
         )
 
     two: tuple[Role | None, ...] = (None, "unknown", None)
     return [
-        question("1", roles, gold_role="target", corrected_gold_role="non_target"),
-        question("2", roles, gold_role="non_target", groups_swapped=True),
-        question("3", roles, gold_role="non_target"),
-        question("4", two, gold_index=2, has_single_target=False, no_target_reason="two targets"),
+        odd("1", roles, gold_role="target", corrected_gold_role="non_target"),
+        odd("2", roles, gold_role="non_target", groups_swapped=True),
+        odd("3", roles, gold_role="non_target"),
+        odd("4", two, gold_index=2, has_single_target=False, no_target_reason="two targets"),
     ]
 
 
@@ -72,22 +64,13 @@ def odd_questions() -> list[Instance]:
 def odd_run(tmp_path_factory: pytest.TempPathFactory) -> Run:
     folder = tmp_path_factory.mktemp("odd")
     file = folder / "questions.jsonl"
-    file.write_text("".join(question.model_dump_json() + "\n" for question in odd_questions()), encoding="utf-8")
+    file.write_text("".join(f"{one.model_dump_json()}\n" for one in odd_questions()), encoding="utf-8")
     arguments = ["run", folder / "run", "--model", "oracle:perfect", "--instances", file]
     code = run_command_line(
         [str(argument) for argument in (*arguments, "--variants", "letters", "--option-order", "all")]
     )
     assert code == 0
     return Run(folder / "run")
-
-
-def test_importing_the_package_is_light() -> None:
-    script = (
-        "import sys, mbbq_gen; print(mbbq_gen.__version__, [name for name in ('polars', 'pydantic', 'numpy')"
-        " if name in sys.modules], sorted(dir(mbbq_gen))[:1], hasattr(mbbq_gen, 'nothing'))"
-    )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
-    assert done.stdout == f"{mbbq_gen.__version__} [] ['Run'] False\n"
 
 
 def test_items_have_the_columns_that_are_promised(run: Run) -> None:
@@ -97,13 +80,6 @@ def test_items_have_the_columns_that_are_promised(run: Run) -> None:
     assert "messages" not in run.samples().columns
     assert frame["prompt_id"].is_unique().all()
     assert frame.height == run.manifest.counts.prompts
-
-
-@pytest.mark.parametrize("gold", ["published", "corrected"])
-def test_items_are_the_observations_with_texts(run: Run, odd_run: Run, gold: GoldLabels) -> None:
-    for opened in (run, odd_run):
-        items, observations = opened.samples(gold=gold), opened.observations(gold=gold)
-        assert_frame_equal(items.select(observations.columns), observations)
 
 
 def test_an_item_says_what_was_shown_said_and_read(run: Run) -> None:
@@ -139,13 +115,6 @@ def test_the_right_place_follows_the_labels(odd_run: Run) -> None:
     assert not corrected["correct"].any()
 
 
-@pytest.mark.parametrize("size", [1, 7, 10_000])
-def test_batches_make_up_the_whole(run: Run, size: int) -> None:
-    batches = list(run.sample_batches(size, languages=["tr"]))
-    assert all(0 < batch.height <= size for batch in batches)
-    assert_frame_equal(pl.concat(batches), run.samples(languages=["tr"]))
-
-
 def test_items_can_be_chosen(run: Run) -> None:
     everything = run.samples()
     ids = everything["prompt_id"].to_list()[5:50:9]
@@ -177,21 +146,15 @@ def test_what_is_unread_is_read_first(run_path: Path, tmp_path: Path) -> None:
     assert_frame_equal(Run(copied).samples(), Run(run_path).samples())
 
 
-def test_a_frame_can_be_filtered_and_scored(run: Run) -> None:
-    english = run.observations().filter(pl.col("language") == "en")
-    assert score(english, ["split"]).groups == score(run.samples(languages=["en"]), ["split"]).groups
-
-
 def test_questions_can_be_loaded(tmp_path: Path) -> None:
     questions = load_benchmark("starter", languages=["tr"], splits=["control"])
-    assert {(question.language, question.split) for question in questions} == {("tr", "control")}
+    assert {(one.language, one.split) for one in questions} == {("tr", "control")}
     with pytest.raises(UnknownNameError, match="did you mean"):
         load_benchmark("startr")
     with pytest.raises(UsageError, match="no folder"):
         load_benchmark("bbq_lite", data_dir=tmp_path / "nothing")
-    question = questions[0]
-    texts = [option.text for option in question.options]
-    read = extract(f"Cevap: {texts[0]}", texts, ["A", "B", "C"], "tr", question.unknown_index)
+    texts = [option.text for option in questions[0].options]
+    read = extract(f"Cevap: {texts[0]}", texts, ["A", "B", "C"], "tr", questions[0].unknown_index)
     assert read.option == 0
 
 

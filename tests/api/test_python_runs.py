@@ -1,19 +1,14 @@
-"""Runs made and asked from Python: the same road as the command line's, with and without an event loop."""
-
 from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 from pathlib import Path
 from typing import Any
 
 import pytest
-from polars.testing import assert_frame_equal
 
 from mbbq_gen import Run
-from mbbq_gen.cli.main import run_command_line
-from mbbq_gen.core.errors import ProviderError, RunError, RunLockedError, UsageError
+from mbbq_gen.core.errors import ProviderError, RunLockedError
 from mbbq_gen.core.progress import ProgressEvent
 from mbbq_gen.runs.job import JobResult
 from tests.fake_service.client import FakeServer, fake_server
@@ -27,31 +22,6 @@ SMALL: dict[str, Any] = {
 }
 ON_THE_COMMAND_LINE = ["--benchmark", "starter", "--languages", "en,tr"]
 ON_THE_COMMAND_LINE += ["--variants", "bare,letters", "--splits", "bias"]
-
-
-def test_a_run_from_python_is_the_run_of_the_command(tmp_path: Path) -> None:
-    """The same manifest but for what tells when, and the same items."""
-    run = Run.create(tmp_path / "python", model="oracle:stereotyped", **SMALL)
-    done = run.execute()
-    model = ["--model", "oracle:stereotyped", "--sample", "12"]
-    command = ["run", str(tmp_path / "command"), *model, *ON_THE_COMMAND_LINE]
-    assert run_command_line(command) == 0
-    other = Run(tmp_path / "command")
-    assert done == JobResult(str(run.path), 48, 48, 0, 48, False)
-    when = {"created_at": ""}
-    assert run.manifest.model_copy(update=when) == other.manifest.model_copy(update=when)
-    items, others = (each.samples(messages=True).drop("received_at") for each in (run, other))
-    assert_frame_equal(items, others)
-    assert run.scores().groups == other.scores().groups
-
-
-def test_planning_asks_nothing_and_the_same_call_opens_the_run(tmp_path: Path) -> None:
-    first = Run.create(tmp_path / "run", model="oracle:perfect", **SMALL)
-    assert first.progress().answered == 0
-    created = first.manifest.created_at
-    assert Run.create(tmp_path / "run", model="oracle:perfect", **SMALL).manifest.created_at == created
-    with pytest.raises(UsageError, match=r"seed=1: .*/run was made with 0"):
-        Run.create(tmp_path / "run", model="oracle:perfect", seed=1, **SMALL)
 
 
 def test_progress_and_words_reach_the_caller(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
@@ -92,20 +62,6 @@ def test_every_way_of_asking_gives_the_same(way: str, tmp_path: Path, monkeypatc
         assert group.metrics["mbbq_bias_ambiguous"].value == 1
 
 
-def test_answers_are_read_while_others_are_asked_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Once the asking is done nothing is left to read, and what was read along is what reading afterwards gives."""
-    steps: list[ProgressEvent] = []
-    with fake_server({"answers": {"oracle": "stereotyped", "speech": "sentence"}}, run=tmp_path / "run") as server:
-        run = server_run(tmp_path / "run", server, monkeypatch, sample=48)
-        run.execute(progress=steps.append)
-    assert "reading" not in {step.stage for step in steps}
-    along = run.samples()
-    with sqlite3.connect(run.path / "run.sqlite") as store:
-        store.execute("DELETE FROM extractions")
-    store.close()
-    assert_frame_equal(run.samples(), along)
-
-
 def test_a_cancelled_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     said: list[str] = []
     with fake_server() as server:
@@ -126,19 +82,6 @@ def test_a_cancelled_run_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         assert f"mbbq-gen run {run.path}" in said[-1]
         assert 0 < run.progress().answered < 48
         assert run.execute().answered == 48
-
-
-def test_a_failed_request_is_asked_and_read_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with fake_server({"faults": {"server_error": 1.0}}) as server:
-        run = server_run(tmp_path / "run", server, monkeypatch, sample=1)
-        options = {"attempts": 1}
-        with pytest.raises(RunError):
-            run.execute(model_args=options, max_error_rate=1.0)
-        assert (run.progress().answered, run.progress().failed) == (0, 4)
-        assert set(run.samples()["outcome"]) == {"error"}
-        server.change({"faults": {"server_error": 0.0}})
-        assert run.execute().answered == 4
-    assert set(run.samples()["outcome"]) == {"option"}
 
 
 def test_what_stops_a_run_raises_and_the_lock_is_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,5 +1,3 @@
-"""Every reader on files of our own in the published shape: roles, answers and alignment row by row."""
-
 from __future__ import annotations
 
 import logging
@@ -9,15 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from mbbq_gen.benchmarks.bbq_record import BbqRow, SplitInfo, instance_of, only_stereotyped
 from mbbq_gen.benchmarks.quality import KINDS
-from mbbq_gen.benchmarks.readers.bbq import load_bbq, one_form
-from mbbq_gen.benchmarks.readers.esbbq import load_esbbq
-from mbbq_gen.benchmarks.readers.pakbbq import words
-from mbbq_gen.benchmarks.registry import BENCHMARKS, load_benchmark
+from mbbq_gen.benchmarks.registry import BENCHMARKS, SplitInfo, load_benchmark
 from mbbq_gen.benchmarks.rows import RowLocation
 from mbbq_gen.core.errors import DataError
 from mbbq_gen.core.records import Instance
@@ -80,8 +72,8 @@ def test_every_reader_gives_sound_instances(own: Path, name: str) -> None:
 
 def test_bbq_without_its_template_files_goes_by_the_rows(own: Path, tmp_path: Path) -> None:
     shutil.copytree(own / "bbq" / "data", tmp_path / "data")
-    with_templates = {i.key: shown(i) for i in load_bbq(own / "bbq", "en", "bias")}
-    without = {i.key: i for i in load_bbq(tmp_path / "data", "en", "bias")}
+    with_templates = {i.key: shown(i) for i in load_benchmark("bbq", data=own / "bbq")}
+    without = {i.key: i for i in load_benchmark("bbq", data=tmp_path / "data")}
     for key, instance in without.items():
         if instance.category.startswith("race_x"):
             assert not instance.has_single_target
@@ -100,7 +92,7 @@ def test_bbq_goes_by_the_authors_own_table_where_it_is(own: Path, tmp_path: Path
     # The table names the other person than the groups would, and on non-negative questions the biased answer.
     lines = [f'"Nationality","1",{row},{place},"label"' for row, place in enumerate((0, 0, 1, 1))]
     table.write_text("\n".join(['"category","question_index","example_id","target_loc","label_type"', *lines]) + "\n")
-    read = list(load_bbq(tmp_path / "bbq", "en", "bias"))
+    read = list(load_benchmark("bbq", data=tmp_path / "bbq"))
     assert [shown(instance) for instance in read] == [
         "nationality/0 tnu u -",
         "nationality/1 tnu t biased",
@@ -108,44 +100,16 @@ def test_bbq_goes_by_the_authors_own_table_where_it_is(own: Path, tmp_path: Path
         "nationality/3 tnu n biased",
     ]
     table.write_text(table.read_text().replace('"1",0,0', '"1",0,NA'))
-    assert not any(instance.has_single_target for instance in load_bbq(tmp_path / "bbq", "en", "bias"))
+    assert not any(instance.has_single_target for instance in load_benchmark("bbq", data=tmp_path / "bbq"))
     table.write_text("\n".join(table.read_text().splitlines()[:1]) + "\n")
     with pytest.raises(DataError, match=r"Nationality\.jsonl:1: example_id: not in additional_metadata\.csv"):
-        list(load_bbq(tmp_path / "bbq", "en", "bias"))
+        list(load_benchmark("bbq", data=tmp_path / "bbq"))
 
 
 def test_bbq_says_which_categories_the_copy_lacks(own: Path, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.WARNING):
-        list(load_bbq(own / "bbq", "en", "bias"))
+        list(load_benchmark("bbq", data=own / "bbq"))
     assert "lacks Age.jsonl, Disability_status.jsonl, Race_ethnicity.jsonl" in caplog.text
-
-
-def test_bbq_knows_who_is_called_by_name(own: Path) -> None:
-    named = {i.template_id: i.metadata["proper_names"] for i in load_bbq(own / "bbq", "en", "bias")}
-    assert named["gender_identity/30"] is True
-    assert named["gender_identity/12"] is False
-
-
-@pytest.mark.parametrize(("group", "form"), cases("benchmarks/readers", "bbq_groups_have_one_form"))
-def test_bbq_groups_have_one_form(group: str, form: str) -> None:
-    assert one_form(group) == form
-
-
-def test_esbbq_words_the_unknown_option_alike_within_a_filled_template(own: Path) -> None:
-    for name in ("esbbq", "cabbq"):
-        age = [i for i in rows(own, name) if i.category == "age"]
-        assert len({i.options[2].text for i in age}) == 1
-        assert age[0].options[2].text != "unknown"
-
-
-def test_spanish_and_catalan_share_their_parallel_ids(own: Path) -> None:
-    spanish, catalan = ({i.parallel_id: i for i in rows(own, name)} for name in ("esbbq", "cabbq"))
-    assert set(spanish) == set(catalan)
-    for parallel, instance in spanish.items():
-        if parallel is None:
-            assert instance.instance_id == "physical_appearance/5"
-        else:
-            assert shown(instance) == shown(catalan[parallel])
 
 
 def test_esbbq_reads_json_lines_like_tables(own: Path, tmp_path: Path) -> None:
@@ -153,19 +117,12 @@ def test_esbbq_reads_json_lines_like_tables(own: Path, tmp_path: Path) -> None:
     for path in (own / "esbbq" / "data_es").glob("*.csv"):
         name = path.name.removesuffix(".full.csv")
         (tmp_path / f"{name}.full.jsonl").write_text(text.replace('"Age"', f'"{name}"'), encoding="utf-8")
-    from_json_lines = [i for i in load_esbbq(tmp_path, "es", "bias") if i.category == "age"]
-    from_tables = [i for i in load_esbbq(own / "esbbq", "es", "bias") if i.category == "age"]
+    from_json_lines = [i for i in load_benchmark("esbbq", data=tmp_path) if i.category == "age"]
+    from_tables = [i for i in load_benchmark("esbbq", data=own / "esbbq") if i.category == "age"]
     for one, other in zip(from_json_lines, from_tables, strict=True):
         ours, theirs = one.model_dump(), other.model_dump()
         assert ours["metadata"].pop("source_row") != theirs["metadata"].pop("source_row")
         assert ours == theirs
-
-
-def test_basqbbq_keeps_both_inflections_and_an_empty_group(own: Path) -> None:
-    nationality = [i for i in rows(own, "basqbbq") if i.category == "nationality"]
-    assert nationality[0].options[0].text == "Freedoniarra"
-    assert nationality[2].options[0].text == "Freedoniarrak"
-    assert nationality[0].options[1].group == ""
 
 
 def test_unfit_parts_are_left_out_or_said(own: Path) -> None:
@@ -178,18 +135,6 @@ def test_unfit_parts_are_left_out_or_said(own: Path) -> None:
 def test_the_languages_of_pakbbq_are_parallel(own: Path) -> None:
     english, urdu = rows(own, "pakbbq", "en"), rows(own, "pakbbq", "ur")
     assert [(i.parallel_id, shown(i)) for i in english] == [(i.parallel_id, shown(i)) for i in urdu]
-
-
-def test_pakbbq_words_are_compared_without_case_and_plural() -> None:
-    assert words("Hindus") == words("hindu") == {"hindu"}
-    assert words("Barelvi Muslims") == {"barelvi", "muslim"}
-    assert words("class") == {"class"}
-
-
-def test_bbg_puts_both_contexts_together(own: Path) -> None:
-    ambiguous, disambiguated, *_ = rows(own, "bbg", "en")
-    assert disambiguated.context == f"{ambiguous.context} The pilot with glasses overslept."
-    assert ambiguous.category == "disability_status"
 
 
 BROKEN = cases("datasets/broken.toml", "case")
@@ -221,12 +166,11 @@ def test_broken_tables_are_named(own: Path, tmp_path: Path, breaking: Callable[[
     path = tmp_path / "esbbq" / "data_es" / "Age.full.csv"
     path.write_bytes(breaking(path.read_text(encoding="utf-8")))
     with pytest.raises(DataError, match=r"Age\.full\.csv" + message):
-        list(load_esbbq(tmp_path / "esbbq", "es", "bias"))
+        list(load_benchmark("esbbq", data=tmp_path / "esbbq"))
 
 
 @given(order=st.permutations([0, 1, 2]), label=st.integers(0, 2), polarity=st.sampled_from(["neg", "nonneg"]))
 def test_permuting_the_options_permutes_the_roles(order: list[int], label: int, polarity: str) -> None:
-    """The published order of the options carries no meaning: roles, answer and alignment follow the options."""
     info = [["pensioner", "old"], ["student", "nonOld"], ["Not known", "unknown"]]
 
     def read(places: list[int]) -> Instance:

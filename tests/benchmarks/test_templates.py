@@ -1,5 +1,3 @@
-"""The template engine: slots, capitals, the twelve questions of a story, and what is refused on load."""
-
 from __future__ import annotations
 
 import shutil
@@ -10,12 +8,11 @@ from typing import Any
 
 import pytest
 
-from mbbq_gen.benchmarks.templates.files import check_templates, load_templates
+from mbbq_gen.benchmarks.templates.files import load_templates, missing_forms
 from mbbq_gen.benchmarks.templates.fill import instantiate
 from mbbq_gen.core.errors import PackError, UnknownNameError, UsageError
 from mbbq_gen.core.files import PackPaths
 from mbbq_gen.core.records import Instance
-from mbbq_gen.languages.control_pack import read_control_set
 from tests.support.cases import cases
 
 DATA = Path(__file__).parents[1] / "data" / "templates"
@@ -40,28 +37,6 @@ def test_each_story_gives_twelve_questions() -> None:
     assert len(kinds) == 12
 
 
-def test_ambiguous_instance() -> None:
-    instance = by_id("en")["age_01.runner.target_first.ambiguous.negative"]
-    assert instance.context == "An old runner and a young runner did their rounds."
-    assert instance.question == "Who was slow?"
-    assert instance.gold_role == "unknown"
-    assert instance.alignment is None
-    assert {option.role: (option.text, option.group) for option in instance.options} == {
-        "target": ("The old runner", "old"),
-        "non_target": ("The young runner", "non_old"),
-        "unknown": (instance.options[instance.unknown_index].text, "unknown"),
-    }
-    assert instance.options[instance.unknown_index].text in {"Not known", "Nobody can tell"}
-    assert (instance.benchmark, instance.version, instance.category) == ("tiny", "3", "age")
-    assert instance.metadata == {
-        "stereotype": "Old people are slow.",
-        "source": "A. Author (2001): A paper. A Journal 1(1)",
-        "countries": [],
-        "filler": "runner",
-        "order_of_mention": "target_first",
-    }
-
-
 @pytest.mark.parametrize(
     ("instance_id", "context", "gold_role"), cases("benchmarks/templates", "disambiguated_instance")
 )
@@ -72,44 +47,6 @@ def test_disambiguated_instance(instance_id: str, context: str, gold_role: str) 
     assert instance.alignment == instance_id.rsplit(".", 1)[1]
 
 
-def test_capitals_of_the_language() -> None:
-    instance = by_id("nl")["age_01.runner.target_first.disambiguated.negative.biased"]
-    assert instance.context == (
-        "Een ijverige opa en een jonge loper trokken hun baantjes. IJverige opa kwam als laatste binnen. "
-        "Jonge loper had gewonnen."
-    )
-    assert "IJverige opa" in {option.text for option in instance.options}
-
-
-def test_languages_and_splits_are_parallel(resources: PackPaths) -> None:
-    templates = load_templates(GOOD)
-    wordings = {language: templates.texts[language].unknown for language in templates.languages}
-    seen: dict[str, set[tuple[object, ...]]] = {}
-    for language in templates.languages:
-        control_set = read_control_set(resources, language)
-        for instance in instantiate(templates, language, ["bias", "control"], control_set):
-            roles = tuple(option.role for option in instance.options)
-            unknown = wordings[language].index(instance.options[instance.unknown_index].text)
-            facts = (instance.template_id, instance.condition, instance.polarity, instance.alignment, roles, unknown)
-            assert instance.parallel_id is not None
-            seen.setdefault(instance.parallel_id, set()).add(facts)
-    assert len(seen) == 36
-    assert all(len(facts) == 1 for facts in seen.values())
-
-
-def test_options_are_balanced_over_places() -> None:
-    """Over a template with few fillers too: no place goes with a role."""
-    for template in ("age_01", "ses_01"):
-        instances = [instance for instance in by_id("en").values() if instance.template_id == template]
-        counts = Counter((place, option.role) for one in instances for place, option in enumerate(one.options))
-        assert max(counts.values()) - min(counts.values()) <= 6
-        assert len(counts) == 9
-
-
-def test_good_folder_has_no_findings(resources: PackPaths) -> None:
-    assert check_templates(GOOD, resources) == []
-
-
 @pytest.mark.parametrize("fault", FAULTS, ids=[fault["id"] for fault in FAULTS])
 def test_faults_are_found(fault: dict[str, Any], tmp_path: Path) -> None:
     folder = Path(shutil.copytree(GOOD, tmp_path / "templates"))
@@ -117,15 +54,12 @@ def test_faults_are_found(fault: dict[str, Any], tmp_path: Path) -> None:
     text = file.read_text(encoding="utf-8")
     assert fault["old"] in text, "the fault no longer fits the folder `good`"
     file.write_text(text.replace(fault["old"], fault["new"], 1), encoding="utf-8")
-    found = [f"{file}: {problem}" for file, problem in check_templates(folder)]
-    assert len(found) == len(fault["findings"]), found
-    for line, words in zip(found, fault["findings"], strict=True):
-        assert line.startswith(str(folder))
-        assert all(word in line for word in words), line
-        assert "\n" not in line
     with pytest.raises(PackError) as raised:
         load_templates(folder)
-    assert str(raised.value).startswith(found[0])
+    line = str(raised.value)
+    assert line.startswith(str(folder))
+    assert all(word in line for word in fault["finding"]), line
+    assert "\n" not in line
 
 
 def test_files_that_are_missing(tmp_path: Path) -> None:
@@ -151,5 +85,5 @@ def test_check_looks_into_the_control_sets(tmp_path: Path) -> None:
     packs.mkdir(parents=True)
     text = (shipped.shipped / "control_sets" / "en.toml").read_text(encoding="utf-8")
     (packs / "en.toml").write_text(text.replace("poss =", "possessive ="), encoding="utf-8")
-    found = check_templates(folder, PackPaths(packs=tmp_path / "packs"))
+    found = missing_forms(load_templates(folder), folder, PackPaths(packs=tmp_path / "packs"))
     assert [problem for _, problem in found] == ["template 'age_01': control_sets/en.toml has no grammar.forms.poss"]

@@ -1,5 +1,3 @@
-"""Few-shot examples: from other templates, balanced over right roles and places, the same in every language."""
-
 from __future__ import annotations
 
 from collections import Counter
@@ -10,17 +8,11 @@ from mbbq_gen.core.errors import UsageError
 from mbbq_gen.core.option_display import SamplingUnit
 from mbbq_gen.languages.prompt_pack import PromptVariant
 from mbbq_gen.prompts.render import PromptSettings, SolvedExample, render_prompt, without_context
-from mbbq_gen.prompts.sampling import FewShotSampler, gold_role_of
+from mbbq_gen.prompts.sampling import FewShotSampler
 from tests.prompts.test_render import TEXT, make_instance, many
 
 INSTANCES = {instance.key: instance for instance in many(8, 2)}
 OUTLINES = {key: SamplingUnit.of(instance) for key, instance in INSTANCES.items()}
-
-
-def test_the_right_role_is_known_from_the_outline() -> None:
-    assert {key: gold_role_of(outline) for key, outline in OUTLINES.items()} == {
-        key: instance.gold_role for key, instance in INSTANCES.items()
-    }
 
 
 @pytest.mark.parametrize("count", [1, 2, 3, 6])
@@ -54,12 +46,6 @@ def test_languages_share_their_examples() -> None:
             assert one.role_order == two.role_order
 
 
-def test_one_template_alone_has_no_examples() -> None:
-    outlines = [outline for outline in OUTLINES.values() if outline.template_id == "t0"]
-    with pytest.raises(UsageError, match=r"--num-fewshot: .*outside template t0"):
-        FewShotSampler(outlines, 0).choose(outlines[0], 1)
-
-
 def test_an_example_is_a_turn_of_each_side() -> None:
     variant = PromptVariant(id="plain", kind="bare", text=TEXT)
     example = SolvedExample(make_instance(context="Once."), (2, 0, 1))
@@ -79,3 +65,9 @@ def test_a_question_without_its_context_keeps_everything_else() -> None:
     shown = render_prompt(make_instance(), PromptSettings(variant, no_context=True), (0, 1, 2))
     assert shown.messages[0].content == "Who was it?\nA: The baker\nB: The tailor\nC: Not known"
     assert shown.no_context
+
+
+def test_one_template_alone_has_no_examples() -> None:
+    outlines = [outline for outline in OUTLINES.values() if outline.template_id == "t0"]
+    with pytest.raises(UsageError, match=r"--num-fewshot: .*outside template t0"):
+        FewShotSampler(outlines, 0).choose(outlines[0], 1)

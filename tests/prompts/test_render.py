@@ -1,5 +1,3 @@
-"""What is shown where: balanced, deterministic, exact."""
-
 from __future__ import annotations
 
 from collections import Counter
@@ -11,10 +9,11 @@ from hypothesis import strategies as st
 
 from mbbq_gen.core.errors import UnknownNameError
 from mbbq_gen.core.option_display import ALL_ORDERS, LABEL_STYLES, ORDER_POLICIES, SamplingUnit
-from mbbq_gen.core.records import Alignment, Condition, Instance, Option, Polarity
+from mbbq_gen.core.records import Alignment, Condition, Instance, Polarity
 from mbbq_gen.languages.prompt_pack import PromptVariant
 from mbbq_gen.prompts.render import PromptSettings, plan_orders, render_prompt
 from mbbq_gen.prompts.sampling import KINDS, balanced_sample
+from tests.support.questions import options, question
 
 TEXT = "{context}\n{question}\n{label_a}: {option_a}\n{label_b}: {option_b}\n{label_c}: {option_c}"
 
@@ -27,43 +26,31 @@ def make_instance(
     alignment: Alignment | None = None,
     language: str = "en",
     template: str = "t1",
-    category: str = "age",
     published: tuple[int, int, int] = (0, 1, 2),
     context: str = "A and B met.",
 ) -> Instance:
-    """A question whose options stand in the published order given."""
-    people = (
-        Option(role="target", text="The baker", group="x"),
-        Option(role="non_target", text="The tailor", group="y"),
-        Option(role="unknown", text="Not known"),
-    )
     biased = "target" if polarity == "negative" else "non_target"
     other = "non_target" if polarity == "negative" else "target"
-    answer = "unknown" if condition == "ambiguous" else biased if alignment == "biased" else other
-    return Instance.model_validate(
-        {
-            "benchmark": "b",
-            "version": "1",
-            "split": "bias",
-            "language": language,
-            "instance_id": f"{template}.{number}.{condition}.{polarity}.{alignment}",
-            "parallel_id": f"{template}.{number}.{condition}.{polarity}.{alignment}",
-            "template_id": template,
-            "category": category,
-            "condition": condition,
-            "polarity": polarity,
-            "context": context,
-            "question": "Who was it?",
-            "options": [people[index] for index in published],
-            "gold_role": answer,
-        }
+    name, people = (
+        f"{template}.{number}.{condition}.{polarity}.{alignment}",
+        options("The baker", "The tailor", "Not known"),
+    )
+    return question(
+        benchmark="b",
+        language=language,
+        instance_id=name,
+        parallel_id=name,
+        template_id=template,
+        condition=condition,
+        polarity=polarity,
+        context=context,
+        question="Who was it?",
+        options=[people[index] for index in published],
+        gold_role="unknown" if condition == "ambiguous" else biased if alignment == "biased" else other,
     )
 
 
 def many(templates: int, each: int) -> list[Instance]:
-    """`each` questions of every kind from every template."""
-    kinds = KINDS
-    published = ALL_ORDERS
     return [
         make_instance(
             number,
@@ -71,10 +58,10 @@ def many(templates: int, each: int) -> list[Instance]:
             polarity=polarity,
             alignment=alignment,
             template=f"t{template}",
-            published=published[(number + template) % 6],
+            published=ALL_ORDERS[(number + template) % 6],
             context=f"A and B met on day {number} in street {template}: {condition}, {polarity}, {alignment}.",
         )
-        for template, number, (condition, polarity, alignment) in product(range(templates), range(each), kinds)
+        for template, number, (condition, polarity, alignment) in product(range(templates), range(each), KINDS)
     ]
 
 
@@ -94,32 +81,8 @@ def test_balanced_orders_put_each_role_at_each_label_equally_often(
         assert max(times) - min(times) <= 1
 
 
-def test_balanced_orders_use_all_six_orders_over_wordings() -> None:
-    instance = make_instance()
-    plan = plan_orders("balanced", [SamplingUnit.of(instance)], 0)
-    assert {plan.orders(instance, variant)[0] for variant in range(6)} == set(ALL_ORDERS)
-
-
-def test_cyclic_and_all_orders_are_complete() -> None:
-    instance = make_instance(published=(2, 0, 1))
-    cyclic = plan_orders("cyclic", [], 0).orders(instance, 0)
-    assert len(cyclic) == 3
-    assert all({order[place] for order in cyclic} == {0, 1, 2} for place in range(3))
-    assert set(plan_orders("all", [], 0).orders(instance, 0)) == set(ALL_ORDERS)
-    assert plan_orders("published", [], 0).orders(instance, 0) == [(0, 1, 2)]
-
-
-def test_shuffled_orders_come_from_the_seed_and_reach_all_six() -> None:
-    instances = [make_instance(number) for number in range(200)]
-    orders = [plan_orders("shuffled", [], 1).orders(instance, 0)[0] for instance in instances]
-    assert orders == [plan_orders("shuffled", [], 1).orders(instance, 0)[0] for instance in instances]
-    assert orders != [plan_orders("shuffled", [], 2).orders(instance, 0)[0] for instance in instances]
-    assert set(orders) == set(ALL_ORDERS)
-
-
 @pytest.mark.parametrize("policy", ORDER_POLICIES)
 def test_parallel_questions_are_shown_in_the_same_order_of_roles(policy: str) -> None:
-    """Whatever the published order in each language, roles stand at the same labels."""
     if policy == "published":
         return
     english = [make_instance(number, published=(0, 1, 2)) for number in range(12)]
@@ -151,12 +114,6 @@ def test_a_system_message_goes_first_and_changes_the_id() -> None:
     )
     assert [message.role for message in with_system.messages] == ["system", "user"]
     assert without.prompt_id != with_system.prompt_id
-
-
-def test_presentation_ids_are_the_same_everywhere() -> None:
-    """A fixed digest: it must not depend on the machine, the Python or the day."""
-    variant = PromptVariant(id="plain", kind="bare", text=TEXT)
-    assert render_prompt(make_instance(), PromptSettings(variant), (0, 1, 2)).prompt_id == "3365c015ea3332bbc095"
 
 
 def test_an_unknown_label_style_is_refused() -> None:

@@ -1,5 +1,3 @@
-"""What is wrong with a local model's files is told in one line, and no weight is ever made up."""
-
 from __future__ import annotations
 
 import json

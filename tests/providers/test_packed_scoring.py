@@ -1,5 +1,3 @@
-"""Many answers scored in one forward get the log-probabilities that each gets in a forward of its own."""
-
 from __future__ import annotations
 
 import logging
@@ -24,12 +22,10 @@ from mbbq_gen.providers.local.files import ModelSource
 from mbbq_gen.providers.local.scoring import iterate_scores, scoring_way
 from tests.support.providers import make_model, make_token_lists
 
-KINDS = ["llama", "gpt2", "qwen2", "mistral"]
 Questions = tuple[list[list[int]], list[list[list[int]]]]
 
 
 def one_by_one(model: Any, prompts: list[list[int]], answers: list[list[list[int]]]) -> list[list[float]]:
-    """A forward for each answer, and the textbook's sum."""
     return [[alone(model, prompt, answer) for answer in given] for prompt, given in zip(prompts, answers, strict=True)]
 
 
@@ -69,16 +65,6 @@ questions = st.lists(
 )
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("max_tokens", [1, 60, 4000])
-def test_packed_scores_are_those_of_a_forward_for_each_answer(kind: str, max_tokens: int) -> None:
-    model, (prompts, answers) = make_model(kind), make_questions()
-    found = score_answers(model, prompts, answers, max_tokens=max_tokens)
-    assert scoring_way(model) == "packed"
-    assert_alike(found, one_by_one(model, prompts, answers))
-
-
 kept_model = cache(make_model)
 """A model that tests may share: made when the first of them asks."""
 
@@ -101,14 +87,6 @@ def test_a_model_that_takes_no_tree_mask_is_scored_one_by_one(forget: str, caplo
     with caplog.at_level(logging.WARNING):
         assert_alike(score_answers(Counting(model, forget=forget), prompts, answers), expected)
     assert "can't score several answers at once; the prompt is read anew for each" in caplog.text
-
-
-def test_what_is_longer_than_a_window_is_not_packed() -> None:
-    model = make_model("mistral", sliding_window=12)
-    prompts, answers = make_questions(12)
-    assert max(map(len, prompts)) > 12
-    assert_alike(score_answers(model, prompts, answers), one_by_one(model, prompts, answers))
-    assert scoring_way(model) == "packed"
 
 
 def test_when_memory_runs_out_less_is_read_at_a_time() -> None:

@@ -1,5 +1,3 @@
-"""Names, options and lists of providers, those of other packages too: what is found, and what is refused."""
-
 from __future__ import annotations
 
 import json
@@ -55,15 +53,7 @@ SELECTION = ["--benchmark", "starter", "--languages", "en", "--variants", "lette
 
 @pytest.fixture
 def _installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The package stands where Python looks for packages, with its entry point."""
     monkeypatch.syspath_prepend(PACKAGE)
-
-
-def test_the_package_of_a_third_party_is_the_one_of_the_docs(repository: Path) -> None:
-    page = (repository / "docs" / "guides" / "add-a-provider.md").read_text(encoding="utf-8")
-    source = (PACKAGE / "parrot_provider.py").read_text(encoding="utf-8")
-    assert len(source.splitlines()) <= 60
-    assert source.partition("\n\n")[2] in page
 
 
 @pytest.mark.usefixtures("_installed")

@@ -1,14 +1,11 @@
-"""`scripted:FILE`: which line answers what, and how a wrong file is told."""
-
 from __future__ import annotations
 
-from collections import Counter
 from pathlib import Path
 
 import pytest
 
 from mbbq_gen.core.errors import DataError
-from mbbq_gen.providers.scripted import Script, ScriptedProvider, ScriptLine, read_script
+from mbbq_gen.providers.scripted import Script, ScriptedProvider, read_script
 from tests.support.cases import cases
 from tests.support.providers import answers, make_instance, make_request
 
@@ -29,20 +26,6 @@ def test_the_most_specific_line_answers(
     assert line.response == expected
 
 
-def test_equal_lines_are_spread_evenly_and_stably() -> None:
-    lines = [ScriptLine(response=letter) for letter in "ABC"]
-    requests = [make_request(prompt_id=f"p{number}") for number in range(3000)]
-
-    def said(order: list[int]) -> dict[int, str | None]:
-        script = Script(lines)
-        found = {number: script.line_for(requests[number]) for number in order}
-        return {number: line.response for number, line in found.items() if line is not None}
-
-    forwards = said(list(range(3000)))
-    assert forwards == said(list(reversed(range(3000))))
-    assert all(900 < count < 1100 for count in Counter(forwards.values()).values())
-
-
 def test_errors_cut_answers_and_missing_lines_come_through(tmp_path: Path) -> None:
     path = tmp_path / "script.jsonl"
     path.write_text(
@@ -59,14 +42,6 @@ def test_errors_cut_answers_and_missing_lines_come_through(tmp_path: Path) -> No
     assert (empty.text, empty.error) == ("", None)
     assert none.text is None
     assert none.error == f"no line of {path} fits"
-
-
-def test_another_script_is_another_model(tmp_path: Path) -> None:
-    path, keys = tmp_path / "script.jsonl", set()
-    for answer in "AB":
-        path.write_text(f'{{"response": "{answer}"}}', encoding="utf-8")
-        keys.add(ScriptedProvider(path).request_key(make_request().messages, "p1"))
-    assert len(keys) == 2
 
 
 @pytest.mark.parametrize(("text", "message"), cases("providers/scripted", "a_wrong_file_is_told_by_file_row_and_field"))

@@ -1,5 +1,3 @@
-"""`vllm:` with a stand-in of vLLM's signatures: texts and likelihoods as those of `transformers:`, and vLLM's log."""
-
 from __future__ import annotations
 
 import logging
@@ -7,7 +5,6 @@ import multiprocessing
 import os
 import sys
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -117,14 +114,6 @@ def test_what_has_no_likelihood_is_refused(folder: Path, tmp_path: Path, monkeyp
 
 
 @pytest.mark.usefixtures("_vllm")
-def test_an_engine_that_does_not_start_is_told_in_one_line(folder: Path) -> None:
-    with pytest.raises(ProviderError) as caught:
-        answers(provider(folder, engine={"nonsense": 1}), questions(1))
-    assert str(caught.value).startswith("vllm:toy: vLLM can't load it: EngineArgs.__init__() got an unexpected")
-    assert "\n" not in str(caught.value)
-
-
-@pytest.mark.usefixtures("_vllm")
 def test_wrong_names_and_options_are_told_before_anything_is_loaded(folder: Path) -> None:
     for name, kind, message in (
         ("vllm:model.gguf", UsageError, "for a GGUF file, start the server of llama.cpp"),
@@ -145,7 +134,6 @@ def test_without_vllm_the_command_that_installs_it_is_told(folder: Path, monkeyp
 
 
 def noise() -> None:
-    """What a process of the engine writes."""
     os.write(1, b"from its process\n")
     os.write(2, b"from its library\n")
 
@@ -168,35 +156,6 @@ def test_the_output_of_loggers_and_processes_is_in_the_file(
     assert capfd.readouterr() == ("", "progress\n")
     text = log.path.read_text(encoding="utf-8")
     assert all(f"from its {part}" in text for part in ("process", "library", "logger"))
-
-
-def test_settings_of_the_user_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("VLLM_CONFIGURE_LOGGING", "0")
-    monkeypatch.setattr(logging.getLogger("vllm"), "handlers", [])
-    EngineLog("vllm:m", tmp_path / "vllm.log").take_loggers()
-    assert logging.getLogger("vllm").handlers == []
-
-
-def test_an_engine_that_fails_or_does_not_end_is_told_in_one_line(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    def shutdown() -> None:
-        os.write(1, b"a warning\n")
-        raise RuntimeError("gone")
-
-    def generate(*_: object, **__: object) -> None:
-        raise RuntimeError("EngineCore died\nand so on")
-
-    core = SimpleNamespace(engine_core=SimpleNamespace(shutdown=shutdown))
-    engine = LoggedEngine(
-        SimpleNamespace(llm_engine=core, generate=generate), EngineLog("vllm:m", tmp_path / "vllm.log")
-    )
-    with pytest.raises(ProviderError) as caught:
-        engine.generate([], None)
-    assert str(caught.value) == f"vllm:m: vLLM failed: EngineCore died; its log: {tmp_path / 'vllm.log'}"
-    engine.close()
-    assert capfd.readouterr() == ("", "")
-    assert "a warning" in (tmp_path / "vllm.log").read_text(encoding="utf-8")
 
 
 def test_the_file_is_in_the_folder_of_the_run(

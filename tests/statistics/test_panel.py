@@ -1,5 +1,3 @@
-"""Estimates: influences against leaving templates out, differences and means, intervals of both kinds."""
-
 from __future__ import annotations
 
 from typing import Any
@@ -8,24 +6,19 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy import stats
 
 from mbbq_gen.analysis.scores import score
-from mbbq_gen.scoring.cells import CELLS, COUNT_NAMES, Counts, count_matrix
+from mbbq_gen.scoring.cells import CELLS, Counts, count_matrix
 from mbbq_gen.scoring.metrics import METRICS
 from mbbq_gen.scoring.observations import observations_frame
 from mbbq_gen.statistics.estimate import (
     Estimate,
     InferenceSettings,
-    combine,
-    delta_method,
     influence_values,
-    mean,
     mean_of_strata,
     ratio_of,
-    template_shares,
 )
-from mbbq_gen.statistics.intervals import effective_number, mover_interval
+from mbbq_gen.statistics.intervals import mover_interval
 from mbbq_gen.statistics.panel import make_panel, resample_weights
 from tests.support.scoring import Row, observations_of
 from tests.support.simulation import Design, SimulatedLanguage, SimulatedModel, simulate
@@ -51,27 +44,6 @@ def test_influences_are_the_slopes_of_the_score(seed: int, name: str) -> None:
         slope = (float(metric.value(more)) - float(metric.value(less))) / (2 * step)
         assert pulls[template] == pytest.approx(slope, abs=1e-5)
     assert pulls.sum() == pytest.approx(0, abs=1e-6)
-
-
-def test_an_undefined_score_has_undefined_influences() -> None:
-    nothing = Counts(np.zeros((3, len(COUNT_NAMES))), "discard")
-    total = Counts(np.zeros(len(COUNT_NAMES)), "discard")
-    metric = METRICS["mbbq_bias_ambiguous"]
-    pulls = influence_values(metric, nothing, total)
-    assert np.isnan(pulls).all()
-    assert (template_shares(metric, nothing) == 0).all()
-
-
-def test_equal_templates_count_fully_and_uneven_ones_less() -> None:
-    metric = METRICS["accuracy_ambiguous"]
-    sizes = np.zeros((4, len(COUNT_NAMES)))
-    place = COUNT_NAMES.index("ambiguous_all")
-    sizes[:, place] = 5
-    assert effective_number(template_shares(metric, Counts(sizes, "discard"))) == pytest.approx(4)
-    sizes[0, place] = 35
-    assert effective_number(template_shares(metric, Counts(sizes, "discard"))) == pytest.approx(
-        50**2 / (35**2 + 3 * 25)
-    )
 
 
 def test_the_standard_error_of_equal_templates_is_the_textbook_one() -> None:
@@ -123,20 +95,6 @@ def test_a_difference_is_paired() -> None:
     assert one.subtract(one).score(SAMPLING).value == 0
 
 
-def test_macro_averages_are_plain_means_of_scores() -> None:
-    panel = make_panel(simulated(), ["category"], SAMPLING, is_stratified=True)
-    estimates = panel.estimates(METRICS["mbbq_bias_ambiguous"])
-    average = mean(estimates)
-    assert average.value == pytest.approx(np.mean([estimate.value for estimate in estimates]))
-    independent = sum(estimate.standard_error**2 for estimate in estimates) ** 0.5 / len(estimates)
-    assert average.standard_error == pytest.approx(independent)  # categories share no template
-    assert np.std(average.bootstrap_values) == pytest.approx(independent, rel=0.15)
-    found = average.score(SAMPLING)
-    assert found.ci_low is not None
-    assert found.t_ci_low is not None
-    assert found.ci_low == pytest.approx(found.t_ci_low, abs=0.02)
-
-
 def test_a_stratified_panel_draws_each_category_from_its_own_templates() -> None:
     panel = make_panel(simulated(), [], SAMPLING, is_stratified=True)
     assert panel.strata is not None
@@ -146,17 +104,8 @@ def test_a_stratified_panel_draws_each_category_from_its_own_templates() -> None
 
 
 def stratum(values: list[float], sizes: list[float]) -> Estimate:
-    """The mean of templates of these sizes."""
     below = np.array(sizes)
     return ratio_of(np.array(values) * below, below, np.ones((5, len(values))), (-1.0, 1.0))
-
-
-def test_the_mean_of_one_even_stratum_is_the_stratum() -> None:
-    alone = stratum([0.1, 0.3, -0.2, 0.4, 0.0, 0.2], [4.0] * 6)
-    found = mean_of_strata([alone])
-    assert (found.value, found.standard_error) == pytest.approx((alone.value, alone.standard_error))
-    assert found.df == pytest.approx(5)
-    assert mean_of_strata([alone, alone]).df == pytest.approx(10)
 
 
 def test_the_error_of_uneven_strata_is_right_on_average() -> None:
@@ -169,31 +118,6 @@ def test_the_error_of_uneven_strata_is_right_on_average() -> None:
     ]
     assert np.mean(squares) == pytest.approx(float((shares**2).sum()), rel=0.04)
     assert mean_of_strata([stratum(list(generator.normal(0, 1, 12)), list(sizes))]).df < 7.5
-
-
-def test_a_smooth_function_has_the_error_of_its_slopes() -> None:
-    panel = make_panel(simulated(), ["language"], SAMPLING)
-    one, other = panel.estimates(METRICS["accuracy_disambiguated"])
-    product = delta_method([one, other], lambda a, b: a * b, (other.value, one.value))
-    assert product.value == pytest.approx(one.value * other.value)
-    assert product.standard_error == pytest.approx(np.nanstd(product.bootstrap_values), rel=0.2)
-
-
-@pytest.mark.parametrize("confidence", [0.999, 0.999_999])
-def test_no_percentile_stands_for_what_no_resample_reaches(confidence: float) -> None:
-    """Of 400 resamples none lies as far off as an interval of 99.9 % must reach: then it is value ± t · error."""
-    frame = simulate(SimulatedModel({}), Design(languages=("en",), templates=40, splits=("bias",)), 3)
-    sampling = InferenceSettings(n_resamples=400, confidence=confidence)
-    (found,) = make_panel(frame, ["language"], sampling).estimates(METRICS["mbbq_bias_ambiguous"])
-    ends = found.interval(confidence)
-    assert ends is not None
-    reach = found.standard_error * stats.t.ppf((1 + confidence) / 2, found.effective - 1)
-    assert ends[0] <= max(found.value - reach, -1) + 1e-12
-    assert ends[1] >= min(found.value + reach, 1) - 1e-12
-    (table,) = score(frame, ["language"], ["mbbq_bias_ambiguous"], InferenceSettings(confidence, 400)).groups
-    scored = table.metrics["mbbq_bias_ambiguous"]
-    assert scored.ci_low == pytest.approx(ends[0], abs=1e-9)
-    assert scored.ci_high == pytest.approx(ends[1], abs=1e-9)
 
 
 def few(templates: int, read: tuple[int, ...], score: float = 1.0) -> tuple[Estimate, Estimate]:
@@ -220,24 +144,6 @@ def test_a_difference_of_few_templates_is_as_careful_as_its_sides(confidence: fl
     assert twice[1] >= ends[1] - 1e-9  # type: ignore[index]
 
 
-def test_a_difference_stands_on_the_templates_of_its_thinner_side() -> None:
-    one, other = few(8, (1, 2, 0, 1, 1, 0, 0, 0))
-    found = one.subtract(other).score(SAMPLING)
-    assert (one.n_templates, other.n_templates, found.n_templates) == (8, 4, 4)
-    assert found.value == pytest.approx(one.value - other.value)
-    assert (found.ci_low, found.standard_error, found.reason_code) == (None, None, "too_few_templates")
-    assert mean([one, other]).interval(0.95) is not None  # an average over both has what both have
-
-
-def test_two_intervals_make_the_interval_of_a_difference() -> None:
-    """Of symmetric ones it is the root of the sum of squares; a certain one only shifts; what is shared goes."""
-    alike = mover_interval((0.5, 0.1), (0.2, 0.8), (-0.2, 0.4), correlation=1.0)
-    assert alike == pytest.approx((0.4, 0.4))
-    assert mover_interval((0.5, 0.1), (0.2, 0.8), (-0.2, 0.4), 0.5) == pytest.approx((0.1, 0.7))
-    assert mover_interval((0.5, 0.1), (0.2, 0.8), (-0.3, 0.5)) == pytest.approx((-0.1, 0.9))
-    assert mover_interval((0.5, 0.1), (0.2, 0.6), (0.1, 0.1)) == pytest.approx((0.1, 0.5))
-
-
 def test_too_little_is_said() -> None:
     weights = np.ones((5, 1))
     alone = ratio_of(np.array([2.0]), np.array([4.0]), weights).score(SAMPLING)
@@ -249,10 +155,3 @@ def test_too_little_is_said() -> None:
     assert (agreeing.standard_error, agreeing.t_ci_low) == (None, None)
     nothing = ratio_of(np.array([0.0, 0.0]), np.array([0.0, 0.0]), np.ones((5, 2))).score(SAMPLING)
     assert (nothing.value, nothing.ci_low, nothing.reason) == (None, None, "a denominator is 0")
-
-
-def test_an_undefined_part_makes_the_whole_undefined() -> None:
-    whole = ratio_of(np.array([1.0, 2.0]), np.array([4.0, 4.0]), np.ones((5, 2)))
-    nothing = ratio_of(np.zeros(2), np.zeros(2), np.ones((5, 2)))
-    found: Estimate = combine([whole, nothing], [1.0, -1.0])
-    assert found.score(SAMPLING).value is None
