@@ -22,7 +22,7 @@ from mbbq_gen.scoring.codes import AVERAGES
 from mbbq_gen.scoring.metrics import METRICS
 
 if TYPE_CHECKING:
-    from mbbq_gen.analysis.scores import GroupScore, MetricScore, ScoreTable
+    from mbbq_gen.analysis.scores import GroupScore, ScoreTable
     from mbbq_gen.core.config import RunConfig
     from mbbq_gen.interchange.export import ExportSource
     from mbbq_gen.runs.run_folder import Manifest
@@ -102,23 +102,19 @@ def _result(manifest: Manifest, scores: ScoreTable, group: GroupScore, metrics: 
             },
         },
         "metrics": [
-            _metric(name, found, scores)
+            {
+                "type": "accuracy" if name.startswith("accuracy") else name,
+                "name": name,
+                "value": found.value,
+                "args": {
+                    **{"ci_low": found.ci_low, "ci_high": found.ci_high},
+                    **{field: getattr(scores, field) for field in _SETTINGS},
+                    "sign": scores.definitions[name].sign,
+                },
+            }
             for name, found in group.metrics.items()
             if name in metrics and found.value is not None
         ],
-    }
-
-
-def _metric(name: str, found: MetricScore, scores: ScoreTable) -> YamlValue:
-    return {
-        "type": "accuracy" if name.startswith("accuracy") else name,
-        "name": name,
-        "value": found.value,
-        "args": {
-            **{"ci_low": found.ci_low, "ci_high": found.ci_high},
-            **{field: getattr(scores, field) for field in _SETTINGS},
-            "sign": scores.definitions[name].sign,
-        },
     }
 
 

@@ -86,23 +86,7 @@ def _task_of(benchmark: str) -> Callable[..., Task]:
         gold: GoldLabels = "published",
         packs: str | None = None,
     ) -> Task:
-        """A benchmark of the BBQ family with mbbq-gen's prompts, extractor and metrics.
-
-        Args:
-            languages: comma-separated, or `all` of the benchmark.
-            splits: bias, control, or `all`.
-            variants: ids of prompt variants (`mbbq-gen prompts list`), or `all`.
-            option_order: balanced, shuffled, cyclic (3 orders), all (6 orders) or published.
-            label_style: option labels: A, a, (A), 1, native, none.
-            sample: questions for each language and split, balanced over templates; None: all.
-            seed: of the sample and the option orders.
-            num_fewshot: few-shot examples before each question.
-            system_prompt: text of a system message.
-            data_dir: folder of the published files; None: the release from `mbbq-gen data download`.
-            extractor: rules, or a simple one such as first-label.
-            gold: gold labels: published or corrected.
-            packs: folder of your own language packs.
-        """
+        """A BBQ benchmark with mbbq-gen's prompts, extractor and metrics; options as in `mbbq-gen run`."""
         resources = PackPaths(packs=Path(packs) if packs else None)
         config = RunConfig(
             model="inspect:any",

@@ -1,20 +1,9 @@
 """JSON Lines of instances with a choice or a response: extracted and scored without a run.
 
-A line is an instance record (`mbbq_gen.core.records.Instance`), its keys at the top or under `instance`, and with it
-either
-
-    "option"     position among the options as shown, from 0, or null if none was chosen
-    "outcome"    outcome of the extraction; default: `option` if an option is given, else `unparsed`
-
-or
-
-    "response"   response of the model, or null if there is none: the extractor reads it
-
-and optionally `option_order` (`option_order[position]` is the index of the instance's option at that position;
-default: as in the record), `labels` (as shown; default: A, B, C), `model`, `method` (default: `generate`),
-`reasoning_effort`, `variant`, `label_style`, `confidence`, `aliases`, `prompt`, `finish_reason`. `option` (even null)
-and `outcome` override `response`. So the output of `mbbq-gen extract` can be scored as it is, with its list of shown
-options under `options` and the instance record under `instance`. Other keys are ignored.
+A line is an instance record, its keys at the top or under `instance`, with `option` (position among the options as
+shown, from 0, or null) and/or `outcome`, or with `response` (null: there is none), which the extractor reads. `Answer`
+has the other fields. `option` (even null) and `outcome` override `response`. So the output of `mbbq-gen extract` can be
+scored as it is, with its list of shown options under `options`. Other keys are ignored.
 """
 
 from __future__ import annotations
@@ -30,8 +19,6 @@ from mbbq_gen.core.records import PARSED, Confidence, Extraction, Instance, Meth
 from mbbq_gen.core.tables import UnreadableError, json_object
 from mbbq_gen.scoring.observations import GoldLabels, Observation, contradiction, observe
 
-_DEFAULT_LABELS = ("A", "B", "C")
-
 
 class Answer(BaseModel):
     """The fields of a line beside the instance."""
@@ -42,7 +29,8 @@ class Answer(BaseModel):
     outcome: Outcome | None = None
     response: str | None = None
     option_order: tuple[StrictInt, ...] = (0, 1, 2)
-    labels: tuple[str, ...] = Field(default=_DEFAULT_LABELS, min_length=3, max_length=3)
+    """`option_order[position]` is the index of the instance's option at that position."""
+    labels: tuple[str, ...] = Field(default=("A", "B", "C"), min_length=3, max_length=3)
     confidence: Confidence | None = None
     model: str | None = None
     variant: str | None = None

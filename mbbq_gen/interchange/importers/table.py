@@ -2,24 +2,12 @@
 
     [fields]                        # ours = theirs; a dot goes into a nested field or a list: "reply.text", "choices.0"
     response = "model_output"       # needed: the model's words
-    id = "row"                      # theirs, kept with the answer; none: the row's number
-    context = "story"               # the question by its texts…
-    question = "asked"
-    options = ["first", "second", "third"]      # the options as shown; or one field that holds a list
-    labels = ["label1", "label2", "label3"]     # the labels as shown, likewise
-    prompt = "prompt"               # …and/or by what was sent
-    instance = "key"                # …or by our own key or id of the instance
-    model = "model"
-    variant = "prompt_id"           # the prompt variant
-    error = "error"                 # why there is no response, in rows that have none
-    refusal = "refusal"             # a refusal that the service keeps apart from the response
-    reasoning = "thinking"          # the reasoning, likewise
-    finish_reason = "stop_reason"
-    repeat = "sample"               # which of several answers to the same question
+    context = "story"               # the question: by context and question, by what was sent (`prompt`), or by our
+    question = "asked"              # own key or id (`instance`)
+    options = ["first", "second", "third"]      # as shown, likewise `labels`; or one field that holds a list
 
     [constants]                     # the same in every row
     model = "gpt-4o-mini"
-    labels = ["A", "B", "C"]
 
     [values.finish_reason]          # theirs = ours
     max_tokens = "length"

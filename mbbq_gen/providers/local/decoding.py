@@ -1,15 +1,10 @@
 """From token ids to token ids: how a local model writes its answers, many at a time.
 
-The prompts of a benchmark are long and alike, the answers short and of uneven length. `ContinuousBatcher` uses both:
-
-* **Shared beginnings are read once.** Prompts are taken in the order of their tokens, so that neighbours share most.
-  What a group of them does not share is laid end to end as one sequence, in which each token sees its own prompt only
-  (a tree mask); no padding is read.
-* **Rows come and go.** An answer that is finished leaves the batch at once, and the next prompts take its place.
-
-`prefix_cache` has the token trees and the KV cache. In float32 the text equals that of the model's own `generate` for
-each prompt alone. `supports_tree_attention` compares both on the loaded model: state-space and hybrid models, and those
-with masks of their own, are decoded by the library's `generate` (`StaticBatcher`).
+The prompts of a benchmark are long and alike, the answers short and uneven. `ContinuousBatcher` uses both: prompts are
+read in the order of their tokens as trees (`prefix_cache`), so that shared beginnings are read once, and an answer that
+is finished leaves the batch at once for the next prompts. In float32 the text equals that of the model's own `generate`
+for each prompt alone. `supports_tree_attention` compares both on the loaded model: state-space and hybrid models, and
+those with masks of their own, are decoded by the library's `generate` (`StaticBatcher`).
 """
 
 from __future__ import annotations

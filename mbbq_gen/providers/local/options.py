@@ -33,7 +33,9 @@ class LocalOptions(SamplingOptions):
     )
     temperature: float = Field(default=0.0, ge=0.0, le=5.0, description="temperature; 0: always the likeliest token")
     seed: int = Field(default=0, ge=0, description="seed of the sampling")
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(default="auto", description="number type")
+    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
+        default="auto", description="number type; auto: that of the weights, with transformers on a CPU float32"
+    )
     prompt_format: PromptFormat = Field(
         default="auto", description="chat: the model's chat template; plain: the text alone; auto: chat if there is one"
     )
@@ -50,9 +52,6 @@ class TransformersOptions(LocalOptions):
     may_change: ClassVar[frozenset[str]] = frozenset({"batch_size", "read_tokens", "threads"})
     """Facts in float32; in the shorter types they are the provider's settings, and so can't."""
 
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="number type; auto: float32 on a CPU, else that of the weights (unknown: bfloat16)"
-    )
     device: str = Field(
         default="auto", pattern=r"^(auto|cpu|mps|cuda(:\d+)?)$", description="auto: cuda, else mps, else cpu"
     )
@@ -77,9 +76,6 @@ class VLLMOptions(LocalOptions):
 
     may_change: ClassVar[frozenset[str]] = frozenset({"gpu_memory_utilization"})
 
-    dtype: Literal["auto", "float32", "bfloat16", "float16"] = Field(
-        default="auto", description="number type; auto: that of the weights"
-    )
     tensor_parallel_size: int = Field(default=1, ge=1, description="number of GPUs that share the model")
     gpu_memory_utilization: float | None = Field(
         default=None, gt=0.0, le=1.0, description="share of GPU memory that vLLM uses; default: its own"

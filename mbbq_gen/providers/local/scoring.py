@@ -16,7 +16,7 @@ import logging
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 import torch
@@ -47,10 +47,8 @@ if TYPE_CHECKING:
 
 
 Tokens = Sequence[int]
-Way = Literal["packed", "plain"]
-
 _logger = logging.getLogger(__name__)
-_found_ways: WeakKeyDictionary[Model, Way] = WeakKeyDictionary()
+_found_ways: WeakKeyDictionary[Model, str] = WeakKeyDictionary()
 
 
 def iterate_scores(
@@ -92,8 +90,8 @@ def iterate_scores(
         yield number, _checked([_score_alone(model, prompts[number], answer) for answer in answers[number]])
 
 
-def scoring_way(model: Model) -> Way:
-    """How this model's answers are scored, found out once."""
+def scoring_way(model: Model) -> str:
+    """`packed`, or `plain` where the model does not read trees; found out once."""
     if model not in _found_ways:
         _found_ways[model] = "packed" if supports_tree_attention(model) else "plain"
         if _found_ways[model] == "plain":
