@@ -27,8 +27,6 @@ from typing import Any
 import httpx
 import pytest
 from filelock import FileLock
-from hypothesis import given
-from hypothesis import strategies as st
 
 from mbbq_gen.benchmarks.archives import ArchiveLimits
 from mbbq_gen.benchmarks.download import ATTEMPTS, Download
@@ -459,36 +457,18 @@ def test_a_path_that_climbs_out_is_refused(pull: Pull, kind: str, name: str) -> 
     assert there(pull.root.parent) == {f"data/toys/{EDITION}.lock": b""}
 
 
-@given(
-    st.lists(st.sampled_from(["a", "..", ".", "", "C:", "data", "\\", "..\\..", "a\\..", "…"]), min_size=1, max_size=6)
-)
-def test_a_path_that_is_said_to_be_inside_is(steps: list[str]) -> None:
-    path = "/".join(steps)
-    if is_inside(path):
-        for seen in (
-            posixpath.normpath(posixpath.join("/here", path)),
-            posixpath.normpath("/here/" + path.replace("\\", "/")),
-        ):
-            assert seen == "/here" or seen.startswith("/here/")
-
-
 LINKS = [
     entry("data/link", type=tarfile.SYMTYPE, linkname="/etc/passwd"),
-    entry("data/link", type=tarfile.SYMTYPE, linkname="../../outside"),
     entry("data/link", type=tarfile.LNKTYPE, linkname="../outside"),
     entry("link", type=tarfile.LNKTYPE, linkname="data/one.jsonl"),
     entry("data/device", type=tarfile.FIFOTYPE),
     entry("data/device", type=tarfile.CHRTYPE),
-    entry("data/device", type=tarfile.BLKTYPE),
 ]
 
 
 @pytest.mark.parametrize("member", LINKS, ids=[f"{each.name}-{each.linkname}" for each, _ in LINKS])
-def test_links_and_devices_are_passed_over(
-    host: Host, root: Path, tools: InstallTools, member: tuple[tarfile.TarInfo, bytes]
-) -> None:
-    body = tar_of(member, *(entry(path, text) for path, text in RELEASE.items()))
-    check_whole(install_release("toys", serve(host, body), root, tools), root)
+def test_links_and_devices_are_passed_over(pull: Pull, member: tuple[tarfile.TarInfo, bytes]) -> None:
+    pull.whole(tar_of(member, *(entry(path, text) for path, text in RELEASE.items())))
 
 
 def zip_link(target: str) -> bytes:
@@ -502,14 +482,11 @@ def zip_link(target: str) -> bytes:
     return buffer.getvalue()
 
 
-def test_links_in_a_zip(host: Host, root: Path, tools: InstallTools) -> None:
-    check_whole(install_release("toys", serve(host, zip_link("../../outside")), root, tools), root)
-
-
-def test_a_pinned_file_that_is_a_link_is_missing(host: Host, root: Path, tools: InstallTools) -> None:
+def test_links_in_a_zip_and_a_pinned_file_that_is_one(pull: Pull) -> None:
     pinned = entry("data/one.jsonl", type=tarfile.SYMTYPE, linkname="two.jsonl")
     others = (entry(path, text) for path, text in RELEASE.items() if path != "data/one.jsonl")
-    assert "lacks data/one.jsonl" in refusal(serve(host, tar_of(pinned, *others)), root, tools)
+    assert "lacks data/one.jsonl" in pull.refusal(tar_of(pinned, *others))
+    pull.whole(zip_link("../../outside"))
 
 
 def claiming(size: int) -> bytes:
@@ -546,21 +523,16 @@ def test_limits_hold_for_every_kind(pull: Pull, kind: str, limit: dict[str, int]
 
 def test_a_flat_folder(tmp_path: Path, pull: Pull) -> None:
     flat = {path.rpartition("/")[2]: text for path, text in RELEASE.items() if not path.startswith(("more", "results"))}
-    done = install_release("toys", str(put(tmp_path / "flat", flat)), root, tools)
+    done = pull(put(tmp_path / "flat", flat))
     wanted = {path: text for path, text in PINNED.items() if path != "more/one.jsonl"}
     assert there(Path(done.folder)) == {**wanted, "README.md": LOOSE["README.md"]}
     assert done.missing == ("data/big.jsonl", "more/one.jsonl")
-    assert {file.path for file in done.record.files if not file.pinned} == {"README.md"}
 
 
 @pytest.mark.parametrize(
     ("files", "says"),
     [
-        (
-            {"data/one.jsonl": PINNED["data/one.jsonl"], "data/two.jsonl": b"{}\n"},
-            "two.jsonl is not the release's (3 bytes",
-        ),
-        ({"data/one.jsonl": PINNED["data/one.jsonl"]}, "lacks data/two.jsonl of toys"),
+        ({**PINNED, "data/two.jsonl": b"{}\n"}, "two.jsonl is not the release's (3 bytes"),
         ({"readme.txt": b""}, "lacks data/one.jsonl, data/two.jsonl of toys"),
     ],
 )
@@ -648,16 +620,6 @@ def test_every_published_benchmark_has_a_release() -> None:
         assert all(is_inside(path) and "\\" not in path for path in (*paths, *release.required, *release.take))
         if release.files:
             assert all(any(fits(pin, pattern) for pin in release.pins) for pattern in release.required)
-
-
-FOLDERS = {"gg_bbq": "gg-bbq"}
-
-
-def real_archive(folder: Path) -> bytes:
-    buffer = io.BytesIO()
-    with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=1) as tar:
-        tar.add(folder, arcname=f"Repo-{COMMIT}")
-    return buffer.getvalue()
 
 
 REAL = ["mbbq", "bbq", "esbbq", "cabbq", "kobbq", "bharatbbq", "gg_bbq", "basqbbq", "cbbq", "pakbbq", "bbg", "bbq_lite"]
