@@ -20,8 +20,6 @@ pytest.importorskip("transformers", reason="needs the extra: pip install 'mbbq-g
 import torch
 
 from mbbq_gen.core.errors import ProviderError
-from mbbq_gen.providers.local.files import ModelSource
-from mbbq_gen.providers.local.scoring import iterate_scores, scoring_way
 from tests.support.providers import make_model, make_token_lists
 
 Questions = tuple[list[list[int]], list[list[list[int]]]]
