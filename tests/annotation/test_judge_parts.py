@@ -208,7 +208,6 @@ def test_the_judge_is_measured_by_verdicts() -> None:
             extractor="rules",
             outcome="option",
             option=0,
-            agrees=known and right == 0,
             right_known=known,
             right=right,
             at="2026-01-01T00:00:00+00:00",
